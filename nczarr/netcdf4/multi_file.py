@@ -145,7 +145,7 @@ class MFDataset(Dataset):
     @property
     def disk_format(self) -> Any:
         """How each file is stored."""
-        return [session_of(part).disk_format for part in self._nc_parts]
+        return [session_of(part).stored.disk_format for part in self._nc_parts]
 
     def close(self, *, durable: bool | None = None) -> None:
         """Close all files."""
@@ -166,7 +166,9 @@ class MFDataset(Dataset):
             return "MFDataset object no longer valid"
         session = self._nc_session
         lines = ["<class 'nczarr.MFDataset'>"]
-        lines.append(f"root group ({data_model_of(session)} data model, file format {session.disk_format}):")
+        lines.append(
+            f"root group ({data_model_of(session)} data model, file format {session.stored.disk_format}):"
+        )
         lines += [f"    {name}: {self.getncattr(name)}" for name in self.ncattrs()]
         lines.append(f"    dimensions = {tuple(self.dimensions)}")
         lines.append(f"    variables = {tuple(self.variables)}")

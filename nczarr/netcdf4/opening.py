@@ -117,9 +117,8 @@ def open_remote_netcdf(url: str, storage_options: dict[str, Any] | None) -> Sess
 
 
 def _reading(dataset: model.Dataset, owner: Any, name: str) -> Session:
-    session = Session(SourceOnly(dataset, owner), name=name, writable=False)
-    session.disk_format = "NETCDF3" if dataset.format in _CLASSIC_FILES else "HDF5"
-    return session
+    disk_format = "NETCDF3" if dataset.format in _CLASSIC_FILES else "HDF5"
+    return Session(SourceOnly(dataset, owner, disk_format), name=name, writable=False)
 
 
 def netcdf_in_memory(name: str, data_model: str) -> Session:

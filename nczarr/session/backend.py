@@ -1,138 +1,171 @@
-"""Name what a session asks of a stored dataset, and read from what is no store."""
+"""Define the protocol of a stored dataset that a session edits, and adapt readable sources to it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
 from nczarr import model
 from nczarr.model import ArraySource
+from nczarr.model.restrictions import Restrictions
 from nczarr.session.errors import NotWritableError
+
+#: Slices with positive steps or increasing positions, one for each axis.
+Selection = tuple[slice | np.ndarray, ...]
 
 
 class StoredArray(ArraySource, Protocol):
-    """Values of one stored variable that can be read orthogonally, and written."""
+    """Values of one stored variable, for orthogonal reading and for writing."""
 
     @property
     def in_place(self) -> bool:
-        """True if a part of a block can be written at no more cost than its own bytes."""
+        """True if writing a part of a chunk costs no more than its own bytes."""
 
     @property
     def limited(self) -> bool:
-        """True if not each value of the type can be stored."""
+        """True if the array cannot store all values of its type."""
 
     def check(self, values: np.ndarray) -> None:
-        """Raise what :meth:`write` would raise for values that cannot be stored, and write nothing."""
+        """Raise the errors of :meth:`write` for values that cannot be stored, without a change."""
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
-        """Shape of the blocks in which they are best written."""
+        """Shape of the blocks that are written most efficiently."""
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Values of a shape as they are where nothing was written."""
+        """Return fill values as in unwritten regions."""
 
-    def read_orthogonal(self, selection: Any) -> np.ndarray:
-        """Read: slices or increasing positions, one for each axis."""
+    def read_orthogonal(self, selection: Selection) -> np.ndarray:
+        """Read a selection."""
 
-    def write(self, selection: Any, values: np.ndarray) -> None:
+    def write(self, selection: Selection, values: np.ndarray) -> None:
         """Write values of the selection's shape."""
 
     def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
-        """Write values of :attr:`chunk_shape` to the block at a place in the grid; behind the shape they are fill."""
+        """Write a whole chunk, given by its place in the grid. Its values outside the shape are fill values."""
 
     def grow(self, shape: tuple[int, ...]) -> None:
-        """Accept values in a larger shape; what is stored says so with the next update."""
+        """Accept values in a larger shape. The next update stores the shape."""
 
     def clear_outside(self, axes: tuple[int, ...]) -> None:
-        """Remove what a writer that died left behind the shape, along axes that are about to grow."""
+        """Remove values of an aborted writer behind the shape, along axes that are about to grow."""
 
 
 @runtime_checkable
 class Stored(Protocol):
-    """A stored dataset, as :func:`nczarr.mapping.open_dataset` gives it.
+    """A stored dataset: a Zarr hierarchy, or a file of another format."""
 
-    Whatever has these methods can be edited: a Zarr hierarchy, or a file of another kind.
-    """
-
-    #: False: :meth:`sync`, :meth:`publish` and :meth:`close` do not wait until the disk has everything.
+    #: False if :meth:`sync`, :meth:`publish` and :meth:`close` do not wait for the disk.
     durable: bool | None
 
     @property
     def dataset(self) -> model.Dataset:
         """The model, with the data of its variables."""
 
+    @property
+    def disk_format(self) -> str:
+        """``ZARR``, ``HDF5`` or ``NETCDF3``."""
+
+    @property
+    def restrictions(self) -> Restrictions:
+        """The parts of the model that the dataset cannot hold."""
+
     def data(self, fqn: str) -> StoredArray:
-        """The values of a variable."""
+        """Return the values of a variable."""
 
     def check_model(self, dataset: model.Dataset) -> None:
-        """Raise what :meth:`update` would raise for the parts of a dataset, and change nothing."""
+        """Raise the errors of :meth:`update` for the parts of a dataset, without a change."""
 
     def update(self, dataset: model.Dataset) -> None:
-        """Write what differs in the metadata; values move with variables whose data are those of :meth:`data`."""
+        """Write the differences of the metadata. A variable with data of :meth:`data` keeps its values."""
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
-        """Write the new lengths of unlimited dimensions, given by FQN, whose values have grown; all else is as the
-        last update left it. False, and nothing is done, if this takes an update.
+        """Write new lengths of unlimited dimensions, by FQN, whose values have grown since the last update.
+
+        Return False, without a change, if this requires an update.
         """
+
+    def refused(self) -> Mapping[str, Exception]:
+        """Return the variables and groups of an unpublished dataset that the store refuses, by FQN."""
 
     def publish(self) -> None:
         """Make a new dataset visible."""
 
     def sync(self) -> None:
-        """Write all that is buffered."""
+        """Write all pending changes."""
 
     def close(self) -> None:
-        """Sync, and let go."""
+        """Sync and close."""
 
     def leave_unfinished(self, reason: str) -> None:
-        """Close a dataset whose last flush failed: readers must not take it for complete."""
+        """Close a dataset whose last flush failed. Readers must not take it for complete."""
 
 
 class SourceOnly:
-    """A model dataset with readable sources (a netCDF file, parsed CDL, …) as a stored dataset, read-only.
+    """A dataset with readable sources (a netCDF file, parsed CDL, …) as a read-only stored dataset.
 
-    `owner` is closed together with it.
+    Parameters
+    ----------
+    dataset : Dataset
+    owner : object with a method ``close``, optional
+        Closed together with the dataset.
+    disk_format : str
     """
 
     durable: bool | None = None
+    restrictions = Restrictions()
 
-    def __init__(self, dataset: model.Dataset, owner: Any = None) -> None:
+    def __init__(
+        self, dataset: model.Dataset, owner: _Closable | None = None, disk_format: str = "ZARR"
+    ) -> None:
         self.dataset = dataset
+        self.disk_format = disk_format
         self._owner = owner
 
     def data(self, fqn: str) -> StoredArray:
-        """The values of a variable; fill values if the model has none."""
+        """Return the values of a variable: fill values if the model has none."""
         variable = self.dataset.variable_at(fqn)
         return _Readable(model.source_of(variable, self.dataset.shape(variable)))
 
     def check_model(self, dataset: model.Dataset) -> None:
-        raise NotWritableError("NetCDF: Write to read only", path=dataset.name)
+        _refuse()
 
     def update(self, dataset: model.Dataset) -> None:
-        raise NotWritableError("NetCDF: Write to read only", path=dataset.name)
+        _refuse()
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         return False
 
+    def refused(self) -> Mapping[str, Exception]:
+        return {}
+
     def publish(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def sync(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def leave_unfinished(self, reason: str) -> None:
         self.close()
 
     def close(self) -> None:
-        """Close the file behind it."""
+        """Close the owner."""
         if self._owner is not None:
             self._owner.close()
 
 
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+def _refuse() -> NoReturn:
+    raise NotWritableError("NetCDF: Write to read only")
+
+
 class _Readable:
-    """Orthogonal reading on top of a source that reads regions."""
+    """Orthogonal reading of a source that reads regions."""
 
     in_place = False
     limited = False
@@ -155,10 +188,7 @@ class _Readable:
     def chunk_shape(self) -> tuple[int, ...]:
         return self._source.shape
 
-    def filled(self, shape: tuple[int, ...]) -> np.ndarray:
-        raise NotWritableError("NetCDF: Write to read only")
-
-    def read_orthogonal(self, selection: tuple[slice | np.ndarray, ...]) -> np.ndarray:
+    def read_orthogonal(self, selection: Selection) -> np.ndarray:
         region = tuple(s if isinstance(s, slice) else slice(int(s[0]), int(s[-1]) + 1, 1) for s in selection)
         block = self._source.read(region)
         for axis, s in enumerate(selection):
@@ -166,17 +196,20 @@ class _Readable:
                 block = np.take(block, s - s[0], axis)
         return block
 
-    def check(self, values: np.ndarray) -> None:
-        raise NotWritableError("NetCDF: Write to read only")
+    def filled(self, shape: tuple[int, ...]) -> np.ndarray:
+        _refuse()
 
-    def write(self, selection: Any, values: np.ndarray) -> None:
-        raise NotWritableError("NetCDF: Write to read only")
+    def check(self, values: np.ndarray) -> None:
+        _refuse()
+
+    def write(self, selection: Selection, values: np.ndarray) -> None:
+        _refuse()
 
     def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
-        raise NotWritableError("NetCDF: Write to read only")
+        _refuse()
 
     def grow(self, shape: tuple[int, ...]) -> None:
-        raise NotWritableError("NetCDF: Write to read only")
+        _refuse()
 
     def clear_outside(self, axes: tuple[int, ...]) -> None:
-        raise NotWritableError("NetCDF: Write to read only")
+        _refuse()

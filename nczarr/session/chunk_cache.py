@@ -1,11 +1,11 @@
-"""Keep decoded chunks of a dataset within a bound, and write changed ones back when they have to be.
+"""Cache decoded chunks of a dataset, and write changed chunks to the store.
 
-A value that is written alone would cost the reading, changing and writing of a whole chunk. Here it changes a
-chunk in memory, which is written when all of it was written, when it has to make room, when a reader needs more
-than this chunk, and on sync and close. Whole chunks pass by.
+A write of a single value to the store costs a read, a change and a write of a whole chunk. The cache changes the
+chunk in memory instead, and stores it when all its values are written, when the cache is full, when a reader needs
+more than this chunk, and on sync and close. Full-chunk writes bypass the cache.
 
-Threads: each chunk has a lock of its own. While somebody writes past the cache, other writers of the variable go
-past it, too, where the engine guards each chunk; so a chunk in memory is never older than the stored one.
+Threads: each chunk has a lock. While one thread writes to a variable past the cache, all writers of the variable
+bypass the cache, and the engine locks each stored chunk. So a chunk in memory is never older than the stored chunk.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
 from nczarr.model import STRING
-from nczarr.session.backend import StoredArray
+from nczarr.session.backend import Selection, StoredArray
 from nczarr.session.errors import STORE_ERRORS, Failures
 from nczarr.session.tree import VariableNode
 from nczarr.system.environment import limit
@@ -28,31 +28,32 @@ from nczarr.system.locks import Rank, make_lock, while_held
 from nczarr.zarr.chunks.plan import each_axis
 from nczarr.zarr.pool import run, run_while_quick
 
-#: What one object is taken to need.
+#: Chunk numbers along each axis of a variable.
+ChunkNumbers = Sequence[Sequence[int]]
+
+#: Estimated bytes of one object.
 OBJECT_BYTES = 256
-#: A chunk may be this many times larger than the cache; larger ones are never kept.
+#: Larger multiples of the cache's bound are never kept as a chunk.
 _OVERSIZE = 8
-#: A write that touches more chunks than this in parts goes past the cache.
+#: A write to parts of more chunks than this bypasses the cache.
 _MOST_PARTS = 4096
-#: Of a new variable it is known which chunks the store has got, as long as they are no more than this.
+#: Limit of the set of stored chunks of a new variable.
 _MOST_STORED_CHUNKS = 1 << 17
+#: Smaller chunks stay in memory when they are complete, and are stored together.
+_SMALL = 32 << 10
+#: Bytes of chunks that are stored together.
+_TOGETHER = 4 << 20
+_NO_END = 1 << 62
 
 
 def default_bytes() -> int:
-    """Bytes of a dataset's cache: the environment variable ``NCZARR_CACHE``, otherwise 64 MiB."""
+    """Return the bytes of a dataset's cache: the environment variable ``NCZARR_CACHE``, or 64 MiB."""
     return limit("NCZARR_CACHE")
 
 
 def weight_of(dtype: np.dtype, count: int) -> int:
-    """Bytes that so many values are taken to need."""
+    """Return the estimated bytes of `count` values."""
     return count * (OBJECT_BYTES if dtype.hasobject else dtype.itemsize)
-
-
-#: Smaller chunks are kept even when they are whole, and written together.
-_SMALL = 32 << 10
-#: Bytes that are written together.
-_TOGETHER = 4 << 20
-_NO_END = 1 << 62
 
 
 class Block:
@@ -77,52 +78,54 @@ class Block:
         self.index = index
         self.weight = weight
         self.lock = make_lock(Rank.BLOCK)
-        #: None until it is loaded.
+        #: None until the chunk is loaded.
         self.values: np.ndarray | None = None
         self.dirty = False
-        #: Elements written since it was stored.
+        #: Number of elements written since the last store.
         self.written = 0
-        #: Where along the first axis they are.
+        #: Their range along the first axis.
         self.first, self.stop = _NO_END, 0
-        #: It is in the cache no more: look for another one.
+        #: True if the block is no longer in the cache.
         self.evicted = False
-        #: Threads that are about to use it.
+        #: Number of threads that are about to use the block.
         self.pins = 0
 
 
 class _Part(NamedTuple):
-    """What a selection takes from the chunks at one place along one dimension."""
+    """The part of a selection in the chunks with one number along one axis."""
 
     chunk: int
-    inner: Any
-    outer: Any
+    #: The place in the chunk, and in the values.
+    inner: slice | np.ndarray
+    outer: slice
+    #: True if it is the whole length of the chunk.
     covers: bool
 
 
 class _Item(NamedTuple):
-    """What a selection takes from one chunk: the chunk, the place in it and in the values (None: all), if all of it.
-
-    The parts along the axes are there where the selection takes something from several chunks.
-    """
+    """The part of a selection in one chunk."""
 
     chunk: tuple[int, ...]
-    inner: Any
-    outer: Any
+    #: The place in the chunk, and in the values; None: all values.
+    inner: Selection
+    outer: Selection | None
+    #: True if it is the whole chunk.
     covers: bool
+    #: The parts along the axes, if the selection touches several chunks.
     parts: tuple[_Part, ...]
 
 
 class ChunkCache:
-    """The chunks of one dataset that are in memory.
+    """The decoded chunks of one dataset in memory.
 
     Parameters
     ----------
     source, grown : callable
-        Give a variable's stored values: as they are, and after they have got its current shape.
+        Return the stored array of a variable: as it is, and grown to the variable's current shape.
     lock : RLock
         The session's lock, which guards the table of chunks.
     bound : int, optional
-        Bytes that all chunks together may need; default: :func:`default_bytes`.
+        Limit of the bytes of all chunks; default: :func:`default_bytes`.
     """
 
     def __init__(
@@ -138,41 +141,55 @@ class ChunkCache:
         self._lock = lock
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
         self._weight = 0
-        #: Variables that were written to past the cache since :meth:`recover`.
+        #: Variables with writes past the cache since :meth:`recover`.
         self._written_through: set[VariableNode] = set()
-        #: The changed ones: a sync does not look at the others.
+        #: The changed chunks, which a sync stores.
         self._dirty: dict[Block, None] = {}
 
     @property
     def weight(self) -> int:
-        """Bytes that are kept."""
+        """Bytes of the chunks in memory."""
         return self._weight
 
     @property
     def is_dirty(self) -> bool:
-        """True if some chunks are not written yet."""
+        """True if a chunk is changed and not stored."""
         return bool(self._dirty)
 
     # -- writing
 
-    def write(self, node: VariableNode, selection: Any, values: np.ndarray) -> None:
-        """Write values to slices or increasing positions, one for each axis of the variable."""
+    def write(self, node: VariableNode, selection: Selection, values: np.ndarray) -> None:
+        """Write values to a selection of a variable."""
         source = self._source(node)
         if node.layout is None or node.layout[0] is not source:
             shape = source.chunk_shape
             node.layout = source, shape, weight_of(source.dtype, prod(shape))
         _, chunk, weight = node.layout
-        limit = self._limit(node)
-        if not chunk or weight > limit * _OVERSIZE:
+        if not chunk or weight > self._limit(node) * _OVERSIZE:
             self._write_through(node, selection, values)
             return
-        # A chunk at the end of a dimension that grows is not whole: more of it will come.
+        # The last chunk of an unlimited dimension is never whole: later writes add to it.
         sizes = [_NO_END if d.unlimited else d.size for d in node.dimensions]
         item = _only_item(selection, chunk, sizes)
-        if item is not None:
-            if (weight >= _SMALL and item.covers) or self._change(node, source, [item], values, weight):
-                parts = [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
-                self._write_through(node, selection, values, parts)
+        if item is None:
+            self._write_chunks(node, source, selection, values, sizes)
+        elif (weight >= _SMALL and item.covers) or self._change(node, source, [item], values, weight):
+            self._write_through(node, selection, values, [[i] for i in item.chunk])
+
+    def _write_chunks(
+        self,
+        node: VariableNode,
+        source: StoredArray,
+        selection: Selection,
+        values: np.ndarray,
+        sizes: list[int],
+    ) -> None:
+        """Write to several chunks: whole chunks at once to the store, parts of chunks to memory."""
+        assert node.layout is not None
+        _, chunk, weight = node.layout
+        if _is_box(selection, chunk, sizes):
+            numbers = [range(s.start // c, -(-s.stop // c)) for s, c in zip(selection, chunk, strict=True)]
+            self._write_through(node, selection, values, numbers)
             return
         first = _parts(selection[0], chunk[0], sizes[0])
         rest, pieces, whole_rest = self._rest(node, selection[1:], chunk[1:], sizes[1:])
@@ -180,38 +197,40 @@ class ChunkCache:
         count = len(first) * len(pieces)
         whole = [[p for p in axis if p.covers] for axis in parts] if whole_rest else []
         partial = count - (prod(map(len, whole)) if whole else 0)
-        if partial > _MOST_PARTS or (partial > 1 and partial * weight > limit):
-            self._write_through(node, selection, values, parts)
+        if partial > _MOST_PARTS or (partial > 1 and partial * weight > self._limit(node)):
+            self._write_through(node, selection, values, _numbers(parts))
             return
         if partial < count:
             box = tuple([_joined(axis, c) for axis, c in zip(whole, chunk, strict=True)])
             inside = tuple([slice(axis[0].outer.start, axis[-1].outer.stop) for axis in whole])
-            self._write_through(node, box, values[inside], whole)
-        if partial:
-            items = [_item((p, *piece)) for p in first for piece in pieces]
-            left = self._change(node, source, [i for i in items if not i.covers], values, weight)
-            for item in left:
-                self._write_through(
-                    node, _outside(item.parts, chunk), values[item.outer], [[p] for p in item.parts]
-                )
+            self._write_through(node, box, values[inside], _numbers(whole))
+        if not partial:
+            return
+        items = [_item((p, *piece)) for p in first for piece in pieces]
+        for item in self._change(node, source, [i for i in items if not i.covers], values, weight):
+            place = _outside(item.parts, chunk)
+            self._write_through(node, place, values[item.outer], [[i] for i in item.chunk])
 
     def _limit(self, node: VariableNode) -> int:
         return self.bound if node.cache_bytes is None else min(self.bound, node.cache_bytes)
 
     def _rest(
-        self, node: VariableNode, selection: Any, chunk: tuple[int, ...], sizes: list[int]
+        self, node: VariableNode, selection: Selection, chunk: tuple[int, ...], sizes: list[int]
     ) -> tuple[list[list[_Part]], list[tuple[_Part, ...]], bool]:
-        """Cut the axes but the first; in a loop over steps they stay what they are.
+        """Divide all axes but the first. The result is cached: in a loop over steps, it is the same each time.
 
-        What each of them has, the combinations of these, and whether some chunk is covered along all of them.
+        Returns
+        -------
+        parts : list of list
+            The parts along each axis.
+        pieces : list of tuple
+            All combinations of them.
+        covered : bool
+            True if a chunk is covered along all these axes.
         """
-        for selector in selection:
-            if type(selector) is not slice:
-                plain = False
-                break
-        else:
-            plain = True
-            cut = node.cut  # once: another thread may put that of its own selection there
+        plain = all(type(selector) is slice for selector in selection)
+        if plain:
+            cut = node.cut  # read once: another thread may replace it
             if cut is not None and cut[0] == (selection, chunk, sizes):
                 return cut[1]
         parts = [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
@@ -224,7 +243,7 @@ class ChunkCache:
     def _change(
         self, node: VariableNode, source: StoredArray, items: list[_Item], values: np.ndarray, weight: int
     ) -> list[_Item]:
-        """Write to parts of chunks in memory; return those that have to go past the cache now."""
+        """Write to parts of chunks in memory. Return the items that must be written past the cache now."""
         while items:
             blocks = self._pin(node, items, weight)
             if blocks is None:
@@ -236,25 +255,26 @@ class ChunkCache:
                         if block.evicted:
                             again.append(item)
                             continue
-                        held = block.values
-                        if held is None:
-                            block.values = held = (
+                        chunk = block.values
+                        if chunk is None:
+                            block.values = chunk = (
                                 source.filled(source.chunk_shape)
                                 if item.covers
                                 else self._loaded(node, source, block.index)
                             )
                         piece = values if item.outer is None else values[item.outer]
-                        held[item.inner] = piece
+                        chunk[item.inner] = piece
                         if not block.dirty:
                             with self._lock:
                                 self._dirty[block] = None
                                 block.dirty = True
                         block.written += piece.size
                         rows = item.inner[0]
-                        is_slice = type(rows) is slice
-                        block.first = min(block.first, rows.start if is_slice else int(rows.flat[0]))
-                        block.stop = max(block.stop, rows.stop if is_slice else int(rows.flat[-1]) + 1)
-                        if block.written >= held.size and weight >= _SMALL:
+                        if not isinstance(rows, slice):
+                            rows = slice(int(rows.flat[0]), int(rows.flat[-1]) + 1)
+                        block.first = min(block.first, rows.start)
+                        block.stop = max(block.stop, rows.stop)
+                        if block.written >= chunk.size and weight >= _SMALL:
                             self._store([block])
             finally:
                 with self._lock:
@@ -266,7 +286,7 @@ class ChunkCache:
         return items
 
     def _pin(self, node: VariableNode, items: list[_Item], weight: int) -> list[Block] | None:
-        """The chunks of some items, which stay in memory until they are let go of; None if they must not be there."""
+        """Pin the chunks of some items in memory. Return None while another thread writes past the cache."""
         key = id(node)
         found = []
         with self._lock:
@@ -292,23 +312,23 @@ class ChunkCache:
             block.pins -= 1
 
     def _loaded(self, node: VariableNode, source: StoredArray, index: tuple[int, ...]) -> np.ndarray:
-        """A chunk as it is stored; fill where nothing is."""
+        """Return a chunk as it is stored, with fill values in the rest."""
         chunk = source.chunk_shape
-        stored = node.stored_chunks
-        if stored is not None and index not in stored:
+        known = node.stored_chunks
+        if known is not None and index not in known:
             return source.filled(chunk)
         region = _region(index, chunk, source.shape)
-        if any(s.start >= s.stop for s in region):  # it comes with growth
+        if any(s.start >= s.stop for s in region):  # outside of the current shape
             return source.filled(chunk)
-        held = source.read(region)
-        if held.shape == chunk:
-            return held
+        stored = source.read(region)
+        if stored.shape == chunk:
+            return stored
         values = source.filled(chunk)
-        values[tuple([slice(0, n) for n in held.shape])] = held
+        values[tuple([slice(0, n) for n in stored.shape])] = stored
         return values
 
     def _store(self, blocks: list[Block]) -> None:
-        """Write changed chunks of one variable, one behind the other along the first axis; their locks are held."""
+        """Store changed chunks of one variable, adjacent along the first axis; the caller holds their locks."""
         blocks = [block for block in blocks if block.dirty and block.values is not None]
         if not blocks:
             return
@@ -327,7 +347,7 @@ class ChunkCache:
             first = slice(regions[0][0].start, regions[-1][0].stop, 1)
             source.write((first, *regions[0][1:]), np.concatenate(pieces))
         with self._lock:
-            _note(node, [block.index for block in blocks])  # first: an interrupt may come
+            _note(node, [block.index for block in blocks])  # first, in case of an interrupt
             for block in blocks:
                 block.dirty = False
                 self._dirty.pop(block, None)
@@ -337,31 +357,38 @@ class ChunkCache:
     def _write_through(
         self,
         node: VariableNode,
-        selection: Any,
+        selection: Selection,
         values: np.ndarray,
-        parts: list[list[_Part]] | None = None,
+        numbers: ChunkNumbers | None = None,
     ) -> None:
-        """Write to the store; chunks in memory that are concerned are written before, and forgotten."""
+        """Write to the store. First write the chunks in memory that the selection touches, and evict them.
+
+        `numbers` are the numbers of the chunks along each axis; None: possibly all.
+        """
         with self._lock:
             node.write_through_count += 1
             self._written_through.add(node)
-            concerned = self._within(node, parts) if node.blocks else []
+            touched = self._within(node, numbers) if node.blocks else []
             if node.stored_chunks is not None:
-                if parts is None or prod(map(len, parts)) > _MOST_PARTS:
+                if numbers is None or prod(map(len, numbers)) > _MOST_PARTS:
                     node.stored_chunks = None
                 else:
-                    _note(node, itertools.product(*[[p.chunk for p in axis] for axis in parts]))
+                    _note(node, itertools.product(*numbers))
         try:
-            for block in concerned:
+            for block in touched:
                 with block.lock:
                     if block.evicted:
                         continue
                     self._store([block])
-                    with self._lock:  # not before it is stored: others who pass by have to wait for it, too
+                    with self._lock:  # after it is stored: other writers past the cache must wait for it
                         self._drop(block)
             source = self._grown(node)
-            if parts is not None and values.shape == source.chunk_shape and _is_one(parts):
-                source.write_chunk(tuple([axis[0].chunk for axis in parts]), values)
+            if (
+                numbers is not None
+                and values.shape == source.chunk_shape
+                and all(len(axis) == 1 for axis in numbers)
+            ):
+                source.write_chunk(tuple([axis[0] for axis in numbers]), values)
             else:
                 source.write(selection, values)
         finally:
@@ -370,16 +397,16 @@ class ChunkCache:
 
     # -- reading
 
-    def read(self, node: VariableNode, source: StoredArray, selection: Any) -> np.ndarray:
-        """Read slices or increasing positions, one for each axis of a variable that has chunks in memory.
+    def read(self, node: VariableNode, source: StoredArray, selection: Selection) -> np.ndarray:
+        """Read a selection of a variable that has chunks in memory.
 
-        `source` are its stored values, in its current shape.
+        `source` is its stored array, in the current shape of the variable.
         """
         parts = [_parts(s, c, n) for s, c, n in zip(selection, source.chunk_shape, source.shape, strict=True)]
-        # The parts of nested values might be changed by whoever gets them.
+        # A caller may change nested values in place, so they are never taken from the cache.
         plain = not source.dtype.hasobject or node.type == STRING
         if plain and all(len(axis) == 1 for axis in parts):
-            block = self._held(node, tuple([axis[0].chunk for axis in parts]))
+            block = self._pinned(node, tuple([axis[0].chunk for axis in parts]))
             if block is not None:
                 try:
                     with block.lock:
@@ -388,12 +415,12 @@ class ChunkCache:
                 finally:
                     self._unpin(block)
         with self._lock:
-            concerned = [block for block in self._within(node, parts) if block.dirty]
-        if concerned:
-            self._store_all(concerned)
+            changed = [block for block in self._within(node, _numbers(parts)) if block.dirty]
+        if changed:
+            self._store_all(changed)
         return source.read_orthogonal(selection)
 
-    def _held(self, node: VariableNode, index: tuple[int, ...]) -> Block | None:
+    def _pinned(self, node: VariableNode, index: tuple[int, ...]) -> Block | None:
         with self._lock:
             block = self._blocks.get((id(node), index))
             if block is not None:
@@ -401,29 +428,28 @@ class ChunkCache:
                 block.pins += 1
             return block
 
-    def _within(self, node: VariableNode, parts: list[list[_Part]] | None) -> list[Block]:
-        """The chunks of a variable that are in memory, and in the parts; the cache's lock is held."""
+    def _within(self, node: VariableNode, numbers: ChunkNumbers | None) -> list[Block]:
+        """Return the chunks in memory with these numbers along each axis; the cache's lock is held."""
         blocks, key = self._blocks, id(node)
-        if parts is not None and prod(map(len, parts)) <= node.blocks:
-            keys = [(key, index) for index in itertools.product(*[[p.chunk for p in axis] for axis in parts])]
-            return [blocks[k] for k in keys if k in blocks]
+        if numbers is not None and prod(map(len, numbers)) <= node.blocks:
+            return [blocks[key, index] for index in itertools.product(*numbers) if (key, index) in blocks]
         own = [block for block in blocks.values() if block.node is node]
-        if parts is None:
+        if numbers is None:
             return own
-        wanted = [{p.chunk for p in axis} for axis in parts]
-        return [b for b in own if all(i in axis for i, axis in zip(b.index, wanted, strict=True))]
+        axes = [axis if isinstance(axis, range) else set(axis) for axis in numbers]
+        return [b for b in own if all(i in axis for i, axis in zip(b.index, axes, strict=True))]
 
     # -- making room
 
     def _drop(self, block: Block) -> None:
-        """Take a chunk out; the cache's lock is held."""
-        block.evicted = True  # first: after an interrupt it is taken out when it is looked for
+        """Remove a chunk; the caller holds the cache's lock."""
+        block.evicted = True  # first: after an interrupt, the next lookup removes it
         if self._blocks.pop((id(block.node), block.index), None) is not None:
             self._weight -= block.weight
             block.node.blocks -= 1
 
     def _shrink(self, node: VariableNode) -> None:
-        """Write and forget what was not used for longest, until the bounds hold; one chunk may stay."""
+        """Store and evict the least recently used chunks until the bounds hold. One chunk may stay."""
         with self._lock:
             blocks = self._select_evictions(node)
             for block in blocks:
@@ -439,7 +465,7 @@ class ChunkCache:
                 self._unpin(block)
 
     def _select_evictions(self, node: VariableNode) -> list[Block]:
-        """What has to go: some at a time, so that small chunks are written together."""
+        """Return chunks to evict: several at a time, so that small chunks are stored together."""
         chosen: list[Block] = []
         if self._weight > self.bound:
             left, target = self._weight, self.bound * 3 // 4
@@ -463,7 +489,7 @@ class ChunkCache:
     # -- as a whole
 
     def recover(self) -> None:
-        """Correct the counts that an interrupt may have left too high; no thread reads or writes."""
+        """Correct counts that an interrupt left too high, while no thread reads or writes."""
         with self._lock:
             for node in self._written_through:
                 node.write_through_count = 0
@@ -472,12 +498,12 @@ class ChunkCache:
                 block.pins = 0
 
     def flush(self, failures: Failures) -> bool:
-        """Write all changed chunks; they stay in memory. Chunks that cannot be written stay changed.
+        """Store all changed chunks; they stay in memory. Chunks that cannot be stored stay changed.
 
         Returns
         -------
         bool
-            True if a chunk was written.
+            True if a chunk was stored.
         """
         with self._lock:
             changed = list(self._dirty)
@@ -486,9 +512,9 @@ class ChunkCache:
         return any(not block.dirty for block in changed)
 
     def _store_all(self, blocks: list[Block], failures: Failures | None = None) -> None:
-        """Write those of some chunks that were changed; small ones that lie behind each other, together.
+        """Store the changed ones of some chunks. Adjacent small chunks are stored together.
 
-        `failures` gets the errors; without it the first one is raised.
+        `failures` collects the errors; without it, the first error is raised.
         """
 
         def store(together: list[Block]) -> None:
@@ -526,7 +552,7 @@ class ChunkCache:
             share(store, runs, None)
 
     def clear(self) -> None:
-        """Forget everything, written or not."""
+        """Discard all chunks, stored or not."""
         with self._lock:
             for block in self._blocks.values():
                 block.node.blocks = 0
@@ -537,7 +563,7 @@ class ChunkCache:
 
 
 def _note(node: VariableNode, chunks: Iterable[tuple[int, ...]]) -> None:
-    """Note that the store gets chunks of a variable; the cache's lock is held."""
+    """Note that chunks of a variable are stored; the caller holds the cache's lock."""
     if node.stored_chunks is not None:
         node.stored_chunks.update(chunks)
         if len(node.stored_chunks) > _MOST_STORED_CHUNKS:
@@ -545,7 +571,7 @@ def _note(node: VariableNode, chunks: Iterable[tuple[int, ...]]) -> None:
 
 
 def _write_changed(source: StoredArray, block: Block) -> None:
-    """Write what was changed in a chunk: the rest of it may be far apart in the file."""
+    """Write only the changed records of a chunk, which a file may hold far apart."""
     assert block.values is not None
     rows, *rest = _region(block.index, source.chunk_shape, source.shape)
     changed = slice(rows.start + block.first, min(rows.start + block.stop, rows.stop), 1)
@@ -554,7 +580,7 @@ def _write_changed(source: StoredArray, block: Block) -> None:
 
 
 def _rows(blocks: list[Block], most: int) -> Iterator[list[Block]]:
-    """Cut sorted chunks where one is not the next of the other along the first axis, or they become too many."""
+    """Divide sorted chunks into runs that are adjacent along the first axis, of at most `most` bytes."""
     row: list[Block] = []
     weight = 0
     for block in blocks:
@@ -575,7 +601,7 @@ def _rows(blocks: list[Block], most: int) -> Iterator[list[Block]]:
 
 
 def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:
-    """Cut the selection along one dimension at the chunks."""
+    """Divide the selection along one axis at the chunk borders."""
     if isinstance(selector, slice):
         start, step = selector.start, selector.step or 1
         count = len(range(start, selector.stop, step))
@@ -607,13 +633,13 @@ def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:
 
 
 def _item(parts: tuple[_Part, ...]) -> _Item:
-    """What a selection takes from the chunk where its parts along all axes meet."""
+    """Return the part of a selection in the chunk at the intersection of parts along all axes."""
     chunk, inner, outer, covers = zip(*parts, strict=True)
     return _Item(chunk, each_axis(inner), each_axis(outer), all(covers), parts)
 
 
-def _only_item(selection: Any, chunk: tuple[int, ...], sizes: list[int]) -> _Item | None:
-    """What slices take from the only chunk in which they lie, as a step of most loops does; None if they do not."""
+def _only_item(selection: Selection, chunk: tuple[int, ...], sizes: list[int]) -> _Item | None:
+    """Return the item of slices that lie in a single chunk, as in most loops; None for other selections."""
     index, inner, covers = [], [], True
     for selector, length, size in zip(selection, chunk, sizes, strict=True):
         if type(selector) is not slice or selector.step != 1:
@@ -628,21 +654,32 @@ def _only_item(selection: Any, chunk: tuple[int, ...], sizes: list[int]) -> _Ite
     return _Item(tuple(index), tuple(inner), None, covers, ())
 
 
-def _is_one(parts: list[list[_Part]]) -> bool:
-    """True if a selection is one chunk, all of it."""
-    return all(len(axis) == 1 and axis[0].covers for axis in parts)
+def _is_box(selection: Selection, chunk: tuple[int, ...], sizes: list[int]) -> TypeGuard[tuple[slice, ...]]:
+    """True if slices select whole chunks only; then no axis has to be divided."""
+    return all(
+        type(s) is slice
+        and s.step == 1
+        and s.start < s.stop
+        and s.start % c == 0
+        and (s.stop % c == 0 or s.stop == n)
+        for s, c, n in zip(selection, chunk, sizes, strict=True)
+    )
+
+
+def _numbers(parts: list[list[_Part]]) -> ChunkNumbers:
+    return [[p.chunk for p in axis] for axis in parts]
 
 
 def _joined(parts: list[_Part], chunk: int) -> slice:
-    """The stretch of the array that whole chunks, one behind the other, take."""
+    """Return the range of the array in which adjacent whole chunks lie."""
     first, last = parts[0], parts[-1]
     start = first.chunk * chunk
     return slice(start, start + last.outer.stop - first.outer.start, 1)
 
 
-def _outside(parts: Iterable[_Part], chunk: tuple[int, ...]) -> tuple[Any, ...]:
-    """Where parts of one chunk are in the array."""
-    result: list[Any] = []
+def _outside(parts: Iterable[_Part], chunk: tuple[int, ...]) -> Selection:
+    """Return the place of parts of one chunk in the array."""
+    result: list[slice | np.ndarray] = []
     for part, length in zip(parts, chunk, strict=True):
         low = part.chunk * length
         inner = part.inner
@@ -654,5 +691,5 @@ def _outside(parts: Iterable[_Part], chunk: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def _region(index: tuple[int, ...], chunk: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """The part of the array that a chunk holds."""
+    """Return the region of the array in a chunk."""
     return tuple([slice(i * c, min((i + 1) * c, n), 1) for i, c, n in zip(index, chunk, shape, strict=True)])

@@ -1,12 +1,12 @@
-"""Keep one open dataset: bring what changed in the tree to the store, and move values.
+"""Keep an open dataset: store the changes of its tree, and read and write values.
 
-The tree of nodes is changed at will. The store sees a frozen model of it only when it must: before values of a
-new variable are read, when too many of them wait, on sync and on close. Growth of a dimension goes to the array
-that is written at once, and to all others with the next model.
+The program changes the tree of nodes at any time. The store gets a frozen model of it only where necessary: before
+values of a new variable are read, when too many writes are pending, on sync and on close. A write to an array grows
+the array at once; the other arrays of a longer dimension grow with the next model.
 
-Nothing is lost between threads: every change has a number, a flush stores the tree as it was at some number, and
-only what was changed up to that number counts as stored then. While the store changes its arrays, nobody reads
-or writes values (:class:`Gate`); while the store is waited for, the tree can be changed.
+Threads lose no change: each change has a number, a flush stores the tree of one number, and only the changes up to
+that number count as stored. While the store changes its arrays, a :class:`Gate` keeps readers and writers of values
+out. While a thread waits for the store, other threads may change the tree.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
 from nczarr import model
 from nczarr.errors import NCZarrError, PartlyStoredError
-from nczarr.session.backend import Stored, StoredArray
+from nczarr.session.backend import Selection, Stored, StoredArray
 from nczarr.session.chunk_cache import ChunkCache, weight_of
 from nczarr.session.errors import STORE_ERRORS, ArgumentError, EditError, Failures, remove_parts, store_parts
 from nczarr.session.tree import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
@@ -31,11 +30,12 @@ from nczarr.system.locks import FileLock, Rank, make_lock
 
 
 class Gate:
-    """A lock that many threads share while they pass, and that one thread has alone while it is closed.
+    """A lock that many threads share while they pass, and that one thread holds alone while the gate is closed.
 
-    Each thread passes with a lock of its own; the thread that closes the gate holds another one, and waits for those
-    who pass. Only ``with`` statements on locks of Python take and release them: an interrupt never comes between such
-    a lock and its ``with``, so it cannot leave one held. A thread that passes must not pass again, nor close the gate.
+    Each thread passes with a lock of its own. The thread that closes the gate holds another lock, and waits for the
+    threads that pass. Only ``with`` statements on Python's locks take and release them: an interrupt never comes
+    between such a lock and its ``with`` statement, so it leaves no lock held. A thread that passes must not pass
+    again, nor close the gate.
 
     Examples
     --------
@@ -50,21 +50,21 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        #: The thread that has closed the gate holds it.
+        #: Held by the thread that closes the gate.
         self.closing = make_lock(Rank.GATE)
-        #: The thread that closed the gate last, 0 if another thread has seen since that it is open.
+        #: The thread that closed the gate last; 0 after another thread has found the gate open.
         self._owner = 0
-        #: The lock of this thread, which lives as long as the thread.
+        #: The lock of each thread, which lives as long as the thread.
         self._of_thread = threading.local()
         #: The locks of all threads that have passed.
         self._passing: list[weakref.ref[threading.RLock]] = []
 
     def passing(self) -> threading.RLock:
-        """Return the lock with which this thread passes, if :attr:`lets_in` says so while it is held."""
+        """Return the lock with which this thread passes, if :attr:`lets_in` is true while the lock is held."""
         lock: threading.RLock | None = getattr(self._of_thread, "lock", None)
         if lock is None:
             lock = make_lock(Rank.PASS)
-            with self.closing:  # the thread that closes the gate knows all locks
+            with self.closing:  # the thread that closes the gate must know all locks
                 self._passing = [
                     *(known for known in self._passing if known() is not None),
                     weakref.ref(lock),
@@ -74,7 +74,7 @@ class Gate:
 
     @property
     def lets_in(self) -> bool:
-        """True if no other thread has closed the gate; otherwise this thread lets go of its lock, and waits."""
+        """True if no other thread has closed the gate. Otherwise this thread releases its lock, and waits."""
         return self._owner in (0, threading.get_ident())
 
     def wait(self) -> None:
@@ -83,12 +83,12 @@ class Gate:
             self._owner = 0
 
     def close(self) -> None:
-        """Wait until no thread passes; the gate stays closed as long as this thread holds :attr:`closing`.
+        """Wait until no thread passes. The gate stays closed as long as this thread holds :attr:`closing`.
 
         Raises
         ------
         EditError
-            If this thread passes: a signal handler came in between.
+            If this thread itself passes, and a signal handler has interrupted it.
         """
         me = threading.get_ident()
         own = getattr(self._of_thread, "lock", None)
@@ -105,20 +105,20 @@ class Gate:
                     pass
 
 
-#: Values of new variables that are held back, at most.
-_WAITING_BYTES = 64 << 20
-#: So many writes to a variable wait.
+#: Limit of the pending values of new variables.
+_PENDING_BYTES = 64 << 20
+#: Limit of the pending writes to each variable.
 _FEW_WRITES = 16
 
 
 class Session(State):
-    """A dataset that is open.
+    """An open dataset.
 
     Parameters
     ----------
     stored : Stored
     name : str
-        As the program gave it.
+        The name in error messages.
     writable : bool
 
     Attributes
@@ -140,35 +140,29 @@ class Session(State):
     """
 
     def __init__(self, stored: Stored, *, name: str, writable: bool) -> None:
-        super().__init__(name, writable=writable, format=stored.dataset.format)
+        super().__init__(
+            name, writable=writable, format=stored.dataset.format, restrictions=stored.restrictions
+        )
         self.stored = stored
-        self.disk_format: str = getattr(stored, "disk_format", "ZARR")
-        self.one_name_space = getattr(stored, "one_name_space", False)
-        self.types_first = getattr(stored, "types_first", False)
-        self.strings_end_at_nul = getattr(stored, "strings_end_at_nul", False)
-        self.renamed_last = getattr(stored, "renamed_last", False)
-        self.reserved_names = getattr(stored, "reserved_names", frozenset())
-        self.strings_outside_chunks = getattr(stored, "strings_outside_chunks", False)
-        self.limited = getattr(stored, "limited", frozenset())
         #: Unwritten elements of new variables are filled.
         self.fill = True
-        #: What is to be done after closing; its result is what close returns.
+        #: Called after closing; :meth:`close` returns its result.
         self.at_close: Callable[[], memoryview | None] | None = None
         self.root = GroupNode(self, None, "/")
         thaw(self.root, stored.dataset)
-        #: The store says what the tree said then.
+        #: The generation of the tree in the store.
         self._stored_generation = self.generation
-        #: Variables that were stored then.
+        #: The number of variables in the store since the last flush.
         self._stored_count = 0
-        #: What has grown since; None until this session has stored the tree for the first time.
+        #: The lengths in the store since the last flush.
         self._growth: Growth | None = None
         self._gate = Gate()
         self.cache = ChunkCache(self._stored_values, self._values, self.lock)
-        #: What keeps other writers away until the dataset is closed.
+        #: Locks against other writers, until the dataset is closed.
         self.locks: Sequence[FileLock] = ()
-        self._waiting: deque[tuple[VariableNode, Any, np.ndarray]] = deque()
-        self._waiting_for: set[VariableNode] = set()
-        self._waiting_bytes = 0
+        self._pending: deque[tuple[VariableNode, Selection, np.ndarray]] = deque()
+        self._pending_nodes: set[VariableNode] = set()
+        self._pending_bytes = 0
 
     # -- structure
 
@@ -181,15 +175,15 @@ class Session(State):
             ) from error
 
     def flush(self) -> None:
-        """Write what differs in the metadata, and the values that wait for it.
+        """Write the differences of the metadata, and the values that wait for them.
 
         Raises
         ------
         NCZarrError, OSError
-            If something cannot be stored; all else is stored then, and the rest is tried again next time.
+            If a part cannot be stored. The other parts are stored then, and the next flush tries again.
         """
         self.check_open()
-        if self.generation == self._stored_generation and not self._waiting:
+        if self.generation == self._stored_generation and not self._pending:
             return
         with self._gate.closing:
             self._gate.close()
@@ -199,36 +193,64 @@ class Session(State):
             failures.raise_all(self.name)
 
     def _flush_structure(self, failures: Failures) -> None:
-        """Write the metadata, then the values that wait for them; the gate is closed."""
-        if self.generation == self._stored_generation and not self._waiting:
+        """Write the metadata, then the pending values; the gate is closed."""
+        if self.generation == self._stored_generation and not self._pending:
             return
         self._store_changes(failures)
-        left: deque[tuple[VariableNode, Any, np.ndarray]] = deque()
+        left: deque[tuple[VariableNode, Selection, np.ndarray]] = deque()
         refused: set[VariableNode] = set()
-        while self._waiting:
-            node, selection, values = self._waiting[0]
+        while self._pending:
+            node, selection, values = self._pending[0]
             if node not in refused and node.stored_as is not None:
                 try:
                     self.cache.write(node, selection, values)
-                except STORE_ERRORS as error:  # later values of the variable wait behind these
+                except STORE_ERRORS as error:  # later values of the variable stay behind these
                     failures.add(node.fqn, error)
                     refused.add(node)
             if node in refused or node.stored_as is None:
-                left.append(self._waiting.popleft())
+                left.append(self._pending.popleft())
             else:
-                self._waiting_bytes -= _weight(values)
-                self._waiting.popleft()
-        self._waiting = left
-        self._waiting_for = {node for node, _, _ in left}
+                self._pending_bytes -= _weight(values)
+                self._pending.popleft()
+        self._pending = left
+        self._pending_nodes = {node for node, _, _ in left}
 
     def _flush_all(self, failures: Failures) -> None:
-        """Write everything: values come before the sizes that claim them; the gate is closed."""
+        """Write everything, values before the lengths that claim them; the gate is closed."""
         self.cache.recover()
         stored = self.cache.flush(failures)
         if failures.found and not stored and self._growth is not None and self._growth.is_all:
-            return  # no step was written: nothing may claim one
+            return  # no step was written, so no length may claim one
         self._flush_structure(failures)
         self.cache.flush(failures)
+
+    def store(self) -> None:
+        """Write all values, then the metadata, without publishing or syncing the store.
+
+        Raises
+        ------
+        NCZarrError, OSError
+            If a value cannot be stored; the metadata are unchanged then. If the metadata cannot be stored.
+        """
+        self.check_open()
+        with self._gate.closing:
+            self._gate.close()
+            failures = Failures()
+            self.cache.flush(failures)
+            if failures.is_empty:
+                self._flush_structure(failures)
+            failures.raise_all(self.name)
+
+    def extend(self, dimension: DimensionNode, size: int) -> None:
+        """Make a dimension at least `size` long, for a caller that then writes all new values.
+
+        The new values replace those that an aborted writer left behind the shape, so nothing removes them before.
+        """
+        with self.lock:
+            dimension.grow(size)
+            for node in self.root.walk_variables():
+                if dimension in node.dimensions:
+                    node.tail_cleared = True
 
     def _store_changes(self, failures: Failures) -> None:
         try:
@@ -244,11 +266,11 @@ class Session(State):
             nodes = [(node, node.fqn) for node in self.root.walk_variables()]
             for node, fqn in nodes:
                 if node.stored_as is not None and node.stored_as != fqn:
-                    # Data of the stored dataset say which variable this was.
+                    # The data identify the variable in the stored dataset.
                     node.source = self.stored.data(node.stored_as)
                     node.frozen = None
                 if node.stored_as is not None:
-                    self._values(node)  # what is going to grow has nothing behind its shape
+                    self._values(node)  # removes values behind the shape of arrays that are about to grow
             old = self.stored.dataset
             frozen = freeze(self.root, old.name, self.format)
             before = [node.frozen for node, _ in nodes]
@@ -278,7 +300,7 @@ class Session(State):
                 self._growth = growth
 
     def _store_growth(self) -> bool:
-        """Store the lengths of dimensions if nothing else has changed; False if something has."""
+        """Store the lengths of dimensions if nothing else has changed. Return False otherwise."""
         with self.lock:
             growth, generation = self._growth, self.generation
             if growth is None or not growth.is_all or generation == self._stored_generation:
@@ -295,8 +317,8 @@ class Session(State):
 
     # -- values
 
-    def read(self, node: VariableNode, selection: Any) -> np.ndarray:
-        """Read orthogonally: slices or increasing positions, one for each axis."""
+    def read(self, node: VariableNode, selection: Selection) -> np.ndarray:
+        """Read a selection."""
         while True:
             with self._gate.passing():
                 if passes := self._gate.lets_in:
@@ -308,12 +330,11 @@ class Session(State):
                         return source.read_orthogonal(selection)
             self._flush_for(node) if passes else self._gate.wait()
 
-    def write(self, node: VariableNode, selection: Any, values: np.ndarray) -> None:
+    def write(self, node: VariableNode, selection: Selection, values: np.ndarray) -> None:
         """Write values in the model's form.
 
-        Those of a variable that is not stored yet wait, up to a bound, until the metadata have to be written
-        anyway: so a program that makes and fills one variable after the other does not rewrite the metadata
-        each time.
+        Values of a variable that is not in the store are pending, up to a bound, until the next flush. So a program
+        that creates and fills one variable after the other does not rewrite the metadata each time.
         """
         while True:
             with self._gate.passing():
@@ -323,23 +344,23 @@ class Session(State):
                         self._check_values(node, values)
                         self.cache.write(node, selection, values)
                         return
-                    # Only an array that is stored knows which texts it has room for.
-                    waits = not values.dtype.hasobject or "type" not in self.limited
+                    # Only a stored array knows which strings fit.
+                    may_wait = not values.dtype.hasobject or "type" not in self.restrictions.limited
                     with self.lock:
                         weight = _weight(values)
-                        # A loop over one variable need not wait; one over many must not store each for itself.
-                        few = len(self._waiting) < max(
-                            _FEW_WRITES * max(len(self._waiting_for), 1), self._stored_count
+                        # A loop over one variable may flush; a loop over many variables must not flush for each.
+                        few = len(self._pending) < max(
+                            _FEW_WRITES * max(len(self._pending_nodes), 1), self._stored_count
                         )
-                        if waits and few and self._waiting_bytes + weight <= _WAITING_BYTES:
-                            self._waiting.append((node, selection, values.copy()))
-                            self._waiting_for.add(node)
-                            self._waiting_bytes += weight
+                        if may_wait and few and self._pending_bytes + weight <= _PENDING_BYTES:
+                            self._pending.append((node, selection, values.copy()))
+                            self._pending_nodes.add(node)
+                            self._pending_bytes += weight
                             return
             self._flush_for(node) if passes else self._gate.wait()
 
     def _flush_for(self, node: VariableNode) -> None:
-        """Flush; an error of other variables waits for the next one, if this one is stored."""
+        """Flush. If this variable is stored, errors of other variables are left to the next flush."""
         try:
             self.flush()
         except STORE_ERRORS:
@@ -347,7 +368,7 @@ class Session(State):
                 raise
 
     def _check_values(self, node: VariableNode, values: np.ndarray) -> None:
-        """Raise :class:`ArgumentError` for values that the stored array has no place for."""
+        """Raise :class:`ArgumentError` for values that the stored array cannot hold."""
         source = self._stored_values(node)
         if source.limited:
             try:
@@ -356,22 +377,22 @@ class Session(State):
                 raise ArgumentError(error.message, fqn=node.fqn, hint=error.hint) from error
 
     def _has(self, node: VariableNode) -> bool:
-        """True if the store has a variable, and no values wait for it; the gate is passed."""
-        return node.stored_as is not None and not (self._waiting_for and node in self._waiting_for)
+        """True if the store has a variable, and none of its values are pending; the thread passes the gate."""
+        return node.stored_as is not None and not (self._pending_nodes and node in self._pending_nodes)
 
     def chunk_shape(self, node: VariableNode) -> tuple[int, ...] | None:
-        """The blocks in which the store keeps a variable, if it has any."""
+        """Return the chunk shape of a variable in the store; None if the store does not have it."""
         while True:
             with self._gate.passing():
                 if self._gate.lets_in:
                     self.check_open()
                     if node.stored_as is None:
                         return None
-                    return getattr(self._values(node), "chunk_shape", None)
+                    return self._values(node).chunk_shape
             self._gate.wait()
 
     def _stored_values(self, node: VariableNode) -> StoredArray:
-        """The stored values of a variable; the gate is passed or closed."""
+        """Return the stored array of a variable; the thread passes the gate or has closed it."""
         source = node.source
         if source is None:
             assert node.stored_as is not None
@@ -379,7 +400,7 @@ class Session(State):
         return source
 
     def _values(self, node: VariableNode) -> StoredArray:
-        """The stored values of a variable, in its current shape; the gate is passed or closed."""
+        """Return the stored array of a variable, grown to its current shape; the gate as above."""
         source = self._stored_values(node)
         if self.writable and source.shape != node.shape:
             with self.lock:
@@ -395,13 +416,13 @@ class Session(State):
 
     @property
     def is_unstored(self) -> bool:
-        """True if the store does not have all yet."""
-        changed = self.generation != self._stored_generation or bool(self._waiting) or self.cache.is_dirty
+        """True if the store does not have all changes."""
+        changed = self.generation != self._stored_generation or bool(self._pending) or self.cache.is_dirty
         return changed and self.is_open and self.writable and not self.is_inherited
 
     @contextmanager
     def _durable(self, durable: bool | None) -> Iterator[None]:
-        """Wait for the disk, or do not, for a while; None: as the dataset was opened."""
+        """Set whether the store waits for the disk within the block; None: as the dataset was opened."""
         before = self.stored.durable
         if durable is not None and durable != before:
             self.stored.durable = durable
@@ -412,7 +433,7 @@ class Session(State):
                 self.stored.durable = before
 
     def sync(self, *, durable: bool | None = None) -> None:
-        """Write all that is not stored yet. `durable`: whether the disk has it then; None: as it was opened."""
+        """Write all changes. `durable`: whether to wait for the disk; None: as the dataset was opened."""
         self.check_open()
         if self.writable:
             with self._gate.closing, self._durable(durable):
@@ -426,18 +447,20 @@ class Session(State):
                     except STORE_ERRORS as error:
                         if not failures.found:
                             raise
-                        next(iter(failures.found.values())).add_note(str(error))  # what came first says why
+                        next(iter(failures.found.values())).add_note(
+                            str(error)
+                        )  # the first error tells the cause
                 failures.raise_all(self.name)
 
     def close_dropped(self) -> None:
-        """Close a dataset whose program has dropped it, or ends."""
+        """Close a dataset without references, or at exit."""
         if self.is_open:
             self.close(dropped=True)
 
     def close(self, *, dropped: bool = False, durable: bool | None = None) -> memoryview | None:
-        """Sync, and close; the tree can be looked at no more. `dropped`: because the last reference went.
+        """Sync and close.
 
-        `durable`: as for :meth:`sync`.
+        `dropped`: the dataset has no references. `durable`: as for :meth:`sync`.
         """
         if self.is_open and self.is_inherited:  # all of it belongs to the parent
             self.is_open, self.dropped = False, dropped
@@ -457,7 +480,7 @@ class Session(State):
                     self.is_open = False
                     self.cache.clear()
                     self.dropped = dropped
-                    if dropped and not failures.is_empty:  # no caller learns of it: its readers have to
+                    if dropped and not failures.is_empty:  # no caller gets the error, so readers must
                         self.stored.leave_unfinished(failures.describe())
                     else:
                         self._close_stored(failures)
@@ -469,13 +492,13 @@ class Session(State):
                 closed(self)
 
     def _close_stored(self, failures: Failures) -> None:
-        """Close the store: a new dataset without the variables and groups whose documents it refuses."""
+        """Close the store. Remove variables and groups of a new dataset whose documents the store refuses."""
         while True:
             try:
                 self.stored.close()
                 return
             except STORE_ERRORS as error:
-                refused: dict[str, Exception] = getattr(self.stored, "refused", dict)()
+                refused = self.stored.refused()
                 if not refused:
                     raise
                 try:
@@ -489,7 +512,7 @@ def _weight(values: np.ndarray) -> int:
 
 
 def _kept(frozen: model.Variable, bound: model.Variable) -> model.Variable | None:
-    """The store's own object for a variable, if it says the same: the next update sees that nothing changed."""
+    """Return the store's own object for an unchanged variable, by which the next update skips it; or None."""
     same = (
         bound.attributes is frozen.attributes
         and bound.type is frozen.type
@@ -500,12 +523,12 @@ def _kept(frozen: model.Variable, bound: model.Variable) -> model.Variable | Non
 
 
 class Growth:
-    """The lengths of unlimited dimensions as they were stored last. The tree's lock is held where it is used.
+    """The stored lengths of unlimited dimensions. The caller holds the tree's lock.
 
     Parameters
     ----------
     root : GroupNode
-        The tree, as it is being stored.
+        The tree that is being stored.
     """
 
     def __init__(self, root: GroupNode) -> None:
@@ -516,15 +539,15 @@ class Growth:
 
     @property
     def is_all(self) -> bool:
-        """True if nothing else has changed."""
+        """True if nothing but lengths has changed."""
         return self._root.state.structure == self._structure
 
     def grown(self) -> dict[DimensionNode, int]:
-        """The dimensions that are longer now, and how long they are."""
+        """Return the dimensions that have grown, with their lengths."""
         return {d: d.size for d, size in self._lengths.items() if d.size != size}
 
     def variables(self, dimensions: Iterable[DimensionNode]) -> dict[VariableNode, None]:
-        """The variables that have any of some dimensions, each once."""
+        """Return the variables along any of some dimensions."""
         if self._variables is None:
             self._variables = {d: [] for d in self._lengths}
             for node in self._root.walk_variables():
@@ -534,5 +557,5 @@ class Growth:
         return dict.fromkeys(node for d in dimensions for node in self._variables[d])
 
     def note(self, lengths: dict[DimensionNode, int]) -> None:
-        """Take lengths for stored."""
+        """Note lengths as stored."""
         self._lengths.update(lengths)

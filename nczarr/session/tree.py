@@ -24,6 +24,7 @@ from nczarr.model import (
 )
 from nczarr.model.names import check_new_name, is_unicode
 from nczarr.model.nodes import LARGEST_DIMENSION
+from nczarr.model.restrictions import Restrictions
 from nczarr.session.backend import StoredArray
 from nczarr.session.errors import (
     ArgumentError,
@@ -57,30 +58,17 @@ class State:
         Grows with every change but that of a dimension's length.
     """
 
-    def __init__(self, name: str, *, writable: bool, format: str | None = None) -> None:
+    def __init__(self, name: str, *, writable: bool, format: str | None, restrictions: Restrictions) -> None:
         self.name = name
         self.writable = writable
         self.format = format
+        self.restrictions = restrictions
         self.is_open = True
         #: True if the dataset was closed because its last reference went.
         self.dropped = False
         self._origin = Origin()
         #: True if other processes may write values at the same time, so that the structure must not change.
         self.shared = False
-        #: True if the store keeps dimensions, variables, groups and types of a group under their bare names.
-        self.one_name_space = False
-        #: True if the store is read group by group, and finds no type of a group that comes later.
-        self.types_first = False
-        #: True if the store moves a variable or group that is renamed to the end.
-        self.renamed_last = False
-        #: True if strings of the store end at the first NUL.
-        self.strings_end_at_nul = False
-        #: True if chunks of strings and sequences hold references only.
-        self.strings_outside_chunks = False
-        #: The kinds of things of which the store cannot hold all that the model allows.
-        self.limited: frozenset[str] = frozenset()
-        #: Names of attributes that the store needs for itself.
-        self.reserved_names: frozenset[str] = frozenset()
         #: True if compounds of two floats are complex numbers to the program.
         self.auto_complex = False
         self.lock = make_lock(Rank.SESSION)
@@ -147,7 +135,7 @@ class State:
         """
         if not is_unicode(text):
             check_unicode(text, "the string", fqn)
-        if self.strings_end_at_nul and "\0" in text:
+        if self.restrictions.strings_end_at_nul and "\0" in text:
             raise ArgumentError(
                 f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}",
                 path=self.name,
@@ -223,11 +211,11 @@ class _WithAttributes:
         if attribute.type == model.STRING:
             for text in attribute.values:
                 self.state.check_text(text, self.fqn)
-        if attribute.name in self.state.reserved_names:
+        if attribute.name in self.state.restrictions.reserved_names:
             raise NodeAttributeError(
                 f"NetCDF: String match to name in use: {attribute.name!r} is netCDF-4's own", fqn=self.fqn
             )
-        if "attribute" in self.state.limited:
+        if "attribute" in self.state.restrictions.limited:
             self.state.check_model(self.sample((attribute,)))
 
     def sample(self, attributes: tuple[Attribute, ...]) -> model.Dataset:
@@ -251,7 +239,7 @@ class _WithAttributes:
             if old not in self.attributes:
                 check_unicode(kept_name(old), "the name of an attribute", self.fqn)
                 raise EditError(f"NetCDF: Attribute not found: {old!r}", fqn=self.fqn)
-            if new in self.attributes or new in self.state.reserved_names:
+            if new in self.attributes or new in self.state.restrictions.reserved_names:
                 raise EditError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
             # A new dictionary: another thread may be going through the old one.
             self.attributes = {
@@ -454,6 +442,10 @@ class GroupNode(_WithAttributes):
         found = (g.dimensions.get(name) for g in self.ancestors())  # once: another thread may rename it
         return next((d for d in found if d is not None), None)
 
+    def dimension_at(self, fqn: str) -> DimensionNode:
+        """Return the dimension with a fully qualified name, here or below."""
+        return next(d for group in self.walk() for d in group.dimensions.values() if d.ref == fqn)
+
     def walk(self) -> Iterator[GroupNode]:
         """This group and all below it, parents first."""
         yield self
@@ -502,7 +494,7 @@ class GroupNode(_WithAttributes):
             self.state.check_structure()
             name = checked_name(name, "dimension")
             if name in self.dimensions or (
-                self.state.one_name_space and (name in self.groups or self._has_type(name))
+                self.state.restrictions.one_name_space and (name in self.groups or self._has_type(name))
             ):
                 raise EditError(f"NetCDF: String match to name in use: the dimension {name!r}", fqn=self.fqn)
             self.state.check_size(name, size)
@@ -536,7 +528,7 @@ class GroupNode(_WithAttributes):
             _check_type(type_)
             name = type_.name
             if self._has_type(name) or (
-                self.state.one_name_space
+                self.state.restrictions.one_name_space
                 and (name in self.variables or name in self.groups or name in self.dimensions)
             ):
                 raise EditError(f"NetCDF: String match to name in use: {type_.fqn!r}")
@@ -547,7 +539,7 @@ class GroupNode(_WithAttributes):
             node = TypeNode(self, type_)
             self.types.append(node)
             try:
-                if "type" in self.state.limited:
+                if "type" in self.state.restrictions.limited:
                     self.state.check_model(self.sample_of_types())
             except NCZarrError:
                 self.types.remove(node)
@@ -567,7 +559,7 @@ class GroupNode(_WithAttributes):
         with self.state.lock:
             self.state.check_structure()
             name = checked_name(name, "variable")
-            taken = self.state.one_name_space and self._has_type(name)
+            taken = self.state.restrictions.one_name_space and self._has_type(name)
             if name in self.variables or name in self.groups or taken:
                 raise EditError(f"NetCDF: String match to name in use: the variable {name!r}", fqn=self.fqn)
             if isinstance(type_, TypeNode):
@@ -575,7 +567,7 @@ class GroupNode(_WithAttributes):
             node = VariableNode(self, name, type_, dimensions, storage)
             for attribute in attributes.values():
                 node.check_attribute(attribute)
-            if "variable" in self.state.limited:
+            if "variable" in self.state.restrictions.limited:
                 self.state.check_model(node.sample(tuple(attributes.values())))
             node.attributes.update(attributes)
             self.variables[name] = node
@@ -584,7 +576,7 @@ class GroupNode(_WithAttributes):
 
     def _check_type_first(self, node: TypeNode, user: str) -> None:
         """Raise if what is made here would be found before its type."""
-        if not self.state.types_first or node.group in self.ancestors():
+        if not self.state.restrictions.types_first or node.group in self.ancestors():
             return
         order = list(self.root.walk())
         if order.index(node.group) > order.index(self):
@@ -595,7 +587,7 @@ class GroupNode(_WithAttributes):
 
     def _is_taken(self, name: str) -> bool:
         """True if a dimension or type has the name of a group, where that matters."""
-        return self.state.one_name_space and (name in self.dimensions or self._has_type(name))
+        return self.state.restrictions.one_name_space and (name in self.dimensions or self._has_type(name))
 
     # -- renaming
 
@@ -626,7 +618,7 @@ class GroupNode(_WithAttributes):
             new = self._check_rename(self.variables, old, new, "variable", self.groups)
             node = self.variables[old]
             node.name = new
-            to_end = self.state.renamed_last and node.stored_as is not None
+            to_end = self.state.restrictions.renamed_last and node.stored_as is not None
             self.variables = _renamed(self.variables, old, new, to_end=to_end)
             node.touch()
             return node
@@ -639,14 +631,14 @@ class GroupNode(_WithAttributes):
             self._check_moving(node)
             before = node.fqn
             node.name = new
-            self.groups = _renamed(self.groups, old, new, to_end=self.state.renamed_last)
+            self.groups = _renamed(self.groups, old, new, to_end=self.state.restrictions.renamed_last)
             self.root._requalify(before, join_fqn(self.fqn, new))
             self.touch()
             return node
 
     def _check_moving(self, group: GroupNode) -> None:
         """Raise if a group here cannot become the last one, because others have its types."""
-        if not self.state.types_first:
+        if not self.state.restrictions.types_first:
             return
         own = {node.type.fqn for member in group.walk() for node in member.types}
         for other in (
@@ -666,7 +658,7 @@ class GroupNode(_WithAttributes):
             raise UnknownNameError(f"{old} not a valid {what} name", fqn=self.fqn)
         self.state.check_structure()
         new = checked_name(new, what)
-        taken = self.state.one_name_space and (
+        taken = self.state.restrictions.one_name_space and (
             self._has_type(new)
             or (what != "variable" and new in self.groups)
             or (what == "group" and new in self.dimensions)
@@ -683,7 +675,7 @@ class GroupNode(_WithAttributes):
 
     def _check_storable(self, **content: Any) -> None:
         """Raise if the store cannot hold a dimension or a group of a name, or a variable."""
-        if "name" in self.state.limited:
+        if "name" in self.state.restrictions.limited:
             self.state.check_model(model.Dataset("sample", format=self.state.format, **content))
 
     def _requalify(self, old: str, new: str) -> None:

@@ -1,12 +1,11 @@
-"""Append a dataset to a stored one, or to a netCDF file, along an unlimited dimension."""
+"""Append datasets to a stored dataset or a netCDF file along an unlimited dimension."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,54 +18,55 @@ from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
 from nczarr.errors import UnsupportedError, error_context
 from nczarr.mapping import open_dataset
 from nczarr.mapping.guarding.changes import writing_alone
-from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite
+from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, source_of
+from nczarr.session import DimensionNode, Session, VariableNode
 from nczarr.stores import open_store
-from nczarr.transfer import Progress, Work, blocks_of, data_bytes, transfer
+from nczarr.transfer import Progress, blocks_of, data_bytes, transfer
 
 
 def append(
     opening: Callable[[str], AbstractContextManager[Dataset]],
-    sources: Sequence[Any],
-    target: Any,
+    sources: Sequence[object],
+    target: object,
     *,
     along: str | None = None,
     replace_steps: bool = False,
     join: str = "outer",
     durable: bool | None = None,
-    target_options: Mapping[str, Any] | None = None,
+    target_options: Mapping[str, object] | None = None,
     progress: Progress,
     workers: int,
     memory: int,
 ) -> int:
-    """Append the steps of sources to a Zarr dataset; a reader sees the old length or the new one.
+    """Append the steps of sources to a Zarr dataset. A reader sees the old length or the new one.
 
-    Values are written first, where no reader looks yet, then the lengths.
+    The values are written behind the old length first, then the lengths.
 
     Parameters
     ----------
     opening : callable
-        Opens the sources as one dataset, joined along the dimension that it is given.
+        Opens the sources as one dataset, joined along the dimension of its argument.
     sources : sequence
         Their names.
     along : str, optional
         The dimension; the only unlimited one of the target by default.
     replace_steps : bool
-        Write over steps that the target has already, where they would be refused.
+        Overwrite repeated steps. By default they are refused.
     join : {'outer', 'first', 'exact'}
-        Refuse attributes that mean another thing than those of the target; keep those of the target; or refuse where
-        any attribute differs.
+        Refuse attributes with another meaning than those of the target; keep those of the target; or refuse any
+        difference of attributes.
     durable : bool, optional
-        False: return before the disk has everything, and keep no order.
+        False: do not wait for the disk, and do not order the writes.
 
     Returns
     -------
     int
-        How many bytes the added values take.
+        Number of bytes of the added values.
 
     Raises
     ------
     ModelError, UnsupportedError
-        If the two do not fit together; nothing has been written then.
+        If the datasets do not fit together. Nothing is written then.
     """
     options = dict(target_options) if target_options else None
     store = open_store(target, "r+", options)
@@ -74,29 +74,20 @@ def append(
         writing_alone(store) as check,
         open_dataset(store, "r+", consolidated=False if store.listable else None) as stored,
     ):
-        stored.durable = durable
         if stored.layout in ("zarr-v3", "zarr-v2"):
             raise UnsupportedError(
                 f"--append: plain Zarr ({stored.layout}) has no unlimited dimension",
                 path=str(target),
                 hint="copy it with --layout nczarr-v3 --unlimited DIMENSION first",
             )
-        fqn = growing_dimension(stored.dataset, along, str(target))
-        with opening(fqn) as opened:
-            added, first, count = prepare(stored.dataset, opened, fqn, sources, target, replace_steps, join)
-            if count or first != stored.dataset.dimension_at(fqn).size:
-                size = _write(stored, added, fqn, first, True, progress, workers, memory)
-                check()
-                made = without_digest(stored.dataset)
-                stored.update(
-                    rewrite(made, dimension=lambda at, d: replace(d, size=size) if at == fqn else d)
-                )
-            return _growth(stored.dataset, added, fqn)
+        session = Session(stored, name=str(target), writable=True)
+        work = _Appending(session, opening, sources, along, replace_steps, join, durable, progress, memory)
+        return work.run(check, workers, concurrent=True)
 
 
 def append_records(
     opening: Callable[[str], AbstractContextManager[Dataset]],
-    sources: Sequence[Any],
+    sources: Sequence[object],
     target: Path,
     *,
     along: str | None = None,
@@ -107,32 +98,27 @@ def append_records(
 ) -> int:
     """Append the steps of sources to a classic netCDF file, in place.
 
-    The values of the new records are written behind those that are counted, where no reader looks; last of all the
-    number of records, at once. Whoever is killed before that leaves the old dataset, with some bytes behind it that
-    the next records take the place of. The parameters are those of :func:`append`.
+    The new records are written behind the counted records, which readers ignore, then the number of records in one
+    write. A process that is killed before leaves the old dataset with spare bytes, which the next append overwrites.
+    The parameters are those of :func:`append`.
 
     Raises
     ------
     ModelError, UnsupportedError
-        If the two do not fit together; nothing has been written then.
+        If the datasets do not fit together. Nothing is written then.
     NetCDFFileError
-        If the file cannot be written; it is as it was.
+        If the file cannot be written. It is unchanged then.
     """
     from nczarr.netcdf.edit.opening import edit_records
 
     with edit_records(target) as file:
-        file.durable = durable
-        fqn = growing_dimension(file.dataset, along, str(target))
-        with opening(fqn) as opened:
-            added, first, count = prepare(file.dataset, opened, fqn, sources, target, False, join)
-            if count:
-                file.count_records(_write(file, added, fqn, first, False, progress, 1, memory))
-            return _growth(file.dataset, added, fqn)
+        session = Session(file, name=str(target), writable=True)
+        return _Appending(session, opening, sources, along, False, join, durable, progress, memory).run()
 
 
 def append_to_copy(
     opening: Callable[[str], AbstractContextManager[Dataset]],
-    sources: Sequence[Any],
+    sources: Sequence[object],
     target: Path,
     *,
     along: str | None = None,
@@ -142,46 +128,131 @@ def append_to_copy(
     progress: Progress,
     memory: int,
 ) -> int:
-    """Append the steps of sources to a copy of a netCDF file, which then takes the file's place.
+    """Append the steps of sources to a copy of a netCDF file, which then replaces the file.
 
-    In HDF5 no single write makes all variables longer, nor are steps replaced at once in any format. What is there is
-    copied as it is; file systems that can share bytes copy nothing. The parameters are those of :func:`append`.
+    No single write extends all variables of an HDF5 file, or replaces steps in a file of any format. The copy is
+    bytewise, and shares the bytes on file systems that support this. The parameters are those of :func:`append`.
 
     Raises
     ------
     FixedFileError
-        If the file can be read, not changed.
+        If the file is readable but cannot be changed.
     ModelError, UnsupportedError
-        If the two do not fit together.
+        If the datasets do not fit together.
     NetCDFFileError
-        If the file cannot be written. In all cases it is as it was.
+        If the file cannot be written. The file is unchanged in all cases.
     """
     from nczarr.netcdf.edit.opening import edit_copy
 
     with edit_copy(target) as file:
-        file.durable = durable
-        fqn = growing_dimension(file.dataset, along, str(target))
-        with opening(fqn) as opened:
-            added, first, _ = prepare(file.dataset, opened, fqn, sources, target, replace_steps, join)
-            file.lengthen({fqn: _write(file, added, fqn, first, False, progress, 1, memory)})
-            if ATTRIBUTE in file.dataset.attribute:
-                file.update(without_digest(file.dataset))
-            return _growth(file.dataset, added, fqn)
+        session = Session(file, name=str(target), writable=True)
+        work = _Appending(session, opening, sources, along, replace_steps, join, durable, progress, memory)
+        return work.run()
 
 
-def _growth(old: Dataset, added: Dataset, along: str) -> int:
-    """The bytes of values of what grows."""
-    sources = [added.all_variables[fqn].data for fqn, v in old.all_variables.items() if along in v.dimensions]
-    return sum(data_bytes(data) for data in sources if data is not None)
+@dataclass(frozen=True)
+class _Appending:
+    """An append through a session: values first, then the lengths."""
+
+    session: Session
+    opening: Callable[[str], AbstractContextManager[Dataset]]
+    sources: Sequence[object]
+    along: str | None
+    replace_steps: bool
+    join: str
+    durable: bool | None
+    progress: Progress
+    memory: int
+
+    def run(
+        self, check: Callable[[], None] = lambda: None, workers: int = 1, *, concurrent: bool = False
+    ) -> int:
+        """Write the values, call `check`, and store the lengths. Return the bytes of the added values."""
+        session, stored, target = self.session, self.session.stored, self.session.name
+        stored.durable = self.durable
+        session.cache.bound = min(session.cache.bound, self.memory)
+        old = stored.dataset
+        fqn = growing_dimension(old, self.along, target)
+        with self.opening(fqn) as opened:
+            added, first, count = prepare(
+                old, opened, fqn, self.sources, target, self.replace_steps, self.join
+            )
+            growing = {
+                v.fqn: v for v in session.root.walk_variables() if fqn in [d.ref for d in v.dimensions]
+            }
+            moved = sum(data_bytes(_data(added, at)) for at in growing)
+            if count or first != old.dimension_at(fqn).size:
+                dimension = session.root.dimension_at(fqn)
+                session.extend(dimension, first + added.dimension_at(fqn).size)
+                sink = _Shifted(session, growing, dimension, first, concurrent)
+                self.progress.start(moved)
+                try:
+                    transfer(sink.blocks(added), sink, self.progress, workers, self.memory)
+                finally:
+                    self.progress.finish()
+                check()
+                if ATTRIBUTE in session.root.attributes:
+                    session.root.delete_attribute(ATTRIBUTE)
+                session.store()
+            return moved
+
+
+def _data(added: Dataset, fqn: str) -> ArraySource:
+    variable = added.all_variables[fqn]
+    return source_of(variable, added.shape(variable))
+
+
+class _Shifted:
+    """A sink that writes to a session, a number of steps further along one dimension."""
+
+    def __init__(
+        self,
+        session: Session,
+        growing: Mapping[str, VariableNode],
+        dimension: DimensionNode,
+        first: int,
+        concurrent: bool,
+    ) -> None:
+        self._session, self._growing, self._first = session, growing, first
+        self._axes = {fqn: node.dimensions.index(dimension) for fqn, node in growing.items()}
+        self.concurrent = concurrent
+
+    def write_shape(self, fqn: str) -> tuple[int, ...]:
+        return self._session.chunk_shape(self._growing[fqn]) or ()
+
+    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
+        node, axis = self._growing[fqn], self._axes[fqn]
+        shifts = [self._first if i == axis else 0 for i in range(len(region))]
+        place = tuple([slice(s.start + n, s.stop + n, 1) for s, n in zip(region, shifts, strict=True)])
+        self._session.write(node, place, np.asarray(values, node.type.dtype))
+
+    def commit(self) -> None:
+        """Do nothing: the session stores the lengths."""
+
+    def abort(self) -> None:
+        """Do nothing: no length has changed."""
+
+    def blocks(self, added: Dataset) -> Iterator[tuple[str, Region, ArraySource]]:
+        """Yield blocks that end at the chunk borders of the target, so that no chunk is written twice."""
+        for fqn, axis in self._axes.items():
+            variable, data = added.all_variables[fqn], _data(added, fqn)
+            head = min(-self._first % self.write_shape(fqn)[axis], data.shape[axis])
+            for low, high in ((0, head), (head, data.shape[axis])):
+                if low == high:
+                    continue
+                part = _cut(data, axis, low, high)
+                for name, region, _ in blocks_of([(fqn, variable, part)], self):
+                    place = slice(region[axis].start + low, region[axis].stop + low, 1)
+                    yield name, (*region[:axis], place, *region[axis + 1 :]), data
 
 
 def growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
-    """Return the dimension along which a dataset grows.
+    """Return the FQN of the dimension along which a dataset grows.
 
     Raises
     ------
     UnsupportedError
-        If it is not unlimited, or there is none, or there are several.
+        If it is not unlimited, or the dataset does not have exactly one unlimited dimension.
     """
     if along is not None:
         fqn = find_dimension(dataset, along, "--concat")
@@ -201,17 +272,18 @@ def prepare(
     old: Dataset,
     added: Dataset,
     along: str,
-    sources: Sequence[Any],
-    target: Any,
+    sources: Sequence[object],
+    target: object,
     replace_steps: bool,
     join: str,
 ) -> tuple[Dataset, int, int]:
-    """Check that the dataset of some sources fits behind another one.
+    """Check that the dataset of some sources fits behind another dataset.
 
     Returns
     -------
     (Dataset, int, int)
-        What is added, in the units of the old; the index of its first step in the target; how many steps are new.
+        The added dataset, in the units of the old one; the index of its first step in the target; the number of new
+        steps.
     """
     names = [name_of(source) for source in (sources[0], sources[-1])]
     source = names[0] if len(sources) == 1 else " … ".join(names)
@@ -234,7 +306,7 @@ def prepare(
 
 
 def _place(old: Dataset, added: Dataset, along: str, replace_steps: bool) -> tuple[Dataset, int]:
-    """What is added, repeated steps with the target's own numbers, and the index in the target of the first step."""
+    """Return the added dataset, with the target's own numbers for repeated steps, and the index of its first step."""
     size = old.dimension_at(along).size
     here, there = steps_of(old, along), steps_of(added, along)
     if here is None or there is None or not len(here) or not len(there):
@@ -271,12 +343,10 @@ def _place(old: Dataset, added: Dataset, along: str, replace_steps: bool) -> tup
 
 
 def _place_of_names(here: np.ndarray, there: np.ndarray, along: str, replace_steps: bool) -> int:
-    """The index of the first added step, of names, which have no order."""
+    """Return the index of the first added step if the steps are names, which have no order."""
     repeated = np.isin(there, here)
     if repeated.any() and replace_steps:
-        raise UnsupportedError(
-            f"--replace: the steps along {along} are names, which do not say what follows them"
-        )
+        raise UnsupportedError(f"--replace: the steps along {along} are names, which have no order")
     if repeated.any():
         raise _repeated(there[repeated], along)
     refuse_repeated_names(there, along, lambda step: "the source")
@@ -290,104 +360,21 @@ def _repeated(steps: np.ndarray, along: str) -> UnsupportedError:
     )
 
 
-def _index(here: np.ndarray, value: Any) -> int:
+def _index(here: np.ndarray, value: object) -> int:
     found = np.flatnonzero(here == value)
     return int(found[0]) if found.size else len(here)
-
-
-class _Growing(Protocol):
-    """What is appended to: its values can be written where the model does not look yet."""
-
-    @property
-    def dataset(self) -> Dataset: ...
-
-    def data(self, fqn: str) -> Any: ...
-
-
-class _Shifted:
-    """A sink that writes a number of steps further along one dimension."""
-
-    def __init__(self, stored: _Growing, axes: Mapping[str, int], first: int, concurrent: bool) -> None:
-        self._stored, self._axes, self._first = stored, axes, first
-        self.concurrent = concurrent
-
-    def write_shape(self, fqn: str) -> tuple[int, ...]:
-        return tuple(self._stored.data(fqn).chunk_shape)
-
-    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
-        axis = self._axes[fqn]
-        moved = slice(region[axis].start + self._first, region[axis].stop + self._first, 1)
-        self._stored.data(fqn).write((*region[:axis], moved, *region[axis + 1 :]), values)
-
-    def commit(self) -> None:
-        """Nothing to do: the dataset is updated."""
-
-    def abort(self) -> None:
-        """Nothing to do: no length has changed."""
-
-
-def _write(
-    stored: _Growing,
-    added: Dataset,
-    along: str,
-    first: int,
-    concurrent: bool,
-    progress: Progress,
-    workers: int,
-    memory: int,
-) -> int:
-    """Write the values of what is added; return the length that the dimension has then."""
-    old = stored.dataset
-    size = max(old.dimension_at(along).size, first + added.dimension_at(along).size)
-    axes = {fqn: v.dimensions.index(along) for fqn, v in old.all_variables.items() if along in v.dimensions}
-    work: list[Work] = []
-    for fqn, axis in axes.items():
-        data = added.all_variables[fqn].data
-        assert data is not None
-        shape = list(old.shape(old.all_variables[fqn]))
-        shape[axis] = size
-        values = stored.data(fqn)
-        there = getattr(values, "stored_shape", values.shape)  # an array may be longer than its dimensions
-        values.grow(tuple(max(n, m) for n, m in zip(shape, there, strict=True)))
-        work.append((fqn, old.all_variables[fqn], data))
-    progress.start(sum(data_bytes(data) for _, _, data in work))
-    try:
-        sink = _Shifted(stored, axes, first, concurrent)
-        transfer(_aligned(work, sink, axes, first), sink, progress, workers, memory)
-    finally:
-        progress.finish()
-    return size
-
-
-def _aligned(
-    work: Sequence[Work], sink: _Shifted, axes: Mapping[str, int], first: int
-) -> Iterator[tuple[str, Region, Any]]:
-    """Blocks that end where chunks of the target end, so that no chunk is written twice."""
-    for fqn, variable, data in work:
-        axis = axes[fqn]
-        step = sink.write_shape(fqn)[axis]
-        head = min(-first % step, data.shape[axis])
-        for low, high in ((0, head), (head, data.shape[axis])):
-            if low == high:
-                continue
-            part = SelectedSource(
-                data, tuple(range(low, high) if i == axis else range(n) for i, n in enumerate(data.shape))
-            )
-            for name, region, _ in blocks_of([(fqn, variable, part)], sink):
-                place = slice(region[axis].start + low, region[axis].stop + low, 1)
-                yield name, (*region[:axis], place, *region[axis + 1 :]), data
 
 
 def appended(
     old: Dataset,
     added: Dataset,
     along: str | None,
-    sources: Sequence[Any],
-    target: Any,
+    sources: Sequence[object],
+    target: object,
     replace_steps: bool,
     join: str,
 ) -> Dataset:
-    """Return a dataset with another one behind it; for formats that are written as a whole."""
+    """Return a dataset with another one behind it, for formats that are written as a whole."""
     fqn = growing_dimension(old, along, str(target))
     added, first, _ = prepare(old, added, fqn, sources, target, replace_steps, join)
     last = first + added.dimension_at(fqn).size

@@ -20,6 +20,7 @@ from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.model import Dataset, Region, bind_data, resolve, with_lengths
+from nczarr.model.restrictions import Restrictions
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip.store import ZipStore
 from nczarr.zarr import Hierarchy, open_hierarchy
@@ -27,7 +28,7 @@ from nczarr.zarr import Hierarchy, open_hierarchy
 if TYPE_CHECKING:
     from typing import Self
 
-_ALL_KINDS = frozenset({"attribute", "name", "type", "variable"})
+_RESTRICTED = Restrictions(limited=frozenset({"attribute", "name", "type", "variable"}))
 
 
 class StoredDataset:
@@ -61,6 +62,7 @@ class StoredDataset:
 
     #: Values may be written from several threads.
     concurrent = True
+    disk_format = "ZARR"
 
     def __init__(
         self,
@@ -201,9 +203,9 @@ class StoredDataset:
     # -- changes
 
     @property
-    def limited(self) -> frozenset[str]:
-        """The kinds of things of which the layout cannot hold all that the netCDF-4 model allows."""
-        return frozenset() if self._dialect.name == "nczarr-v3" else _ALL_KINDS
+    def restrictions(self) -> Restrictions:
+        """The parts of the netCDF-4 model that the layout cannot hold."""
+        return Restrictions() if self._dialect.name == "nczarr-v3" else _RESTRICTED
 
     def check_model(self, dataset: Dataset) -> None:
         """Raise what :meth:`update` would raise for the parts of a dataset, and change nothing.

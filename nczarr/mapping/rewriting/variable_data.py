@@ -226,7 +226,8 @@ class VariableData:
         """
         if len(shape) != len(self._shape):
             raise SelectionError(f"the shape {shape} has not {len(self._shape)} dimensions", fqn=self.fqn)
-        self.array.grow((*shape, *self._binding.encoding.inner_shape))
+        longest = map(max, shape, self.stored_shape)  # another program may have made the array longer
+        self.array.grow((*longest, *self._binding.encoding.inner_shape))
         self._shape = tuple(shape)
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:

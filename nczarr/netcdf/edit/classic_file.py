@@ -11,6 +11,7 @@ import numpy as np
 
 from nczarr.errors import ModelError, NetCDFFileError
 from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, bind_data, fill_value_of, join_fqn
+from nczarr.model.restrictions import Restrictions
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, write_all
 from nczarr.netcdf.classic.header import (
     FORMATS,
@@ -56,7 +57,7 @@ class EditedClassic(EditedFile):
 
     disk_format = "NETCDF3"
     #: A variable may exceed the format's sizes.
-    limited = frozenset({"variable"})
+    restrictions = Restrictions(limited=frozenset({"variable"}))
 
     def __init__(
         self, path: str, content: ByteFile, dataset: Dataset | None = None, *, output: Output | None = None
@@ -272,15 +273,6 @@ class EditedClassic(EditedFile):
                 self._count(size)
         self._sizes.update(sizes)
         return True
-
-    def count_records(self, records: int) -> None:
-        """Write the number of records after the records are on the disk."""
-        self._check_open()
-        with self.file.lock:
-            self._count(records)
-            self._sizes.update(
-                {fqn: records for fqn, d in self.dataset.all_dimensions.items() if d.unlimited}
-            )
 
     def take_back_records(self) -> None:
         """Extend the file to the counted records."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
 from nczarr.model import Dataset, Region, Type, with_lengths
+from nczarr.model.restrictions import Restrictions
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile
 from nczarr.system.atomic import Output
@@ -133,6 +134,7 @@ class EditedFile(ABC):
 
     #: The netCDF library's name of the disk format.
     disk_format: str
+    restrictions: Restrictions
     _dataset: Dataset
 
     def __init__(self, path: str, output: Output | None, content: ByteFile) -> None:
@@ -199,6 +201,10 @@ class EditedFile(ABC):
     @abstractmethod
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         """Write the lengths of unlimited dimensions, by FQN. Return False if this requires an update."""
+
+    def refused(self) -> dict[str, Exception]:
+        """Return an empty dictionary: :meth:`update` raises for parts that a file refuses."""
+        return {}
 
     @abstractmethod
     def sync(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, UnsupportedError
 from nczarr.model import Dataset, bind_data
+from nczarr.model.restrictions import Restrictions
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, bytes_of, text_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
 from nczarr.netcdf.classic.header import refuse_losses
@@ -66,24 +67,20 @@ class EditedHDF5(EditedFile):
     """
 
     disk_format = "HDF5"
-    #: In HDF5, the variables, groups, types and dimensions of a group share one name space.
-    one_name_space = True
-    #: The netCDF library reads a file group by group, and does not find types of later groups.
-    types_first = True
-    #: HDF5 orders objects by the creation of their links, and a rename creates a new link.
-    renamed_last = True
-    #: Strings end with a NUL, as in C.
-    strings_end_at_nul = True
-    #: The chunks of strings and sequences contain references to HDF5's heaps.
-    strings_outside_chunks = True
-    #: A filter may be unavailable; a fill value, a dimension or a variable may be too large.
-    limited = frozenset({"name", "variable"})
-    #: Attributes of netCDF's bookkeeping, and those that its library computes on request.
-    reserved_names = frozenset(n.decode() for n in ROOT_BOOKS | SCALE_BOOKS | VARIABLE_BOOKS) | {
-        "_Format",
-        "_IsNetcdf4",
-        "_SuperblockVersion",
-    }
+    #: A group has one name space, and a rename creates a new link, by which HDF5 orders objects. The netCDF library
+    #: reads a file group by group. Strings end with a NUL, and their chunks contain references to HDF5's heaps. A
+    #: filter may be unavailable; a fill value, a dimension or a variable may be too large.
+    restrictions = Restrictions(
+        limited=frozenset({"name", "variable"}),
+        one_name_space=True,
+        types_first=True,
+        renamed_last=True,
+        strings_end_at_nul=True,
+        strings_outside_chunks=True,
+        # Attributes of netCDF's bookkeeping, and those that its library computes on request.
+        reserved_names=frozenset(n.decode() for n in ROOT_BOOKS | SCALE_BOOKS | VARIABLE_BOOKS)
+        | {"_Format", "_IsNetcdf4", "_SuperblockVersion"},
+    )
 
     def __init__(
         self, path: str, content: ByteFile, dataset: Dataset | None = None, *, output: Output | None = None

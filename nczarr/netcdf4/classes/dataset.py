@@ -364,7 +364,7 @@ class Dataset(AttributeOwner):
     @property
     def disk_format(self) -> str:
         """How it is stored: ``ZARR``, ``HDF5`` or ``NETCDF3``."""
-        return self._nc_session.disk_format
+        return self._nc_session.stored.disk_format
 
     @property
     def keepweakref(self) -> bool:

@@ -142,7 +142,7 @@ class Variable(AttributeOwner):
             szip_coding,
             szip_pixels_per_block,
         )
-        if session.strings_outside_chunks:
+        if session.restrictions.strings_outside_chunks:
             filters = storage.suitable_filters(filters, type_, where)
         if paired and fill_value is not None and fill_value is not False:
             raise NetCDFTypeError(f"illegal data type for attribute '_FillValue': {dtype} {where}")
