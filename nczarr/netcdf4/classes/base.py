@@ -7,7 +7,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from dataclasses import replace
 from difflib import get_close_matches
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nczarr.display import ArrayDescription, Each, GroupDescription, show_array, show_group
 from nczarr.errors import NCZarrError
@@ -28,48 +28,21 @@ from nczarr.zarr.describe import MOST_COUNTED, describe_array
 if TYPE_CHECKING:
     from typing import Self
 
-#: Names that are Python's: setting them as an attribute is refused.
-RESERVED = frozenset(
-    (
-        "_grpid",
-        "_grp",
-        "_varid",
-        "groups",
-        "dimensions",
-        "variables",
-        "dtype",
-        "data_model",
-        "disk_format",
-        "_nunlimdim",
-        "path",
-        "parent",
-        "ndim",
-        "mask",
-        "scale",
-        "cmptypes",
-        "vltypes",
-        "enumtypes",
-        "_isprimitive",
-        "file_format",
-        "_isvlen",
-        "_isenum",
-        "_iscompound",
-        "_cmptype",
-        "_vltype",
-        "_enumtype",
-        "name",
-        "__orthogoral_indexing__",
-        "keepweakref",
-        "_has_lsd",
-        "always_mask",
-        "_buffer",
-        "chartostring",
-        "_use_get_vars",
-        "_ncstring_attrs__",
-        "auto_complex",
-        "opaquetypes",
-    )
-)
+_RESERVED = """
+    _grpid _grp _varid groups dimensions variables dtype data_model disk_format _nunlimdim path parent ndim mask scale
+    cmptypes vltypes enumtypes _isprimitive file_format _isvlen _isenum _iscompound _cmptype _vltype _enumtype name
+    __orthogoral_indexing__ keepweakref _has_lsd always_mask _buffer chartostring _use_get_vars _ncstring_attrs__
+    auto_complex opaquetypes
+"""
+#: Names of Python attributes, which cannot be set as netCDF attributes.
+RESERVED = frozenset(_RESERVED.split())
+
+
+class Owner(Protocol):
+    """A dataset or group, as the objects inside it see it."""
+
+    _nc_session: Session
+    _nc_node: GroupNode | VariableNode
 
 
 class AttributeOwner:

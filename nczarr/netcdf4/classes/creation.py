@@ -1,4 +1,4 @@
-"""Turn the keywords of ``createVariable`` into type, storage and attributes of the model."""
+"""Convert the keywords of ``createVariable`` to type, storage and attributes of the model."""
 
 from __future__ import annotations
 
@@ -6,23 +6,15 @@ import math
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nczarr import model
 from nczarr.filters import FILTERS, OF_REFERENCES
-from nczarr.model import (
-    CHAR,
-    STRING,
-    Attribute,
-    Filter,
-    PrimitiveType,
-    Storage,
-    Type,
-    primitive_for_dtype,
-)
-from nczarr.netcdf4.classes.base import data_model_of, node_of, session_of
+from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
+from nczarr.netcdf4.classes.base import Owner, data_model_of, node_of, session_of
 from nczarr.netcdf4.classes.user_types import UserDefinedType, shown_type, text_type
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
 from nczarr.netcdf4.errors import (
@@ -33,18 +25,11 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
     translated,
 )
+from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.attributes import make_attribute
 from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
-from nczarr.netcdf4.values.types import (
-    BLOSC,
-    SZIP,
-    complex_type,
-    default_chunks,
-    describe_filters,
-    item_size,
-    part_type,
-)
-from nczarr.session import DimensionNode, TypeNode, check_unicode
+from nczarr.netcdf4.values.types import BLOSC, SZIP
+from nczarr.session import DimensionNode, Session, TypeNode, check_unicode
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
 _KINDS = {
@@ -53,277 +38,323 @@ _KINDS = {
 }
 _COMPRESSIONS = (*_KINDS, *(name for name in BLOSC if name != "blosc_snappy"))
 _SZIP_MOST_PIXELS = 32
-#: Bytes of a chunk in HDF5.
+#: Limit of the bytes of a chunk in HDF5.
 _LARGEST_CHUNK = (1 << 32) - 1
 
 
-def make_filters(
-    compression: str | None,
-    complevel: int | None,
-    shuffle: bool,
-    blosc_shuffle: int,
-    fletcher32: bool,
-    szip_coding: str = "nn",
-    szip_pixels_per_block: int = 8,
-) -> tuple[Filter, ...]:
-    """The filters that the keywords ask for.
-
-    No Zarr codec is szip: it is recorded as all filters are, and the way to a netCDF file has it again.
-
-    Raises
-    ------
-    NetCDFValueError
-        For a compression or a coding that is not known.
-    NetCDFRuntimeError
-        For a level, a shuffling or a number of pixels that is out of range.
-    NetCDFTypeError
-        For a level or a shuffling that is no number.
+@dataclass(frozen=True)
+class VariableOptions:
+    """The keywords of ``createVariable``, and the text that names the variable in errors.
 
     Examples
     --------
-    >>> make_filters("zlib", 4, True, 1, False)
+    >>> VariableOptions("(variable 'v')", zlib=True).filters()
     (Filter(id=2, parameters=()), Filter(id=1, parameters=(4,)))
     """
-    filters: list[Filter] = []
-    if compression and compression not in _COMPRESSIONS:
-        raise NetCDFValueError(
-            f"Unsupported value for compression kwarg: {compression!r}",
-            hint=f"one of {', '.join(_COMPRESSIONS)}",
-        )
-    if compression and complevel:
-        level = _int("complevel", complevel)
-        kind = _KINDS.get(compression, FILTERS[Filter.BLOSC])
-        low, high, _ = kind.levels
-        if kind.number != Filter.SZIP and not low <= level <= high:
-            raise NetCDFRuntimeError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
-        if kind.number == Filter.SZIP:
-            filters.append(_szip(szip_coding, szip_pixels_per_block))
-        elif kind.number != Filter.BLOSC:
-            if shuffle and kind.number == Filter.DEFLATE:
-                filters.append(Filter(Filter.SHUFFLE))
-            filters.append(Filter(kind.number, (level & 0xFFFFFFFF,)))  # HDF5's parameters have no sign
-        else:
-            shuffling = _int("blosc_shuffle", blosc_shuffle)
-            if shuffling not in (0, 1, 2):
-                raise NetCDFRuntimeError(f"NetCDF: Invalid argument: blosc_shuffle {shuffling}")
-            parameters = (0, 0, 0, 0, level, shuffling, BLOSC.index(compression))
-            filters.append(Filter(Filter.BLOSC, parameters))
-    if fletcher32:
-        filters.append(Filter(Filter.FLETCHER32))
-    return tuple(filters)
+
+    where: str
+    compression: str | None = None
+    zlib: bool = False
+    complevel: int | None = 4
+    shuffle: bool = True
+    szip_coding: str = "nn"
+    szip_pixels_per_block: int = 8
+    blosc_shuffle: int = 1
+    fletcher32: bool = False
+    contiguous: bool = False
+    chunksizes: Sequence[int] | None = None
+    endian: str = "native"
+    least_significant_digit: int | None = None
+    significant_digits: int | None = None
+    quantize_mode: str = "BitGroom"
+    fill_value: object = None
+
+    def filters(self) -> tuple[Filter, ...]:
+        """Return the filters. No Zarr codec is szip: the store records the filter for netCDF files.
+
+        Raises
+        ------
+        NetCDFValueError
+            For an unknown compression or coding.
+        NetCDFRuntimeError
+            For a level, a shuffling or a number of pixels out of range.
+        NetCDFTypeError
+            For a level or a shuffling that is not a number.
+        """
+        compression = "zlib" if self.zlib and not self.compression else self.compression
+        found: list[Filter] = []
+        if compression and compression not in _COMPRESSIONS:
+            raise NetCDFValueError(
+                f"Unsupported value for compression kwarg: {compression!r}",
+                hint=f"one of {', '.join(_COMPRESSIONS)}",
+            )
+        if compression and self.complevel:
+            level = _int("complevel", self.complevel)
+            kind = _KINDS.get(compression, FILTERS[Filter.BLOSC])
+            low, high, _ = kind.levels
+            if kind.number != Filter.SZIP and not low <= level <= high:
+                raise NetCDFRuntimeError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
+            if kind.number == Filter.SZIP:
+                found.append(self._szip())
+            elif kind.number != Filter.BLOSC:
+                if self.shuffle and kind.number == Filter.DEFLATE:
+                    found.append(Filter(Filter.SHUFFLE))
+                found.append(Filter(kind.number, (level & 0xFFFFFFFF,)))  # HDF5's parameters have no sign
+            else:
+                shuffling = _int("blosc_shuffle", self.blosc_shuffle)
+                if shuffling not in (0, 1, 2):
+                    raise NetCDFRuntimeError(f"NetCDF: Invalid argument: blosc_shuffle {shuffling}")
+                parameters = (0, 0, 0, 0, level, shuffling, BLOSC.index(compression))
+                found.append(Filter(Filter.BLOSC, parameters))
+        if self.fletcher32:
+            found.append(Filter(Filter.FLETCHER32))
+        return tuple(found)
+
+    def _szip(self) -> Filter:
+        pixels = _int("szip_pixels_per_block", self.szip_pixels_per_block)
+        if self.szip_coding not in SZIP:
+            raise NetCDFValueError(f"unknown szip coding {self.szip_coding!r} ('ec' or 'nn' supported)")
+        if pixels % 2 or not 2 <= pixels <= _SZIP_MOST_PIXELS:
+            raise NetCDFRuntimeError(
+                f"NetCDF: Invalid argument: szip_pixels_per_block {pixels}",
+                hint=f"an even number up to {_SZIP_MOST_PIXELS}",
+            )
+        return Filter(Filter.SZIP, (SZIP[self.szip_coding], pixels))
+
+    def storage(
+        self, session: Session, type_: Type, dimensions: Sequence[DimensionNode], filters: tuple[Filter, ...]
+    ) -> Storage:
+        """Return the storage of the variable.
+
+        Raises
+        ------
+        NetCDFRuntimeError, NetCDFValueError
+            For options that exclude each other.
+        """
+        no_fill = self.fill_value is False or not session.fill
+        if session.netcdf3 or not dimensions:
+            filters = ()
+        contiguous = self.contiguous and not session.netcdf3
+        # netCDF-3 files and scalars have no chunks: chunk sizes are ignored, as in netCDF4-python.
+        chunksizes = None if session.netcdf3 or not dimensions else self.chunksizes
+        unlimited = any(d.unlimited for d in dimensions)
+        if contiguous and chunksizes is not None:
+            raise NetCDFValueError(f"cannot specify chunksizes for a contiguous dataset {self.where}")
+        if contiguous and (unlimited or filters):
+            raise NetCDFRuntimeError(f"NetCDF: Invalid argument: contiguous storage {self.where}")
+        chunks = None if chunksizes is None else self._checked_chunks(chunksizes, dimensions)
+        if dimensions and (chunks is not None or filters or unlimited):
+            defaults = types.default_chunks(type_, dimensions)
+            shape = tuple(c or d for c, d in zip(chunks or defaults, defaults, strict=True))
+            self._check_chunk(type_, shape, filters)
+            return Storage("chunked", shape, filters, self.endian, no_fill)
+        return Storage("contiguous", None, (), self.endian, no_fill)
+
+    def _checked_chunks(
+        self, chunksizes: Sequence[int], dimensions: Sequence[DimensionNode]
+    ) -> tuple[int, ...]:
+        if not np.iterable(chunksizes) or isinstance(chunksizes, str | bytes):
+            raise NetCDFTypeError(f"chunksizes is a sequence with the same length as dimensions {self.where}")
+        chunks = tuple([_whole("a chunksize", c) for c in chunksizes])
+        if len(chunks) != len(dimensions):
+            raise NetCDFValueError(
+                f"chunksizes must be a sequence with the same length as dimensions {self.where}"
+            )
+        for chunk, dimension in zip(chunks, dimensions, strict=True):
+            if chunk < 0 or (dimension.unlimited and chunk >= 1 << 64):
+                raise NetCDFOverflowError(f"the chunksize {chunk} is not in 0 to 2**64 - 1 {self.where}")
+            if not dimension.unlimited and chunk > dimension.size:
+                raise NetCDFValueError(f"chunksize cannot exceed dimension size {self.where}")
+        return chunks
+
+    def _check_chunk(self, type_: Type, shape: tuple[int, ...], filters: tuple[Filter, ...]) -> None:
+        """Raise for a chunk that is too large for HDF5, or that szip cannot compress."""
+        count = math.prod(shape)
+        if count * types.item_size(type_) > _LARGEST_CHUNK:
+            raise NetCDFRuntimeError(
+                f"NetCDF: Bad chunk sizes: {shape} {self.where}", hint="a chunk has less than 4 GiB"
+            )
+        for pixels in [f.parameters[1] for f in filters if f.id == Filter.SZIP]:
+            if type_ == CHAR or isinstance(type_, model.CompoundType):
+                raise NetCDFRuntimeError(
+                    f"NetCDF: Invalid argument: szip takes numbers, not {type_.name} {self.where}"
+                )
+            if count < pixels:
+                raise NetCDFRuntimeError(
+                    f"NetCDF: Invalid argument: szip_pixels_per_block {pixels} is more than "
+                    f"the {count} elements of a chunk {self.where}"
+                )
+
+    def suitable_filters(self, type_: Type) -> tuple[Filter, ...]:
+        """Return the filters that a netCDF file can apply to values of a type, and warn of the others.
+
+        Chunks of strings and sequences contain references to HDF5's heaps. HDF5 refuses a checksum of references, and
+        plugins cannot compress them.
+        """
+        filters = self.filters()
+        if not type_.dtype.hasobject:
+            return filters
+        kept = tuple([f for f in filters if f.id in OF_REFERENCES])
+        dropped = types.describe_filters([f for f in filters if f not in kept])
+        names = [name for name, found in dropped.items() if found and name != "complevel"]
+        if names:
+            warnings.warn(
+                f"netCDF files keep strings and sequences outside of the chunks: {', '.join(names)} is left off "
+                f"{self.where}",
+                stacklevel=4,
+            )
+        return kept
+
+    def check_endian(self, type_: Type, dtype: np.dtype | None) -> None:
+        """Raise for an unknown byte order or a type without byte order. Warn if a dtype has another byte order."""
+        endian = self.endian
+        if endian not in ("little", "big", "native"):
+            raise NetCDFValueError(
+                f"'endian' keyword argument must be 'little','big' or 'native', got '{endian}' {self.where}"
+            )
+        plain = isinstance(type_, PrimitiveType) and type_ != STRING
+        if endian != "native" and (not plain or type_ == CHAR):
+            raise NetCDFRuntimeError(
+                f"NetCDF: Invalid argument: endian={endian!r} {self.where}",
+                hint="only numbers have a byte order",
+            )
+        if dtype is None or not plain or dtype.kind == "c":
+            return
+        order = {"<": "little", ">": "big", "=": "native"}.get(dtype.byteorder, endian)
+        if order != endian and not (order == "native" and endian == sys.byteorder):
+            warnings.warn(
+                "endian-ness of dtype and endian kwarg do not match, using endian kwarg", stacklevel=4
+            )
+
+    def attributes(
+        self, type_: Type, dtype: np.dtype | type[str] | None, data_model: str
+    ) -> dict[str, Attribute]:
+        """Return the first attributes of the variable.
+
+        Raises
+        ------
+        NetCDFAttributeError, NetCDFValueError, NetCDFTypeError, NetCDFOverflowError
+            As :func:`fill_attribute` and :func:`make_attribute`, or for an unknown mode of quantization.
+        NetCDFRuntimeError
+            If the variable does not hold floats, or the number of digits is out of range.
+        """
+        found = []
+        if self.significant_digits is not None:
+            found.append(self._quantization(type_))
+        fill = fill_attribute(type_, dtype, self.fill_value)
+        if fill is not None:
+            found.append(fill)
+        if self.least_significant_digit is not None:
+            name, digit = "least_significant_digit", self.least_significant_digit
+            found.append(make_attribute(name, digit, group=None, data_model=data_model))
+        return {attribute.name: attribute for attribute in found}
+
+    def _quantization(self, type_: Type) -> Attribute:
+        """Return the attribute that notes how floats are quantized on writing."""
+        digits, mode = _int("significant_digits", self.significant_digits), self.quantize_mode
+        if mode not in ATTRIBUTE_OF_MODE:
+            raise NetCDFValueError(
+                f"'quantize_mode' keyword argument must be 'BitGroom','GranularBitRound' or 'BitRound', got '{mode}'"
+            )
+        if type_.dtype.kind != "f":
+            raise NetCDFRuntimeError(f"NetCDF: Invalid argument: only floats can be quantised {self.where}")
+        single = type_.dtype.itemsize == 4
+        most = (6 if single else 15) if mode != "BitRound" else (23 if single else 52)
+        if not 1 <= digits <= most:
+            raise NetCDFRuntimeError(
+                f"NetCDF: Invalid argument: significant_digits {digits} for {mode} {self.where}"
+            )
+        return Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, model.INT)
 
 
-def _whole(name: str, value: Any) -> int:
+def _whole(name: str, value: object) -> int:
     try:
         if not isinstance(value, str | bytes):
-            return int(value)
+            return int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
         pass
     raise NetCDFTypeError(f"{name} is a whole number, not {value!r}")
 
 
-def _int(name: str, value: Any) -> int:
-    """A number of a C ``int``."""
+def _int(name: str, value: object) -> int:
+    """Return a number in the range of a C ``int``."""
     number = _whole(name, value)
     if not -(1 << 31) <= number < 1 << 31:
         raise NetCDFOverflowError(f"{name} does not fit into 32 bits: {number}")
     return number
 
 
-def _szip(coding: str, pixels: int) -> Filter:
-    pixels = _int("szip_pixels_per_block", pixels)
-    if coding not in SZIP:
-        raise NetCDFValueError(f"unknown szip coding {coding!r} ('ec' or 'nn' supported)")
-    if pixels % 2 or not 2 <= pixels <= _SZIP_MOST_PIXELS:
-        raise NetCDFRuntimeError(
-            f"NetCDF: Invalid argument: szip_pixels_per_block {pixels}",
-            hint=f"an even number up to {_SZIP_MOST_PIXELS}",
-        )
-    return Filter(Filter.SZIP, (SZIP[coding], pixels))
-
-
-def make_storage(
-    type_: Type,
-    dimensions: Sequence[DimensionNode],
-    *,
-    filters: tuple[Filter, ...],
-    contiguous: bool,
-    chunksizes: Sequence[int] | None,
-    endian: str,
-    no_fill: bool,
-    where: str,
-) -> Storage:
-    """The storage hints of a new variable.
-
-    Raises
-    ------
-    NetCDFRuntimeError, NetCDFValueError
-        For combinations that cannot be.
-    """
-    unlimited = any(d.unlimited for d in dimensions)
-    if not dimensions:
-        filters = ()
-    if contiguous:
-        if chunksizes is not None and dimensions:
-            raise NetCDFValueError(f"cannot specify chunksizes for a contiguous dataset {where}")
-        if unlimited or filters:
-            raise NetCDFRuntimeError(f"NetCDF: Invalid argument: contiguous storage {where}")
-    # A scalar has no chunks: what is said of them has no meaning, as in netCDF4-python.
-    chunks = _checked_chunks(chunksizes, dimensions, where) if chunksizes is not None and dimensions else None
-    if dimensions and (chunks is not None or filters or unlimited):
-        defaults = default_chunks(type_, dimensions)
-        shape = tuple(c or d for c, d in zip(chunks or defaults, defaults, strict=True))
-        _check_chunk(type_, shape, filters, where)
-        return Storage("chunked", shape, filters, endian, no_fill)
-    return Storage("contiguous", None, (), endian, no_fill)
-
-
-def _check_chunk(type_: Type, shape: tuple[int, ...], filters: tuple[Filter, ...], where: str) -> None:
-    """Raise for a chunk that HDF5 has no room for, that is smaller than a block of szip, or of a type without szip."""
-    count = math.prod(shape)
-    if count * item_size(type_) > _LARGEST_CHUNK:
-        raise NetCDFRuntimeError(
-            f"NetCDF: Bad chunk sizes: {shape} {where}", hint="a chunk has less than 4 GiB"
-        )
-    for filter_ in filters:
-        if filter_.id == Filter.SZIP and (type_ == CHAR or isinstance(type_, model.CompoundType)):
-            raise NetCDFRuntimeError(
-                f"NetCDF: Invalid argument: szip takes numbers, not {type_.name} {where}"
-            )
-        if filter_.id == Filter.SZIP and count < filter_.parameters[1]:
-            raise NetCDFRuntimeError(
-                f"NetCDF: Invalid argument: szip_pixels_per_block {filter_.parameters[1]} is more than "
-                f"the {count} elements of a chunk {where}"
-            )
-
-
-def suitable_filters(filters: tuple[Filter, ...], type_: Type, where: str) -> tuple[Filter, ...]:
-    """Return the filters that a netCDF file can apply to values of a type; warn of those that are left off.
-
-    Chunks of strings and sequences hold references to what lies elsewhere in the file: a checksum would cover the
-    references only, and HDF5 refuses it; plugins have nothing to compress.
-    """
-    if not type_.dtype.hasobject:
-        return filters
-    kept = tuple([f for f in filters if f.id in OF_REFERENCES])
-    left = [name for name, found in describe_filters([f for f in filters if f not in kept]).items() if found]
-    names = [name for name in left if name != "complevel"]
-    if names:
-        warnings.warn(
-            f"netCDF files keep strings and sequences outside of the chunks: {', '.join(names)} is left off {where}",
-            stacklevel=4,
-        )
-    return kept
-
-
-def _checked_chunks(
-    chunksizes: Sequence[int], dimensions: Sequence[DimensionNode], where: str
-) -> tuple[int, ...]:
-    if not np.iterable(chunksizes) or isinstance(chunksizes, str | bytes):
-        raise NetCDFTypeError(f"chunksizes is a sequence with the same length as dimensions {where}")
-    chunks = tuple([_whole("a chunksize", c) for c in chunksizes])
-    if len(chunks) != len(dimensions):
-        raise NetCDFValueError(f"chunksizes must be a sequence with the same length as dimensions {where}")
-    for chunk, dimension in zip(chunks, dimensions, strict=True):
-        if chunk < 0 or (dimension.unlimited and chunk >= 1 << 64):
-            raise NetCDFOverflowError(f"a chunksize has 64 bits and no sign, {chunk} does not fit {where}")
-        if not dimension.unlimited and chunk > dimension.size:
-            raise NetCDFValueError(f"chunksize cannot exceed dimension size {where}")
-    return chunks
-
-
-def check_endian(endian: str, type_: Type, where: str) -> None:
-    """Raise for a byte order that is not known, or of a type that is no plain number and has none to choose."""
-    if endian not in ("little", "big", "native"):
-        raise NetCDFValueError(
-            f"'endian' keyword argument must be 'little','big' or 'native', got '{endian}' {where}"
-        )
-    if endian != "native" and (not isinstance(type_, model.PrimitiveType) or type_ in (CHAR, model.STRING)):
-        raise NetCDFRuntimeError(
-            f"NetCDF: Invalid argument: endian={endian!r} {where}", hint="only numbers have a byte order"
-        )
-
-
-def check_byte_order(datatype: Any, endian: str) -> None:
-    """Warn if a dtype asks for another byte order than the keyword."""
-    order = {"<": "little", ">": "big", "=": "native"}.get(getattr(datatype, "byteorder", ""))
-    if order is None or order == endian or (order == "native" and endian == sys.byteorder):
-        return
-    warnings.warn("endian-ness of dtype and endian kwarg do not match, using endian kwarg", stacklevel=5)
-
-
 def resolve_datatype(
-    group: Any, datatype: Any, where: str
+    group: Owner, datatype: UserDefinedType | type[str] | DTypeLike, where: str
 ) -> tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]:
-    """Find the type of the model that ``datatype`` means.
+    """Return the type of the model for ``datatype``.
 
     Returns
     -------
     type : Type or TypeNode
     shown : UserDefinedType or None
-        The object that shows it, if it is not a plain numpy type.
+        The object of the interface for the type; None for a numpy type.
     dtype : numpy.dtype or None
-        For a plain numpy type, as it was given; complex for pairs of a real and an imaginary part.
+        The given numpy type; complex for pairs of a real and an imaginary part.
 
     Raises
     ------
     NetCDFTypeError, NetCDFValueError, NetCDFRuntimeError
-        If netCDF, or the data model of the dataset, has no such type.
+        If netCDF or the data model of the dataset lacks the type.
     """
     data_model = data_model_of(session_of(group))
     classic = data_model in CLASSIC_FORMATS
     if isinstance(datatype, UserDefinedType):
         return _user_type(group, datatype, where)
+    dtype: np.dtype = np.dtype("O")
     if datatype is not str:
         try:
-            datatype = np.dtype(datatype)
+            dtype = np.dtype(datatype)
         except TypeError as error:
             raise NetCDFTypeError(f"Illegal data type {datatype!r} {where}: {error}") from error
-        if datatype.kind == "U" or (datatype.kind == "S" and datatype.itemsize > 1):
-            datatype = str
-    if datatype is str:
+    if datatype is str or dtype.kind == "U" or (dtype.kind == "S" and dtype.itemsize > 1):
         if classic:
             raise NetCDFValueError(
                 f"Variable length strings are only supported for the NETCDF4 format {where}",
                 hint="turn text into characters with stringtochar",
             )
         return STRING, text_type(), None
-    if datatype.kind == "c":
-        return _complex_type(group, datatype, where)
-    code = datatype.str[1:]
+    if dtype.kind == "c":
+        return _complex_type(group, dtype, where)
+    code = dtype.str[1:]
     if code not in SUPPORTED_TYPES:
         raise NetCDFTypeError(
-            f"Illegal primitive data type, must be one of {', '.join(SUPPORTED_TYPES)}, got {datatype} {where}"
+            f"Illegal primitive data type, must be one of {', '.join(SUPPORTED_TYPES)}, got {dtype} {where}"
         )
     if classic and code not in _CLASSIC_TYPES and data_model != "NETCDF3_64BIT_DATA":
         raise NetCDFRuntimeError(f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}")
-    type_ = primitive_for_dtype(datatype)
+    type_ = primitive_for_dtype(dtype)
     assert type_ is not None
-    return type_, None, datatype
+    return type_, None, dtype
 
 
 def _complex_type(
-    group: Any, datatype: np.dtype, where: str
+    group: Owner, datatype: np.dtype, where: str
 ) -> tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]:
-    """Compounds of a real and an imaginary part; pairs of them in the models of netCDF-3."""
+    """Return the compound of a real and an imaginary part, or in netCDF-3 models the type of the pairs' parts."""
     data_model = data_model_of(session_of(group))
     if not session_of(group).auto_complex:
         raise NetCDFValueError(
             f"complex datatypes ({datatype}) are only supported with `auto_complex=True` {where}"
         )
     if data_model.startswith("NETCDF3"):
-        return part_type(datatype), None, datatype
+        return types.part_type(datatype), None, datatype
     if data_model in CLASSIC_FORMATS:
         raise NetCDFRuntimeError(
             f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}: complex numbers",
             hint='they are compounds, which format="NETCDF4" has, or pairs, as in NETCDF3_CLASSIC',
         )
-    node = complex_type(node_of(group), datatype)
+    node = types.complex_type(node_of(group), datatype)
     return node, shown_type(node), None
 
 
 def _user_type(
-    group: Any, datatype: UserDefinedType, where: str
+    group: Owner, datatype: UserDefinedType, where: str
 ) -> tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]:
     node: TypeNode | None = node_of(datatype)
     if node is None:
@@ -333,7 +364,7 @@ def _user_type(
     own = root.all_types().get(node.type.fqn)
     if own is not None and own.type == node.type:
         return own, shown_type(own), None
-    # A type of another dataset: the one of the same name here is meant.
+    # For a type of another dataset, use the type with its name in this dataset.
     for candidate in (t for g in scope.ancestors() for t in g.types):
         if candidate.type.name == datatype.name and type(candidate.type) is type(node.type):
             return candidate, shown_type(candidate), None
@@ -342,39 +373,15 @@ def _user_type(
     )
 
 
-def first_attributes(
-    type_: Type,
-    dtype: Any,
-    data_model: str,
-    where: str,
-    *,
-    fill_value: Any,
-    least_significant_digit: Any,
-    significant_digits: int | None,
-    quantize_mode: str,
-) -> dict[str, Attribute]:
-    """The attributes that keywords of `createVariable` stand for; errors as of the functions below."""
-    found = []
-    if significant_digits is not None:
-        found.append(quantization_attribute(type_, significant_digits, quantize_mode, where))
-    fill = fill_attribute(type_, dtype, fill_value)
-    if fill is not None:
-        found.append(fill)
-    if least_significant_digit is not None:
-        name = "least_significant_digit"
-        found.append(make_attribute(name, least_significant_digit, group=None, data_model=data_model))
-    return {attribute.name: attribute for attribute in found}
-
-
-def fill_attribute(type_: Type, dtype: Any, fill_value: Any) -> Attribute | None:
-    """``_FillValue`` as the keyword `fill_value` asks for; None: there is none.
+def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: object) -> Attribute | None:
+    """Return ``_FillValue`` for the keyword `fill_value`, or None.
 
     Raises
     ------
     NetCDFAttributeError
         For vlen, opaque and compound variables.
     NetCDFValueError, NetCDFTypeError, NetCDFOverflowError
-        If the value cannot be one of the variable's type.
+        If the value is not of the variable's type.
     """
     if fill_value is None or fill_value is False:
         return None
@@ -385,7 +392,7 @@ def fill_attribute(type_: Type, dtype: Any, fill_value: Any) -> Attribute | None
             warnings.warn(
                 "WARNING: there is no default fill value for this data type, "
                 "so fill_value='default' does not do anything.",
-                stacklevel=4,
+                stacklevel=5,
             )
             return None
         fill_value = np.array(default_fillvals[type_.dtype.str[1:]], type_.dtype)
@@ -405,29 +412,3 @@ def fill_attribute(type_: Type, dtype: Any, fill_value: Any) -> Attribute | None
     if type_ == CHAR and value.size == 0:
         value = np.array([b"\0"], "S1")
     return Attribute(name, type_, value)
-
-
-def quantization_attribute(type_: Type, digits: int, mode: str, where: str) -> Attribute:
-    """The attribute that notes how floats are quantised on writing.
-
-    Raises
-    ------
-    NetCDFValueError
-        For an unknown mode.
-    NetCDFRuntimeError
-        If the variable does not hold floats, or the number of digits is out of range.
-    NetCDFTypeError
-        If the number of digits is none.
-    """
-    digits = _int("significant_digits", digits)
-    if mode not in ATTRIBUTE_OF_MODE:
-        raise NetCDFValueError(
-            f"'quantize_mode' keyword argument must be 'BitGroom','GranularBitRound' or 'BitRound', got '{mode}'"
-        )
-    dtype = type_.dtype
-    if dtype.kind != "f":
-        raise NetCDFRuntimeError(f"NetCDF: Invalid argument: only floats can be quantised {where}")
-    most = (6 if dtype.itemsize == 4 else 15) if mode != "BitRound" else (23 if dtype.itemsize == 4 else 52)
-    if not 1 <= digits <= most:
-        raise NetCDFRuntimeError(f"NetCDF: Invalid argument: significant_digits {digits} for {mode} {where}")
-    return Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, model.INT)

@@ -106,7 +106,8 @@ class Dataset(AttributeOwner):
         (:func:`nczarr.formats.storage_of`), Zarr for all others. What is there already is opened as what it is.
     isolated : bool, optional
         Mode ``r``, a netCDF file: read it in a child process, so that a damaged file that crashes the HDF5 library,
-        or keeps it busy for ever, is an error. Default: as the setting ``NCZARR_ISOLATED`` says. Nothing else needs it.
+        or keeps it busy for ever, is an error. Default: as the setting ``NCZARR_ISOLATED`` says. Nothing else needs
+        it.
     durable : bool, optional
         On local disks :meth:`sync` and :meth:`close` return when the disk has everything, and nothing is replaced
         before its successor is on the disk: a loss of power leaves what the last of them has stored. This is the
@@ -502,8 +503,9 @@ class Dataset(AttributeOwner):
         dimensions : sequence of (str or Dimension)
             Names are looked for here, then upwards. Empty: a scalar.
         compression : str, optional
-            ``zlib``, ``zstd``, ``bzip2``, ``blosc_lz``, ``blosc_lz4``, ``blosc_lz4hc``, ``blosc_zlib``, ``blosc_zstd``,
-            ``szip``. No Zarr codec is szip: what is stored is compressed with zstd, and is szip again in netCDF files.
+            ``zlib``, ``zstd``, ``bzip2``, ``blosc_lz``, ``blosc_lz4``, ``blosc_lz4hc``, ``blosc_zlib``,
+            ``blosc_zstd``, ``szip``. No Zarr codec is szip: what is stored is compressed with zstd, and is szip again
+            in netCDF files.
         zlib, complevel, shuffle, blosc_shuffle, fletcher32
             Settings of the filters.
         szip_coding, szip_pixels_per_block
@@ -538,27 +540,10 @@ class Dataset(AttributeOwner):
             dimensions = (dimensions,)
         found = tuple(d if isinstance(d, Dimension) else _find_dimension(group, d) for d in dimensions)
         return Variable(
-            group,
-            varname,
-            datatype,
-            found,
-            compression=compression,
-            zlib=zlib,
-            complevel=complevel,
-            shuffle=shuffle,
-            szip_coding=szip_coding,
-            szip_pixels_per_block=szip_pixels_per_block,
-            blosc_shuffle=blosc_shuffle,
-            fletcher32=fletcher32,
-            contiguous=contiguous,
-            chunksizes=chunksizes,
-            endian=endian,
-            least_significant_digit=least_significant_digit,
-            significant_digits=significant_digits,
-            quantize_mode=quantize_mode,
-            fill_value=fill_value,
-            chunk_cache=chunk_cache,
-        )
+            group, varname, datatype, found, compression, zlib, complevel, shuffle, szip_coding,
+            szip_pixels_per_block, blosc_shuffle, fletcher32, contiguous, chunksizes, endian,
+            least_significant_digit, significant_digits, quantize_mode, fill_value, chunk_cache
+        )  # fmt: skip
 
     def createCompoundType(self, datatype: Any, datatype_name: str) -> CompoundType:
         """Make a compound type from a structured dtype; see :class:`CompoundType`."""

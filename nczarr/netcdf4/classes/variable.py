@@ -10,7 +10,6 @@ import numpy as np
 
 from nczarr import model
 from nczarr.display import visible
-from nczarr.netcdf4.classes import creation as storage
 from nczarr.netcdf4.classes.base import (
     AttributeOwner,
     data_model_of,
@@ -19,6 +18,7 @@ from nczarr.netcdf4.classes.base import (
     session_of,
     variable_html,
 )
+from nczarr.netcdf4.classes.creation import VariableOptions, fill_attribute, resolve_datatype
 from nczarr.netcdf4.classes.dimension import Dimension, shown_dimension
 from nczarr.netcdf4.classes.user_types import CompoundType, EnumType, VLType, shown_type, text_type
 from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
@@ -117,62 +117,38 @@ class Variable(AttributeOwner):
         session = session_of(grp)
         session.check_writable()
         where = f"(variable '{name}', group '{grp.name}')"
-        kind, shown, dtype = storage.resolve_datatype(grp, datatype, where)
+        options = VariableOptions(
+            where, compression, zlib, complevel, shuffle, szip_coding, szip_pixels_per_block, blosc_shuffle,
+            fletcher32, contiguous, chunksizes, endian, least_significant_digit, significant_digits,
+            quantize_mode, fill_value
+        )  # fmt: skip
+        kind, shown, dtype = resolve_datatype(grp, datatype, where)
         type_ = kind.type if isinstance(kind, TypeNode) else kind
-        classic = session.netcdf3
-        if classic and endian != "native":
+        if session.netcdf3 and endian != "native":
             raise NetCDFRuntimeError(
                 f"only endian='native' allowed for NETCDF3 files, got '{endian}' {where}"
             )
-        if classic and any(node_of(d).unlimited for d in dimensions[1:]):
+        dims = tuple([d._nc_node for d in dimensions])
+        if session.netcdf3 and any(d.unlimited for d in dims[1:]):
             raise NetCDFRuntimeError(f"NetCDF: NC_UNLIMITED in the wrong index: {where}")
-        paired = dtype is not None and dtype.kind == "c"
-        storage.check_endian(endian, type_, where)
-        if isinstance(type_, model.PrimitiveType) and type_ != model.STRING and not paired:
-            storage.check_byte_order(dtype, endian)
+        options.check_endian(type_, dtype)
         if chunk_cache is not None:
-            changed_cache(get_chunk_cache(), chunk_cache, None, None)  # before there is half a variable
-        compression = "zlib" if zlib and not compression else compression
-        filters = storage.make_filters(
-            compression,
-            complevel,
-            shuffle,
-            blosc_shuffle,
-            fletcher32,
-            szip_coding,
-            szip_pixels_per_block,
-        )
-        if session.restrictions.strings_outside_chunks:
-            filters = storage.suitable_filters(filters, type_, where)
+            changed_cache(get_chunk_cache(), chunk_cache, None, None)  # raise before the variable exists
+        outside = session.restrictions.strings_outside_chunks
+        filters = options.suitable_filters(type_) if outside else options.filters()
+        paired = dtype is not None and dtype.kind == "c"
         if paired and fill_value is not None and fill_value is not False:
             raise NetCDFTypeError(f"illegal data type for attribute '_FillValue': {dtype} {where}")
-        attributes = storage.first_attributes(
-            type_,
-            shown.dtype if shown is not None else dtype,
-            data_model_of(session),
-            where,
-            fill_value=fill_value,
-            least_significant_digit=least_significant_digit,
-            significant_digits=significant_digits,
-            quantize_mode=quantize_mode,
+        attributes = options.attributes(
+            type_, shown.dtype if shown is not None else dtype, data_model_of(session)
         )
-        dims = tuple(node_of(d) for d in dimensions)
         if paired:
-            with session.lock:  # or another thread makes it between the two
-                dims = (*dims, pair_dimension(node_of(grp)) or node_of(grp.createDimension(PAIR, 2)))
-        hints = storage.make_storage(
-            type_,
-            dims,
-            filters=() if classic else filters,
-            contiguous=contiguous and not classic,
-            chunksizes=None if classic else chunksizes,
-            endian=endian,
-            no_fill=fill_value is False or not session.fill,
-            where=where,
-        )
+            with session.lock:  # between lookup and creation, another thread could create the dimension
+                dims = (*dims, pair_dimension(node_of(grp)) or grp.createDimension(PAIR, 2)._nc_node)
+        storage = options.storage(session, type_, dims, filters)
         with session.lock:
             variables = grp.variables
-            node = node_of(grp).add_variable(name, kind, dims, hints, attributes)
+            node = node_of(grp).add_variable(name, kind, dims, storage, attributes)
             self._nc_bind(session, grp, node, shown, dtype)
             self._nc_endian = None if dtype is None else endian
             variables[node.name] = self
@@ -333,7 +309,7 @@ class Variable(AttributeOwner):
             raise NetCDFAttributeError(
                 "NetCDF: Attempt to define fill value when data already exists.", fqn=node.fqn
             )
-        attribute = storage.fill_attribute(node.type, self._nc_settings.dtype, value)
+        attribute = fill_attribute(node.type, self._nc_settings.dtype, value)
         if attribute is not None:
             node.set_attribute(attribute)
 
