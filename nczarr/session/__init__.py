@@ -1,9 +1,9 @@
-"""Edit a dataset: a plain tree of nodes, and the session that brings it and its values to a store.
+"""Edit a dataset: a tree of nodes, and the session that stores the tree and its values.
 
-:class:`Session` is one open dataset: :attr:`Session.root` is the tree (:class:`GroupNode`, :class:`VariableNode`,
-:class:`DimensionNode`, :class:`TypeNode`), which a program changes at will, from any number of threads.
-:meth:`Session.read` and :meth:`Session.write` move values; :meth:`Session.sync` and :meth:`Session.close` make
-the store say what the tree says. Nothing here has netCDF4-python's conventions: values are those of the model.
+:class:`Session` is one open dataset. :attr:`Session.root` is its tree (:class:`GroupNode`, :class:`VariableNode`,
+:class:`DimensionNode`, :class:`TypeNode`), which any number of threads may change. :meth:`Session.read` and
+:meth:`Session.write` transfer values in the model's form; :meth:`Session.sync` and :meth:`Session.close` store all
+changes. The package follows no convention of netCDF4-python.
 """
 
 from nczarr.session.backend import SourceOnly, Stored, StoredArray

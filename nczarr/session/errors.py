@@ -14,68 +14,68 @@ from nczarr.model.parts import Part, parts_of, without
 
 
 class EditError(NCZarrError, RuntimeError):
-    """A change that the data model does not allow, or a dataset that is closed (also a :class:`RuntimeError`)."""
+    """A change that the data model forbids, or use of a closed dataset (also a :class:`RuntimeError`)."""
 
 
 class DroppedError(NCZarrError, ReferenceError):
-    """The dataset was dropped; only a weak reference is left (also a :class:`ReferenceError`)."""
+    """Use of a dataset that was closed because it had no references (also a :class:`ReferenceError`)."""
 
 
 class NotWritableError(ReadOnlyError, RuntimeError):
-    """A change was asked of a dataset that is open for reading (also a :class:`RuntimeError`)."""
+    """A change of a read-only dataset (also a :class:`RuntimeError`)."""
 
 
 class NodeAttributeError(NCZarrError, AttributeError):
-    """An attribute cannot have this name, or there is none (also an :class:`AttributeError`)."""
+    """An invalid name of an attribute, or a missing attribute (also an :class:`AttributeError`)."""
 
 
 class UnknownNameError(NCZarrError, KeyError):
-    """Nothing has this name (also a :class:`KeyError`)."""
+    """A missing name (also a :class:`KeyError`)."""
 
 
 class ArgumentError(NCZarrError, ValueError):
-    """An argument has a value that cannot be used (also a :class:`ValueError`)."""
+    """An invalid value of an argument (also a :class:`ValueError`)."""
 
 
 class ArgumentTypeError(NCZarrError, TypeError):
-    """An argument has a type that cannot be used (also a :class:`TypeError`)."""
+    """An invalid type of an argument (also a :class:`TypeError`)."""
 
 
 class RangeError(NCZarrError, OverflowError):
-    """A number is out of range (also an :class:`OverflowError`)."""
+    """A number out of range (also an :class:`OverflowError`)."""
 
 
 class TextError(NCZarrError, UnicodeEncodeError):
-    """A text has half a surrogate pair, which no encoding can store (also a :class:`UnicodeEncodeError`).
+    """A string with half a surrogate pair, which no encoding can store (also a :class:`UnicodeEncodeError`).
 
     Parameters
     ----------
     cause : UnicodeEncodeError
-        The text, the encoding, and the place in the text.
+        The string, the encoding, and the position in the string.
     """
 
     def __init__(self, message: str, *, cause: UnicodeEncodeError, fqn: str | None = None) -> None:
         UnicodeEncodeError.__init__(self, *cause.args)
         self.message, self.path, self.fqn, self.hint = message, None, fqn, None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _text_error, (self.message, self.fqn, self.args)
 
 
 class BytesError(NCZarrError, UnicodeDecodeError):
-    """Bytes are no text in the encoding that is said of them (also a :class:`UnicodeDecodeError`).
+    """Bytes that are invalid in their encoding (also a :class:`UnicodeDecodeError`).
 
     Parameters
     ----------
     cause : UnicodeDecodeError
-        The bytes, the encoding, and the place in the bytes.
+        The bytes, the encoding, and the position in the bytes.
     """
 
     def __init__(self, message: str, *, cause: UnicodeDecodeError, fqn: str | None = None) -> None:
         UnicodeDecodeError.__init__(self, *cause.args)
         self.message, self.path, self.fqn, self.hint = message, None, fqn, None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _bytes_error, (self.message, self.fqn, self.args)
 
 
@@ -88,7 +88,7 @@ def _bytes_error(message: str, fqn: str | None, cause: tuple[Any, ...]) -> Bytes
 
 
 def check_unicode(text: str, what: str, fqn: str | None = None) -> None:
-    """Raise :class:`TextError` if a text cannot be encoded.
+    """Raise :class:`TextError` if a string cannot be encoded.
 
     Examples
     --------
@@ -106,15 +106,15 @@ def check_unicode(text: str, what: str, fqn: str | None = None) -> None:
         raise TextError(message, cause=error, fqn=fqn) from None
 
 
-#: So many parts are refused one after the other before the rest is given up.
+#: After this number of consecutive refusals, the other parts are not tried.
 _MOST_REFUSED = 64
 
-#: What a store raises.
+#: Errors of stores.
 STORE_ERRORS = (NCZarrError, OSError)
 
 
 class Failures:
-    """The errors of one flush, each with the name of what is not stored.
+    """The errors of one flush, by the names of the parts that are not stored.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class Failures:
 
     def __init__(self) -> None:
         self.found: dict[str, Exception] = {}
-        #: Why the store as a whole could not be brought up to date.
+        #: The error that concerns the whole store.
         self.whole: Exception | None = None
 
     @property
@@ -136,7 +136,7 @@ class Failures:
         return self.whole is None and not self.found
 
     def add(self, name: str, error: Exception) -> None:
-        """Note an error; the first one of each name counts."""
+        """Note the first error of each name."""
         if isinstance(error, PartlyStoredError):
             for part, reason in error.failures:
                 self.found.setdefault(part, reason)
@@ -144,7 +144,7 @@ class Failures:
             self.found.setdefault(name, error)
 
     def describe(self) -> str:
-        """Return the errors in one line; empty if there is none."""
+        """Return the errors in one line; an empty string if there are none."""
         try:
             self.raise_all("")
         except Exception as error:
@@ -152,7 +152,7 @@ class Failures:
         return ""
 
     def raise_all(self, path: str) -> None:
-        """Raise the error if there is one, and one that names all if there are several."""
+        """Raise the error, or an error that names all of several."""
         if self.whole is not None:
             raise self.whole
         if not self.found:
@@ -177,14 +177,14 @@ def store_parts(
     Parameters
     ----------
     update : callable
-        Makes the store say what a model says, or raises.
+        Writes a model to the store, or raises.
     old, new : Dataset
-        The model of the store, and the one that it refused.
+        The model in the store, and the refused model.
     error : Exception
         The refusal.
     failures : Failures
-        Gets the parts that are not stored; the refusal as a whole, where the store also refuses the model without
-        any of them (a rename, a removed attribute, a disk that is full).
+        Collects the parts that are not stored. If the store also refuses the model without all new parts (a rename, a
+        removed attribute, a full disk), collects the refusal as an error of the whole store.
     """
     parts = parts_of(old, new)
     missing = dict.fromkeys(parts)
@@ -205,7 +205,7 @@ def store_parts(
         return None
 
     if len(parts) == 1 and without(new, old, parts) == old:
-        failures.add(str(parts[0]), error)  # the refusal is of this part
+        failures.add(str(parts[0]), error)  # the store refuses this part
         return
     if not parts or store(()) is not None:
         failures.whole = error
@@ -238,18 +238,18 @@ def remove_parts(
     refused: Mapping[str, Exception],
     failures: Failures,
 ) -> None:
-    """Take variables and groups out of a new dataset.
+    """Remove variables and groups from a new dataset.
 
     Parameters
     ----------
     update : callable
-        Makes the store say what a model says, or raises.
+        Writes a model to the store, or raises.
     new : Dataset
-        The model of the store.
+        The model in the store.
     refused : mapping
         The reasons by FQN.
     failures : Failures
-        Gets the reasons.
+        Collects the reasons.
     """
     left = [Part(kind, fqn) for fqn in refused for kind in ("variable", "group")]
     update(without(new, model.Dataset(new.name), left))

@@ -1,15 +1,15 @@
-"""Hold a dataset as a tree that is edited, made of a model and frozen into one: groups and all that is in them.
+"""Define the editable tree of a dataset, which is built from a model and frozen into one.
 
-Every change is made under the lock of the tree's :class:`State` and counted there; what is frozen of the nodes
-concerned is forgotten. Whoever holds a node can go on with it whatever is renamed. Nodes keep their frozen form, that
-of the model, until they change, so that freezing a large tree after a small change is cheap.
+Each change holds the lock of the tree's :class:`State`, is counted there, and discards the frozen form of the nodes
+that it changes. The other nodes keep their frozen form, so a small change of a large tree is frozen at low cost. A
+node stays valid after renames.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from nczarr import model
 from nczarr.errors import NCZarrError
@@ -40,22 +40,24 @@ from nczarr.session.errors import (
 from nczarr.system.forks import Origin
 from nczarr.system.locks import Rank, make_lock
 
-#: The value of ``_Format`` whose data model has groups, user types and strings; None counts as this one.
+#: The value of ``_Format`` of the data model with groups, user types and strings, which is also the default.
 _ENHANCED = "netCDF-4"
+AnyType = TypeVar("AnyType", Type, UserType)
+Node = TypeVar("Node")
 _RECORDS_OF_32_BITS = frozenset(("classic", "64-bit offset"))
 
 
 class State:
-    """The lock and the clock of one tree of nodes.
+    """The lock and the change counters of a tree.
 
     Attributes
     ----------
     lock : RLock
-        Held while the tree is changed or looked at as a whole; never while a store is waited for.
+        Held while the tree changes or is read as a whole; never during input and output.
     generation : int
-        Grows with every change. What was stored up to some generation is not what was changed after it.
+        The number of changes.
     structure : int
-        Grows with every change but that of a dimension's length.
+        The number of changes other than growth of dimensions.
     """
 
     def __init__(self, name: str, *, writable: bool, format: str | None, restrictions: Restrictions) -> None:
@@ -64,12 +66,12 @@ class State:
         self.format = format
         self.restrictions = restrictions
         self.is_open = True
-        #: True if the dataset was closed because its last reference went.
+        #: True if the dataset was closed because it had no references.
         self.dropped = False
         self._origin = Origin()
-        #: True if other processes may write values at the same time, so that the structure must not change.
+        #: True if other processes may write values at the same time; then the structure must not change.
         self.shared = False
-        #: True if compounds of two floats are complex numbers to the program.
+        #: True if the program sees compounds of two floats as complex numbers.
         self.auto_complex = False
         self.lock = make_lock(Rank.SESSION)
         self.generation = 0
@@ -105,13 +107,13 @@ class State:
         raise EditError("NetCDF: Not a valid ID: the dataset is closed", path=self.name)
 
     def check_writable(self) -> None:
-        """Raise if the dataset is closed, or open for reading only."""
+        """Raise if the dataset is closed or read-only."""
         self.check_open()
         if not self.writable:
             raise NotWritableError("NetCDF: Write to read only", path=self.name)
 
     def check_structure(self) -> None:
-        """Raise if anything but values cannot be changed."""
+        """Raise if only values, or nothing, can be changed."""
         self.check_writable()
         if self.shared:
             raise EditError(
@@ -121,17 +123,18 @@ class State:
             )
 
     def check_model(self, dataset: model.Dataset) -> None:
-        """Raise :class:`EditError` if the store cannot hold a dataset; nothing is changed."""
+        """Raise :class:`EditError` if the store cannot hold a dataset."""
 
     def check_text(self, text: str, fqn: str | None = None) -> None:
-        """Raise if no store can hold a string, or this one would cut it.
+        """Raise if the store cannot hold a string.
 
         Raises
         ------
         TextError
-            If it has half a surrogate pair; surrogate escapes stand for bytes that are no UTF-8, and may stay.
+            If the string contains half a surrogate pair. Surrogate escapes, which represent bytes that are not
+            UTF-8, are valid.
         ArgumentError
-            If it has a NUL, and the store's strings end there.
+            If the string contains a NUL, and the store's strings end there.
         """
         if not is_unicode(text):
             check_unicode(text, "the string", fqn)
@@ -143,7 +146,7 @@ class State:
             )
 
     def check_growth(self, name: str, size: int) -> None:
-        """Raise if no unlimited dimension can become so long; as :meth:`check_size`."""
+        """Raise as :meth:`check_size` if an unlimited dimension cannot have a length."""
         if size >= 1 << 63:
             raise RangeError(
                 f"the dimension {name!r} cannot have the size {size}, which needs more than 63 bits"
@@ -156,7 +159,7 @@ class State:
             )
 
     def check_size(self, name: str, size: int) -> None:
-        """Raise if no dimension can have a size; found when it is stored, all that waits with it would be lost."""
+        """Raise if a dimension cannot have a size, before pending changes depend on it."""
         if size < 0:
             raise RangeError(f"the dimension {name!r} cannot have the negative size {size}")
         self.check_growth(name, size)
@@ -169,7 +172,7 @@ class State:
             )
 
     def check_enhanced(self, what: str) -> None:
-        """Raise if the data model is a classic one, which has no `what`."""
+        """Raise if the data model is a classic one, which lacks `what`."""
         if self.classic:
             raise EditError(
                 f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file: {what}", path=self.name
@@ -177,27 +180,27 @@ class State:
 
 
 class _WithAttributes:
-    """A group or a variable: a name and attributes."""
+    """A node with a name and attributes: a group or a variable."""
 
     __slots__ = ("__weakref__", "attributes", "frozen", "name", "state")
 
     name: str
     state: State
     attributes: dict[str, Attribute]
-    #: The model of this node, as long as it has not changed.
-    frozen: Any
+    #: The model of this node; None after a change.
+    frozen: model.Variable | model.Group | None
 
     def touch(self) -> None:
-        """Note a change; the lock is held."""
+        """Count a change; the caller holds the lock."""
         raise NotImplementedError
 
     def attribute(self, name: str) -> Attribute | None:
-        """An attribute by its name, in any Unicode form; None if there is none."""
+        """Return the attribute with a name in any Unicode form, or None."""
         other = kept_name(name)
         return self.attributes.get(name) or self.attributes.get(other)
 
     def set_attribute(self, attribute: Attribute) -> None:
-        """Set an attribute; one that is there already keeps its place."""
+        """Set an attribute. An existing attribute keeps its place."""
         with self.state.lock:
             self.state.check_structure()
             self.check_attribute(attribute)
@@ -206,7 +209,7 @@ class _WithAttributes:
 
     def check_attribute(self, attribute: Attribute) -> None:
         """Raise if the store cannot hold an attribute."""
-        if attribute.name not in self.attributes:  # what other programs made can be changed
+        if attribute.name not in self.attributes:  # attributes of other programs stay changeable
             check_attribute_name(attribute.name)
         if attribute.type == model.STRING:
             for text in attribute.values:
@@ -219,11 +222,11 @@ class _WithAttributes:
             self.state.check_model(self.sample((attribute,)))
 
     def sample(self, attributes: tuple[Attribute, ...]) -> model.Dataset:
-        """Return a dataset with nothing but this node, with the given attributes: what a store is asked for."""
+        """Return a dataset of only this node, with the given attributes, for a check by the store."""
         raise NotImplementedError
 
     def delete_attribute(self, name: str) -> None:
-        """Delete an attribute, or raise :class:`EditError` if there is none."""
+        """Delete an attribute, or raise :class:`EditError`."""
         with self.state.lock:
             self.state.check_structure()
             if self.attributes.pop(kept_name(name), None) is None:
@@ -232,7 +235,7 @@ class _WithAttributes:
             self.touch()
 
     def rename_attribute(self, old: str, new: str) -> None:
-        """Rename an attribute, which keeps its place, or raise :class:`EditError`."""
+        """Rename an attribute in its place, or raise :class:`EditError`."""
         with self.state.lock:
             self.state.check_structure()
             new = checked_name(new, "attribute")
@@ -241,7 +244,7 @@ class _WithAttributes:
                 raise EditError(f"NetCDF: Attribute not found: {old!r}", fqn=self.fqn)
             if new in self.attributes or new in self.state.restrictions.reserved_names:
                 raise EditError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
-            # A new dictionary: another thread may be going through the old one.
+            # A new dictionary: another thread may iterate over the old one.
             self.attributes = {
                 new if key == old else key: Attribute(new, a.type, a.values) if key == old else a
                 for key, a in self.attributes.items()
@@ -266,16 +269,16 @@ class DimensionNode:
         self.name = name
         self.size = size
         self.unlimited = unlimited
-        #: A size without a name in the model, which has a name here only.
+        #: True for a size without a name in the model.
         self.anonymous = anonymous
 
     @property
     def ref(self) -> DimensionRef:
-        """How a variable of the model refers to it."""
+        """The reference of the model's variables to the dimension."""
         return self.size if self.anonymous else join_fqn(self.group.fqn, self.name)
 
     def grow(self, size: int) -> None:
-        """Make it at least this long."""
+        """Grow to at least `size`."""
         with self.group.state.lock:
             if size > self.size:
                 self.group.state.check_structure()
@@ -285,15 +288,15 @@ class DimensionNode:
 
 
 class TypeNode:
-    """A user-defined type of a group; its model changes when a group above it is renamed."""
+    """A user-defined type of a group. Its model changes with a rename of a group above it."""
 
     __slots__ = ("__weakref__", "group", "type", "view")
 
     def __init__(self, group: GroupNode, type_: UserType) -> None:
         self.group = group
         self.type = type_
-        #: The one object by which an interface shows it.
-        self.view: Any = None
+        #: The object of an interface for the type.
+        self.view: object = None
 
 
 class VariableNode(_WithAttributes):
@@ -302,17 +305,17 @@ class VariableNode(_WithAttributes):
     Attributes
     ----------
     stored_as : str or None
-        Its fully qualified name in the store; None as long as the store has not got it.
+        Its fully qualified name in the store; None before it is stored.
     source : StoredArray or None
-        Its values there.
+        Its values in the store.
     blocks, write_through_count : int
-        Its chunks that are in memory, and threads that write past them.
+        Number of its chunks in memory, and of threads that write past them.
     stored_chunks : set of tuple of int or None
-        The chunks that the store has got; None if it may have others.
+        The chunks in the store; None if the store may have others.
     cache_bytes : int or None
-        What its chunks in memory may need, if less than all that the dataset's may.
+        Limit of the bytes of its chunks in memory, if less than that of the dataset.
     tail_cleared : bool
-        Nothing is stored behind its shape: it was made in this session, or that was cleared away.
+        The store has no values behind its shape: it is new, or they were removed.
     """
 
     __slots__ = (
@@ -355,9 +358,9 @@ class VariableNode(_WithAttributes):
         self.stored_chunks: set[tuple[int, ...]] | None = set()
         self.blocks = 0
         self.write_through_count = 0
-        #: Of `source`: itself, the shape of its chunks, and the bytes of one in memory.
+        #: `source`, the shape of its chunks, and the bytes of a chunk in memory.
         self.layout: tuple[StoredArray, tuple[int, ...], int] | None = None
-        #: Of the last selection: its axes but the first, with chunks and sizes, and how they meet the chunks.
+        #: The axes but the first of the last selection, with chunks and sizes, and their parts in the chunks.
         self.cut: tuple[Any, Any] | None = None
         self.cache_bytes: int | None = None
 
@@ -391,11 +394,11 @@ class VariableNode(_WithAttributes):
 
 
 class GroupNode(_WithAttributes):
-    """A group, or the root if it has no parent."""
+    """A group; the root has no parent."""
 
     __slots__ = ("dimensions", "fqn", "groups", "parent", "types", "variables")
 
-    fqn: str  # kept, and not made anew each time
+    fqn: str  # stored, since a computation at each use takes longer
 
     def __init__(self, state: State, parent: GroupNode | None, name: str) -> None:
         self.state = state
@@ -414,7 +417,7 @@ class GroupNode(_WithAttributes):
         self.touch_length()
 
     def touch_length(self) -> None:
-        """Note that a dimension of the group has grown, and nothing else; the lock is held."""
+        """Count growth of a dimension of the group; the caller holds the lock."""
         self.state.generation += 1
         group: GroupNode | None = self
         while group is not None:
@@ -424,7 +427,7 @@ class GroupNode(_WithAttributes):
     # -- finding
 
     def ancestors(self) -> Iterator[GroupNode]:
-        """This group, then upwards to the root."""
+        """Yield this group and those above it, up to the root."""
         group: GroupNode | None = self
         while group is not None:
             yield group
@@ -432,14 +435,14 @@ class GroupNode(_WithAttributes):
 
     @property
     def root(self) -> GroupNode:
-        """The group above all."""
+        """The root group."""
         *_, root = self.ancestors()
         return root
 
     def find_dimension(self, name: str) -> DimensionNode | None:
-        """The nearest dimension of a name, here or above."""
+        """Return the nearest dimension with a name, here or above, or None."""
         name = normalize_name(name)
-        found = (g.dimensions.get(name) for g in self.ancestors())  # once: another thread may rename it
+        found = (g.dimensions.get(name) for g in self.ancestors())  # one lookup: another thread may rename it
         return next((d for d in found if d is not None), None)
 
     def dimension_at(self, fqn: str) -> DimensionNode:
@@ -447,13 +450,13 @@ class GroupNode(_WithAttributes):
         return next(d for group in self.walk() for d in group.dimensions.values() if d.ref == fqn)
 
     def walk(self) -> Iterator[GroupNode]:
-        """This group and all below it, parents first."""
+        """Yield this group and all below it, parents first."""
         yield self
         for group in self.groups.values():
             yield from group.walk()
 
     def walk_variables(self) -> Iterator[VariableNode]:
-        """The variables here and below."""
+        """Yield the variables here and below."""
         for group in self.walk():
             yield from group.variables.values()
 
@@ -461,7 +464,7 @@ class GroupNode(_WithAttributes):
         return replace(self.sample_of_types(), attributes=attributes)
 
     def sample_of_types(self) -> model.Dataset:
-        """Return a dataset that declares the types of this one, and nothing else."""
+        """Return a dataset with only the types of this dataset."""
 
         def groups(node: GroupNode) -> tuple[model.Group, ...]:
             found = [
@@ -475,18 +478,18 @@ class GroupNode(_WithAttributes):
         return model.Dataset("sample", format=self.state.format, types=types, groups=groups(root))
 
     def all_types(self) -> dict[str, TypeNode]:
-        """The user-defined types here and below, by fully qualified name."""
+        """Return the user-defined types here and below, by fully qualified name."""
         return {node.type.fqn: node for group in self.walk() for node in group.types}
 
     # -- making
 
     def add_dimension(self, name: str, size: int, *, unlimited: bool) -> DimensionNode:
-        """Make a dimension.
+        """Create a dimension.
 
         Raises
         ------
         EditError
-            If the name is in use or not legal, no other unlimited dimension may be, or none of this size.
+            If the name is in use or invalid, or the data model lacks a second unlimited dimension or the size.
         RangeError
             If the size is negative, or needs more than 63 bits.
         """
@@ -507,7 +510,7 @@ class GroupNode(_WithAttributes):
             return node
 
     def add_group(self, name: str) -> GroupNode:
-        """Make a group; errors as :meth:`add_dimension`."""
+        """Create a group; errors as :meth:`add_dimension`."""
         with self.state.lock:
             self.state.check_structure()
             self.state.check_enhanced("a group")
@@ -555,7 +558,7 @@ class GroupNode(_WithAttributes):
         storage: Storage,
         attributes: Mapping[str, Attribute],
     ) -> VariableNode:
-        """Make a variable; errors as :meth:`add_dimension`."""
+        """Create a variable; errors as :meth:`add_dimension`."""
         with self.state.lock:
             self.state.check_structure()
             name = checked_name(name, "variable")
@@ -575,7 +578,7 @@ class GroupNode(_WithAttributes):
             return node
 
     def _check_type_first(self, node: TypeNode, user: str) -> None:
-        """Raise if what is made here would be found before its type."""
+        """Raise if readers of this group would not find a type."""
         if not self.state.restrictions.types_first or node.group in self.ancestors():
             return
         order = list(self.root.walk())
@@ -586,7 +589,7 @@ class GroupNode(_WithAttributes):
         return any(node.type.name == name for node in self.types)
 
     def _is_taken(self, name: str) -> bool:
-        """True if a dimension or type has the name of a group, where that matters."""
+        """True if a dimension or type has the name, and shares the name space of groups."""
         return self.state.restrictions.one_name_space and (name in self.dimensions or self._has_type(name))
 
     # -- renaming
@@ -605,14 +608,14 @@ class GroupNode(_WithAttributes):
             return node
 
     def rename_variable(self, old: str, new: str) -> VariableNode:
-        """Rename a variable, which keeps its place unless the store moves what is renamed to the end.
+        """Rename a variable, in its place unless the store moves it to the end.
 
         Raises
         ------
         UnknownNameError
-            If there is none with the name `old`.
+            If the variable does not exist.
         EditError
-            If the name `new` is in use or not legal, or the dataset is read-only.
+            If the name `new` is in use or invalid, or the dataset is read-only.
         """
         with self.state.lock:
             new = self._check_rename(self.variables, old, new, "variable", self.groups)
@@ -637,7 +640,7 @@ class GroupNode(_WithAttributes):
             return node
 
     def _check_moving(self, group: GroupNode) -> None:
-        """Raise if a group here cannot become the last one, because others have its types."""
+        """Raise if a group cannot move to the end, because other groups use its types."""
         if not self.state.restrictions.types_first:
             return
         own = {node.type.fqn for member in group.walk() for node in member.types}
@@ -651,7 +654,7 @@ class GroupNode(_WithAttributes):
                     raise _type_too_late(type_.fqn, user)
 
     def _check_rename(
-        self, nodes: Mapping[str, Any], old: str, new: str, what: str, others: Mapping[str, Any]
+        self, nodes: Mapping[str, object], old: str, new: str, what: str, others: Mapping[str, object]
     ) -> str:
         self.state.check_open()
         if old not in nodes:
@@ -674,12 +677,12 @@ class GroupNode(_WithAttributes):
         return new
 
     def _check_storable(self, **content: Any) -> None:
-        """Raise if the store cannot hold a dimension or a group of a name, or a variable."""
+        """Raise if the store cannot hold the name of a dimension, group or variable."""
         if "name" in self.state.restrictions.limited:
             self.state.check_model(model.Dataset("sample", format=self.state.format, **content))
 
     def _requalify(self, old: str, new: str) -> None:
-        """Give everything here and below that names the group `old` the name `new`."""
+        """Replace the group name `old` in all references here and below."""
         if self.parent is not None:
             self.fqn = join_fqn(self.parent.fqn, self.name)
         self.frozen = None
@@ -701,13 +704,13 @@ def _type_too_late(type_: str, user: str) -> EditError:
 
 
 def _check_type(type_: UserType) -> None:
-    """Raise if netCDF has no such type.
+    """Raise if a type is not valid in netCDF.
 
     Raises
     ------
     EditError
-        For an enum without members, a compound without fields or with a field of no elements, and for names of
-        members and fields that are not legal or are there twice, and values that two members have.
+        For an enum without members, a compound without fields, a field without elements, invalid or repeated names of
+        members and fields, and repeated values of members.
     TextError
         For a name with half a surrogate pair.
     """
@@ -738,16 +741,16 @@ def _check_different(items: Sequence[str | int], what: str, fqn: str) -> None:
         raise EditError(f"NetCDF: String match to name in use: the {what} {twice!r} is there twice", fqn=fqn)
 
 
-def _renamed(nodes: dict[str, Any], old: str, new: str, *, to_end: bool) -> dict[str, Any]:
-    """The nodes with one of them under another name, in its place or at the end."""
+def _renamed(nodes: dict[str, Node], old: str, new: str, *, to_end: bool) -> dict[str, Node]:
+    """Return the nodes with one of them renamed, in its place or at the end."""
     if not to_end:
         return {new if name == old else name: node for name, node in nodes.items()}
     rest = {name: node for name, node in nodes.items() if name != old}
     return {**rest, new: nodes[old]}
 
 
-def requalified(type_: Any, old: str, new: str) -> Any:
-    """The type with the group `old` renamed to `new` in all fully qualified names.
+def requalified(type_: AnyType, old: str, new: str) -> AnyType:
+    """Return the type with the group `old` renamed to `new` in all fully qualified names.
 
     Examples
     --------
@@ -768,7 +771,7 @@ def requalified(type_: Any, old: str, new: str) -> Any:
 _HINT = "begin with a letter, a digit or '_'; no '/', no control character, no blank at the end"
 
 
-def checked_name(name: Any, what: str) -> str:
+def checked_name(name: object, what: str) -> str:
     """Return the name of a dimension, variable, group, type or attribute, or raise :class:`EditError`.
 
     Examples
@@ -784,8 +787,8 @@ def checked_name(name: Any, what: str) -> str:
     return text
 
 
-def kept_name(name: str | bytes) -> str:
-    """A name as netCDF keeps it, or raise :class:`ArgumentTypeError` if it is no text."""
+def kept_name(name: object) -> str:
+    """Return a name in netCDF's Unicode form, or raise :class:`ArgumentTypeError` if it is not a string."""
     if not isinstance(name, str | bytes):
         raise ArgumentTypeError(f"a name is text, not {type(name).__name__}: {name!r}")
     try:
@@ -805,7 +808,7 @@ def check_attribute_name(name: str) -> None:
 
 
 def freeze(root: GroupNode, name: str, format: str | None) -> model.Dataset:
-    """The tree as a model; variables that are stored have the data of the store. The tree's lock is held."""
+    """Return the tree as a model, with the data of stored variables. The caller holds the tree's lock."""
     return model.Dataset(name, format=format, **_content(root))
 
 
@@ -841,9 +844,9 @@ def _variable(node: VariableNode) -> model.Variable:
 
 
 def thaw(root: GroupNode, dataset: model.Dataset) -> None:
-    """Fill the root with the nodes of a model.
+    """Build the nodes of a model below the root.
 
-    Dimensions without a name get one at the root, as netCDF-C names them: ``_Anonymous_Dim_<size>``.
+    Anonymous dimensions become dimensions of the root with the names of netCDF-C: ``_Anonymous_Dim_<size>``.
     """
     _Thaw(root).all(dataset)
 
@@ -855,7 +858,7 @@ class _Thaw:
         self.anonymous: dict[int, DimensionNode] = {}
 
     def all(self, dataset: model.Dataset) -> None:
-        # Types and dimensions first, everywhere: a reference may point to any group.
+        # All types and dimensions first: a reference may point to any group.
         pairs = self.skeleton(self.root, dataset)
         types = self.root.all_types()
         for group, content in pairs:

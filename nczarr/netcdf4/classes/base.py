@@ -7,7 +7,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from dataclasses import replace
 from difflib import get_close_matches
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar
 
 from nczarr.display import ArrayDescription, Each, GroupDescription, show_array, show_group
 from nczarr.errors import NCZarrError
@@ -38,24 +38,31 @@ _RESERVED = """
 RESERVED = frozenset(_RESERVED.split())
 
 
-class Owner(Protocol):
-    """A dataset or group, as the objects inside it see it."""
+class InSession(Protocol):
+    """An object of an open dataset."""
 
     _nc_session: Session
-    _nc_node: GroupNode | VariableNode
+
+
+class Owner(InSession, Protocol):
+    """A dataset or group, as the objects inside it see it."""
+
+    _nc_node: GroupNode
+
+    @property
+    def name(self) -> str: ...
 
 
 class AttributeOwner:
-    """What has netCDF attributes: datasets, groups and variables.
+    """The base class of datasets, groups and variables, which have netCDF attributes.
 
-    A name that is not one of Python's own is a netCDF attribute: it can be read, set and deleted as an
-    attribute of the object. One that Python has already, or that begins and ends with two underscores, can be
-    set and deleted so, and is read by :meth:`getncattr`.
+    The netCDF attributes are also Python attributes of the object. A name that the class defines, or that begins and
+    ends with two underscores, can be set and deleted as a Python attribute, and is read by :meth:`getncattr`.
     """
 
     __slots__ = ("_nc_ncstring", "_nc_node", "_nc_session")
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:  # subclasses may hand everything on
+    def __new__(cls, *args: object, **kwargs: object) -> Self:  # subclasses may pass any arguments
         return super().__new__(cls)
 
     _nc_node: GroupNode | VariableNode
@@ -67,18 +74,18 @@ class AttributeOwner:
         return list(self._nc_open_attributes())
 
     def getncattr(self, name: str, encoding: str = "utf-8") -> Any:
-        """Value of a netCDF attribute; also for names that Python objects have themselves.
+        """Return the value of a netCDF attribute, also if the class defines its name.
 
         Parameters
         ----------
         name : str
         encoding : str
-            How text is decoded.
+            Encoding of text.
 
         Raises
         ------
         NetCDFAttributeError
-            If there is none of this name.
+            If there is no such attribute.
         """
         self._nc_open_attributes()
         attribute = self._nc_node.attribute(name)
@@ -90,8 +97,8 @@ class AttributeOwner:
             )
         return attribute_value(attribute, encoding)
 
-    def setncattr(self, name: str, value: Any) -> None:
-        """Set a netCDF attribute; also with names that Python objects have themselves.
+    def setncattr(self, name: str, value: object) -> None:
+        """Set a netCDF attribute, also if the class defines its name.
 
         Raises
         ------
@@ -100,13 +107,13 @@ class AttributeOwner:
         """
         self._nc_set_attribute(name, value, as_string=self._nc_ncstring)
 
-    def setncattr_string(self, name: str, value: Any) -> None:
+    def setncattr_string(self, name: str, value: object) -> None:
         """Set a netCDF attribute; text is stored as netCDF strings, even ASCII text."""
         if data_model_of(self._nc_session) in CLASSIC_FORMATS:
             raise NetCDFOSError("file format does not support NC_STRING attributes", fqn=self._nc_node.fqn)
         self._nc_set_attribute(name, value, as_string=True)
 
-    def setncatts(self, attdict: Mapping[str, Any]) -> None:
+    def setncatts(self, attdict: Mapping[str, object]) -> None:
         """Set netCDF attributes from a mapping of names to values."""
         for name, value in attdict.items():
             self._nc_set_attribute(name, value)
@@ -117,18 +124,18 @@ class AttributeOwner:
         Raises
         ------
         NetCDFRuntimeError
-            If there is none of this name, or the dataset is read-only.
+            If there is no such attribute, or the dataset is read-only.
         """
         self._nc_open_attributes()
         self._nc_node.delete_attribute(name)
 
     def renameAttribute(self, oldname: str, newname: str) -> None:
-        """Rename a netCDF attribute; it keeps its place.
+        """Rename a netCDF attribute in its place.
 
         Raises
         ------
         NetCDFRuntimeError
-            If there is no `oldname`, if there is a `newname`, or if the dataset is read-only.
+            If `oldname` does not exist, `newname` exists, or the dataset is read-only.
         """
         self._nc_open_attributes()
         self._nc_node.rename_attribute(oldname, newname)
@@ -138,7 +145,7 @@ class AttributeOwner:
             raise NetCDFAttributeError("NetCDF: Not a valid ID: the dataset is closed")
         return self._nc_node.attributes
 
-    def _nc_set_attribute(self, name: str, value: Any, *, as_string: bool = False) -> None:
+    def _nc_set_attribute(self, name: str, value: object, *, as_string: bool = False) -> None:
         session, node = self._nc_session, self._nc_node
         session.check_open()
         if not session.writable:
@@ -161,13 +168,13 @@ class AttributeOwner:
         if attribute is None:
             attribute = self._nc_node.attribute(name)
         if attribute is None:
-            # No hint: programs ask for what may be missing. Python makes one where the error is shown.
+            # No hint: programs often try missing names. Python itself adds a hint where it displays the error.
             error = NetCDFAttributeError(f"NetCDF: Attribute not found: {name!r}", fqn=self._nc_node.fqn)
             error.name, error.obj = name, self
             raise error
         return attribute_value(attribute)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name.startswith("_nc_") and hasattr(type(self), name):
             object.__setattr__(self, name, value)
             return
@@ -184,7 +191,7 @@ class AttributeOwner:
             )
         self.delncattr(name)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[object, ...]:
         return self.__reduce__()
 
     @property
@@ -197,28 +204,27 @@ def data_model_of(session: Session) -> str:
     return MODEL_OF_FORMAT.get(session.format, "NETCDF4")
 
 
-def session_of(owner: Any) -> Session:
-    """The session that a dataset, group, variable or dimension belongs to."""
-    session: Session = owner._nc_session
-    return session
+def session_of(owner: InSession) -> Session:
+    """Return the session of a dataset, group, variable or dimension."""
+    return owner._nc_session
 
 
 def reference_to(group: Any) -> Any:
-    """What an object inside a group holds of it: a weak reference if the dataset was opened so."""
+    """Return the reference of an object to its group: weak if the dataset was opened with `keepweakref`."""
     weak = group.keepweakref and not isinstance(group, weakref.ProxyType)
     return weakref.proxy(group) if weak else group
 
 
 def node_of(owner: Any) -> Any:
-    """The node that a dataset, group, variable or dimension shows."""
+    """Return the node of a dataset, group, variable, dimension or type."""
     return owner._nc_node
 
 
 T = TypeVar("T")
 
 
-def did_you_mean(name: Any, names: Iterable[str]) -> str | None:
-    """A hint with the name that is nearest to one that is not there.
+def did_you_mean(name: object, names: Iterable[str]) -> str | None:
+    """Return a hint with the name that is most similar to a missing one, or None.
 
     Examples
     --------
@@ -232,9 +238,9 @@ def did_you_mean(name: Any, names: Iterable[str]) -> str | None:
 
 
 class Named(dict[str, T]):
-    """Objects by name; a name that is not there is an error with a hint (a :class:`KeyError`).
+    """Objects by name. A missing name is an error with a hint (a :class:`KeyError`).
 
-    Whoever goes through them gets what was there at the beginning: another thread may make more meanwhile.
+    An iteration yields the objects of its beginning: another thread may add more meanwhile.
 
     Examples
     --------
@@ -249,38 +255,38 @@ class Named(dict[str, T]):
         super().__init__(content)
         self.kind = kind
 
-    def __missing__(self, name: Any) -> T:
+    def __missing__(self, name: object) -> T:
         raise NetCDFKeyError(f"there is no {self.kind} {name!r}", hint=did_you_mean(name, self))
 
     def __iter__(self) -> Iterator[str]:
-        # A list of a dict's own is made in one step, in builds without the interpreter lock too.
+        # Making a list of a dictionary's own view is atomic, also in builds without the interpreter lock.
         return iter(list(super().keys()))
 
     def keys(self) -> KeysView[str]:  # type: ignore[override]
-        """The names that are there, whenever one looks."""
+        """Return a view of the names."""
         return _Keys(self)
 
     def values(self) -> ValuesView[T]:  # type: ignore[override]
-        """The objects that are there, whenever one looks."""
+        """Return a view of the objects."""
         return _Values(self)
 
     def items(self) -> ItemsView[str, T]:  # type: ignore[override]
-        """Names and objects that are there, whenever one looks."""
+        """Return a view of names and objects."""
         return _Items(self)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return Named, (self.kind, dict(self))
 
 
 class _View:
-    """Behave as the view of a dict; going through it is going through what was there at the beginning."""
+    """A view as of a dictionary. An iteration yields the content of its beginning."""
 
     __slots__ = ()
 
-    def __reversed__(self: Iterable[Any]) -> Iterator[Any]:
+    def __reversed__(self: Iterable[T]) -> Iterator[T]:
         return reversed(list(self))
 
-    def __repr__(self: Iterable[Any]) -> str:
+    def __repr__(self: Iterable[object]) -> str:
         return f"dict{type(self).__name__.lower()}({list(self)})"
 
 
@@ -313,26 +319,26 @@ class _Items(_View, ItemsView[str, T]):
         return iter(list(dict.items(self._mapping)))
 
 
-def group_html(session: Any, node: Any, facts: tuple[tuple[str, str], ...]) -> str:
+def group_html(session: Session, node: GroupNode, facts: tuple[tuple[str, str], ...]) -> str:
     """Return the HTML of a group, or of the dataset if it is the root."""
     with node.state.lock:
         return show_group(_Describer(session).group(node, facts))
 
 
-def variable_html(session: Any, node: Any) -> str:
+def variable_html(session: Session, node: VariableNode) -> str:
     """Return the HTML of a variable."""
     with node.state.lock:
         return show_array(_Describer(session).variable(node))
 
 
 class _Describer:
-    """Describes what is looked at; chunks are counted as long as that is quick."""
+    """Describes nodes, and counts their chunks up to a limit."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._left = MOST_COUNTED
 
-    def group(self, node: Any, facts: tuple[tuple[str, str], ...] = ()) -> GroupDescription:
+    def group(self, node: GroupNode, facts: tuple[tuple[str, str], ...] = ()) -> GroupDescription:
         return GroupDescription(
             node.name,
             "Group" if node.parent is not None else "Dataset",
@@ -344,7 +350,7 @@ class _Describer:
             facts=facts,
         )
 
-    def variable(self, node: Any) -> ArrayDescription:
+    def variable(self, node: VariableNode) -> ArrayDescription:
         frozen = SimpleNamespace(
             name=node.name,
             type=node.type,
@@ -360,8 +366,8 @@ class _Describer:
         )
         return self._with_store(replace(described, axes=axes), node)
 
-    def _with_store(self, described: ArrayDescription, node: Any) -> ArrayDescription:
-        """Say how the array in the store is, where there is one; what cannot be found out is left out."""
+    def _with_store(self, described: ArrayDescription, node: VariableNode) -> ArrayDescription:
+        """Add the properties of the Zarr array, if there is one and the store can be read."""
         if node.stored_as is None:
             return described
         try:
@@ -389,6 +395,6 @@ class _Describer:
 
 
 class _NoStore:
-    """In the place of a store whose chunks would take long to count."""
+    """Replaces a store whose chunks would take long to count."""
 
     url = ""

@@ -1,4 +1,4 @@
-"""Show a dataset and its groups: opening, finding, making, renaming, settings, closing."""
+"""Define the classes of datasets and groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import posixpath
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import DTypeLike
 
 from nczarr.display import visible
 from nczarr.formats import local_path
@@ -47,7 +50,10 @@ from nczarr.session import GroupNode, Session, kept_name
 from nczarr.system.finalizing import close_dropped, close_with
 from nczarr.targets import allowing
 
-#: Datasets that are open for writing.
+if TYPE_CHECKING:
+    from nczarr.mapping import WriteOptions
+
+#: Datasets open for writing.
 _OPEN: weakref.WeakValueDictionary[int, Dataset] = weakref.WeakValueDictionary()
 
 
@@ -70,61 +76,61 @@ class Dataset(AttributeOwner):
         :func:`nczarr.mapping.open_dataset` opens, or, for reading, a URL of a netCDF file or a
         :class:`nczarr.model.Dataset`.
     mode : {'r', 'w', 'x', 'a', 'r+'}
-        Read; write a new one in place of whatever is there; write a new one where nothing is; read and write.
-        A trailing ``s`` is ignored.
+        Read; create, and replace an existing dataset; create, but never replace; read and write. A trailing ``s`` is
+        ignored.
     clobber : bool
-        False: mode ``w`` does not replace anything.
+        False: mode ``w`` replaces nothing.
     format : str
         Data model of a new dataset: ``NETCDF4``, ``NETCDF4_CLASSIC``, ``NETCDF3_CLASSIC``,
         ``NETCDF3_64BIT_OFFSET``, ``NETCDF3_64BIT_DATA``. For Zarr it is a label.
     diskless, persist : bool
         Keep everything in memory; with `persist`, write it to `filename` on close.
     keepweakref : bool
-        What is inside holds only weak references to its group: dropping the dataset closes it.
+        Objects of the dataset hold weak references to their groups, so a dataset without references is closed.
     memory : bytes-like or int, optional
-        Mode ``r``: a zip archive of a Zarr hierarchy, or a netCDF file. Mode ``w``: build a netCDF file or an
-        archive in memory, as the name says; :meth:`close` returns it.
+        Mode ``r``: a zip archive of a Zarr hierarchy, or a netCDF file. Mode ``w``: create a netCDF file or an
+        archive in memory, depending on the name. :meth:`close` returns it.
     encoding : str, optional
         Accepted; names of files are Unicode.
     parallel, comm, info
         Parallel access is not available: `parallel` must be False.
     auto_complex : bool
-        Take and give complex numbers; they are stored as compounds of a real and an imaginary part, in netCDF-3
-        models as pairs along a dimension, as netCDF4-python does.
+        Accept and return complex numbers. They are stored as compounds of a real and an imaginary part, in netCDF-3
+        models as pairs along a dimension, as in netCDF4-python.
     storage_options : dict, optional
         For remote stores.
     allow : str or sequence of str
-        Paths and URLs. References to other files (kerchunk's, an Icechunk repository's virtual chunks) reach what
-        lies beside them, and what lies below these.
+        Paths and URLs below which references (of kerchunk, or the virtual chunks of an Icechunk repository) may read
+        files. They always may read files beside them.
     options : nczarr.mapping.WriteOptions, optional
-        How a new dataset is laid out. Default: as the variables' filters say, uncompressed where there are none.
+        The layout of a new dataset. By default, variables without filters are not compressed.
     shared : bool
-        Mode ``a`` or ``r+``: other processes may write to the same dataset, if they open it so, too. Only values
-        can be written then, and no two processes may write to one chunk.
+        Mode ``a`` or ``r+``: other processes that also set it may write to the same dataset. Only values can be
+        written then, and no two processes may write to the same chunk.
     storage : {'zarr', 'netcdf'}, optional
-        What a new dataset is kept in. Default: by its name, a netCDF file for ``.nc``, ``.nc4``, ``.cdf``, ``.h5`` …
-        (:func:`nczarr.formats.storage_of`), Zarr for all others. What is there already is opened as what it is.
+        The storage of a new dataset. Default: by its name, a netCDF file for ``.nc``, ``.nc4``, ``.cdf``, ``.h5`` …
+        (:func:`nczarr.formats.storage_of`), Zarr for all others. An existing dataset keeps its storage.
     isolated : bool, optional
         Mode ``r``, a netCDF file: read it in a child process, so that a damaged file that crashes the HDF5 library,
         or keeps it busy for ever, is an error. Default: as the setting ``NCZARR_ISOLATED`` says. Nothing else needs
         it.
     durable : bool, optional
-        On local disks :meth:`sync` and :meth:`close` return when the disk has everything, and nothing is replaced
-        before its successor is on the disk: a loss of power leaves what the last of them has stored. This is the
-        default. False does not wait for the disk, which is faster; a loss of power may then damage the dataset.
+        On local disks, :meth:`sync` and :meth:`close` return when the disk has all data, and a file is replaced after
+        its successor is on the disk. So a loss of power leaves the state of the last call. This is the default. False
+        is faster, but a loss of power may then damage the dataset.
     **kwargs
         Ignored, as netCDF4-python does.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is nothing to read (also a :class:`FileNotFoundError`).
+        If the dataset does not exist (also a :class:`FileNotFoundError`).
     DatasetExistsError
-        If something is there that is not to be replaced (also a :class:`FileExistsError`).
+        If the dataset exists and must not be replaced (also a :class:`FileExistsError`).
     NetCDFLockedError
-        If somebody else writes to it (also a :class:`PermissionError`).
+        If another writer has it open (also a :class:`PermissionError`).
     NetCDFValueError
-        For a mode or format that does not exist, or a feature that is not available.
+        For an unknown mode or format, or an unavailable feature.
 
     Examples
     --------
@@ -152,12 +158,12 @@ class Dataset(AttributeOwner):
     )
 
     _nc_node: GroupNode
-    #: How the dataset was opened.
+    #: The arguments of the opening.
     _nc_origin: dict[str, Any]
     _nc_parent: Dataset | None
     _nc_path: str
     _nc_weak: bool
-    # What shows the nodes inside, made when it is first asked for.
+    # The objects of the nodes inside, created on first use.
     _nc_dimensions: dict[str, Dimension] | None
     _nc_groups: dict[str, Group] | None
     _nc_variables: dict[str, Variable] | None
@@ -174,23 +180,23 @@ class Dataset(AttributeOwner):
         memory: Any = None,
         encoding: str | None = None,
         parallel: bool = False,
-        comm: Any = None,
-        info: Any = None,
+        comm: object = None,
+        info: object = None,
         auto_complex: bool = False,
         *,
         storage_options: dict[str, Any] | None = None,
         allow: str | Sequence[str] = (),
-        options: Any = None,
+        options: WriteOptions | None = None,
         shared: bool = False,
         storage: str | None = None,
         isolated: bool | None = None,
         durable: bool | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         storage_options = allowing(storage_options, allow)
         path = local_path(filename)
         if memory is None and _is_written_here(path):
-            gc.collect()  # a dataset that the program has dropped is written and closed now, not at some later time
+            gc.collect()  # closes datasets without references now
         session = open_session(
             filename,
             mode,
@@ -233,11 +239,11 @@ class Dataset(AttributeOwner):
         self._nc_dimensions = self._nc_groups = self._nc_variables = None
 
     def _nc_reference(self) -> Any:
-        """What the objects inside hold of this group."""
+        """Return the reference of the objects inside to this group."""
         return weakref.proxy(self) if self._nc_weak else self
 
-    def __reduce__(self) -> Any:
-        """Open it again where it is unpickled: in another process, on another machine that sees the same store."""
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the arguments; unpickling opens the dataset again."""
         session = self._nc_session
         if session.writable or not session.is_open:
             state = "open for writing" if session.is_open else "closed"
@@ -253,22 +259,22 @@ class Dataset(AttributeOwner):
         self.close()
 
     def close(self, *, durable: bool | None = None) -> memoryview | None:
-        """Write all that is not stored yet, and close.
+        """Write all changes, and close.
 
         Parameters
         ----------
         durable : bool, optional
-            Return when the disk has everything; default: as the dataset was opened.
+            Wait for the disk; default: as the dataset was opened.
 
         Returns
         -------
         memoryview or None
-            The netCDF file or zip archive, if the dataset was made with `memory`.
+            The netCDF file or zip archive, if the dataset was created with `memory`.
 
         Raises
         ------
         NetCDFRuntimeError
-            If it is closed already.
+            If the dataset is closed.
         """
         _OPEN.pop(id(self), None)
         try:
@@ -333,7 +339,7 @@ class Dataset(AttributeOwner):
 
     @property
     def opaquetypes(self) -> dict[str, OpaqueType]:
-        """Opaque types by name (netCDF4-python does not know them)."""
+        """Opaque types by name (not in netCDF4-python)."""
         return self._nc_types_of(OpaqueType)
 
     @property
@@ -343,7 +349,7 @@ class Dataset(AttributeOwner):
 
     @property
     def path(self) -> str:
-        """Names of the groups down to this one, with slashes."""
+        """The path of the group, with slashes."""
         return self._nc_path
 
     @property
@@ -364,17 +370,17 @@ class Dataset(AttributeOwner):
 
     @property
     def disk_format(self) -> str:
-        """How it is stored: ``ZARR``, ``HDF5`` or ``NETCDF3``."""
+        """The format in the store: ``ZARR``, ``HDF5`` or ``NETCDF3``."""
         return self._nc_session.stored.disk_format
 
     @property
     def keepweakref(self) -> bool:
-        """True if what is inside holds only weak references to its group."""
+        """True if the objects of the dataset hold weak references to their groups."""
         return self._nc_weak
 
     @property
     def auto_complex(self) -> bool:
-        """True if compounds of a real and an imaginary part are complex numbers to the program."""
+        """True if the program sees compounds of a real and an imaginary part as complex numbers."""
         return self._nc_session.auto_complex
 
     @property
@@ -399,19 +405,19 @@ class Dataset(AttributeOwner):
         names = [*group.groups, *group.variables]
         raise NetCDFIndexError(f"{last} not found in {group.path}", hint=did_you_mean(last, names))
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> NoReturn:
         raise NetCDFTypeError(
             f"{type(self).__name__} is not iterable. Consider iterating on Dataset.variables."
         )
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> NoReturn:
         raise NetCDFTypeError(
             f"{type(self).__name__} does not support membership operations. "
             "Perhaps try 'varname in dataset.variables' or 'dimname in dataset.dimensions'."
         )
 
-    def get_variables_by_attributes(self, **kwargs: Any) -> list[Variable]:
-        """Variables of this group whose attributes have the given values, or satisfy the given functions.
+    def get_variables_by_attributes(self, **kwargs: object) -> list[Variable]:
+        """Return the variables of this group whose attributes have given values, or satisfy given functions.
 
         Parameters
         ----------
@@ -421,9 +427,9 @@ class Dataset(AttributeOwner):
         found = []
         for variable in self.variables.values():
             good = False
-            for key, wanted in kwargs.items():
-                held = getattr(variable, key, None)
-                good = wanted(held) is True if callable(wanted) else _equal(held, wanted)
+            for key, requested in kwargs.items():
+                value = getattr(variable, key, None)
+                good = requested(value) is True if callable(requested) else _equal(value, requested)
                 if not good:
                     break
             if good:
@@ -433,7 +439,7 @@ class Dataset(AttributeOwner):
     # -- making ------------------------------------------------------------------------------------------
 
     def createDimension(self, dimname: str, size: int | None = None) -> Dimension:
-        """Make a dimension.
+        """Create a dimension.
 
         Parameters
         ----------
@@ -444,21 +450,21 @@ class Dataset(AttributeOwner):
         Raises
         ------
         NetCDFRuntimeError
-            If the name is in use or not legal, the size is more than the data model has, or the dataset is read-only.
+            If the name is in use or invalid, the size exceeds the data model's limit, or the dataset is read-only.
         NetCDFOverflowError
-            If the size is negative, or needs more than 63 bits.
+            If the size is negative, or has more than 63 bits.
         NetCDFTypeError
-            If the size is no number.
+            If the size is not a number.
         """
         return Dimension(self, dimname, size)
 
     def createGroup(self, groupname: str) -> Group:
-        """Make a group, with all groups on the way; an existing one is returned.
+        """Create a group with all groups of its path, or return the existing group.
 
         Raises
         ------
         NetCDFRuntimeError
-            If the name is in use or not legal, or the dataset is read-only or has a classic data model.
+            If the name is in use or invalid, or the dataset is read-only or has a classic data model.
         """
         if not isinstance(groupname, str):
             raise NetCDFTypeError(f"the name of a group is text, not {groupname!r}")
@@ -466,7 +472,7 @@ class Dataset(AttributeOwner):
         for name in posixpath.normpath(groupname).split("/"):
             if not name:
                 continue
-            with self._nc_session.lock:  # or another thread makes it between the two
+            with self._nc_session.lock:  # no other thread can create the group between lookup and creation
                 known = group.groups.get(normalize_name(name))
                 group = Group(group, name) if known is None else known
         return group
@@ -474,7 +480,7 @@ class Dataset(AttributeOwner):
     def createVariable(
         self,
         varname: str,
-        datatype: Any,
+        datatype: UserDefinedType | type[str] | DTypeLike,
         dimensions: str | bytes | Dimension | Sequence[str | bytes | Dimension] = (),
         compression: str | None = None,
         zlib: bool = False,
@@ -490,18 +496,18 @@ class Dataset(AttributeOwner):
         least_significant_digit: int | None = None,
         significant_digits: int | None = None,
         quantize_mode: str = "BitGroom",
-        fill_value: Any = None,
+        fill_value: object = None,
         chunk_cache: int | None = None,
     ) -> Variable:
-        """Make a variable.
+        """Create a variable.
 
         Parameters
         ----------
         varname : str
-            With slashes: groups on the way are made.
+            With slashes, the groups of the path are created.
         datatype : dtype-like, str, CompoundType, VLType or EnumType
         dimensions : sequence of (str or Dimension)
-            Names are looked for here, then upwards. Empty: a scalar.
+            A name is looked up in this group and those above. Empty: a scalar.
         compression : str, optional
             ``zlib``, ``zstd``, ``bzip2``, ``blosc_lz``, ``blosc_lz4``, ``blosc_lz4hc``, ``blosc_zlib``,
             ``blosc_zstd``, ``szip``. No Zarr codec is szip: what is stored is compressed with zstd, and is szip again
@@ -522,7 +528,7 @@ class Dataset(AttributeOwner):
             ``_FillValue``; None: the default fill value without an attribute; False: elements are not filled;
             ``'default'``: the default fill value as an attribute.
         chunk_cache : int, optional
-            Bytes that decoded chunks of this variable may need, if less than the dataset's cache has.
+            Limit of the bytes of decoded chunks of this variable, within the limit of the dataset.
 
         Returns
         -------
@@ -531,7 +537,7 @@ class Dataset(AttributeOwner):
         Raises
         ------
         NetCDFRuntimeError, NetCDFValueError, NetCDFTypeError, NetCDFAttributeError
-            As netCDF4-python raises the builtins of these names.
+            As netCDF4-python raises the builtin exceptions.
         """
         varname = kept_name(varname)
         directory, varname = posixpath.split(posixpath.normpath(varname))
@@ -545,16 +551,18 @@ class Dataset(AttributeOwner):
             least_significant_digit, significant_digits, quantize_mode, fill_value, chunk_cache
         )  # fmt: skip
 
-    def createCompoundType(self, datatype: Any, datatype_name: str) -> CompoundType:
-        """Make a compound type from a structured dtype; see :class:`CompoundType`."""
+    def createCompoundType(self, datatype: DTypeLike, datatype_name: str) -> CompoundType:
+        """Create a compound type from a structured dtype; see :class:`CompoundType`."""
         return CompoundType(self, datatype, datatype_name)
 
-    def createVLType(self, datatype: Any, datatype_name: str) -> VLType:
-        """Make a variable-length type; see :class:`VLType`."""
+    def createVLType(self, datatype: DTypeLike, datatype_name: str) -> VLType:
+        """Create a variable-length type; see :class:`VLType`."""
         return VLType(self, datatype, datatype_name)
 
-    def createEnumType(self, datatype: Any, datatype_name: str, enum_dict: Mapping[str, int]) -> EnumType:
-        """Make an enum type; see :class:`EnumType`."""
+    def createEnumType(
+        self, datatype: DTypeLike, datatype_name: str, enum_dict: Mapping[str, int]
+    ) -> EnumType:
+        """Create an enum type; see :class:`EnumType`."""
         return EnumType(self, datatype, datatype_name, enum_dict)
 
     # -- renaming ----------------------------------------------------------------------------------------
@@ -565,9 +573,9 @@ class Dataset(AttributeOwner):
         Raises
         ------
         NetCDFKeyError
-            If there is no `oldname`.
+            If `oldname` does not exist.
         NetCDFRuntimeError
-            If there is a `newname`, or the dataset is read-only.
+            If `newname` exists, or the dataset is read-only.
         """
         with self._nc_session.lock:
             dimensions = self.dimensions
@@ -625,7 +633,7 @@ class Dataset(AttributeOwner):
         self._nc_each_variable("set_auto_chartostring", value)
 
     def set_ncstring_attrs(self, value: bool) -> None:
-        """Store text attributes as netCDF strings here and below, now and in what is made later."""
+        """Store text attributes as netCDF strings here and below, also in variables created later."""
         self._nc_ncstring = bool(value)
         for variable in self.variables.values():
             variable.set_ncstring_attrs(value)
@@ -633,12 +641,12 @@ class Dataset(AttributeOwner):
             group.set_ncstring_attrs(value)
 
     def set_fill_on(self) -> None:
-        """Variables made from now on are filled (the default)."""
+        """Fill variables created from now on (the default)."""
         self._nc_session.check_writable()
         self._nc_session.fill = True
 
     def set_fill_off(self) -> None:
-        """Variables made from now on are not filled: what is not written is undefined."""
+        """Do not fill variables created from now on; unwritten values are undefined."""
         self._nc_session.check_writable()
         self._nc_session.fill = False
 
@@ -655,13 +663,13 @@ class Dataset(AttributeOwner):
         return True
 
     def has_szip_filter(self) -> bool:
-        """True: szip is recorded, and used in netCDF files."""
+        """True: netCDF files use szip, and Zarr records it."""
         return True
 
     # -- the dataset as a whole --------------------------------------------------------------------------
 
     def filepath(self, encoding: str | None = None) -> str:
-        """The name that was given when the dataset was opened."""
+        """Return the name of the dataset at its opening."""
         self._nc_session.check_open()
         return self._nc_session.name
 
@@ -670,13 +678,13 @@ class Dataset(AttributeOwner):
         return self._nc_session.is_open
 
     def sync(self, *, durable: bool | None = None) -> None:
-        """Write all that is not stored yet.
+        """Write all changes.
 
         Parameters
         ----------
         durable : bool, optional
-            Return when the disk has everything; default: as the dataset was opened. False leaves it in the caches of
-            the system, as netCDF-C does.
+            Wait for the disk; default: as the dataset was opened. False leaves the data in the caches of the
+            operating system, as netCDF-C does.
         """
         self._nc_session.sync(durable=durable)
         close_dropped()
@@ -717,48 +725,49 @@ class Dataset(AttributeOwner):
         mode: str = "a",
         format: str = "NETCDF4",
     ) -> Dataset:
-        """Make a dataset from CDL text, and open it.
+        """Create a dataset from CDL text, and open it.
 
         Parameters
         ----------
         cdlfilename : path
         ncfilename : path, optional
-            The dataset to make, a netCDF file if its name says so; default: `cdlfilename` with the suffix ``.zarr``.
+            The new dataset, a netCDF file or Zarr depending on its name; default: `cdlfilename` with the suffix
+            ``.zarr``.
         mode : str
-            How it is opened then.
+            The mode of the opening.
         format : str
-            Its data model.
+            The data model.
 
         Raises
         ------
         DatasetNotFoundError
-            If there is no such CDL file.
+            If the CDL file does not exist.
         DatasetExistsError
             If the output exists.
         CDLError
-            If the text is wrong.
+            If the text is invalid.
         """
         return Dataset(from_cdl(cdlfilename, ncfilename, format), mode)
 
     def tocdl(
         self, coordvars: bool = False, data: bool = False, outfile: str | os.PathLike[str] | None = None
     ) -> str | None:
-        """The dataset as CDL text, with the special attributes (``_ChunkSizes``, …).
+        """Return the dataset as CDL text, with the special attributes (``_ChunkSizes``, …).
 
         Parameters
         ----------
         coordvars : bool
-            With the values of coordinate variables.
+            Include the values of coordinate variables.
         data : bool
-            With all values.
+            Include all values.
         outfile : path, optional
-            Write the text there, and return None.
+            Write the text to this file, and return None.
         """
         return to_cdl(self._nc_session, coordvars=coordvars, data=data, outfile=outfile)
 
 
 class Group(Dataset):
-    """A group; made by :meth:`Dataset.createGroup`. It has all that a dataset has, but cannot be closed.
+    """A group, created by :meth:`Dataset.createGroup`. It has the members of a dataset, but cannot be closed.
 
     Parameters
     ----------
@@ -768,7 +777,7 @@ class Group(Dataset):
     Raises
     ------
     NetCDFRuntimeError
-        If the name is in use or not legal, or the dataset is read-only or has a classic data model.
+        If the name is in use or invalid, or the dataset is read-only or has a classic data model.
 
     Examples
     --------
@@ -780,7 +789,7 @@ class Group(Dataset):
 
     __slots__ = ()
 
-    def __init__(self, parent: Dataset, name: str, **kwargs: Any) -> None:
+    def __init__(self, parent: Dataset, name: str, **kwargs: object) -> None:
         session = session_of(parent)
         with session.lock:
             groups = parent.groups
@@ -790,50 +799,50 @@ class Group(Dataset):
 
     @classmethod
     def _nc_of(cls, parent: Dataset, node: GroupNode) -> Group:
-        """The object for a group that is there."""
+        """Return the object of an existing group."""
         group = cls.__new__(cls)
         group._nc_bind(session_of(parent), node, parent, weak=parent.keepweakref)
         return group
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return _member, (self._nc_parent, "groups", self._nc_node.name)
 
     def close(self, *, durable: bool | None = None) -> None:
-        """Always fails: only the dataset can be closed."""
+        """Raise an error: only the dataset can be closed."""
         raise NetCDFOSError("cannot close a `Group` (only applies to Dataset)")
 
 
 def reopened(cls: type[Dataset], origin: dict[str, Any]) -> Dataset:
-    """Open what was pickled."""
+    """Open an unpickled dataset."""
     return cls(**origin)
 
 
-def _member(group: Dataset, kind: str, name: str) -> Any:
+def _member(group: Dataset, kind: str, name: str) -> object:
     return getattr(group, kind)[name]
 
 
 def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
-    """Find a dimension by its simple name in a group, then upwards."""
+    """Return the dimension with a simple name in a group or those above."""
     if not isinstance(name, str | bytes):
         raise NetCDFTypeError(f"a dimension is a Dimension or its name, not {name!r}", fqn=group.path)
-    wanted = normalize_name(name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name)
+    requested = normalize_name(name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name)
     scope: Dataset | None = group
     while scope is not None:
-        found = scope.dimensions.get(wanted)
+        found = scope.dimensions.get(requested)
         if found is not None:
             return found
         scope = scope.parent
     names = [name for scope in node_of(group).ancestors() for name in list(scope.dimensions)]
     raise NetCDFValueError(
-        f"cannot find dimension {wanted} in this group or parent groups",
+        f"cannot find dimension {requested} in this group or parent groups",
         fqn=group.path,
-        hint=did_you_mean(wanted, names),
+        hint=did_you_mean(requested, names),
     )
 
 
-def _equal(held: Any, wanted: Any) -> bool:
-    same = held == wanted
+def _equal(value: object, requested: object) -> bool:
+    same = value == requested
     try:
-        return held is not None and bool(same)
+        return value is not None and bool(same)
     except ValueError:  # arrays
-        return held is not None and bool(same.all())
+        return value is not None and bool(np.all(same))

@@ -1,24 +1,38 @@
-"""Show a dimension of a dataset that is open."""
+"""Define the class of dimensions."""
 
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Mapping
+from typing import Protocol
 
 from nczarr.display import show_dimension, visible
 from nczarr.model.describe import describe_dimension
-from nczarr.netcdf4.classes.base import node_of, reference_to, session_of
+from nczarr.netcdf4.classes.base import Owner, node_of, reference_to, session_of
 from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError, NetCDFTypeError, translated
 from nczarr.session import DimensionNode, Session
 
 
+class GroupLike(Owner, Protocol):
+    """A dataset or group, as its dimensions see it."""
+
+    @property
+    def dimensions(self) -> dict[str, Dimension]: ...
+    @property
+    def groups(self) -> Mapping[str, GroupLike]: ...
+    @property
+    def parent(self) -> GroupLike | None: ...
+    @property
+    def keepweakref(self) -> bool: ...
+
+
 class Dimension:
-    """A named dimension; made by :meth:`Dataset.createDimension`.
+    """A named dimension, created by :meth:`Dataset.createDimension`.
 
     Parameters
     ----------
     grp : Dataset or Group
-        Where it belongs.
+        The group of the dimension.
     name : str
     size : int, optional
         None or 0: unlimited.
@@ -26,11 +40,11 @@ class Dimension:
     Raises
     ------
     NetCDFRuntimeError
-        If the name is in use or not legal, the size is more than the data model has, or the dataset is read-only.
+        If the name is in use or invalid, the size exceeds the data model's limit, or the dataset is read-only.
     NetCDFOverflowError
-        If the size is negative, or needs more than 63 bits.
+        If the size is negative, or has more than 63 bits.
     NetCDFTypeError
-        If the size is no number.
+        If the size is not a number.
 
     Examples
     --------
@@ -43,11 +57,11 @@ class Dimension:
 
     __slots__ = ("__weakref__", "_nc_group", "_nc_node", "_nc_session")
 
-    _nc_group: Any
+    _nc_group: GroupLike
     _nc_node: DimensionNode
     _nc_session: Session
 
-    def __init__(self, grp: Any, name: str, size: int | None = None) -> None:
+    def __init__(self, grp: GroupLike, name: str, size: int | None = None) -> None:
         session = session_of(grp)
         if isinstance(size, str | bytes):
             raise NetCDFTypeError(f"the size of the dimension {name!r} is a number, not {size!r}")
@@ -64,17 +78,17 @@ class Dimension:
             shown[node.name] = self
 
     @classmethod
-    def _nc_of(cls, session: Session, group: Any, node: DimensionNode) -> Dimension:
+    def _nc_of(cls, session: Session, group: GroupLike, node: DimensionNode) -> Dimension:
         dimension = cls.__new__(cls)
         dimension._nc_bind(session, group, node)
         return dimension
 
-    def _nc_bind(self, session: Session, group: Any, node: DimensionNode) -> None:
+    def _nc_bind(self, session: Session, group: GroupLike, node: DimensionNode) -> None:
         self._nc_session = session
         self._nc_group = reference_to(group)
         self._nc_node = node
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_nc_"):
             raise NetCDFAttributeError(f"{name} cannot be altered")
         object.__setattr__(self, name, value)
@@ -95,12 +109,12 @@ class Dimension:
         self._nc_session.check_open()
         return self._nc_node.size
 
-    def group(self) -> Any:
-        """The group that it belongs to."""
+    def group(self) -> GroupLike:
+        """Return the group of the dimension."""
         return self._nc_group
 
     def isunlimited(self) -> bool:
-        """True if it can grow."""
+        """Return True if the dimension can grow."""
         self._nc_session.check_open()
         return self._nc_node.unlimited
 
@@ -116,25 +130,22 @@ class Dimension:
         name = visible(self._nc_node.name)
         return f"\"<class 'nczarr.Dimension'>\"{kind}: name = '{name}', size = {self._nc_node.size}"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return _member, (self._nc_group, self._nc_node.name)
 
 
-def _member(group: Any, name: str) -> Dimension:
-    """The dimension that was pickled."""
-    found: Dimension = group.dimensions[name]
-    return found
+def _member(group: GroupLike, name: str) -> Dimension:
+    """Return an unpickled dimension."""
+    return group.dimensions[name]
 
 
-def shown_dimension(group: Any, node: DimensionNode) -> Dimension:
-    """The object that shows a dimension in a dataset, seen from one of its groups."""
-    top = group
+def shown_dimension(group: GroupLike, node: DimensionNode) -> Dimension:
+    """Return the object of a dimension, seen from a group of its dataset."""
+    top: GroupLike | None = group
     while top is not None:
-        if node_of(top) is node.group:
-            found: Dimension = top.dimensions[node.name]
-            return found
-        top, group = top.parent, top
-    for name in node.group.fqn.split("/"):  # not above: from the root down
+        if top._nc_node is node.group:
+            return top.dimensions[node.name]
+        group, top = top, top.parent
+    for name in node.group.fqn.split("/"):  # in another branch: from the root down
         group = group.groups[name] if name else group
-    found = group.dimensions[node.name]
-    return found
+    return group.dimensions[node.name]

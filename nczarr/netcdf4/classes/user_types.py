@@ -1,17 +1,18 @@
-"""Show user-defined types of a dataset that is open: compounds, sequences, enums, opaque blobs."""
+"""Define the classes of user-defined types: compounds, sequences, enums, opaque blobs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nczarr import model
 from nczarr.display import show_type, visible
 from nczarr.model import CHAR, Field, Type, UserType, join_fqn, primitive_for_dtype
 from nczarr.model.describe import describe_type
-from nczarr.netcdf4.classes.base import node_of
+from nczarr.netcdf4.classes.base import Owner, node_of
 from nczarr.netcdf4.errors import (
     NetCDFKeyError,
     NetCDFRuntimeError,
@@ -31,10 +32,10 @@ class UserDefinedType:
 
     name: str | None
     dtype: Any
-    #: None: text.
+    #: None for strings.
     _nc_node: TypeNode | None
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise NotPicklableError(f"{type(self).__name__} is not picklable")
 
     def _repr_html_(self) -> str | None:
@@ -52,13 +53,13 @@ class UserDefinedType:
 
 
 class CompoundType(UserDefinedType):
-    """A record of named fields; made by :meth:`Dataset.createCompoundType`.
+    """A record of named fields, created by :meth:`Dataset.createCompoundType`.
 
     Parameters
     ----------
     grp : Dataset or Group
     dt : dtype-like
-        A structured dtype; ``SN`` fields become arrays of characters. A nested record must have a type already.
+        A structured dtype; ``SN`` fields become arrays of characters. A nested record requires an existing type.
     dtype_name : str
 
     Attributes
@@ -74,9 +75,9 @@ class CompoundType(UserDefinedType):
     NetCDFTypeError
         For an array of nested records.
     NetCDFValueError
-        For a field that netCDF has no type for, or a nested record without a type.
+        For a field without a netCDF type, or a nested record without a type.
     NetCDFRuntimeError
-        If there are no fields, or a field has no elements or a name that is not legal.
+        If there are no fields, or a field has no elements or an invalid name.
 
     Examples
     --------
@@ -93,7 +94,7 @@ class CompoundType(UserDefinedType):
 
     dtype_view: np.dtype
 
-    def __init__(self, grp: Any, dt: Any, dtype_name: str) -> None:
+    def __init__(self, grp: Owner, dt: DTypeLike, dtype_name: str) -> None:
         dtype = np.dtype(dt)
         if dtype.names is None:
             raise NetCDFTypeError(f"a compound type needs a structured dtype, not {dtype}")
@@ -130,13 +131,13 @@ def _field(group: GroupNode, name: str, dtype: np.dtype) -> Field:
 
 
 class VLType(UserDefinedType):
-    """A sequence of any length; made by :meth:`Dataset.createVLType`.
+    """A sequence of any length, created by :meth:`Dataset.createVLType`.
 
     Parameters
     ----------
     grp : Dataset or Group
     dt : dtype-like or str
-        Type of the elements; ``str`` means text, which needs no name.
+        Type of the elements; ``str`` means strings, without a name.
     dtype_name : str or None
 
     Attributes
@@ -147,7 +148,7 @@ class VLType(UserDefinedType):
     Raises
     ------
     NetCDFKeyError
-        If the elements cannot be of this type.
+        If the type cannot be that of elements.
 
     Examples
     --------
@@ -162,7 +163,7 @@ class VLType(UserDefinedType):
 
     __slots__ = ()
 
-    def __init__(self, grp: Any, dt: Any, dtype_name: str | None) -> None:
+    def __init__(self, grp: Owner, dt: Any, dtype_name: str | None) -> None:
         if dt is str:
             self._nc_bind(None, model.STRING)
             return
@@ -192,7 +193,7 @@ class VLType(UserDefinedType):
 
 
 class EnumType(UserDefinedType):
-    """Names for integers; made by :meth:`Dataset.createEnumType`.
+    """Names of integers, created by :meth:`Dataset.createEnumType`.
 
     Parameters
     ----------
@@ -208,9 +209,9 @@ class EnumType(UserDefinedType):
     NetCDFKeyError
         If the type is not an integer type.
     NetCDFRuntimeError
-        If there are no members, a name is not legal, or two members have one value.
+        If there are no members, a name is invalid, or two members have the same value.
     NetCDFTypeError, NetCDFValueError, NetCDFOverflowError
-        If a name is no text, or a value is none of the type.
+        If a name is not a string, or a value is not of the type.
 
     Examples
     --------
@@ -225,7 +226,7 @@ class EnumType(UserDefinedType):
 
     enum_dict: dict[str, int]
 
-    def __init__(self, grp: Any, dt: Any, dtype_name: str, enum_dict: Mapping[str, int]) -> None:
+    def __init__(self, grp: Owner, dt: Any, dtype_name: str, enum_dict: Mapping[str, int]) -> None:
         try:
             base = primitive_for_dtype(dt)
         except TypeError as error:
@@ -251,13 +252,13 @@ class EnumType(UserDefinedType):
         )
 
 
-def _member_name(key: Any) -> str:
+def _member_name(key: object) -> str:
     if not isinstance(key, str | bytes):
         raise NetCDFTypeError(f"the name of a member is text, not {key!r}")
     return key if isinstance(key, str) else kept_name(key)
 
 
-def _member_value(key: Any, value: Any, base: model.PrimitiveType) -> int:
+def _member_value(key: object, value: object, base: model.PrimitiveType) -> int:
     try:
         return int(np.array(value, base.dtype))
     except (ValueError, TypeError, OverflowError) as error:
@@ -265,7 +266,7 @@ def _member_value(key: Any, value: Any, base: model.PrimitiveType) -> int:
 
 
 class OpaqueType(UserDefinedType):
-    """A blob of fixed length, which netCDF4-python does not know; read from a dataset only.
+    """A blob of fixed length. netCDF4-python lacks the class; datasets are its only source.
 
     Attributes
     ----------
@@ -290,7 +291,7 @@ class OpaqueType(UserDefinedType):
 
 
 def shown_type(node: TypeNode) -> UserDefinedType:
-    """The object that shows a type; the same each time."""
+    """Return the object of a type, always the same."""
     with node.group.state.lock:
         if node.view is None:
             kinds: tuple[tuple[type[Type], type[UserDefinedType]], ...] = (
@@ -302,12 +303,12 @@ def shown_type(node: TypeNode) -> UserDefinedType:
             shown = cls.__new__(cls)
             shown._nc_bind(node, node.type)
             node.view = shown
-        view: UserDefinedType = node.view
-        return view
+        assert isinstance(node.view, UserDefinedType)
+        return node.view
 
 
 def text_type() -> VLType:
-    """The object that shows the type of text."""
+    """Return the object of the type of strings."""
     shown = VLType.__new__(VLType)
     shown._nc_bind(None, model.STRING)
     return shown

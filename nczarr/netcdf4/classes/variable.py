@@ -1,4 +1,4 @@
-"""Show a variable of a dataset that is open: what it is, its values, its storage."""
+"""Define the class of variables: properties, values, storage, settings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nczarr import model
 from nczarr.display import visible
@@ -20,7 +21,14 @@ from nczarr.netcdf4.classes.base import (
 )
 from nczarr.netcdf4.classes.creation import VariableOptions, fill_attribute, resolve_datatype
 from nczarr.netcdf4.classes.dimension import Dimension, shown_dimension
-from nczarr.netcdf4.classes.user_types import CompoundType, EnumType, VLType, shown_type, text_type
+from nczarr.netcdf4.classes.user_types import (
+    CompoundType,
+    EnumType,
+    UserDefinedType,
+    VLType,
+    shown_type,
+    text_type,
+)
 from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
@@ -51,7 +59,7 @@ _CAST_ATTRIBUTES = ("valid_min", "valid_max", "valid_range", "missing_value")
 
 
 class Variable(AttributeOwner):
-    """A variable; made by :meth:`Dataset.createVariable`, read and written by indexing.
+    """A variable, created by :meth:`Dataset.createVariable`, read and written by indexing.
 
     Parameters
     ----------
@@ -85,9 +93,9 @@ class Variable(AttributeOwner):
     _nc_node: VariableNode
     _nc_group: Any
     _nc_chunk_cache: tuple[int, int, float]
-    #: The object that shows its type, if that is not a plain numpy type.
+    #: The object of its type; None for numpy types.
     _nc_datatype: Any
-    #: The byte order that was asked for; None if it was not made in this session.
+    #: The byte order at its creation; None if the session has not created it.
     _nc_endian: str | None
     _nc_settings: Settings
 
@@ -95,7 +103,7 @@ class Variable(AttributeOwner):
         self,
         grp: Any,
         name: str,
-        datatype: Any,
+        datatype: UserDefinedType | type[str] | DTypeLike,
         dimensions: Sequence[Dimension] = (),
         compression: str | None = None,
         zlib: bool = False,
@@ -111,7 +119,7 @@ class Variable(AttributeOwner):
         least_significant_digit: int | None = None,
         significant_digits: int | None = None,
         quantize_mode: str = "BitGroom",
-        fill_value: Any = None,
+        fill_value: object = None,
         chunk_cache: int | None = None,
     ) -> None:
         session = session_of(grp)
@@ -157,7 +165,7 @@ class Variable(AttributeOwner):
 
     @classmethod
     def _nc_of(cls, session: Session, group: Any, node: VariableNode) -> Variable:
-        """The object for a variable that is there."""
+        """Return the object of an existing variable."""
         variable = cls.__new__(cls)
         shown = text_type() if node.type == model.STRING else None
         if node.type_node is not None:
@@ -191,7 +199,7 @@ class Variable(AttributeOwner):
             paired=pairs is not None,
         )
 
-    # -- what it is --------------------------------------------------------------------------------------
+    # -- properties --------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -235,22 +243,22 @@ class Variable(AttributeOwner):
 
     @property
     def mask(self) -> bool:
-        """True if missing values are masked on reading."""
+        """True if reading masks missing values."""
         return self._nc_settings.mask
 
     @property
     def scale(self) -> bool:
-        """True if packed numbers are unpacked on reading and packed on writing."""
+        """True if reading unpacks numbers and writing packs them."""
         return self._nc_settings.scale
 
     @property
     def always_mask(self) -> bool:
-        """True if reading gives a masked array even where nothing is missing."""
+        """True if reading returns a masked array even if no value is missing."""
         return self._nc_settings.always_mask
 
     @property
     def chartostring(self) -> bool:
-        """True if characters with an ``_Encoding`` are text to the program."""
+        """True if the program sees characters with an ``_Encoding`` as text."""
         return self._nc_settings.chartostring
 
     @property
@@ -258,7 +266,7 @@ class Variable(AttributeOwner):
         return True
 
     def group(self) -> Any:
-        """The group that it belongs to."""
+        """Return the group of the variable."""
         return self._nc_group
 
     def get_dims(self) -> tuple[Dimension, ...]:
@@ -267,7 +275,7 @@ class Variable(AttributeOwner):
 
     @property
     def _nc_shown(self) -> tuple[DimensionNode, ...]:
-        """The dimensions as a program sees them: without that of the parts of complex numbers."""
+        """The dimensions without that of the parts of complex numbers."""
         dimensions = self._nc_node.dimensions
         return dimensions[:-1] if self._nc_settings.paired else dimensions
 
@@ -276,8 +284,8 @@ class Variable(AttributeOwner):
 
     # -- attributes ----------------------------------------------------------------------------------------
 
-    def setncattr(self, name: str, value: Any) -> None:
-        """Set a netCDF attribute as it is given; ``_FillValue`` is set with the variable only."""
+    def setncattr(self, name: str, value: object) -> None:
+        """Set a netCDF attribute. Only the creation of the variable sets ``_FillValue``."""
         if name == "_FillValue":
             raise NetCDFAttributeError(
                 "_FillValue attribute must be set when variable is created (using fill_value keyword to createVariable)"
@@ -285,25 +293,25 @@ class Variable(AttributeOwner):
         super().setncattr(name, value)
 
     def renameAttribute(self, oldname: str, newname: str) -> None:
-        """Rename a netCDF attribute; it keeps its place. Nothing becomes the ``_FillValue`` of compounds and such."""
+        """Rename a netCDF attribute in its place. Compounds and sequences have no ``_FillValue``."""
         if newname == "_FillValue" and not isinstance(
             self._nc_node.type, model.PrimitiveType | model.EnumType
         ):
             raise NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
         super().renameAttribute(oldname, newname)
 
-    def setncatts(self, attdict: Mapping[str, Any]) -> None:
-        """Set netCDF attributes from a mapping; ``_FillValue`` only while nothing is stored yet."""
+    def setncatts(self, attdict: Mapping[str, object]) -> None:
+        """Set netCDF attributes from a mapping; ``_FillValue`` only before the variable is stored."""
         for name, value in attdict.items():
             if name == "_FillValue":
                 self._nc_refill(value)
             else:
                 self._nc_set_attribute(name, value)
 
-    def _nc_refill(self, value: Any) -> None:
+    def _nc_refill(self, value: object) -> None:
         node = self._nc_node
-        held = self._nc_lookup("_FillValue")
-        if held is not None and np.array_equal(held, value):
+        current = self._nc_lookup("_FillValue")
+        if current is not None and np.array_equal(current, np.asarray(value)):
             return
         if node.stored_as is not None:
             raise NetCDFAttributeError(
@@ -313,7 +321,7 @@ class Variable(AttributeOwner):
         if attribute is not None:
             node.set_attribute(attribute)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name in _CAST_ATTRIBUTES and self._nc_kind == "primitive":
             cast = cast_safely(value, self._nc_settings.dtype)
             if cast is not None:
@@ -322,15 +330,15 @@ class Variable(AttributeOwner):
                 warnings.warn(f"WARNING: {name} cannot be safely cast to variable dtype", stacklevel=2)
         super().__setattr__(name, value)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return _member, (self._nc_group, self._nc_node.name, self._nc_settings)
 
     # -- values --------------------------------------------------------------------------------------------
 
-    def __getitem__(self, elem: Any) -> Any:
+    def __getitem__(self, elem: object) -> Any:
         return read(self._nc_session, self._nc_node, self._nc_settings, elem)
 
-    def __setitem__(self, elem: Any, data: Any) -> None:
+    def __setitem__(self, elem: object, data: object) -> None:
         write(self._nc_session, self._nc_node, self._nc_settings, elem, data)
 
     def __len__(self) -> int:
@@ -339,13 +347,13 @@ class Variable(AttributeOwner):
             raise NetCDFTypeError("len() of unsized object", fqn=self._nc_node.fqn)
         return shape[0]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise NetCDFValueError("the values have to be read, which makes a copy", fqn=self._nc_node.fqn)
         data = np.asarray(self[...])
         return data if dtype is None else data.astype(dtype, copy=False)
 
-    def assignValue(self, val: Any) -> None:
+    def assignValue(self, val: object) -> None:
         """Set the value of a scalar variable; otherwise :class:`IndexError`."""
         if self._nc_shown:
             raise NetCDFIndexError(
@@ -383,7 +391,7 @@ class Variable(AttributeOwner):
         return self._nc_settings.quantization
 
     def endian(self) -> str:
-        """Byte order in the store: ``'little'``, ``'big'``, or ``'native'`` if none was asked for."""
+        """Return the byte order in the store: ``'little'``, ``'big'``, or ``'native'``, the default."""
         self._nc_session.check_open()
         if self._nc_session.netcdf3:
             return "native"
@@ -408,10 +416,9 @@ class Variable(AttributeOwner):
     def set_var_chunk_cache(
         self, size: int | None = None, nelems: int | None = None, preemption: float | None = None
     ) -> None:
-        """Set the bytes that decoded chunks of this variable may need, if less than the dataset's cache has.
+        """Limit the bytes of decoded chunks of this variable, within the limit of the dataset.
 
-        0: nothing is kept, each write goes to the store. Slots and preemption are remembered only; None leaves a
-        setting as it is.
+        With 0, each write goes to the store. Slots and preemption have no effect. None leaves a setting unchanged.
         """
         self._nc_chunk_cache = changed_cache(self._nc_chunk_cache, size, nelems, preemption)
         if size is not None:
@@ -494,7 +501,7 @@ class Variable(AttributeOwner):
 
 
 def _member(group: Any, name: str, settings: Settings) -> Variable:
-    """The variable that was pickled, with its settings."""
+    """Return an unpickled variable, with its settings."""
     variable: Variable = group.variables[name]
     object.__setattr__(variable, "_nc_settings", settings)
     return variable

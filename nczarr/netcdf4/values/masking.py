@@ -4,8 +4,9 @@ On reading: values that mean *missing* become masked, then packed numbers are un
 packed, then masked elements get the missing value. The rules are netCDF4-python's, which follow the netCDF
 User Guide's attribute conventions (``missing_value``, ``_FillValue``, ``valid_range``, ``scale_factor``, …).
 
-Large arrays are masked and unpacked in one pass: block by block, each while it is in the processor's cache, in threads.
-What comes out is the same as one step after the other, with masked values as they were stored under the mask.
+Large arrays are masked and unpacked in one pass: block by block, each while it is in the processor's cache, in
+threads. What comes out is the same as one step after the other, with masked values as they were stored under the
+mask.
 """
 
 from __future__ import annotations
