@@ -1,13 +1,12 @@
-"""netCDF4-python's interface on Zarr: the same classes, functions and constants.
+"""Provide netCDF4-python's interface on Zarr: the same classes, functions and constants.
 
-Programs written for ``netCDF4`` run with ``import nczarr as netCDF4`` on what :mod:`nczarr` stores; programs that
-cannot be edited, after :func:`install`. Where
-behaviour is netCDF4-python's own, errors are NCZarrErrors and the builtin exceptions of that library.
+Programs written for ``netCDF4`` use it with ``import nczarr as netCDF4``, or unchanged after :func:`install`. Errors
+are NCZarrErrors and also the builtin exceptions of netCDF4-python.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nczarr.netcdf4 import utils
 from nczarr.netcdf4.classes.dataset import Dataset, Group
@@ -124,10 +123,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # cftime takes as long to import as all the rest: only who asks for it waits.
+def __getattr__(name: str) -> object:
+    # cftime is slow to import, so it is imported on first use.
     if name in _CFTIME:
         import cftime
 
-        return getattr(cftime, name)
+        found: object = getattr(cftime, name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

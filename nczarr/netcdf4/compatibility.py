@@ -6,9 +6,9 @@ import sys
 from importlib.machinery import ModuleSpec
 from numbers import Real
 from types import ModuleType, TracebackType
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nczarr.netcdf4.errors import NetCDFOverflowError, NetCDFRuntimeError, NetCDFTypeError
 from nczarr.session import default_bytes
@@ -30,7 +30,7 @@ default_fillvals: dict[str, str | int | float] = {
     "c16": 9.969209968386869e36,
 }
 
-#: Type codes that variables and attributes may have.
+#: Type codes of variables and attributes.
 SUPPORTED_TYPES = ("S1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
 
 is_native_little = sys.byteorder == "little"
@@ -49,7 +49,7 @@ MODEL_OF_FORMAT: dict[str | None, str] = {
 }
 FORMAT_OF_MODEL: dict[str, str] = {model: text for text, model in MODEL_OF_FORMAT.items() if text}
 
-#: What the `format` argument may be, and the data model that it means.
+#: Data models by the argument `format`.
 DATA_MODELS: dict[str, str] = {
     **{model: model for model in FORMAT_OF_MODEL},
     "NETCDF3_64BIT": "NETCDF3_64BIT_OFFSET",
@@ -58,7 +58,7 @@ DATA_MODELS: dict[str, str] = {
 #: Data models without groups, user types and strings.
 CLASSIC_FORMATS = frozenset(FORMAT_OF_MODEL) - {"NETCDF4"}
 
-#: The version of netCDF-C whose behaviour is followed; no HDF5 is involved.
+#: The emulated versions of netCDF-C and HDF5.
 __netcdf4libversion__ = "4.9.3"
 __hdf5libversion__ = "1.14.0"
 
@@ -85,7 +85,7 @@ NC_PERSIST = 16384
 
 
 def getlibversion() -> str:
-    """The version of netCDF-C whose behaviour is followed.
+    """Return the emulated version of netCDF-C.
 
     Examples
     --------
@@ -95,8 +95,8 @@ def getlibversion() -> str:
     return __netcdf4libversion__
 
 
-def dtype_is_complex(dtype: Any) -> bool:
-    """True for complex numbers of 64 or 128 bits.
+def dtype_is_complex(dtype: DTypeLike) -> bool:
+    """Return True for complex numbers of 64 or 128 bits.
 
     Examples
     --------
@@ -115,7 +115,7 @@ _rc: dict[str, str] = {}
 
 
 def get_chunk_cache() -> tuple[int, int, float]:
-    """Size in bytes, number of slots and preemption of the chunk cache, as last set.
+    """Return the size in bytes, the number of slots and the preemption of the chunk cache.
 
     Examples
     --------
@@ -128,18 +128,18 @@ def get_chunk_cache() -> tuple[int, int, float]:
 def set_chunk_cache(
     size: int | None = None, nelems: int | None = None, preemption: float | None = None
 ) -> None:
-    """Set the bytes that the decoded chunks of a dataset may need, for datasets that are opened from now on.
+    """Limit the bytes of decoded chunks of a dataset, for datasets opened from now on.
 
-    Slots and preemption are remembered only; None leaves a setting as it is.
+    Slots and preemption have no effect. None leaves a setting unchanged.
 
     Raises
     ------
     NetCDFOverflowError
-        If `size` or `nelems` is negative, or has more than 64 bits.
+        If `size` or `nelems` is negative or has more than 64 bits.
     NetCDFRuntimeError
         If `preemption` is not in 0 to 1.
     NetCDFTypeError
-        If one of them is no number.
+        If an argument is not a number.
 
     Examples
     --------
@@ -154,16 +154,16 @@ def set_chunk_cache(
 def changed_cache(
     old: tuple[int, int, float], size: int | None, nelems: int | None, preemption: float | None
 ) -> tuple[int, int, float]:
-    """The settings of a cache, changed by those that are not None.
+    """Return the settings of a cache with the changes that are not None.
 
     Raises
     ------
     NetCDFOverflowError
-        If `size` or `nelems` is negative, or has more than 64 bits.
+        If `size` or `nelems` is negative or has more than 64 bits.
     NetCDFRuntimeError
         If `preemption` is not in 0 to 1.
     NetCDFTypeError
-        If one of them is no number.
+        If an argument is not a number.
     """
     for name, number in (("size", size), ("nelems", nelems), ("preemption", preemption)):
         if number is not None and not isinstance(number, Real):
@@ -183,7 +183,7 @@ def changed_cache(
 
 
 def get_alignment() -> tuple[int, int]:
-    """Threshold and alignment, as last set.
+    """Return threshold and alignment.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def get_alignment() -> tuple[int, int]:
 
 
 def set_alignment(threshold: int, alignment: int) -> None:
-    """Remember threshold and alignment. Without effect on Zarr.
+    """Set threshold and alignment, without effect on Zarr.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def set_alignment(threshold: int, alignment: int) -> None:
 
 
 def rc_get(key: str) -> str | None:
-    """The value that :func:`rc_set` set; None for an unknown key.
+    """Return the value that :func:`rc_set` has set; None for an unknown key.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def rc_get(key: str) -> str | None:
 
 
 def rc_set(key: str, value: str) -> None:
-    """Remember an entry of the run-time configuration. Without effect on Zarr.
+    """Set an entry of the run-time configuration, without effect on Zarr.
 
     Examples
     --------
@@ -232,12 +232,12 @@ def rc_set(key: str, value: str) -> None:
     _rc[key] = str(value)
 
 
-#: What stood in :data:`sys.modules` before; None for nothing.
+#: The previous modules in :data:`sys.modules`; None for a missing one.
 _before: dict[str, ModuleType | None] = {}
 
 
 class _StandIn(ModuleType):
-    """A module with all names of :mod:`nczarr.netcdf4` and a name of its own, which programs ask for."""
+    """A module with another name and all names of :mod:`nczarr.netcdf4`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -250,10 +250,11 @@ class _StandIn(ModuleType):
         if "." not in name:
             self.__path__: list[str] = []  # a package without modules but those of sys.modules
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name == "__path__":
             raise AttributeError(name)
-        return getattr(sys.modules["nczarr.netcdf4"], name)
+        found: object = getattr(sys.modules["nczarr.netcdf4"], name)
+        return found
 
 
 def _modules() -> dict[str, ModuleType]:
@@ -267,7 +268,7 @@ def _modules() -> dict[str, ModuleType]:
 
 
 class Installed:
-    """What :func:`install` did; as a context manager it is undone at the end."""
+    """The result of :func:`install`, a context manager that calls :func:`uninstall` at its end."""
 
     def __enter__(self) -> Installed:
         return self
@@ -279,10 +280,9 @@ class Installed:
 
 
 def install() -> Installed:
-    """Let ``import netCDF4`` give what :mod:`nczarr.netcdf4` has, in this process, until :func:`uninstall`.
+    """Make ``import netCDF4`` import :mod:`nczarr.netcdf4` in this process, until :func:`uninstall`.
 
-    Call it before the program imports netCDF4: what it holds already stays what it is. Installing twice is no
-    error.
+    Names that the program has imported before are unchanged. A second call has no effect.
 
     Examples
     --------
@@ -299,7 +299,7 @@ def install() -> Installed:
 
 
 def uninstall() -> None:
-    """Undo :func:`install`; without it, do nothing.
+    """Undo :func:`install`.
 
     Examples
     --------

@@ -1,12 +1,14 @@
-"""Define the errors of the interface: each is an NCZarrError and the builtin that netCDF4-python raises.
+"""Define the errors of the interface, and convert errors of opening to them.
 
-So both ``except NCZarrError`` and the ``except`` clauses of programs written for netCDF4-python catch them.
+Each error is an NCZarrError and the builtin exception of netCDF4-python, so the ``except`` clauses of programs
+written for netCDF4-python catch it.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -33,7 +35,7 @@ from nczarr.session import (
 )
 from nczarr.system.failures import is_unreached
 
-# What the core raises, under the names of this interface.
+# Errors of sessions under the names of this interface.
 NetCDFRuntimeError = EditError
 NetCDFReferenceError = DroppedError
 NetCDFReadOnlyError = NotWritableError
@@ -48,7 +50,7 @@ NetCDFUnicodeError = TextError
 def translated(
     error: ValueError | TypeError | OverflowError, message: str, fqn: str | None = None
 ) -> NCZarrError:
-    """Return the error of this interface that says what numpy or Python says of an argument.
+    """Convert numpy's or Python's error of an argument to an error of this interface.
 
     Examples
     --------
@@ -68,19 +70,19 @@ def translated(
 
 
 class NetCDFIndexError(NCZarrError, IndexError):
-    """An index does not fit, or a path names nothing (also an :class:`IndexError`)."""
+    """An invalid index, or a missing path (also an :class:`IndexError`)."""
 
 
 class NetCDFLookupError(NCZarrError, LookupError):
-    """An attribute names an encoding that Python does not know (also a :class:`LookupError`)."""
+    """An attribute with an encoding that Python lacks (also a :class:`LookupError`)."""
 
 
 class NetCDFOSError(NCZarrError, OSError):
-    """An operation that a dataset cannot do (also an :class:`OSError`)."""
+    """An operation that the dataset does not support (also an :class:`OSError`)."""
 
 
 class NetCDFPermissionError(NCZarrError, PermissionError):
-    """A dataset cannot be made there, or not be opened so (also a :class:`PermissionError`)."""
+    """A dataset that cannot be created or opened in a mode (also a :class:`PermissionError`)."""
 
     def __init__(self, message: str, **where: Any) -> None:
         super().__init__(message, **where)
@@ -88,15 +90,15 @@ class NetCDFPermissionError(NCZarrError, PermissionError):
 
 
 class NetCDFLockedError(NetCDFPermissionError):
-    """Somebody else writes to the dataset (also a :class:`PermissionError`)."""
+    """Another writer has the dataset open (also a :class:`PermissionError`)."""
 
 
 class NetCDFNotReplacedError(DatasetExistsError, PermissionError):
-    """What is there is never replaced, whatever the mode (also a :class:`PermissionError`)."""
+    """An existing target that no mode replaces (also a :class:`PermissionError`)."""
 
 
 class NetCDFNotADirectoryError(DatasetNotFoundError, NotADirectoryError):
-    """A part of the path is a file (also a :class:`NotADirectoryError`)."""
+    """A path with a file in place of a directory (also a :class:`NotADirectoryError`)."""
 
     def __init__(self, message: str, **where: Any) -> None:
         super().__init__(message, **where)
@@ -104,24 +106,24 @@ class NetCDFNotADirectoryError(DatasetNotFoundError, NotADirectoryError):
 
 
 class NetCDFUnsupportedError(UnsupportedError, OSError):
-    """A dataset of this kind cannot be opened so (also an :class:`OSError`)."""
+    """A dataset that cannot be opened in this way (also an :class:`OSError`)."""
 
 
 class NetCDFReadOnlyAttributeError(ReadOnlyError, AttributeError):
-    """An attribute was set on a dataset that is open for reading (also an :class:`AttributeError`)."""
+    """A change of an attribute of a read-only dataset (also an :class:`AttributeError`)."""
 
 
 class NotPicklableError(NCZarrError, NotImplementedError):
-    """The object belongs to an open dataset and cannot be pickled (also a :class:`NotImplementedError`)."""
+    """An object that cannot be pickled (also a :class:`NotImplementedError`)."""
 
 
 class NetCDF4MissingFeatureException(UnsupportedError):
-    """A feature is not there.
+    """A missing feature.
 
     Parameters
     ----------
     feature, version : str
-        What is missing, and the version that would have it.
+        The feature, and the first version with it.
     """
 
     def __init__(self, feature: str, version: str) -> None:
@@ -136,7 +138,7 @@ _NC_EIO = -68
 _NC_EHDFERR = -101
 
 _NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
-#: Why no file can have a path: for netCDF4-python all of them are a permission that is missing.
+#: Errors of creating a file, which netCDF4-python raises as a missing permission.
 _NO_PLACE = (
     *_NO_ACCESS,
     errno.EEXIST,
@@ -149,22 +151,21 @@ _NO_PLACE = (
 
 
 def raise_as_netcdf4(
-    error: NCZarrError | OSError, target: Any, name: str, mode: str, *, clobber: bool = True
+    error: NCZarrError | OSError, target: object, name: str, mode: str, *, clobber: bool = True
 ) -> NoReturn:
-    """Raise an error of opening as programs written for netCDF4-python look for it.
+    """Raise an error of opening as netCDF4-python does.
 
-    Every error is an :class:`OSError` with ``errno`` and ``filename``, and a :class:`PermissionError` where a
-    dataset cannot be made; wrong arguments stay what they are.
+    The error is an :class:`OSError` with ``errno`` and ``filename``; if a dataset cannot be created, it is a
+    :class:`PermissionError`. Errors of invalid arguments are unchanged.
 
     Parameters
     ----------
-    target : Any
-        What was to be opened.
+    target : object
     name : str
-        Its name, as the program gave it.
+        The name in the message.
     mode : {"r", "r+", "w"}
     clobber : bool
-        What is there may be replaced.
+        An existing dataset may be replaced.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def raise_as_netcdf4(
 
 @dataclass(frozen=True)
 class _Failure:
-    """What was to be opened: the path, if it is one, its name, the mode, and whether it may be replaced."""
+    """A target that could not be opened."""
 
     path: Path | None
     name: str
@@ -190,7 +191,7 @@ class _Failure:
     clobber: bool
 
     def told(self, error: NCZarrError | OSError) -> OSError:
-        """The error that stands for another one, with its number and the file's name."""
+        """Return the converted error, with the number and the file name."""
         told = self._told(error)
         if not isinstance(told, OSError):
             told = self._as(NetCDFOSError, error)
@@ -202,7 +203,7 @@ class _Failure:
         return told
 
     def _told(self, error: NCZarrError | OSError) -> NCZarrError | OSError:
-        """The error that stands for another one."""
+        """Return the converted error."""
         if isinstance(error, DatasetExistsError):
             if error.hint and "overwrite" in error.hint:
                 error.hint = 'mode "w" replaces it'
@@ -226,7 +227,7 @@ class _Failure:
             return error if isinstance(error, OSError) else self._as(NetCDFUnsupportedError, error)
         return error if isinstance(error, NCZarrError) else self._as(NetCDFOSError, error)
 
-    def _as(self, kind: type[Any], error: NCZarrError | OSError) -> NCZarrError:
+    def _as(self, kind: Callable[..., NCZarrError], error: NCZarrError | OSError) -> NCZarrError:
         if isinstance(error, NCZarrError):
             told: NCZarrError = kind(error.message, path=error.path or self.name, hint=error.hint)
         else:
@@ -236,7 +237,7 @@ class _Failure:
         return told
 
     def _system_number(self, error: BaseException) -> int | None:
-        """Why the system refused, if it did: as the error or its cause says, or as the path itself tells."""
+        """Return the system's error number, from the error, its causes, or a look at the path."""
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, OSError) and not isinstance(cause, DatasetNotFoundError) and cause.errno:
@@ -245,7 +246,7 @@ class _Failure:
         if self.path is None or (isinstance(error, OSError) and error.errno and error.errno < 0):
             return None
         try:
-            # With the dot what is above has to be a directory.
+            # The dot requires that the parent is a directory.
             os.stat(self.path if self.mode == "r" else f"{self.path.absolute().parent}/.")
         except OSError as refused:
             return refused.errno

@@ -23,20 +23,20 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
 )
 from nczarr.netcdf4.values.attributes import lookup_in
-from nczarr.netcdf4.values.indexing import parse_selection
+from nczarr.netcdf4.values.indexing import AxisIndex, parse_selection
 
 
 class MFDataset(Dataset):
-    """Datasets that are read as one: variables whose first dimension is the joining one are put end to end.
+    """Several datasets as one: variables whose first dimension is the joining dimension are concatenated.
 
-    Everything else (attributes, other variables, groups) is that of the master.
+    Attributes, other variables and groups are those of the master.
 
     Parameters
     ----------
     files : str or sequence
-        A pattern, whose matches are sorted, or paths (or what else :class:`Dataset` opens) in order.
+        A pattern, whose matches are sorted, or paths (or other targets of :class:`Dataset`) in order.
     check : bool
-        Make sure that names, ranks, shapes and types agree.
+        Check that names, ranks, shapes and types agree.
     aggdim : str, optional
         The joining dimension; default: the unlimited dimension of the master.
     exclude : sequence of str
@@ -64,7 +64,7 @@ class MFDataset(Dataset):
 
     __slots__ = ("_nc_arguments", "_nc_joined_dimensions", "_nc_joined_variables", "_nc_parts")
 
-    _nc_arguments: tuple[Any, ...]
+    _nc_arguments: tuple[object, ...]
     _nc_parts: list[Dataset]
     _nc_joined_variables: dict[str, Any] | None
     _nc_joined_dimensions: dict[str, Any] | None
@@ -75,7 +75,7 @@ class MFDataset(Dataset):
         check: bool = False,
         aggdim: str | None = None,
         exclude: Sequence[str] = (),
-        master_file: Any = None,
+        master_file: object = None,
     ) -> None:
         self._nc_parts = []
         self._nc_arguments = (files, check, aggdim, exclude, master_file)
@@ -96,7 +96,7 @@ class MFDataset(Dataset):
             raise
 
     def _nc_join(self, check: bool, aggdim: str | None, exclude: frozenset[str], master: str) -> None:
-        own = self.dimensions  # those of the master: nothing is joined yet
+        own = self.dimensions  # the master's dimensions, before joining
         names = [n for n, d in own.items() if (d.isunlimited() if aggdim is None else n == aggdim)]
         if not names:
             raise NetCDFOSError(f"master dataset {master} does not have a aggregation dimension")
@@ -144,7 +144,7 @@ class MFDataset(Dataset):
 
     @property
     def disk_format(self) -> Any:
-        """How each file is stored."""
+        """The format of each file in the store."""
         return [session_of(part).stored.disk_format for part in self._nc_parts]
 
     def close(self, *, durable: bool | None = None) -> None:
@@ -154,7 +154,7 @@ class MFDataset(Dataset):
                 part.close()
         super().close()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), self._nc_arguments
 
     def isopen(self) -> bool:
@@ -176,12 +176,12 @@ class MFDataset(Dataset):
         return "\n".join(lines)
 
     __str__ = __repr__
-    #: The tree is that of the first file only; the text says what all of them are.
+    #: The HTML would show the first file only, so notebooks show the text.
     _repr_html_ = None  # type: ignore[assignment]
 
 
 def _counterpart(part: Dataset, name: str, master: Variable, check: bool) -> Variable:
-    """The variable of one file, as the master has it."""
+    """Return the variable of one file for a variable of the master."""
     path = part.filepath()
     found = part.variables.get(name)
     if found is None:
@@ -201,7 +201,7 @@ def _counterpart(part: Dataset, name: str, master: Variable, check: bool) -> Var
 
 
 class _Dimension:
-    """The joining dimension: as long as all files together."""
+    """The joining dimension, with the total length of all files."""
 
     def __init__(self, name: str, lengths: Sequence[int]) -> None:
         self.name = self._name = name
@@ -225,7 +225,7 @@ class _Dimension:
 
 
 class _Variable:
-    """A variable that goes on from file to file."""
+    """A variable over several files."""
 
     def __init__(
         self, dataset: MFDataset, master: Variable, parts: Sequence[Variable], lengths: Sequence[int]
@@ -240,7 +240,7 @@ class _Variable:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape; the first axis goes over all files."""
+        """Shape; the first axis covers all files."""
         return (sum(self._recLen), *self._mastervar.shape[1:])
 
     @property
@@ -248,7 +248,7 @@ class _Variable:
         """Number of dimensions."""
         return len(self.dimensions)
 
-    def typecode(self) -> Any:
+    def typecode(self) -> object:
         """The dtype."""
         return self.dtype
 
@@ -328,11 +328,11 @@ class _Variable:
         return "\n".join(lines)
 
 
-def _is_backward(axis: Any) -> bool:
+def _is_backward(axis: object) -> bool:
     return isinstance(axis, range) and axis.step < 0 < len(axis) - 1
 
 
-def _index(axis: Any) -> Any:
+def _index(axis: AxisIndex) -> int | slice | np.ndarray:
     if _is_backward(axis):
         return np.array(axis)
     if isinstance(axis, range):
@@ -341,7 +341,7 @@ def _index(axis: Any) -> Any:
 
 
 def _ratio(a: float, b: float) -> float:
-    """How many of one unit are one of another; parts of days round what are whole numbers."""
+    """Return the ratio of two units, as an integer if it is close to one."""
     ratio = a / b
     if ratio < 1:
         return 1 / _ratio(b, a)
@@ -362,7 +362,7 @@ class MFTime:
     Raises
     ------
     NetCDFValueError
-        If no calendar is given, and a file has none, or files have different ones.
+        If no calendar is given, and files have no or different calendars.
 
     Examples
     --------
@@ -396,15 +396,15 @@ class MFTime:
             calendar = calendars.pop()
         self.calendar = calendar
         self.units = units or time._mastervar.getncattr("units")
-        # A day and the next one in the units of each file: that is all there is between two units of a calendar.
+        # Two units of one calendar are related by the numbers of two days.
         days = [datetime.datetime(1900, 1, 1), datetime.datetime(1900, 1, 2)]
         try:
-            wanted = cftime.date2num(days, self.units, calendar)
+            target = cftime.date2num(days, self.units, calendar)
             found = [cftime.date2num(days, part.getncattr("units"), calendar) for part in time._recVar]
         except ValueError as error:
             raise NetCDFValueError(f"MFTime cannot convert the times: {error}") from error
-        steps = [_ratio(wanted[1] - wanted[0], first[1] - first[0]) for first in found]
-        shifts = [wanted[0] - step * first[0] for step, first in zip(steps, found, strict=True)]
+        steps = [_ratio(target[1] - target[0], first[1] - first[0]) for first in found]
+        shifts = [target[0] - step * first[0] for step, first in zip(steps, found, strict=True)]
         self._step = np.repeat(steps, time._recLen)
         shift = np.repeat(shifts, time._recLen)
         self._shift = shift.astype(time.dtype) if time.dtype.kind == "f" else shift
@@ -425,5 +425,5 @@ class MFTime:
             return times
         with np.errstate(invalid="ignore"):
             same = times.astype(values.dtype)
-        # Parts of a day, or many seconds, are no values of the variable's type.
+        # Fractions, or many seconds, may not fit the variable's type.
         return same if np.array_equal(same, times) else times

@@ -1,37 +1,42 @@
-"""Offer what programs use of ``netCDF4.utils``: its three commands, and how indices become regions."""
+"""Provide ``netCDF4.utils``: its three commands, and the conversion of indices to regions."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nczarr.errors import DatasetExistsError
 from nczarr.formats import storage_of
-from nczarr.netcdf4.classes.dataset import Dataset
+from nczarr.netcdf4.classes.dataset import Dataset, Group
+from nczarr.netcdf4.classes.dimension import Dimension
 from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFKeyError, NetCDFOSError, NetCDFValueError
 from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
-from nczarr.netcdf4.values.indexing import parse_selection
+from nczarr.netcdf4.values.indexing import AxisIndex, parse_selection
 from nczarr.netcdf4.values.quantize import round_to_digit
 from nczarr.system.atomic import Output
 
-# What programs import from here.
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+# Names that programs import from this module.
 _REEXPORTED = (chartostring, stringtoarr, stringtochar)
 
 
-def _quantize(data: Any, least_significant_digit: int) -> np.ndarray:
+def _quantize(data: ArrayLike, least_significant_digit: int) -> np.ndarray:
     """Round to the power of two just below the last digit that counts."""
     return round_to_digit(np.asanyarray(data), least_significant_digit)
 
 
-def _safecast(a: Any, b: Any) -> bool:
-    """True if all elements of two arrays are equal, NaN to NaN: the one is the other after a safe cast."""
+def _safecast(a: ArrayLike, b: ArrayLike) -> bool:
+    """Return True if all elements of two arrays are equal; NaN equals NaN."""
     one, other = np.asanyarray(a), np.asanyarray(b)
     same = one == other
     if one.dtype.kind in "fc" and other.dtype.kind in "fc":
@@ -40,22 +45,22 @@ def _safecast(a: Any, b: Any) -> bool:
 
 
 def _StartCountStride(
-    elem: Any,
+    elem: object,
     shape: Sequence[int],
     dimensions: Sequence[str] | None = None,
-    grp: Any = None,
+    grp: Dataset | None = None,
     datashape: Sequence[int] | None = None,
     put: bool = False,
     use_get_vars: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Split a selection into regions: where each starts, its counts and strides, and its place in the data.
+    """Divide a selection into regions, with starts, counts, strides and places in the data.
 
     Returns
     -------
     start, count, stride : ndarray of int
-        One axis for each of the variable, as long as there are pieces along it; then one for their numbers.
+        One axis for each axis of the variable, with the pieces along it, then an axis for their numbers.
     place : ndarray of object
-        Likewise: an index of the data, -1 for an axis that an integer takes away.
+        Of the same shape: an index of the data, -1 for an axis that an integer removes.
     """
     sizes = tuple(shape)
     growable = None
@@ -79,8 +84,8 @@ def _StartCountStride(
     return numbers[0], numbers[1], numbers[2], place
 
 
-def _pieces(axis: Any, *, together: bool) -> list[tuple[int, int, int, Any]]:
-    """Start, count, stride and place of the pieces of one axis; a single one if nothing is selected in all."""
+def _pieces(axis: AxisIndex, *, together: bool) -> list[tuple[int, int, int, int | slice]]:
+    """Return start, count, stride and place of the pieces of one axis; a single piece of an empty selection."""
     if isinstance(axis, int):
         return [(axis, 1, 1, -1)]
     if isinstance(axis, range):
@@ -91,14 +96,14 @@ def _pieces(axis: Any, *, together: bool) -> list[tuple[int, int, int, Any]]:
 
 
 def _out_array_shape(count: np.ndarray) -> tuple[int, ...]:
-    """The shape of the data that regions fill, where axes that an integer takes away have the size 1."""
+    """Return the shape of the data of regions. Axes that an integer removes have the size 1."""
     return tuple(
         int(count[..., i].flat[0]) if pieces == 1 else pieces for i, pieces in enumerate(count.shape[:-1])
     )
 
 
-def _find_dim(grp: Any, dimname: str) -> Any:
-    """The dimension of a name in a group or above it, or :class:`ValueError`."""
+def _find_dim(grp: Dataset | None, dimname: str) -> Dimension:
+    """Return the dimension with a name in a group or above it, or raise :class:`ValueError`."""
     group = grp
     while group is not None:
         if dimname in group.dimensions:
@@ -107,17 +112,17 @@ def _find_dim(grp: Any, dimname: str) -> Any:
     raise NetCDFValueError(f"cannot find dimension {dimname} in this group or parent groups")
 
 
-def _walk_grps(topgrp: Any) -> Iterator[Any]:
-    """Yield the groups below one, level by level, as collections."""
+def _walk_grps(topgrp: Dataset) -> Iterator[ValuesView[Group]]:
+    """Yield the groups below a group, level by level, as collections."""
     yield topgrp.groups.values()
     for group in topgrp.groups.values():
         yield from _walk_grps(group)
 
 
 class _Parser(argparse.ArgumentParser):
-    """A command line whose help goes where its errors go, as that of netCDF4-python's programs does."""
+    """A command line that prints its help to the standard error, as netCDF4-python's programs do."""
 
-    def print_help(self, file: Any = None) -> None:
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         super().print_help(file or sys.stderr)
 
 
@@ -145,17 +150,18 @@ def ncinfo(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("file")
     given = parser.parse_args(arguments)
     with Dataset(given.file) as ds:
-        shown: Any = ds if given.group is None else ds[given.group]
+        group = ds if given.group is None else ds[given.group]
         if given.variable is not None:
-            shown = shown.variables[given.variable]
+            print(group.variables[given.variable])
         elif given.dimension is not None:
-            shown = shown.dimensions[given.dimension]
-        print(shown)
+            print(group.dimensions[given.dimension])
+        else:
+            print(group)
 
 
 def _add_copying(parser: argparse.ArgumentParser) -> None:
-    """Add what both programs that copy take."""
-    parser.add_argument("-o", dest="clobber", action="store_true", help="replace what has the target's name")
+    """Add the options of both programs that copy."""
+    parser.add_argument("-o", dest="clobber", action="store_true", help="replace an existing target")
     _add_switch(parser, "quiet", False, "print nothing")
     parser.add_argument("--chunk", type=int, default=10, help="records copied at once; 0: all (default: 10)")
 
@@ -270,9 +276,9 @@ def nc4tonc3(arguments: Sequence[str] | None = None) -> None:
 
 
 _PACKING = ("scale_factor", "add_offset")
-#: What limits become where a negative factor turns them round.
+#: The names of limits after multiplication by a negative factor.
 _OPPOSITE = {"valid_min": "valid_max", "valid_max": "valid_min", "valid_range": "valid_range"}
-#: What marks missing values of variables that were packed.
+#: The missing value of unpacked variables.
 _UNPACKED_FILL = np.float32(1e30)
 
 
@@ -298,34 +304,34 @@ def copy_to_netcdf4(
     Parameters
     ----------
     filename3, filename4
-        Source and target; the target has its name only when it is complete.
+        Source and target. The target appears under its name when it is complete.
     unpackshort : bool
         Make float32 values of 16-bit integers that have both ``scale_factor`` and ``add_offset``.
     zlib, complevel, shuffle, fletcher32
         Filters of the target.
     clobber : bool
-        Replace what has the target's name.
+        Replace an existing target.
     lsd_dict : mapping of str to int, optional
-        Variables, and the last decimal digits that are kept of them.
+        The last decimal digits to keep, by variable.
     nchunk : int
-        So many records are copied at once; 0: all.
+        Number of records that are copied at once; 0: all.
     quiet : bool
         Print nothing.
     classic : bool
         Make the target's model ``NETCDF4_CLASSIC``.
     vars : sequence of str, optional
-        Copy these variables, and the one that has the unlimited dimension's name.
+        Copy these variables, and that with the name of the unlimited dimension.
     istart, istop : int
         The records to copy; -1: to the end.
 
     Raises
     ------
     DatasetExistsError
-        If the target is there, without `clobber`.
+        If the target exists, without `clobber`.
     NetCDFKeyError
-        If a variable is not there.
+        If a variable does not exist.
     NetCDFOSError
-        If the source has what the classic models do not know.
+        If the source has parts that the classic models lack.
     """
     with Dataset(filename3) as source:
         _check_classic(source)
@@ -367,11 +373,11 @@ def copy_to_netcdf3(
     Parameters
     ----------
     filename4, filename3
-        Source and target; the target has its name only when it is complete.
+        Source and target. The target appears under its name when it is complete.
     clobber : bool
-        Replace what has the target's name.
+        Replace an existing target.
     nchunk : int
-        So many records are copied at once; 0: all.
+        Number of records that are copied at once; 0: all.
     quiet : bool
         Print nothing.
     format : str
@@ -380,7 +386,7 @@ def copy_to_netcdf3(
     Raises
     ------
     DatasetExistsError
-        If the target is there, without `clobber`.
+        If the target exists, without `clobber`.
     NetCDFOSError
         If the source is of another model.
     """
@@ -407,10 +413,10 @@ def copy_to_netcdf3(
 
 @contextmanager
 def _target(path: str | os.PathLike[str], data_model: str, *, clobber: bool) -> Iterator[Dataset]:
-    """A new dataset, which gets its name at the end of the block if nothing fails."""
+    """Create a dataset that gets its name at the end of the block, if there is no error."""
     if os.path.lexists(path) and not clobber:
-        raise DatasetExistsError("something is there; clobber=True or -o replaces it", path=str(path))
-    if storage_of(path) == "zarr":  # a directory: there under its name at once
+        raise DatasetExistsError("the target exists; clobber=True or -o replaces it", path=str(path))
+    if storage_of(path) == "zarr":  # a directory, which appears under its name at once
         with Dataset(path, "w", format=data_model) as target:
             yield target
         return
@@ -465,14 +471,14 @@ def _attributes(variable: Variable) -> dict[str, Any]:
 
 
 def _unpacked_attributes(variable: Variable) -> dict[str, Any]:
-    """The attributes of a packed variable that its unpacked values have: limits are unpacked, too."""
+    """Return the attributes of a variable after unpacking, which includes limits of valid values."""
     attributes = _attributes(variable)
     unsigned = str(attributes.pop("_Unsigned", "")).lower() == "true"
     scale, offset = (attributes.pop(name) for name in _PACKING)
     unpacked: dict[str, Any] = {}
     for name in [name for name in _OPPOSITE if name in attributes]:
         limit = np.asarray(attributes.pop(name))
-        if limit.dtype.kind in "iu":  # of another type, it is of the unpacked values already
+        if limit.dtype.kind in "iu":  # limits of another type are unpacked already
             limit = limit.astype("u2") if unsigned else limit
             limit = limit * scale + offset
             if scale < 0:
@@ -483,8 +489,8 @@ def _unpacked_attributes(variable: Variable) -> dict[str, Any]:
     return attributes | unpacked
 
 
-def _fill(variable: Variable, *, unpack: bool) -> Any:
-    """The fill value of the copy: if the variable has none, its one missing value."""
+def _fill(variable: Variable, *, unpack: bool) -> object:
+    """Return the fill value of the copy; for a variable without one, its single missing value."""
     marks = {name: variable.getncattr(name) for name in variable.ncattrs()}
     fill = marks.get("_FillValue")
     missing = np.asarray(marks.get("missing_value"))
@@ -494,12 +500,12 @@ def _fill(variable: Variable, *, unpack: bool) -> Any:
 
 
 def _copy_values(source: Variable, target: Variable, records: range, nchunk: int, *, unpack: bool) -> None:
-    """Copy what is stored, or what it means, some records at a time."""
+    """Copy the stored or unpacked values, some records at a time."""
     for variable in (source, target):
         variable.set_auto_chartostring(False)
         variable.set_auto_maskandscale(variable is source and unpack)
 
-    def values(index: Any) -> Any:
+    def values(index: object) -> np.ndarray:
         found = source[index]
         if not unpack:
             return found

@@ -207,6 +207,11 @@ class StoredDataset:
         """The parts of the netCDF-4 model that the layout cannot hold."""
         return Restrictions() if self._dialect.name == "nczarr-v3" else _RESTRICTED
 
+    @property
+    def limited(self) -> frozenset[str]:
+        """The kinds of parts of which the layout cannot hold all that the netCDF-4 model allows."""
+        return self.restrictions.limited
+
     def check_model(self, dataset: Dataset) -> None:
         """Raise what :meth:`update` would raise for the parts of a dataset, and change nothing.
 
