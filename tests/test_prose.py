@@ -28,6 +28,7 @@ PACKAGES = (
     "lazy",
     "model",
     "netcdf",
+    "session",
     "stores",
     "system",
     "targets",
