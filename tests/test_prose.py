@@ -28,6 +28,7 @@ PACKAGES = (
     "lazy",
     "model",
     "netcdf",
+    "netcdf4",
     "session",
     "stores",
     "system",

@@ -181,6 +181,6 @@ def test_packing_that_is_no_number_is_refused(name: str, value: Any, tmp_path: P
         v = ds.createVariable("v", "i2", ("x",))
         v.setncattr(name, value)
         for index in (0, slice(None)):
-            with pytest.raises(TypeError, match="is no number") as error:
+            with pytest.raises(TypeError, match="is not a number") as error:
                 v[index] = 1
             assert isinstance(error.value, NCZarrError)

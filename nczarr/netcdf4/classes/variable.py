@@ -323,7 +323,7 @@ class Variable(AttributeOwner):
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _CAST_ATTRIBUTES and self._nc_kind == "primitive":
-            cast = cast_safely(value, self._nc_settings.dtype)
+            cast = cast_safely(np.array(value), self._nc_settings.dtype)
             if cast is not None:
                 value = cast
             else:

@@ -21,7 +21,7 @@ from nczarr.session import GroupNode, VariableNode, check_unicode, kept_name
 
 
 def lookup_in(node: VariableNode) -> Lookup:
-    """A function that gives the value of a variable's attribute, None if there is none."""
+    """Return a function from names to the values of a variable's attributes; None for missing ones."""
     attributes = node.attributes
 
     def lookup(name: str) -> Any:
@@ -32,9 +32,9 @@ def lookup_in(node: VariableNode) -> Lookup:
 
 
 def attribute_value(attribute: Attribute, encoding: str = "utf-8") -> Any:
-    """The Python value of an attribute: text, one number as a scalar, several (or none) as an array of its dtype.
+    """Return the Python value of an attribute: text, a scalar, or an array of several or no numbers.
 
-    What cannot be decoded is replaced.
+    Bytes that are invalid in the encoding are replaced.
 
     Examples
     --------
@@ -63,17 +63,17 @@ def _recode(text: str, encoding: str) -> str:
 
 
 def make_attribute(
-    name: str, value: Any, *, group: GroupNode | None, data_model: str = "NETCDF4", as_string: bool = False
+    name: str, value: object, *, group: GroupNode | None, data_model: str = "NETCDF4", as_string: bool = False
 ) -> Attribute:
-    """Make the attribute that netCDF4-python would write for a Python value.
+    """Return the attribute that netCDF4-python writes for a Python value.
 
     Parameters
     ----------
     name : str
     value
-        Text, bytes, a number, or a one-dimensional sequence of one kind of these.
+        Text, bytes, a number, or a one-dimensional sequence of one of these kinds.
     group : GroupNode, optional
-        Where types of structured values are looked for.
+        The group in which, and above which, types of structured values are looked up.
     data_model : str
         The classic models have no string attributes and no 64-bit integers.
     as_string : bool
@@ -82,17 +82,17 @@ def make_attribute(
     Raises
     ------
     NetCDFTypeError
-        If netCDF has no type for the value.
+        If netCDF lacks a type for the value.
     NetCDFValueError
         If the value has more than one dimension.
     NetCDFOSError
-        If a classic model is asked to hold several strings.
+        For several strings in a classic model.
     NetCDFUnicodeError
-        If text has half a surrogate pair.
+        For text with half a surrogate pair.
     NetCDFAttributeError
-        If a classic model is asked to hold unsigned numbers.
+        For unsigned numbers in a classic model.
     NetCDFOverflowError
-        If a number has no place in the ``int`` of a classic model.
+        If a number exceeds the ``int`` of a classic model.
 
     Examples
     --------

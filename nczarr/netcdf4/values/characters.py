@@ -1,4 +1,4 @@
-"""Turn text into arrays of characters, and back: :func:`stringtochar`, :func:`chartostring`, :func:`stringtoarr`."""
+"""Convert text to arrays of characters and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy import ma
 
 from nczarr.netcdf4.errors import NetCDFLookupError, NetCDFValueError, translated
 
-#: Encodings that stand for bytes as they are.
+#: Encodings of raw bytes.
 RAW = ("none", "None", "bytes")
 
 

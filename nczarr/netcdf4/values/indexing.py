@@ -1,8 +1,8 @@
-"""Parse what stands in brackets into one plain selector per axis: orthogonal indexing.
+"""Parse an index into one selector per axis: orthogonal indexing.
 
-Each index applies to its own axis: ``v[[0, 1], [2, 3, 4]]`` has the shape (2, 3). What may stand in brackets is
-what netCDF4-python allows: integers, slices, one ellipsis, one-dimensional sequences of integers or booleans,
-and numbers or texts that mean an integer.
+Each index applies to its own axis: ``v[[0, 1], [2, 3, 4]]`` has the shape (2, 3). An index may have the elements of
+netCDF4-python: integers, slices, one ellipsis, one-dimensional sequences of integers or booleans, and numbers or
+strings that represent an integer.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
 )
 
-_WHAT_IS_VALID = (
+_VALID_INDICES = (
     "only integers, slices (`:`), ellipsis (`...`), and 1-d integer or boolean arrays are valid indices"
 )
 
-#: The largest place that 63 bits can say.
+#: The largest position with 63 bits.
 _MAX_PLACE = 2**63 - 1
 
-#: An index of one axis once it is normalised: an integer, a range, or positions.
+#: A normalized index of one axis: an integer, a range, or positions.
 AxisIndex = int | range | np.ndarray
 
 
 @dataclass(frozen=True)
 class Index:
-    """What is selected: for each axis an integer (the axis goes), a range, or positions in any order.
+    """A selection: for each axis an integer, which removes the axis, a range, or positions in any order.
 
     Parameters
     ----------
@@ -51,23 +51,23 @@ class Index:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the result: axes with an integer are gone."""
+        """Shape of the result, without the axes of integers."""
         return tuple(len(axis) for axis in self.axes if not isinstance(axis, int))
 
     @property
     def extent(self) -> tuple[int, ...]:
-        """Sizes that the axes need to have; 0 where nothing is selected."""
+        """The required sizes of the axes; 0 for an empty selection."""
         return tuple([_last(axis) + 1 for axis in self.axes])
 
     def reading(self) -> tuple[tuple[slice | np.ndarray, ...], tuple[slice | np.ndarray | None, ...]]:
-        """Split the selection for reading into a plain one and what is then done with its result.
+        """Divide the selection for reading into a plain selection and an index of its result.
 
         Returns
         -------
         plain : tuple of (slice or ndarray)
-            Slices with positive steps, or positions that increase: what a store reads and writes best.
+            Slices with positive steps or increasing positions, which stores read and write efficiently.
         then : tuple of (slice, ndarray or None)
-            How to index each axis of the plain result to have the selection; None: it is as it should be.
+            The index of each axis of the plain result; None: the whole axis.
         """
         pairs = [_plain(axis) for axis in self.axes]
         then: list[slice | np.ndarray | None] = []
@@ -79,9 +79,9 @@ class Index:
         return tuple(plain for plain, _ in pairs), tuple(then)
 
     def writing(self) -> tuple[tuple[slice | np.ndarray, ...], tuple[slice | np.ndarray | None, ...]]:
-        """Split the selection for writing: as :meth:`reading`, with how to index the data *before* they are written.
+        """Divide the selection for writing: as :meth:`reading`, with indices of the data *before* they are written.
 
-        Where a position stands several times, the last value wins.
+        For a repeated position, the last value is written.
         """
         simple = [
             slice(axis.start, axis[-1] + 1, axis.step)
@@ -104,7 +104,7 @@ class Index:
 
 
 def _plain(axis: AxisIndex) -> tuple[slice | np.ndarray, bool]:
-    """A forward slice or increasing positions, and whether the order is another one."""
+    """Return a forward slice or increasing positions, and whether the order differs."""
     if isinstance(axis, int):
         return slice(axis, axis + 1, 1), False
     if isinstance(axis, range):
@@ -129,13 +129,13 @@ def _last(axis: AxisIndex) -> int:
 
 
 def parse_selection(
-    elem: Any,
+    elem: object,
     shape: tuple[int, ...],
     *,
     growable: Sequence[bool] | None = None,
     data_shape: tuple[int, ...] | None = None,
 ) -> Index:
-    """Read what stands in brackets.
+    """Parse an index.
 
     Parameters
     ----------
@@ -143,21 +143,21 @@ def parse_selection(
     shape : tuple of int
         Current shape of the variable; a scalar variable counts as one axis of size 1.
     growable : sequence of bool, optional
-        For writing: which axes may grow. Without it, everything must be inside the shape.
+        For writing: the axes that may grow. None: the selection must be inside the shape.
     data_shape : tuple of int, optional
-        For writing: shape of the data; an open slice of an axis that may grow takes its length from it.
+        For writing: the shape of the data, which sets the length of an open slice of an axis that may grow.
 
     Raises
     ------
     NetCDFIndexError
-        If an index is of no known kind, has more than one dimension, or lies outside. On writing, an integer
-        behind the end is let through: whether the axis can grow is checked once the data are known to fit.
+        If an index has an unknown kind or more than one dimension, or is outside of the shape. On writing, an integer
+        behind the end is accepted: the writer checks the growth of the axis after the shape of the data.
     NetCDFValueError
         If there are more indices than axes, or the step of a slice is zero.
     NetCDFTypeError
-        If the parts of a slice are no integers.
+        If the parts of a slice are not integers.
     NetCDFOverflowError
-        If a place needs more than 63 bits.
+        If a position has more than 63 bits.
 
     Examples
     --------
@@ -187,8 +187,8 @@ def parse_selection(
     return Index(tuple(axes))
 
 
-def _expand(elem: Any, ndim: int) -> list[Any]:
-    """One item for each axis: ellipsis and missing axes become full slices."""
+def _expand(elem: Any, ndim: int) -> list[object]:
+    """Return one item for each axis, with full slices for an ellipsis and missing axes."""
     if type(elem) is int:
         return [elem] + [slice(None)] * (ndim - 1)
     if isinstance(elem, tuple):
@@ -216,21 +216,21 @@ def _means_integer(value: Any) -> bool:
         return False
 
 
-def _classify(item: Any, size: int, grow: bool) -> int | slice | AxisIndex:
-    """An integer or a slice unchanged, or positions that are checked."""
+def _classify(item: object, size: int, grow: bool) -> int | slice | AxisIndex:
+    """Return an integer or a slice unchanged, or checked positions."""
     if isinstance(item, slice) or type(item) is int:
         return item
     if isinstance(item, str | bytes):
         try:
             return int(item)
         except ValueError:
-            raise NetCDFIndexError(_WHAT_IS_VALID) from None
+            raise NetCDFIndexError(_VALID_INDICES) from None
     try:
         array = np.asarray(item)
     except ValueError:
-        raise NetCDFIndexError(_WHAT_IS_VALID) from None
+        raise NetCDFIndexError(_VALID_INDICES) from None
     if np.ma.is_masked(item):
-        raise NetCDFIndexError(f"{_WHAT_IS_VALID}, and of these some are masked")
+        raise NetCDFIndexError(f"{_VALID_INDICES}, and of these some are masked")
     if array.ndim > 1:
         raise NetCDFIndexError("Index cannot be multidimensional")
     if array.ndim == 0:
@@ -240,7 +240,7 @@ def _classify(item: Any, size: int, grow: bool) -> int | slice | AxisIndex:
             raise NetCDFIndexError("Boolean array must have the same shape as the data along this dimension.")
         array = np.flatnonzero(array)
     if array.dtype.kind not in "iu":
-        raise NetCDFIndexError(_WHAT_IS_VALID)
+        raise NetCDFIndexError(_VALID_INDICES)
     if array.dtype.kind == "u" and array.size and int(array.max()) > _MAX_PLACE:
         raise NetCDFIndexError("integer index exceeds dimension size")
     positions = array.astype(np.intp)
@@ -260,13 +260,13 @@ def _scalar(array: np.ndarray) -> int:
             return operator.index(array.item())
         except TypeError:
             pass
-    raise NetCDFIndexError(_WHAT_IS_VALID)
+    raise NetCDFIndexError(_VALID_INDICES)
 
 
 def _as_range(positions: np.ndarray) -> range | np.ndarray:
-    """Positions with equal distances as a range: stores read slices faster.
+    """Return positions with equal positive distances as a range, since stores read slices faster.
 
-    Those that decrease stay what they are: characters in such an order are no text, as they are by ``[::-1]``.
+    Decreasing positions are unchanged: they select characters, where ``[::-1]`` selects text.
     """
     if not positions.size:
         return range(0)
@@ -280,7 +280,7 @@ def _as_range(positions: np.ndarray) -> range | np.ndarray:
 
 
 def axis_integer(index: int, size: int, *, writing: bool) -> int:
-    """An integer index counted from the beginning; errors as :func:`parse_selection`, behind the end too."""
+    """Return an integer index from the start of the axis; errors as :func:`parse_selection`."""
     if index < 0:
         if -index > size:
             raise NetCDFIndexError("Index out of range")
@@ -294,9 +294,9 @@ def axis_integer(index: int, size: int, *, writing: bool) -> int:
 
 
 def _data_lengths(
-    kinds: Sequence[Any], shape: tuple[int, ...], data_shape: tuple[int, ...]
+    kinds: Sequence[object], shape: tuple[int, ...], data_shape: tuple[int, ...]
 ) -> tuple[int | None, ...]:
-    """Sizes of the data along the axes of the variable: axes with an integer may be absent in the data."""
+    """Return the sizes of the data along the axes of the variable. The data may lack axes with an integer."""
     if len(data_shape) == len(kinds):
         return data_shape
     wide = [not isinstance(kind, int) for kind in kinds]
@@ -323,10 +323,10 @@ def _range(
                 raise NetCDFOverflowError(f"the slice ends at {length}, which needs more than 63 bits")
         found = range(*item.indices(length))
     except TypeError as error:
-        raise NetCDFTypeError(f"{_WHAT_IS_VALID}: {error}") from error
+        raise NetCDFTypeError(f"{_VALID_INDICES}: {error}") from error
     except ValueError as error:
         raise NetCDFValueError(str(error)) from error
-    # Whatever the step of one place is: it may be larger than the store's numbers.
+    # The step of a single position is irrelevant, and may exceed the store's integers.
     return range(found[0], found[0] + 1) if len(found) == 1 else found
 
 
@@ -338,18 +338,18 @@ def _grown(
     axis: int,
     lone: bool,
 ) -> int:
-    """The length that an unlimited axis has once data of a shape are written to a slice of it."""
+    """Return the length of an unlimited axis after data of a shape are written to a slice."""
     start = 0 if item.start is None else operator.index(item.start)
     if item.stop is not None:
         return max(size, operator.index(item.stop))
     if data_shape == ():
         return 1 if size == 0 and lone else size
     assert lengths is not None
-    wanted = lengths[axis]
-    if wanted is None:
+    count = lengths[axis]
+    if count is None:
         raise NetCDFIndexError("shape of data does not conform to slice")
     if start >= 0:
-        return start + wanted
-    if -start > size and wanted and (item.step is None or operator.index(item.step) > 0):
+        return start + count
+    if -start > size and count and (item.step is None or operator.index(item.step) > 0):
         raise NetCDFValueError(f"the slice begins {-start} before the end of an axis of {size}")
-    return max(size, size + start + wanted) if -start <= size else size
+    return max(size, size + start + count) if -start <= size else size

@@ -1,12 +1,11 @@
-"""Mask missing values and unpack numbers, and the way back.
+"""Mask missing values and unpack numbers on reading, and the inverse on writing.
 
-On reading: values that mean *missing* become masked, then packed numbers are unpacked. On writing: numbers are
-packed, then masked elements get the missing value. The rules are netCDF4-python's, which follow the netCDF
-User Guide's attribute conventions (``missing_value``, ``_FillValue``, ``valid_range``, ``scale_factor``, …).
+Reading masks missing values, then unpacks numbers. Writing packs numbers, then fills masked elements with the missing
+value. The rules are netCDF4-python's, which follow the attribute conventions of the netCDF User Guide
+(``missing_value``, ``_FillValue``, ``valid_range``, ``scale_factor``, …).
 
-Large arrays are masked and unpacked in one pass: block by block, each while it is in the processor's cache, in
-threads. What comes out is the same as one step after the other, with masked values as they were stored under the
-mask.
+Large arrays are masked and unpacked in one pass, in threads, by blocks that fit the processor's cache. The result
+equals that of separate steps, with the stored values under the mask.
 """
 
 from __future__ import annotations
@@ -21,35 +20,36 @@ from typing import Any
 
 import numpy as np
 from numpy import ma
+from numpy.typing import ArrayLike
 
 from nczarr.netcdf4.compatibility import default_fillvals
 from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 
-#: Elements of a block: with its result and the masks it stays in the second cache.
+#: Elements of a block, which fits the second-level cache with its result and masks.
 BLOCK = 1 << 16
-#: Arrays that are smaller are done in one step after the other.
+#: Smaller arrays are masked and unpacked in separate steps.
 LEAST = 1 << 16
 _WORKERS = max(1, min(4, os.cpu_count() or 1))
 _PER_TASK = 16
 
-#: Looks an attribute's value up by name; None when there is none.
+#: Returns the value of an attribute by name, or None.
 Lookup = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How numbers are packed: ``stored * scale + offset``; None: that step is not there."""
+    """The packing of numbers: ``stored * scale + offset``. A step may be None."""
 
     scale: Any = None
     offset: Any = None
-    #: False if an attribute is there that is no number: nothing is unpacked then.
+    #: False if an attribute is not a number; then nothing is unpacked.
     valid: bool = True
 
     def __bool__(self) -> bool:
         return self.scale is not None or self.offset is not None
 
-    def unpack(self, data: Any) -> Any:
-        """Stored values to numbers, in numpy's promotion.
+    def unpack(self, data: np.ndarray) -> np.ndarray:
+        """Convert stored values to numbers, with numpy's promotion.
 
         Examples
         --------
@@ -67,19 +67,19 @@ class Packing:
             return data + offset
         return data
 
-    def pack(self, data: Any, dtype: np.dtype) -> Any:
-        """Numbers to stored values, still of a floating type; rounded if `dtype` is an integer type.
+    def pack(self, data: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Convert numbers to stored values of a floating type, rounded if `dtype` is an integer type.
 
         Raises
         ------
         NetCDFTypeError
-            If one of the attributes is no number.
+            If an attribute is not a number.
         """
         if not self:
             return data
-        if not self.valid:  # what was packed so would not be unpacked
+        if not self.valid:  # a reader would not unpack the values
             raise NetCDFTypeError(
-                "scale_factor or add_offset is no number",
+                "scale_factor or add_offset is not a number",
                 hint="change the attribute, or set_auto_scale(False) to write values as they are",
             )
         if self.offset is not None:
@@ -90,7 +90,7 @@ class Packing:
 
 
 def packing_of(lookup: Lookup) -> Packing:
-    """The packing that the attributes ``scale_factor`` and ``add_offset`` ask for."""
+    """Return the packing of the attributes ``scale_factor`` and ``add_offset``."""
     scale, offset = lookup("scale_factor"), lookup("add_offset")
     for value in (scale, offset):
         if value is not None and not (isinstance(value, np.number) or np.shape(value) == (1,)):
@@ -98,15 +98,15 @@ def packing_of(lookup: Lookup) -> Packing:
     return Packing(scale, offset)
 
 
-def as_unsigned(data: Any, lookup: Lookup) -> Any:
-    """Look at signed integers as unsigned ones if the attribute ``_Unsigned`` says so."""
+def as_unsigned(data: np.ndarray, lookup: Lookup) -> np.ndarray:
+    """View signed integers as unsigned if the attribute ``_Unsigned`` is true."""
     if data.dtype.kind == "i" and is_unsigned(lookup):
         return data.view(_unsigned(data.dtype))
     return data
 
 
 def is_unsigned(lookup: Lookup) -> bool:
-    """True if ``_Unsigned`` is ``true`` or ``True``."""
+    """Return True if ``_Unsigned`` is ``true`` or ``True``."""
     return isinstance(lookup("_Unsigned"), str) and lookup("_Unsigned") in ("true", "True")
 
 
@@ -114,8 +114,8 @@ def _unsigned(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"{dtype.byteorder}u{dtype.itemsize}")
 
 
-def cast_safely(value: Any, dtype: np.dtype) -> np.ndarray | None:
-    """A value in another dtype, or None if it would not be the same value there.
+def cast_safely(value: ArrayLike, dtype: np.dtype) -> np.ndarray | None:
+    """Convert a value to another dtype; return None if this would change the value.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def cast_safely(value: Any, dtype: np.dtype) -> np.ndarray | None:
 
 @lru_cache(maxsize=1024, typed=True)
 def _cast_number(value: np.number, dtype: np.dtype) -> np.ndarray | None:
-    """What :func:`cast_safely` returns for a number that is not 0 (0.0 equals -0.0); many variables have the same."""
+    """Cache :func:`cast_safely` for numbers other than 0 (0.0 equals -0.0), which many variables share."""
     cast = cast_safely(value, dtype)
     if cast is not None:
         cast.flags.writeable = False
@@ -154,7 +154,7 @@ def _cast_number(value: np.number, dtype: np.dtype) -> np.ndarray | None:
 
 
 class _Limits:
-    """The attributes that say what is missing, cast to the variable's dtype where that is safe."""
+    """The attributes of missing values, converted to the variable's dtype if this keeps their values."""
 
     def __init__(self, dtype: np.dtype, lookup: Lookup, unsigned: bool) -> None:
         self.dtype, self.lookup, self.unsigned = dtype, lookup, unsigned
@@ -186,8 +186,8 @@ def _default_fill(dtype: np.dtype) -> np.ndarray:
     return value
 
 
-def mask_missing(data: Any, missing: Missing, *, always_mask: bool) -> Any:
-    """Mask what is missing.
+def mask_missing(data: np.ndarray, missing: Missing, *, always_mask: bool) -> np.ndarray:
+    """Mask missing values.
 
     Parameters
     ----------
@@ -195,14 +195,14 @@ def mask_missing(data: Any, missing: Missing, *, always_mask: bool) -> Any:
         Stored values; unsigned if `missing` is.
     missing : Missing
     always_mask : bool
-        Return a masked array even if nothing is missing.
+        Return a masked array also without missing values.
 
     Returns
     -------
     MaskedArray, ndarray, or ``numpy.ma.masked``
-        The constant for a single value that is missing.
+        The constant for a single missing value.
     """
-    masks: list[Any] = []
+    masks: list[np.ndarray] = []
     found: set[str] = set()
     for what, values in (("missing_value", missing.values), ("_FillValue", missing.markers)):
         hit = _any_of(data, values) if values else None
@@ -225,20 +225,20 @@ def mask_missing(data: Any, missing: Missing, *, always_mask: bool) -> Any:
 
 @dataclass(frozen=True)
 class Missing:
-    """What is missing in a variable: its attributes, cast to its dtype where that is safe."""
+    """The missing values of a variable, from its attributes."""
 
     #: The values of ``missing_value``.
-    values: tuple[Any, ...]
+    values: tuple[np.ndarray, ...]
     #: ``_FillValue``, or the default fill value.
-    markers: tuple[Any, ...]
-    low: Any
-    high: Any
-    #: What a masked array shows in place of missing elements, if no element has one of the values.
-    otherwise: Any
+    markers: tuple[np.ndarray, ...]
+    low: np.ndarray | None
+    high: np.ndarray | None
+    #: The fill value of a masked array without elements of these values.
+    otherwise: np.ndarray
 
     @classmethod
     def of(cls, dtype: np.dtype, lookup: Lookup, *, unsigned: bool, no_fill: bool) -> Missing:
-        """What the attributes say.
+        """Return the missing values of the attributes.
 
         Parameters
         ----------
@@ -247,9 +247,9 @@ class Missing:
         lookup : callable
             Attribute values by name.
         unsigned : bool
-            The values are looked at as unsigned numbers.
+            The values are viewed as unsigned numbers.
         no_fill : bool
-            The variable is not filled: bytes have no default fill value then.
+            The variable is not filled, so bytes have no default fill value.
         """
         limits = _Limits(dtype, lookup, unsigned)
         missing = limits("missing_value")
@@ -270,20 +270,20 @@ class Missing:
             fill if fill is not None else marker if marker is not None else limits.default(),
         )
 
-    def shown(self, found: set[str]) -> Any:
-        """The fill value of the masked array, by the attributes of which a value was found."""
+    def shown(self, found: set[str]) -> Any:  # numpy's stubs of masked arrays take only numbers and text
+        """Return the fill value of the masked array, given the attributes whose values occur."""
         if "missing_value" in found:
             return self.values[0]
         return self.markers[0] if "_FillValue" in found else self.otherwise
 
     @property
     def simple(self) -> bool:
-        """True if every attribute is one value for all elements."""
+        """True if each attribute has a single value."""
         return all(v is None or np.size(v) == 1 for v in (*self.markers, self.low, self.high))
 
     @property
     def tests(self) -> list[tuple[str, Callable[[np.ndarray], np.ndarray]]]:
-        """What to ask of elements, by the attribute that asks."""
+        """The tests of elements, by attribute."""
         asked: list[tuple[str, Callable[[np.ndarray], np.ndarray]]] = []
         for what, values in (("missing_value", self.values), ("_FillValue", self.markers)):
             for value in values:
@@ -295,8 +295,8 @@ class Missing:
         return asked
 
 
-def _any_of(data: Any, values: Iterable[Any]) -> Any:
-    """Where the data equal one of some values (NaN equals NaN); None if nowhere."""
+def _any_of(data: np.ndarray, values: Iterable[np.ndarray]) -> np.ndarray | None:
+    """Return a mask of the elements equal to some values (NaN equals NaN), or None."""
     masks = []
     for value in values:
         found = np.isnan(data) if _is_nan(value) else data == value
@@ -305,8 +305,8 @@ def _any_of(data: Any, values: Iterable[Any]) -> Any:
     return _union(masks)
 
 
-def _fitting(limit: Any, data: Any) -> Any:
-    """A limit that is one value for each element, or for all."""
+def _fitting(limit: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """Return a limit with a value for each element or for all, or raise."""
     if np.ndim(limit):
         try:
             fits = np.broadcast_shapes(np.shape(limit), np.shape(data)) == np.shape(data)
@@ -320,18 +320,18 @@ def _fitting(limit: Any, data: Any) -> Any:
     return limit
 
 
-def _is_nan(value: Any) -> bool:
+def _is_nan(value: np.ndarray) -> bool:
     return value.dtype.kind == "f" and bool(value != value)
 
 
-def _union(masks: list[Any]) -> Any:
-    total = None
+def _union(masks: list[np.ndarray]) -> np.ndarray | None:
+    total: np.ndarray | None = None
     for mask in masks:
         total = mask if total is None else total | mask
     return total
 
 
-def _valid_range(limits: _Limits) -> tuple[Any, Any]:
+def _valid_range(limits: _Limits) -> tuple[np.ndarray | None, np.ndarray | None]:
     both = limits("valid_range")
     low, high = limits("valid_min"), limits("valid_max")
     if both is not None and both.size == 2:
@@ -339,15 +339,15 @@ def _valid_range(limits: _Limits) -> tuple[Any, Any]:
     return low, high
 
 
-def fill_masked(data: Any, dtype: np.dtype, lookup: Lookup) -> np.ndarray:
-    """Give the masked elements of an array the value that means *missing*.
+def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray:
+    """Fill the masked elements of an array with the missing value.
 
     Raises
     ------
     NetCDFRuntimeError
-        If ``missing_value`` has several values: then none of them is the one to write.
+        If ``missing_value`` has several values.
     NetCDFTypeError
-        If it is a text and the values are numbers.
+        If it is a string and the values are numbers.
     """
     if not ma.isMA(data):
         return np.asarray(data)
@@ -369,10 +369,10 @@ def fill_masked(data: Any, dtype: np.dtype, lookup: Lookup) -> np.ndarray:
     return np.where(ma.getmaskarray(data), np.array(fill).astype(data.dtype), data.data)
 
 
-def can_fuse(data: Any, missing: Missing | None, packing: Packing) -> bool:
-    """True for large numeric arrays that are unpacked, by attributes of one value each.
+def can_fuse(data: object, missing: Missing | None, packing: Packing) -> bool:
+    """Return True for large numeric arrays that are unpacked, with single values of all attributes.
 
-    To mask alone is as fast in one step after the other: the values stay where they are.
+    Masking without unpacking gains nothing from one pass.
     """
     return (
         isinstance(data, np.ndarray)
@@ -385,8 +385,10 @@ def can_fuse(data: Any, missing: Missing | None, packing: Packing) -> bool:
     )
 
 
-def mask_and_unpack(data: np.ndarray, missing: Missing | None, packing: Packing, *, always_mask: bool) -> Any:
-    """Mask what is missing (None: nothing), then unpack; `data` is an array that `can_fuse` takes."""
+def mask_and_unpack(
+    data: np.ndarray, missing: Missing | None, packing: Packing, *, always_mask: bool
+) -> np.ndarray:
+    """Mask missing values (None: mask nothing), then unpack. :func:`can_fuse` is true for `data`."""
     flat = data.reshape(-1)
     out = np.empty(flat.shape, packing.unpack(flat[:0]).dtype)
     first = _first(flat.dtype, packing)
@@ -408,7 +410,7 @@ def mask_and_unpack(data: np.ndarray, missing: Missing | None, packing: Packing,
     def whole_mask() -> np.ndarray:
         if not mask:
             mask.append(np.zeros(flat.shape, bool))
-        # Two threads may have made one each: all of them write to the first.
+        # Two threads may each have created a mask; all use the first.
         return mask[0]
 
     def work(start: int) -> None:
@@ -439,13 +441,13 @@ def mask_and_unpack(data: np.ndarray, missing: Missing | None, packing: Packing,
         return ma.masked_array(values)
     result = ma.masked_array(values, mask=mask[0].reshape(data.shape))
     template = ma.masked_array(flat[:0], mask=mask[0][:0], fill_value=missing.shown(found))
-    # An operation keeps the fill value as it is, of the stored type; the attribute would cast it.
+    # An operation keeps the fill value in the stored type; setting the attribute would convert it.
     result._update_from(packing.unpack(template))  # type: ignore[attr-defined]
     return result
 
 
 def _in_place(packing: Packing) -> Callable[[np.ndarray, np.ndarray], None]:
-    """Unpacking into a part of the result, where every step gives its type."""
+    """Return a function that unpacks into a part of the result, if each step has the result's type."""
     scale, offset = packing.scale, packing.offset
 
     def unpack(block: np.ndarray, out: np.ndarray) -> None:
@@ -470,7 +472,7 @@ def _changes(packing: Packing) -> bool:
 
 
 def _first(dtype: np.dtype, packing: Packing) -> np.dtype:
-    """The type after the first step, through which a masked value goes as well."""
+    """Return the dtype after the first step, which masked values also pass through."""
     only = Packing(packing.scale, None) if packing.scale is not None else packing
     result: np.dtype = only.unpack(np.empty(0, dtype)).dtype
     return result

@@ -1,15 +1,14 @@
-"""Round floats before they are compressed: decimal digits of netCDF4-python, and netCDF-C's quantisation.
+"""Round floats before compression: decimal digits of netCDF4-python, and netCDF-C's quantization.
 
-The three modes of netCDF-C (4.9 and later) clear or round bits of the mantissa that lie beyond the digits that
-are significant, so that they compress well: *BitGroom* (alternately clears and sets them), *GranularBitRound*
-(rounds to a number of decimal digits, value by value) and *BitRound* (rounds to a number of bits).
+The three modes of netCDF-C (4.9 and later) clear or round the bits of the mantissa beyond the significant digits, so
+that the values compress well: *BitGroom* (alternately clears and sets them), *GranularBitRound* (rounds to a number
+of decimal digits, value by value) and *BitRound* (rounds to a number of bits).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy import ma
@@ -22,8 +21,8 @@ ATTRIBUTE_OF_MODE = {
 }
 
 
-def quantization_in(lookup: Callable[[str], Any], dtype: np.dtype) -> tuple[int, str] | None:
-    """Number of digits or bits and the mode, as the attributes of a variable note them."""
+def quantization_in(lookup: Callable[[str], object], dtype: np.dtype) -> tuple[int, str] | None:
+    """Return the number of digits or bits and the mode in the attributes of a variable, or None."""
     for mode, name in ATTRIBUTE_OF_MODE.items() if dtype.kind == "f" else ():
         digits = lookup(name)
         if isinstance(digits, np.integer):
@@ -31,13 +30,13 @@ def quantization_in(lookup: Callable[[str], Any], dtype: np.dtype) -> tuple[int,
     return None
 
 
-# Computed as netCDF-C does: powers of ten lie on the edge, and the last bit decides.
+# Computed as in netCDF-C: for powers of ten, the last bit matters.
 _BITS_PER_DIGIT = math.log(10) / math.log(2)
 _DIGITS_PER_BIT = math.log(2) / math.log(10)
 
 
 def round_to_digit(data: np.ndarray, digit: int) -> np.ndarray:
-    """Round to the power of two just below the last digit that counts.
+    """Round to the power of two just below the last significant digit.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ def round_to_digit(data: np.ndarray, digit: int) -> np.ndarray:
 
 
 def quantize(values: np.ndarray, digits: int, mode: str, fill: np.generic) -> np.ndarray:
-    """Quantise floats as netCDF-C does; fill values stay.
+    """Quantize floats as netCDF-C does. Fill values are unchanged.
 
     Parameters
     ----------
@@ -104,7 +103,7 @@ def quantize(values: np.ndarray, digits: int, mode: str, fill: np.generic) -> np
 
 
 def _round(bits: np.ndarray, change: np.ndarray, spare: np.ndarray) -> None:
-    """Round half up, away from zero, at the lowest bit that stays."""
+    """Round half away from zero at the lowest remaining bit."""
     change = change & (spare > 0)
     one = bits.dtype.type(1)
     count = spare[change].astype(bits.dtype)
@@ -114,7 +113,7 @@ def _round(bits: np.ndarray, change: np.ndarray, spare: np.ndarray) -> None:
 
 
 def _granular_bits(flat: np.ndarray, change: np.ndarray, digits: int) -> np.ndarray:
-    """Explicit mantissa bits that each value needs for so many decimal digits."""
+    """Return the explicit mantissa bits of each value for a number of decimal digits."""
     safe = np.where(change, flat, 1).astype(np.float64)
     fraction, exponent = np.frexp(safe)
     log_fraction = np.log10(np.abs(fraction))

@@ -1,4 +1,4 @@
-"""Read a variable: select, then mask, scale and join text as its settings ask for."""
+"""Read a variable: select, mask, unpack, and join characters, depending on its settings."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from nczarr.netcdf4.values.types import Settings, shown_complex, shown_records
 from nczarr.session import Session, VariableNode
 
 
-def read(session: Session, node: VariableNode, settings: Settings, elem: Any) -> Any:
+def read(session: Session, node: VariableNode, settings: Settings, elem: object) -> Any:
     """Return ``variable[elem]``.
 
     Returns
     -------
     MaskedArray, ndarray, numpy scalar, str, or ``numpy.ma.masked``
-        As the settings ask for.
+        Depending on the settings.
     """
     session.check_open()
     shape = node.shape
@@ -46,15 +46,15 @@ def read(session: Session, node: VariableNode, settings: Settings, elem: Any) ->
     if isinstance(node.type, model.CompoundType):
         return _text_fields(data, settings)
     if not isinstance(data, np.ndarray | np.generic):
-        return data  # a text
+        return data  # a string
     return _decoded(node, settings, data, index, shape)
 
 
 def _stored(session: Session, node: VariableNode, index: Index, shape: tuple[int, ...]) -> Any:
-    """The selected values as they are stored, in the model's form; a scalar where all indices are integers."""
+    """Return the stored values in the model's form; a scalar if all indices are integers."""
     if not shape:
         if 0 in index.counts:
-            raise NetCDFIndexError("the selection has nothing of the one value", fqn=node.fqn)
+            raise NetCDFIndexError("the selection of a scalar is empty", fqn=node.fqn)
         value = session.read(node, ())
         whole = not isinstance(index.axes[0], int) and value.dtype != object
         return value if whole else value[()]
@@ -71,9 +71,9 @@ def _stored(session: Session, node: VariableNode, index: Index, shape: tuple[int
 
 
 def _pairs(
-    session: Session, node: VariableNode, settings: Settings, elem: Any, shape: tuple[int, ...]
+    session: Session, node: VariableNode, settings: Settings, elem: object, shape: tuple[int, ...]
 ) -> Any:
-    """Pairs along the last dimension as complex numbers."""
+    """Return pairs along the last dimension as complex numbers."""
     assert settings.complex is not None
     index = parse_selection(elem, shape[:-1])
     pairs = _stored(session, node, Index((*index.axes, range(2)) if shape[1:] else (range(2),)), shape)
@@ -84,7 +84,7 @@ def _pairs(
 
 
 def _shown(node: VariableNode, settings: Settings, data: Any) -> Any:
-    """The model's form of values to the program's: byte order, alignment, encoding of text."""
+    """Convert values from the model's form to the program's: byte order, alignment, encoding of text."""
     if node.type == model.STRING:
         encoding = lookup_in(node)("_Encoding")
         return _recoded(data, encoding) if isinstance(encoding, str) else data
@@ -132,8 +132,8 @@ def _decoded(node: VariableNode, settings: Settings, data: Any, index: Index, sh
     return data
 
 
-def _joined(data: Any, encoding: Any, index: Index, shape: tuple[int, ...]) -> Any:
-    """Characters as text, if the last axis was read as a whole."""
+def _joined(data: np.ndarray, encoding: str | None, index: Index, shape: tuple[int, ...]) -> np.ndarray:
+    """Return characters as text, if the selection has the whole last axis."""
     if encoding is None or not shape or data.ndim == 0:
         return data
     last = index.axes[-1]
@@ -142,8 +142,8 @@ def _joined(data: Any, encoding: Any, index: Index, shape: tuple[int, ...]) -> A
     return chartostring(np.asarray(ma.filled(data)), encoding=encoding)
 
 
-def _text_fields(data: Any, settings: Settings) -> Any:
-    """Characters inside records as text."""
+def _text_fields(data: np.ndarray, settings: Settings) -> np.ndarray:
+    """Return records with text in place of characters."""
     view = settings.view
     assert view is not None
     if not settings.chartostring or data.dtype == view:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy import ma
+from numpy.typing import ArrayLike
 
 from nczarr import model
 from nczarr.filters import BLOSC_COMPRESSORS, ENCODED, FILTERS, signed
@@ -41,7 +42,7 @@ SZIP = {"ec": 4, "nn": 32}
 
 
 def shown_dtype(type_: Type, storage: Storage) -> Any:
-    """The dtype of a stored variable: big-endian if it is stored so, ``str`` for text, of the elements for sequences.
+    """Return the dtype of a variable: in its stored byte order, ``str`` for strings, of the elements for sequences.
 
     Examples
     --------
@@ -60,7 +61,7 @@ def shown_dtype(type_: Type, storage: Storage) -> Any:
 
 
 def stored_endian(type_: Type, storage: Storage) -> str:
-    """Byte order of a stored variable, as :meth:`Variable.endian` tells it after reopening."""
+    """Return the byte order of a stored variable, as in :meth:`Variable.endian` after reopening."""
     if not isinstance(type_, PrimitiveType) or type_ in (CHAR, STRING):
         return "native"
     if storage.endian == "big" and type_.dtype.itemsize > 1:
@@ -69,7 +70,7 @@ def stored_endian(type_: Type, storage: Storage) -> str:
 
 
 def default_chunks(type_: Type, dimensions: Sequence[DimensionNode]) -> tuple[int, ...]:
-    """The chunk shape that netCDF-C chooses where none is asked for."""
+    """Return the default chunk shape of netCDF-C."""
     itemsize = item_size(type_)
     return netcdf_c_chunks([d.size for d in dimensions], [d.unlimited for d in dimensions], itemsize)
 
@@ -80,7 +81,7 @@ def item_size(type_: Type) -> int:
 
 
 def chunking_of(node: VariableNode) -> tuple[int, ...] | None:
-    """The chunk shape that netCDF knows of; None if it is contiguous."""
+    """Return the chunk shape of netCDF; None for contiguous storage."""
     hints, dimensions = node.storage, node.dimensions
     if hints.chunk_shape and hints.layout in (None, "chunked"):
         return tuple(hints.chunk_shape)
@@ -90,7 +91,7 @@ def chunking_of(node: VariableNode) -> tuple[int, ...] | None:
 
 
 def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
-    """Tell filters with their settings, as netCDF4-python and xarray name them.
+    """Return filters with their settings, under the names of netCDF4-python and xarray.
 
     Examples
     --------
@@ -126,7 +127,7 @@ def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
 
 
 def aligned_dtype(type_: Type) -> np.dtype:
-    """The dtype in which the interface shows values of a type: compounds aligned, all else as in the model.
+    """Return the dtype of a type in the interface: compounds are aligned, other types as in the model.
 
     Examples
     --------
@@ -159,7 +160,7 @@ def _view_field(field: Field) -> tuple[str, np.dtype, tuple[int, ...]]:
 
 
 def _same_fields(dtype: np.dtype, other: np.dtype) -> bool:
-    """True if two structured dtypes have the same names and formats; offsets may differ."""
+    """Return True if two structured dtypes have the same names and formats; offsets may differ."""
     if dtype.names != other.names or dtype.names is None:
         return False
     for name in dtype.names:
@@ -173,7 +174,7 @@ def _same_fields(dtype: np.dtype, other: np.dtype) -> bool:
 
 
 def shown_records(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Records in another dtype of the same fields; arrays of characters become bytes where `dtype` says so."""
+    """Return records in another dtype of the same fields; arrays of characters become bytes if `dtype` has bytes."""
     result = np.empty(data.shape, dtype)
     for name in dtype.names or ():
         source, target = data[name], dtype[name].base
@@ -187,7 +188,7 @@ def shown_records(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def model_records(data: np.ndarray, type_: model.CompoundType) -> np.ndarray:
-    """Records as the model has them: packed, text as arrays of characters."""
+    """Return records in the model's form: packed, text as arrays of characters."""
     result = np.empty(data.shape, type_.dtype)
     for f in type_.fields:
         source = data[f.name]
@@ -202,12 +203,12 @@ def model_records(data: np.ndarray, type_: model.CompoundType) -> np.ndarray:
 
 
 def find_compound(group: GroupNode, dtype: np.dtype) -> model.CompoundType:
-    """Find the compound type with these fields in a group, then upwards.
+    """Return the compound type with these fields in a group or those above.
 
     Raises
     ------
     NetCDFValueError
-        If there is none.
+        If no type has these fields.
     """
     for node in (node for scope in group.ancestors() for node in scope.types):
         found = node.type
@@ -219,13 +220,13 @@ def find_compound(group: GroupNode, dtype: np.dtype) -> model.CompoundType:
 
 
 _NAMES = {8: ("_PFNC_FLOAT_COMPLEX_TYPE", FLOAT), 16: ("_PFNC_DOUBLE_COMPLEX_TYPE", DOUBLE)}
-#: What a new dimension of real and imaginary parts is called.
+#: The name of a new dimension of real and imaginary parts.
 PAIR = "_pfnc_complex"
 _PAIRS = (PAIR, "complex", "ri")
 
 
 def complex_dtype(type_: Type) -> np.dtype | None:
-    """The dtype of the complex numbers that a type holds; None if it holds something else.
+    """Return the dtype of the complex numbers of a compound; None for other types.
 
     Examples
     --------
@@ -243,15 +244,15 @@ def complex_dtype(type_: Type) -> np.dtype | None:
 
 
 def complex_type(group: GroupNode, dtype: np.dtype) -> TypeNode:
-    """The compound for complex numbers that a group, or one above it, has; it is declared if there is none.
+    """Return the compound of complex numbers in a group or those above; declare it if it is missing.
 
     Raises
     ------
     NetCDFTypeError
-        If netCDF has no floats of this size.
+        If netCDF lacks floats of this size.
     """
     name, part = _parts(dtype)
-    with group.state.lock:  # or another thread declares it between the two
+    with group.state.lock:  # no other thread can declare it between lookup and declaration
         for scope in group.ancestors():
             for node in scope.types:
                 if node.type.name == name and complex_dtype(node.type) == dtype:
@@ -266,17 +267,17 @@ def _parts(dtype: np.dtype) -> tuple[str, Type]:
 
 
 def part_type(dtype: np.dtype) -> Type:
-    """The type of a real part; errors as :func:`complex_type`."""
+    """Return the type of a real part; errors as :func:`complex_type`."""
     return _parts(dtype)[1]
 
 
 def pair_dimension(group: GroupNode) -> DimensionNode | None:
-    """The dimension for a real and an imaginary part that a group, or one above it, has; None: it is to be made.
+    """Return the dimension of real and imaginary parts in a group or those above, or None.
 
     Raises
     ------
     NetCDFRuntimeError
-        If there is one of that name, which has another size.
+        If the dimension with this name has another size.
     """
     found = group.find_dimension(PAIR)
     if found is None:
@@ -287,7 +288,7 @@ def pair_dimension(group: GroupNode) -> DimensionNode | None:
 
 
 def pair_dtype(node: VariableNode) -> np.dtype | None:
-    """The dtype of the complex numbers that a variable holds as pairs; None if it holds something else."""
+    """Return the dtype of the complex numbers of a variable of pairs; None for other variables."""
     if node.type not in (FLOAT, DOUBLE) or not node.dimensions:
         return None
     last = node.dimensions[-1]
@@ -296,19 +297,19 @@ def pair_dtype(node: VariableNode) -> np.dtype | None:
     return np.dtype(f"c{2 * node.type.dtype.itemsize}")
 
 
-def shown_complex(data: Any, dtype: np.dtype) -> Any:
-    """Records of the model as complex numbers; a scalar as a scalar."""
+def shown_complex(data: np.ndarray | np.generic, dtype: np.dtype) -> np.ndarray:
+    """Return records of the model as complex numbers; a scalar as a scalar."""
     shown = np.ascontiguousarray(data).reshape(np.shape(data)).view(dtype)
     return shown if isinstance(data, np.ndarray) else shown[()]
 
 
-def complex_values(data: Any, dtype: np.dtype) -> np.ndarray:
-    """Numbers as complex numbers, one after the other in memory; what is masked stays so.
+def complex_values(data: ArrayLike, dtype: np.dtype) -> np.ndarray:
+    """Return numbers as contiguous complex numbers, with their mask.
 
     Raises
     ------
     NetCDFTypeError
-        If the data are no numbers.
+        If the data are not numbers.
     """
     values = np.asanyarray(data)
     if values.dtype == object:
@@ -321,24 +322,24 @@ def complex_values(data: Any, dtype: np.dtype) -> np.ndarray:
 
 @dataclass(slots=True)
 class Settings:
-    """How a program wants the values of a variable.
+    """The settings for reading and writing values of a variable.
 
     Parameters
     ----------
     dtype : numpy.dtype or type
-        What the program sees; ``str`` for text.
+        The dtype in the program; ``str`` for strings.
     view : numpy.dtype, optional
-        For compounds: the same with characters as bytes.
+        For compounds: the dtype with characters as bytes.
     mask, scale, always_mask, chartostring : bool
         See the methods ``set_auto_…`` of the variable.
     digit : int, optional
-        The decimal digit to which values are rounded on writing.
+        The decimal digit of rounding on writing.
     quantization : (int, str), optional
         Number of digits or bits, and the mode.
     complex : numpy.dtype, optional
-        For compounds, and pairs of numbers, that are shown as complex numbers.
+        The dtype of complex numbers that are stored as compounds or pairs.
     paired : bool
-        The complex numbers are pairs of numbers: the last dimension is not shown.
+        The complex numbers are pairs along the last dimension, which is hidden.
     """
 
     dtype: Any
@@ -354,5 +355,5 @@ class Settings:
 
     @classmethod
     def stored(cls, dtype: Any, view: np.dtype | None = None) -> Settings:
-        """The settings of who takes values as they are stored: neither masked, nor unpacked, nor joined to text."""
+        """Return settings for values as in the store: not masked, not unpacked, characters not joined."""
         return cls(dtype, view, mask=False, scale=False, always_mask=False, chartostring=False)

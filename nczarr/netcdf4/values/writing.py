@@ -1,13 +1,15 @@
-"""Write to a variable: split text, conform the shape, round, pack, fill, and grow dimensions."""
+"""Write to a variable: split text, adapt the shape, round, pack, fill, and grow dimensions."""
 
 from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy import ma
+from numpy.typing import ArrayLike
 
 from nczarr import model
 from nczarr.errors import NCZarrError
@@ -31,15 +33,15 @@ from nczarr.session import Session, VariableNode
 _ONLY_INTEGERS = "data can only be assigned to VLEN variables using integer indices"
 
 
-def write(session: Session, node: VariableNode, settings: Settings, elem: Any, data: Any) -> None:
-    """Do ``variable[elem] = data``; `data` is not changed.
+def write(session: Session, node: VariableNode, settings: Settings, elem: object, data: object) -> None:
+    """Execute ``variable[elem] = data`` without a change of `data`.
 
     Raises
     ------
     NetCDFReadOnlyError
-        If the dataset is open for reading only.
+        If the dataset is read-only.
     NetCDFIndexError, NetCDFValueError, NetCDFTypeError, NetCDFRuntimeError
-        If the indices, the shape or the values do not fit; nothing is written then.
+        If the indices, the shape or the values do not fit. Nothing is written then.
     """
     session.check_open()
     elem, values = _as_array(node, settings, elem, data)
@@ -55,7 +57,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
     nothing = values.ndim == 1 == len(index.axes) and not values.size and not isinstance(index.axes[0], int)
     values = values if nothing else _conform(values, index.counts)
     if not values.size:
-        return  # a program may write nothing to what it only reads
+        return  # an empty write is valid in a read-only dataset
     session.check_writable()
     if settings.paired:
         if settings.scale:
@@ -82,7 +84,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
 def _write_step(
     session: Session, node: VariableNode, settings: Settings, elem: int, values: np.ndarray
 ) -> None:
-    """Write all of one step, as most loops do: the general way takes longer to look at the selection than to write."""
+    """Write one whole step, as most loops do, without the cost of parsing a general index."""
     place = axis_integer(elem, node.dimensions[0].size, writing=True)
     if not values.size:
         return
@@ -93,7 +95,7 @@ def _write_step(
 
 
 def _grow(node: VariableNode, extent: tuple[int, ...]) -> None:
-    """Make unlimited dimensions as long as a selection needs them."""
+    """Grow unlimited dimensions to the extent of a selection."""
     short = [(d, n) for d, n in zip(node.dimensions, extent, strict=False) if n > d.size]
     if any(not d.unlimited for d, _ in short):
         raise NetCDFRuntimeError("NetCDF: Index exceeds dimension bound", fqn=node.fqn)
@@ -101,8 +103,10 @@ def _grow(node: VariableNode, extent: tuple[int, ...]) -> None:
         dimension.grow(size)
 
 
-def _as_array(node: VariableNode, settings: Settings, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
-    """The data as an array (masked or not) that has the variable's kind; numbers keep their own type."""
+def _as_array(
+    node: VariableNode, settings: Settings, elem: object, data: object
+) -> tuple[object, np.ndarray]:
+    """Return the index and the data as an array of the variable's kind; numbers keep their dtype."""
     type_ = node.type
     if type_ == model.STRING:
         return _texts(node, elem, data)
@@ -111,31 +115,31 @@ def _as_array(node: VariableNode, settings: Settings, elem: Any, data: Any) -> t
     if type_ == model.CHAR and settings.chartostring:
         data = _split_text(node, settings, data)
     elif settings.complex is not None:
-        values = complex_values(data, settings.complex)
+        values = complex_values(np.asanyarray(data), settings.complex)
         return elem, values if settings.paired else np.asarray(values).view(type_.dtype)
     elif isinstance(type_, model.CompoundType):
         data = _records(node, settings, data)
     if not isinstance(data, np.ndarray | np.generic):
         packed = bool(packing_of(lookup_in(node))) and settings.scale
-        wanted = np.dtype(np.float64) if packed and type_.dtype.kind in "iuf" else settings.dtype
+        dtype = np.dtype(np.float64) if packed and type_.dtype.kind in "iuf" else settings.dtype
         try:
-            data = np.array(data, wanted)
+            data = np.array(data, dtype)
         except (ValueError, TypeError, OverflowError) as error:
-            raise translated(error, f"the data cannot be turned into {wanted}", node.fqn) from error
+            raise translated(error, f"the data cannot be turned into {dtype}", node.fqn) from error
     if isinstance(type_, model.EnumType):
         _check_members(node, type_, data)
     return elem, data if isinstance(data, np.ndarray) else np.asarray(data)
 
 
-def _split_text(node: VariableNode, settings: Settings, data: Any) -> Any:
-    """Split text into the characters of a variable with an ``_Encoding``; other data are returned as they are.
+def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
+    """Split text into the characters of a variable with an ``_Encoding``. Return other data unchanged.
 
     Raises
     ------
     NetCDFValueError
-        If a text does not fit into the last dimension: it is never cut.
+        If a text exceeds the last dimension.
     NetCDFUnicodeError, BytesError
-        If the encoding has no such character, or bytes are no text in it.
+        If the encoding lacks a character, or bytes are invalid in it.
     """
     encoding = lookup_in(node)("_Encoding")
     if encoding is None or not node.dimensions:
@@ -149,7 +153,7 @@ def _split_text(node: VariableNode, settings: Settings, data: Any) -> Any:
     try:
         flat = texts.reshape(-1)
         if texts.dtype.kind == "S" and encoding not in RAW:
-            for text in flat.tolist():  # bytes that cannot be read back as text
+            for text in flat.tolist():  # raises for bytes that are invalid in the encoding
                 text.ljust(length, b"\0").decode(encoding)
         chars = stringtochar(flat, encoding=encoding, n_strlen=max(length, texts.dtype.itemsize))
         if chars.dtype.kind == "U":
@@ -168,8 +172,8 @@ def _split_text(node: VariableNode, settings: Settings, data: Any) -> Any:
     return chars[:, :length].reshape(*texts.shape, length)
 
 
-def _text_array(data: Any) -> np.ndarray | None:
-    """Return data as an array of text; None if they are characters, or no text."""
+def _text_array(data: object) -> np.ndarray | None:
+    """Return data as an array of text; None for characters and other data."""
     if isinstance(data, str | bytes):
         return np.asarray(data)
     if isinstance(data, np.ndarray | np.generic) and data.dtype.kind in "SU":
@@ -188,7 +192,7 @@ def _text_array(data: Any) -> np.ndarray | None:
 
 
 def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
-    """Records with text fields as records with fields of characters."""
+    """Convert text fields of records to fields of characters."""
     own, view = settings.dtype, settings.view
     assert view is not None
     if not isinstance(data, np.ndarray | np.generic) or data.dtype.names is None:
@@ -203,13 +207,13 @@ def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
     return data
 
 
-def _check_members(node: VariableNode, type_: model.EnumType, data: Any) -> None:
+def _check_members(node: VariableNode, type_: model.EnumType, data: np.ndarray | np.generic) -> None:
     values = data.filled() if ma.isMA(data) else data
     if not bool(np.isin(values, [value for _, value in type_.members]).all()):
         raise NetCDFValueError("trying to assign illegal value to Enum variable", fqn=node.fqn)
 
 
-def _texts(node: VariableNode, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
+def _texts(node: VariableNode, elem: object, data: object) -> tuple[object, np.ndarray]:
     if not isinstance(data, np.ndarray):
         return _single(node, elem, data)
     if data.dtype.kind in "SU":
@@ -224,7 +228,9 @@ def _texts(node: VariableNode, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
     return elem, np.asarray(data)
 
 
-def _sequences(node: VariableNode, settings: Settings, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
+def _sequences(
+    node: VariableNode, settings: Settings, elem: object, data: object
+) -> tuple[object, np.ndarray]:
     if isinstance(data, np.ndarray) and data.dtype == object:
         return elem, np.asarray(data)
     base = node.type.base  # type: ignore[attr-defined]
@@ -241,8 +247,8 @@ def _sequences(node: VariableNode, settings: Settings, elem: Any, data: Any) -> 
     return _single(node, elem, data)
 
 
-def _single(node: VariableNode, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
-    """One value of variable length, which needs an integer for each axis."""
+def _single(node: VariableNode, elem: object, data: object) -> tuple[object, np.ndarray]:
+    """Return a single value of variable length; each axis requires an integer index."""
     ndim = len(node.dimensions)
     if not ndim and (elem is Ellipsis or (isinstance(elem, tuple) and not elem)):
         elem = 0
@@ -271,14 +277,14 @@ def _is_integer(index: Any) -> bool:
     return True
 
 
-def _is_whole(elem: Any) -> bool:
-    """True if nothing but full slices and an ellipsis stand in the brackets."""
+def _is_whole(elem: object) -> bool:
+    """Return True if the index has only full slices and an ellipsis."""
     items = elem if isinstance(elem, tuple) else (elem,)
     return all(item is Ellipsis or (isinstance(item, slice) and item == slice(None)) for item in items)
 
 
 def _check_fits(node: VariableNode, values: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Make sure that what replaces all values of a variable is no array of another shape with the same size."""
+    """Raise if data for all values of a variable have another shape, even of the same size."""
     try:
         np.broadcast_shapes(values.shape, shape)
     except ValueError as error:
@@ -288,7 +294,7 @@ def _check_fits(node: VariableNode, values: np.ndarray, shape: tuple[int, ...]) 
 
 
 def _conform(values: np.ndarray, counts: tuple[int, ...]) -> np.ndarray:
-    """Bring data to the shape of the selection: same size by reshaping, otherwise by broadcasting."""
+    """Adapt data to the shape of the selection: reshape data of the same size, broadcast others."""
     if values.shape == counts:
         return values
     if values.shape == ():
@@ -313,7 +319,7 @@ def _broadcast(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> np.ndarray:
-    """The interface's form of values to the model's: rounded, packed, filled, cast."""
+    """Convert values from the interface's form to the model's: round, pack, fill, cast."""
     type_ = node.type
     target = type_.dtype
     if type_ == model.STRING:
@@ -340,7 +346,7 @@ def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> 
 
 
 def _is_plain(node: VariableNode, settings: Settings, values: np.ndarray) -> bool:
-    """True if values are stored as they are given."""
+    """Return True if values are stored unchanged."""
     return (
         type(values) is np.ndarray
         and values.dtype == node.type.dtype
@@ -362,7 +368,7 @@ def _rounded(node: VariableNode, values: np.ndarray, digit: int) -> np.ndarray:
 
 
 def _fill_scalar(node: VariableNode) -> Any:
-    """The fill value of a primitive variable, in native byte order."""
+    """Return the fill value of a primitive variable, in native byte order."""
     attribute = node.attributes.get("_FillValue")
     value = model.default_fill(node.type) if attribute is None else attribute.values[0]
     return np.asarray(value).astype(node.type.dtype)[()]
@@ -377,10 +383,10 @@ def _cast(node: VariableNode, values: np.ndarray, dtype: np.dtype) -> np.ndarray
         raise translated(error, f"{values.dtype} cannot be turned into {dtype}", node.fqn) from error
 
 
-def _map_objects(values: np.ndarray, convert: Any) -> np.ndarray:
+def _map_objects(values: np.ndarray, convert: Callable[[Any], object]) -> np.ndarray:
     result = np.empty(values.shape, object)
     flat = result.reshape(-1)
-    if values.size == 1:  # the loops of most programs
+    if values.size == 1:  # as in most loops
         flat[0] = convert(values.item())
         return result
     for i, value in enumerate(values.flat):
@@ -393,7 +399,7 @@ def _text(node: VariableNode, text: Any) -> str:
     if encoded:
         text = text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
-        raise NetCDFTypeError(f"a text is needed, not {type(text).__name__}", fqn=node.fqn)
+        raise NetCDFTypeError(f"the value must be a string, not {type(text).__name__}", fqn=node.fqn)
     if text.isascii() or encoded:
         node.state.check_text(text, node.fqn)
         return str(text)
@@ -425,7 +431,7 @@ def _check_texts(node: VariableNode, values: np.ndarray, type_: model.Type) -> N
                 _check_texts(node, values[field.name], field.type)
 
 
-def _sequence(node: VariableNode, sequence: Any) -> np.ndarray:
+def _sequence(node: VariableNode, sequence: ArrayLike) -> np.ndarray:
     base = node.type.base  # type: ignore[attr-defined]
     try:
         array = np.asarray(sequence, object) if base.dtype == object else np.asarray(sequence)
