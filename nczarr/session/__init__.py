@@ -22,14 +22,7 @@ from nczarr.session.errors import (
     check_unicode,
 )
 from nczarr.session.session import Session
-from nczarr.session.tree import (
-    DimensionNode,
-    GroupNode,
-    TypeNode,
-    VariableNode,
-    checked_name,
-    kept_name,
-)
+from nczarr.session.tree import DimensionNode, GroupNode, TypeNode, VariableNode, checked_name, kept_name
 
 __all__ = [
     "ArgumentError",

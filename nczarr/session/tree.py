@@ -13,15 +13,7 @@ from typing import Any, TypeVar
 
 from nczarr import model
 from nczarr.errors import NCZarrError
-from nczarr.model import (
-    Attribute,
-    DimensionRef,
-    Storage,
-    Type,
-    UserType,
-    join_fqn,
-    normalize_name,
-)
+from nczarr.model import Attribute, DimensionRef, Storage, Type, UserType, join_fqn, normalize_name
 from nczarr.model.names import check_new_name, is_unicode
 from nczarr.model.nodes import LARGEST_DIMENSION
 from nczarr.model.restrictions import Restrictions

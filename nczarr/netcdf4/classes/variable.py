@@ -81,14 +81,7 @@ class Variable(AttributeOwner):
     [1 2 --]
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_nc_chunk_cache",
-        "_nc_datatype",
-        "_nc_endian",
-        "_nc_group",
-        "_nc_settings",
-    )
+    __slots__ = ("__weakref__", "_nc_chunk_cache", "_nc_datatype", "_nc_endian", "_nc_group", "_nc_settings")
 
     _nc_node: VariableNode
     _nc_group: Any

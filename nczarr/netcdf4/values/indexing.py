@@ -14,12 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.netcdf4.errors import (
-    NetCDFIndexError,
-    NetCDFOverflowError,
-    NetCDFTypeError,
-    NetCDFValueError,
-)
+from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFOverflowError, NetCDFTypeError, NetCDFValueError
 
 _VALID_INDICES = (
     "only integers, slices (`:`), ellipsis (`...`), and 1-d integer or boolean arrays are valid indices"

@@ -222,8 +222,7 @@ def _texts(node: VariableNode, elem: object, data: object) -> tuple[object, np.n
         return elem, data.astype(object)
     if data.dtype != object:
         raise NetCDFTypeError(
-            "only numpy string, unicode or object arrays can be assigned to VLEN str var slices",
-            fqn=node.fqn,
+            "only numpy string, unicode or object arrays can be assigned to VLEN str var slices", fqn=node.fqn
         )
     return elem, np.asarray(data)
 
@@ -437,8 +436,7 @@ def _sequence(node: VariableNode, sequence: ArrayLike) -> np.ndarray:
         array = np.asarray(sequence, object) if base.dtype == object else np.asarray(sequence)
         if base.dtype.kind in "iufS" and array.dtype.newbyteorder("=") != base.dtype:
             raise NetCDFTypeError(
-                f"wrong data type in object array: should be {base.dtype}, got {array.dtype}",
-                fqn=node.fqn,
+                f"wrong data type in object array: should be {base.dtype}, got {array.dtype}", fqn=node.fqn
             )
         return array.astype(base.dtype).reshape(-1)
     except (ValueError, TypeError, OverflowError) as error:
