@@ -22,13 +22,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from nczarr.display import shown_location
 from nczarr.errors import NCZarrError
 from nczarr.formats import is_icechunk, is_references
+from nczarr.mapping import StoredDataset
 from nczarr.model import STRING, CompoundType, EnumType, VlenType
 from nczarr.netcdf4.opening import open_to_read
 from nczarr.netcdf4.values.attributes import attribute_value
@@ -85,7 +86,7 @@ class _Source:
         if session is not None and session.is_open:
             session.close()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"target": self.target, "storage_options": self.storage_options}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -109,10 +110,10 @@ class _Values(BackendArray):  # type: ignore[misc]
         """The variable in the open dataset."""
         return self.source.group(self.group).variables[self.name]
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
 
-    def _read(self, key: tuple[Any, ...]) -> Any:
+    def _read(self, key: tuple[object, ...]) -> np.ndarray:
         values = read(self.source.session, self.node, self.settings, key)
         if self.dtype != object or (isinstance(values, np.ndarray) and values.dtype == object):
             return values
@@ -135,10 +136,10 @@ class _Store(AbstractDataStore):  # type: ignore[misc]
     def __init__(self, source: _Source, group: str) -> None:
         self.source, self.path = source, group
 
-    def get_variables(self) -> Mapping[str, Any]:
+    def get_variables(self) -> Mapping[str, xr.Variable]:
         return {name: self._variable(name, v) for name, v in self.source.group(self.path).variables.items()}
 
-    def _variable(self, name: str, node: VariableNode) -> Any:
+    def _variable(self, name: str, node: VariableNode) -> xr.Variable:
         attributes = _attributes(node)
         values = _Values(self.source, self.path, name)
         if values.dtype.kind == "S" and "_FillValue" in attributes:
@@ -152,13 +153,13 @@ class _Store(AbstractDataStore):  # type: ignore[misc]
         data = indexing.LazilyIndexedArray(values)
         return xr.Variable([d.name for d in node.dimensions], data, attributes, encoding)
 
-    def get_attrs(self) -> Mapping[str, Any]:
+    def get_attrs(self) -> Mapping[str, object]:
         return _attributes(self.source.group(self.path))
 
     def get_dimensions(self) -> Mapping[str, int]:
         return {name: d.size for name, d in self.source.group(self.path).dimensions.items()}
 
-    def get_encoding(self) -> Mapping[str, Any]:
+    def get_encoding(self) -> Mapping[str, object]:
         dimensions = self.source.group(self.path).dimensions
         return {"unlimited_dims": {name for name, d in dimensions.items() if d.unlimited}}
 
@@ -170,9 +171,9 @@ def _attributes(node: GroupNode | VariableNode) -> dict[str, Any]:
     return {name: attribute_value(attribute) for name, attribute in node.attributes.items()}
 
 
-def _encoding(session: Session, node: VariableNode) -> dict[str, Any]:
+def _encoding(session: Session, node: VariableNode) -> dict[str, object]:
     dtype = shown_dtype(node.type, node.storage)
-    encoding: dict[str, Any] = {"dtype": dtype, "original_shape": node.shape}
+    encoding: dict[str, object] = {"dtype": dtype, "original_shape": node.shape}
     if isinstance(node.type, EnumType):
         members = {"enum": dict(node.type.members), "enum_name": node.type.name}
         encoding["dtype"] = np.dtype(dtype, metadata=members)
@@ -188,14 +189,14 @@ def _encoding(session: Session, node: VariableNode) -> dict[str, Any]:
     return encoding
 
 
-def _without_secrets(dataset: Any, source: _Source) -> Any:
+def _without_secrets(dataset: xr.Dataset, source: _Source) -> xr.Dataset:
     """Replace the location that xarray records if it contains a password or a signature."""
     if _is_path(source.target) and (shown := shown_location(str(source.target))) != str(source.target):
         dataset.encoding["source"] = shown
     return dataset
 
 
-def _is_path(target: Any) -> bool:
+def _is_path(target: object) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(target, str | os.PathLike)
 
 
@@ -232,7 +233,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         "allow",
     )
 
-    def guess_can_open(self, filename_or_obj: Any) -> bool:
+    def guess_can_open(self, filename_or_obj: object) -> bool:
         """Return True for a Zarr store with NCZarr metadata in its root; leave all other stores to other engines."""
         if not _is_path(filename_or_obj):
             return False
@@ -246,7 +247,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
 
     def open_dataset(
         self,
-        filename_or_obj: Any,
+        filename_or_obj: object,
         *,
         mask_and_scale: bool = True,
         decode_times: bool = True,
@@ -258,7 +259,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         group: str | None = None,
         storage_options: dict[str, Any] | None = None,
         allow: str | Sequence[str] = (),
-    ) -> Any:
+    ) -> xr.Dataset:
         """Open one group; see :func:`xarray.open_dataset`.
 
         Parameters
@@ -292,18 +293,18 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
 
     def open_groups_as_dict(
         self,
-        filename_or_obj: Any,
+        filename_or_obj: object,
         *,
         group: str | None = None,
         storage_options: dict[str, Any] | None = None,
         allow: str | Sequence[str] = (),
-        **options: Any,
-    ) -> dict[str, Any]:
+        **options: object,
+    ) -> dict[str, xr.Dataset]:
         """Open all groups; return a mapping from the path of each group to its dataset."""
         source = _Source(_normal(filename_or_obj), allowing(storage_options, allow))
         engine = _engine_for_plain_zarr(source)
         if engine is not None:
-            plain: dict[str, Any] = engine.open_groups_as_dict(
+            plain: dict[str, xr.Dataset] = engine.open_groups_as_dict(
                 source.target, group=group, storage_options=storage_options, **options
             )
             return {path: _without_secrets(found, source) for path, found in plain.items()}
@@ -319,7 +320,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
             source.close()
             raise
 
-    def open_datatree(self, filename_or_obj: Any, **options: Any) -> Any:
+    def open_datatree(self, filename_or_obj: object, **options: Any) -> xr.DataTree:
         """Open all groups as a tree; see :func:`xarray.open_datatree`."""
         groups = self.open_groups_as_dict(filename_or_obj, **options)
         tree = xr.DataTree.from_dict(groups)
@@ -347,16 +348,20 @@ def _has_marker(target: str) -> bool:
     )
 
 
-def _engine_for_plain_zarr(source: _Source) -> Any:
+def _engine_for_plain_zarr(source: _Source) -> BackendEntrypoint | None:
     """Return xarray's Zarr engine for hierarchies without netCDF metadata that zarr-python reads; otherwise None."""
     stored = source.session.stored
-    hierarchy = getattr(stored, "hierarchy", None)
-    layout = getattr(stored, "layout", "")
-    if layout not in ("zarr-v3", "zarr-v2") or hierarchy is None or hierarchy.layout not in ("v3", "v2"):
+    if not isinstance(stored, StoredDataset) or stored.layout not in ("zarr-v3", "zarr-v2"):
         return None
-    if hierarchy.is_array("") or is_references(source.target) or is_icechunk(source.target):
+    hierarchy = stored.hierarchy
+    if (
+        hierarchy.layout not in ("v3", "v2")
+        or hierarchy.is_array("")
+        or is_references(source.target)
+        or is_icechunk(source.target)
+    ):
         return None
-    if _is_path(source.target) and source.target.startswith("reference:"):
+    if isinstance(source.target, str) and source.target.startswith("reference:"):
         return None
     try:
         import zarr  # noqa: F401
@@ -367,7 +372,7 @@ def _engine_for_plain_zarr(source: _Source) -> Any:
     return ZarrBackendEntrypoint()
 
 
-def _normal(target: Any) -> Any:
+def _normal(target: object) -> Any:
     """Return a path as a string with ``~`` expanded; return other targets unchanged."""
     return os.path.expanduser(os.fspath(target)) if _is_path(target) else target
 
@@ -378,7 +383,7 @@ def _paths(group: GroupNode, path: str = "") -> Iterator[str]:
         yield from _paths(child, f"{path}/{name}")
 
 
-def _opened(source: _Source, group: str, options: dict[str, Any]) -> Any:
+def _opened(source: _Source, group: str, options: Mapping[str, object]) -> xr.Dataset:
     store = _Store(source, group)
     try:
         return StoreBackendEntrypoint().open_dataset(store, **options)

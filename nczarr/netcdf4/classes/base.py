@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar
 
 from nczarr.display import ArrayDescription, Each, GroupDescription, show_array, show_group
 from nczarr.errors import NCZarrError
+from nczarr.mapping import VariableData
 from nczarr.model import Attribute
 from nczarr.model.describe import describe_attribute, describe_dimension, describe_type
 from nczarr.model.describe import describe_variable as describe_model_variable
@@ -371,9 +372,10 @@ class _Describer:
         if node.stored_as is None:
             return described
         try:
-            array = getattr(self._session.stored.data(node.stored_as), "array", None)
-            if array is None:
+            data = self._session.stored.data(node.stored_as)
+            if not isinstance(data, VariableData):
                 return described
+            array: Any = data.array
             if array.nchunks > self._left:
                 array = SimpleNamespace(
                     **{n: getattr(array, n) for n in ("metadata", "path", "nchunks")}, store=_NoStore
