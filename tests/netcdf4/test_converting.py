@@ -131,7 +131,7 @@ def test_nothing_is_replaced_or_left_behind(tmp_path: Path) -> None:
     source = make(tmp_path / "source.nc", "NETCDF3_CLASSIC")
     target = tmp_path / "target.nc"
     target.write_bytes(b"something")
-    with pytest.raises(OSError, match="something is there"):
+    with pytest.raises(OSError, match="the target exists"):
         utils._nc3tonc4(source, target)
     with pytest.raises(KeyError, match="there is no variable nothing"):
         utils._nc3tonc4(source, target, clobber=True, vars=["nothing"])
