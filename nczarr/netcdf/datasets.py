@@ -13,19 +13,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
+from nczarr import model
 from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
-from nczarr.model import (
-    Attribute,
-    Dataset,
-    Dimension,
-    DimensionRef,
-    Group,
-    Variable,
-    join_fqn,
-    long_names,
-    resolve,
-)
 
 if TYPE_CHECKING:
     from nczarr.netcdf.sink import FileSink
@@ -61,7 +51,7 @@ class OpenFile:
     """
 
     path: str
-    dataset: Dataset
+    dataset: model.Dataset
     _file: _Closable = field(repr=False)
 
     def close(self) -> None:
@@ -133,7 +123,11 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
 
 
 def create_dataset(
-    path: str | os.PathLike[str], dataset: Dataset, *, overwrite: bool = False, format: str | None = None
+    path: str | os.PathLike[str],
+    dataset: model.Dataset,
+    *,
+    overwrite: bool = False,
+    format: str | None = None,
 ) -> FileSink:
     """Create a netCDF file: write all metadata at once, and accept values region by region through the sink.
 
@@ -181,8 +175,8 @@ def create_dataset(
     """
     path = os.fspath(path)
     format = format or dataset.format or "netCDF-4"
-    dataset = name_anonymous(resolve(dataset))
-    for fqn, wrong in long_names(dataset):
+    dataset = name_anonymous(model.resolve(dataset))
+    for fqn, wrong in model.long_names(dataset):
         raise UnsupportedError(
             f"a netCDF file cannot store this name: {wrong}",
             path=path,
@@ -204,7 +198,7 @@ def create_dataset(
 _ENOUGH_BOOKS = 2
 
 
-def provenance(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
+def provenance(path: str | os.PathLike[str]) -> tuple[model.Attribute, ...]:
     """Return the attributes that the netCDF library hides. They describe the file, not the dataset.
 
     Parameters
@@ -258,18 +252,18 @@ def provenance(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
             text = read_text(root.id, b"_NCProperties")
     finally:
         file.close()
-    written = () if text is None else (Attribute.of("_NCProperties", text),)
+    written = () if text is None else (model.Attribute.of("_NCProperties", text),)
     return (
         *written,
-        Attribute.of("_SuperblockVersion", np.int32(version)),
-        Attribute.of("_IsNetcdf4", np.int32(found)),
+        model.Attribute.of("_SuperblockVersion", np.int32(version)),
+        model.Attribute.of("_IsNetcdf4", np.int32(found)),
     )
 
 
-_G = TypeVar("_G", bound=Group)
+_G = TypeVar("_G", bound=model.Group)
 
 
-def name_anonymous(dataset: Dataset) -> Dataset:
+def name_anonymous(dataset: model.Dataset) -> model.Dataset:
     """Replace each anonymous dimension by one called ``phony_dim_<n>``, as the netCDF library does.
 
     Variables of one group share one dimension for each size. The axes of a single variable have distinct
@@ -290,13 +284,13 @@ def name_anonymous(dataset: Dataset) -> Dataset:
 def _group(fqn: str, group: _G) -> _G:
     taken = {d.name for d in group.dimensions} | {v.name for v in group.variables}
     taken |= {t.name for t in group.types} | {g.name for g in group.groups}
-    made: list[Dimension] = []
+    made: list[model.Dimension] = []
 
-    def named(variable: Variable) -> Variable:
-        references: list[DimensionRef] = []
+    def named(variable: model.Variable) -> model.Variable:
+        references: list[model.DimensionRef] = []
         for reference in variable.dimensions:
             if isinstance(reference, int):
-                fit = (join_fqn(fqn, d.name) for d in made if d.size == reference)
+                fit = (model.join_fqn(fqn, d.name) for d in made if d.size == reference)
                 found = next((name for name in fit if name not in references), None)
                 reference = found or new(reference)
             references.append(reference)
@@ -306,14 +300,14 @@ def _group(fqn: str, group: _G) -> _G:
         number = 0
         while f"phony_dim_{number}" in taken:
             number += 1
-        made.append(Dimension(f"phony_dim_{number}", size))
+        made.append(model.Dimension(f"phony_dim_{number}", size))
         taken.add(made[-1].name)
-        return join_fqn(fqn, made[-1].name)
+        return model.join_fqn(fqn, made[-1].name)
 
     variables = tuple(named(v) for v in group.variables)
     return replace(
         group,
         variables=variables,
         dimensions=(*group.dimensions, *made),
-        groups=tuple(_group(join_fqn(fqn, g.name), g) for g in group.groups),
+        groups=tuple(_group(model.join_fqn(fqn, g.name), g) for g in group.groups),
     )

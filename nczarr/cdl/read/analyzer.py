@@ -10,6 +10,7 @@ import math
 import numpy as np
 from lark import Token
 
+from nczarr import model
 from nczarr.cdl.read.attributes import (
     GLOBAL,
     OF_VARIABLES,
@@ -34,23 +35,6 @@ from nczarr.cdl.syntax import tree
 from nczarr.cdl.syntax.constants import ALIASES, ConstantError, parse_constant
 from nczarr.cdl.syntax.runs import split_statements
 from nczarr.cdl.syntax.source import Problems
-from nczarr.model import (
-    PRIMITIVES,
-    Attribute,
-    CompoundType,
-    Dataset,
-    Dimension,
-    EnumType,
-    Field,
-    Group,
-    OpaqueType,
-    PrimitiveType,
-    Type,
-    UserType,
-    Variable,
-    VlenType,
-    join_fqn,
-)
 from nczarr.system.environment import limit
 
 _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
@@ -75,7 +59,7 @@ class Analyzer:
         self._deepest = limit("NCZARR_MAX_DEPTH")
         self._most_bytes = limit("NCZARR_MAX_VALUE_BYTES")
 
-    def analyze(self, file: tree.File) -> Dataset:
+    def analyze(self, file: tree.File) -> model.Dataset:
         """Return the dataset; it is unusable if any problem was recorded."""
         name = dataset_name(file.header)
         self._body(self._root, file.body)
@@ -83,7 +67,7 @@ class Analyzer:
         variables = [v for scope in self._root.walk() for v in scope.variables.values()]
         for variable in variables:
             self._binder.measure(variable)
-        return Dataset(name, format=self._format, **self._contents(self._root))
+        return model.Dataset(name, format=self._format, **self._contents(self._root))
 
     # Groups.
 
@@ -149,7 +133,9 @@ class Analyzer:
         unlimited = dimension.size.type == "UNLIMITED"
         size = 0 if unlimited else self._size(dimension.size, "dimension")
         # As in ncgen, a size of 0 declares an unlimited dimension.
-        scope.dimensions[name] = DimensionState(name, join_fqn(scope.fqn, name), size, unlimited or not size)
+        scope.dimensions[name] = DimensionState(
+            name, model.join_fqn(scope.fqn, name), size, unlimited or not size
+        )
 
     def _size(self, token: Token, what: str) -> int:
         number = self._integer(token)
@@ -176,15 +162,15 @@ class Analyzer:
 
     # Types.
 
-    def _type(self, scope: GroupScope, token: Token) -> Type | None:
+    def _type(self, scope: GroupScope, token: Token) -> model.Type | None:
         """Return the type that a token names; None and a problem if there is none."""
         if token.type == "PRIMITIVE":
-            return PRIMITIVES[ALIASES.get(str(token), str(token))]
+            return model.PRIMITIVES[ALIASES.get(str(token), str(token))]
         try:
             return scope.find_type(token)
         except KeyError:
             name = clean_name(token)
-            hint = suggestion(name, [*PRIMITIVES, *scope.visible("types")])
+            hint = suggestion(name, [*model.PRIMITIVES, *scope.visible("types")])
             self._problems.add(f"there is no type {name!r}", token, hint=hint)
             return None
 
@@ -192,15 +178,15 @@ class Analyzer:
         self, scope: GroupScope, part: tree.Enum | tree.Opaque | tree.Vlen | tree.Compound
     ) -> None:
         name = name_of(part.name, self._problems)
-        fqn = join_fqn(scope.fqn, name)
-        made: UserType | None
+        fqn = model.join_fqn(scope.fqn, name)
+        made: model.UserType | None
         if isinstance(part, tree.Enum):
             made = self._enum(scope, fqn, part)
         elif isinstance(part, tree.Opaque):
             made = self._opaque(fqn, part)
         elif isinstance(part, tree.Vlen):
             base = self._type(scope, part.base)
-            made = VlenType(fqn, base) if base is not None else None
+            made = model.VlenType(fqn, base) if base is not None else None
         else:
             made = self._compound(scope, fqn, part)
         if made is not None and not self._is_reasonable(made, part.name):
@@ -209,9 +195,9 @@ class Analyzer:
             self._problems.add(f"the type {name!r} is declared twice", part.name)
         scope.types[name] = made
 
-    def _enum(self, scope: GroupScope, fqn: str, enum: tree.Enum) -> EnumType | None:
+    def _enum(self, scope: GroupScope, fqn: str, enum: tree.Enum) -> model.EnumType | None:
         base = self._type(scope, enum.base)
-        if base is not None and not (isinstance(base, PrimitiveType) and base.is_integer):
+        if base is not None and not (isinstance(base, model.PrimitiveType) and base.is_integer):
             self._problems.add(f"an enum needs an integer type, not {base.name}", enum.base)
             return None
         members: dict[str, int] = {}
@@ -227,9 +213,13 @@ class Analyzer:
                 self._problems.add(f"{value} is not a value of the type {base.name}", member.value)
                 value = 0  # avoids follow-up problems where the member is used
             members[name] = value
-        return EnumType(fqn, base, tuple(members.items())) if isinstance(base, PrimitiveType) else None
+        return (
+            model.EnumType(fqn, base, tuple(members.items()))
+            if isinstance(base, model.PrimitiveType)
+            else None
+        )
 
-    def _opaque(self, fqn: str, opaque: tree.Opaque) -> OpaqueType | None:
+    def _opaque(self, fqn: str, opaque: tree.Opaque) -> model.OpaqueType | None:
         size = self._integer(opaque.size)
         if size is not None and not 1 <= size <= self._most_bytes:
             self._problems.add(
@@ -238,10 +228,10 @@ class Analyzer:
                 hint="the setting NCZARR_MAX_VALUE_BYTES allows more" if size > 1 else None,
             )
             return None
-        return OpaqueType(fqn, size) if size is not None else None
+        return model.OpaqueType(fqn, size) if size is not None else None
 
-    def _compound(self, scope: GroupScope, fqn: str, compound: tree.Compound) -> CompoundType | None:
-        fields: dict[str, Field] = {}
+    def _compound(self, scope: GroupScope, fqn: str, compound: tree.Compound) -> model.CompoundType | None:
+        fields: dict[str, model.Field] = {}
         sound = True
         for group in compound.fields:
             type_ = self._type(scope, group.type)
@@ -257,19 +247,19 @@ class Analyzer:
                 if type_ is None:
                     sound = False
                 else:
-                    fields[name] = Field(name, type_, shape)
-        return CompoundType(fqn, tuple(fields.values())) if sound else None
+                    fields[name] = model.Field(name, type_, shape)
+        return model.CompoundType(fqn, tuple(fields.values())) if sound else None
 
-    def _is_reasonable(self, type_: UserType, token: Token) -> bool:
+    def _is_reasonable(self, type_: model.UserType, token: Token) -> bool:
         """Report a problem and return False for types that are nested too deeply or too large."""
-        inside: list[Type] = []
+        inside: list[model.Type] = []
         size = 0
-        if isinstance(type_, CompoundType):
+        if isinstance(type_, model.CompoundType):
             inside = [f.type for f in type_.fields]
             size = sum(f.type.dtype.itemsize * math.prod(f.shape) for f in type_.fields)
-        elif isinstance(type_, VlenType):
+        elif isinstance(type_, model.VlenType):
             inside = [type_.base]
-        depths = [self._depth.get(t.fqn, 0) for t in inside if isinstance(t, UserType)]
+        depths = [self._depth.get(t.fqn, 0) for t in inside if isinstance(t, model.UserType)]
         depth = self._depth[type_.fqn] = 1 + max(depths, default=0)
         if depth > self._deepest:
             self._problems.add(
@@ -287,12 +277,12 @@ class Analyzer:
 
     # Variables.
 
-    def _variable(self, scope: GroupScope, type_: Type | None, variable: tree.Variable) -> None:
+    def _variable(self, scope: GroupScope, type_: model.Type | None, variable: tree.Variable) -> None:
         name = name_of(variable.name, self._problems)
         if name in scope.variables:
             self._problems.add(f"the variable {name!r} is declared twice", variable.name)
         dimensions = tuple(self._reference(scope, token) for token in variable.dimensions)
-        fqn = join_fqn(scope.fqn, name)
+        fqn = model.join_fqn(scope.fqn, name)
         scope.variables[name] = VariableState(name, fqn, variable.name, type_, dimensions)
 
     def _reference(self, scope: GroupScope, token: Token) -> DimensionState | int | None:
@@ -369,8 +359,8 @@ class Analyzer:
         self._problems.add(message, token, hint=hint)
 
     def _plain(
-        self, variable: VariableState | None, name: str, type_: Type | None, attribute: tree.Attribute
-    ) -> Attribute | None:
+        self, variable: VariableState | None, name: str, type_: model.Type | None, attribute: tree.Attribute
+    ) -> model.Attribute | None:
         items = attribute.values.items
         if name == _FILL_VALUE:
             if variable is None:
@@ -406,7 +396,7 @@ class Analyzer:
                 self._format = dataset_format(token, items, self._problems)
             return
         if name in QUANTIZE:
-            made = self._attributes.typed(QUANTIZE[name], PRIMITIVES["int"], token, items)
+            made = self._attributes.typed(QUANTIZE[name], model.PRIMITIVES["int"], token, items)
             if made is not None:
                 variable.attributes[made.name] = made
             return
@@ -421,18 +411,20 @@ class Analyzer:
         return {
             "attributes": tuple(scope.attributes.values()),
             "types": tuple(t for t in scope.types.values() if t is not None),
-            "dimensions": tuple(Dimension(d.name, d.size, d.unlimited) for d in scope.dimensions.values()),
+            "dimensions": tuple(
+                model.Dimension(d.name, d.size, d.unlimited) for d in scope.dimensions.values()
+            ),
             "variables": tuple(v for s in scope.variables.values() if (v := self._model(s)) is not None),
-            "groups": tuple(Group(s.name, **self._contents(s)) for s in scope.groups.values()),
+            "groups": tuple(model.Group(s.name, **self._contents(s)) for s in scope.groups.values()),
         }
 
-    def _model(self, state: VariableState) -> Variable | None:
+    def _model(self, state: VariableState) -> model.Variable | None:
         storage = storage_of(state, self._problems)
         data = self._binder.bind(state)
         if state.type is None or data is None:
             return None
         references = tuple(d.fqn if isinstance(d, DimensionState) else d or 0 for d in state.dimensions)
-        return Variable(
+        return model.Variable(
             state.name,
             state.type,
             references,

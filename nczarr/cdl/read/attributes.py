@@ -305,9 +305,9 @@ def _chunk_shape(variable: VariableState, numbers: list[int], problems: Problems
         return None
     shape = []
     for axis, (size, unlimited) in enumerate(zip(variable.sizes, variable.unlimited, strict=True)):
-        wanted = numbers[axis] if axis < len(numbers) else 0
-        if wanted < 0 or (wanted > size and not unlimited):
-            problems.add(f"the chunk size {wanted} does not fit a dimension of size {size}", token)
+        length = numbers[axis] if axis < len(numbers) else 0
+        if length < 0 or (length > size and not unlimited):
+            problems.add(f"the chunk size {length} does not fit a dimension of size {size}", token)
             return None
-        shape.append(wanted or (1 if unlimited else size))
+        shape.append(length or (1 if unlimited else size))
     return tuple(shape) if rank else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from lark import Token
 
+from nczarr import model
 from nczarr.cdl.read.scope import DimensionState, VariableState
 from nczarr.cdl.read.values import (
     ElementReader,
@@ -21,17 +22,6 @@ from nczarr.cdl.read.values import (
 )
 from nczarr.cdl.syntax.source import Problems
 from nczarr.cdl.syntax.tree import Block, Value
-from nczarr.model import (
-    CHAR,
-    ArraySource,
-    CompoundType,
-    MemorySource,
-    Region,
-    RepeatedSource,
-    Type,
-    VlenType,
-    default_fill,
-)
 
 # A larger array is not allocated if the text sets few of its elements.
 _LARGE = 1 << 24
@@ -52,7 +42,7 @@ class Binder:
         if variable.data is None or not variable.is_sound or not any(variable.unlimited):
             return
         dimensions = [d if isinstance(d, DimensionState) else d or 0 for d in variable.dimensions]
-        self._measure(variable.type == CHAR, dimensions, variable.data.items)
+        self._measure(variable.type == model.CHAR, dimensions, variable.data.items)
 
     def _measure(self, text: bool, dimensions: list[DimensionState | int], items: Sequence[Value]) -> None:
         inner = _inner(dimensions)
@@ -77,7 +67,7 @@ class Binder:
 
     # The values.
 
-    def bind(self, variable: VariableState) -> ArraySource | None:
+    def bind(self, variable: VariableState) -> model.ArraySource | None:
         """Return the data of a variable, with fill values where the text has none."""
         type_ = variable.type
         if type_ is None or not variable.is_sound:
@@ -86,7 +76,9 @@ class Binder:
         declared = variable.attributes.get("_FillValue")
         fill = declared.values[0] if declared is not None and declared.type == type_ else None
         if variable.data is None:
-            return RepeatedSource(default_fill(type_) if fill is None else fill, shape, type_.dtype)
+            return model.RepeatedSource(
+                model.default_fill(type_) if fill is None else fill, shape, type_.dtype
+            )
         missing = missing_value(type_) if fill is None else fill
         items = variable.data.items
         assert variable.data_token is not None
@@ -96,7 +88,7 @@ class Binder:
             return None
         total = math.prod(shape)
         inner = _inner(variable.dimensions)
-        if inner is None and type_ != CHAR:
+        if inner is None and type_ != model.CHAR:
             del items
             return self._flat(variable, type_, shape, total, missing)
         if total > _LARGE and total > _SPARSE * _LARGE:
@@ -109,11 +101,11 @@ class Binder:
         if out is None:
             return None
         self._place(variable, out, list(variable.dimensions), items, missing)
-        return MemorySource(out)
+        return model.MemorySource(out)
 
     def _flat(
-        self, variable: VariableState, type_: Type, shape: tuple[int, ...], total: int, missing: object
-    ) -> ArraySource | None:
+        self, variable: VariableState, type_: model.Type, shape: tuple[int, ...], total: int, missing: object
+    ) -> model.ArraySource | None:
         assert variable.data is not None
         items = variable.data.items
         count = count_values(items)
@@ -132,9 +124,11 @@ class Binder:
         del items
         done = self._elements.read_list(out, type_, drained, missing, dates)
         _fill(out, done, type_, missing)
-        return MemorySource(out.reshape(shape))
+        return model.MemorySource(out.reshape(shape))
 
-    def _allocate(self, variable: VariableState, type_: Type, shape: tuple[int, ...]) -> np.ndarray | None:
+    def _allocate(
+        self, variable: VariableState, type_: model.Type, shape: tuple[int, ...]
+    ) -> np.ndarray | None:
         try:
             return np.zeros(shape, type_.dtype)
         except (MemoryError, ValueError):
@@ -147,7 +141,7 @@ class Binder:
     def _too_many(self, variable: VariableState, items: Sequence[Value], count: int, total: int) -> None:
         message = f"{count} values for the {total} elements of {variable.name!r}"
         # ncgen drops surplus numbers, but crashes on scalars.
-        if not variable.dimensions or variable.type == CHAR:
+        if not variable.dimensions or variable.type == model.CHAR:
             self._problems.add(message, position_of(items[-1]))
         else:
             self._problems.warn(f"{message}; the rest is left out", position_of(items[0]))
@@ -166,7 +160,7 @@ class Binder:
         inner = _inner(dimensions)
         flat = out.reshape(-1)
         if inner is None:
-            if type_ == CHAR:
+            if type_ == model.CHAR:
                 self._text(variable, flat, dimensions, items, missing)
                 return
             count = count_values(items)
@@ -186,7 +180,7 @@ class Binder:
         records = out.reshape((blocks, *out.shape[inner:]))
         for n in range(blocks):
             part = parts[n] if n < len(parts) else None
-            if part is not None and not isinstance(part, Block) and type_ != CHAR:
+            if part is not None and not isinstance(part, Block) and type_ != model.CHAR:
                 if not (isinstance(part, Token) and str(part) == "_"):
                     self._problems.add(
                         f"expected '{{': the values of {variable.name!r} along its inner unlimited dimension "
@@ -260,11 +254,11 @@ def _need(dimension: DimensionState | int, size: int) -> None:
         dimension.size = max(dimension.size, size)
 
 
-def _fill(flat: np.ndarray, done: int, type_: Type, missing: object) -> None:
+def _fill(flat: np.ndarray, done: int, type_: model.Type, missing: object) -> None:
     """Set the elements that a list omits."""
     if done >= len(flat):
         return
-    if isinstance(type_, VlenType | CompoundType) or type_.dtype == object:
+    if isinstance(type_, model.VlenType | model.CompoundType) or type_.dtype == object:
         for i in range(done, len(flat)):
             flat[i] = missing
     else:
@@ -301,8 +295,8 @@ class BeginningSource:
                 break
         return tuple(corner)
 
-    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        out = RepeatedSource(self.fill, self.shape, self.dtype).read(region, out)
+    def read(self, region: model.Region, out: np.ndarray | None = None) -> np.ndarray:
+        out = model.RepeatedSource(self.fill, self.shape, self.dtype).read(region, out)
         if not self.shape:
             out[...] = self.beginning[0]
             return out

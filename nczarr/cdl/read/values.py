@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from lark import Token
 
+from nczarr import model
 from nczarr.cdl.read.scope import split_enum_constant, suggestion
 from nczarr.cdl.syntax.constants import (
     Constant,
@@ -31,19 +32,6 @@ from nczarr.cdl.syntax.runs import (
 )
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Block, Call, Value
-from nczarr.model import (
-    CHAR,
-    STRING,
-    Attribute,
-    CompoundType,
-    EnumType,
-    Field,
-    OpaqueType,
-    PrimitiveType,
-    Type,
-    VlenType,
-    default_fill,
-)
 
 _DATE = re.compile(r"(-?\d+)-(\d+)-(\d+)(?:[ T]+(\d+):(\d+)(?::(\d+(?:\.\d*)?))?)?")
 
@@ -97,7 +85,7 @@ def _texts(run: Token) -> list[str] | None:
         return None
 
 
-def missing_value(type_: Type) -> Any:
+def missing_value(type_: model.Type) -> Any:
     """Return ncgen's value for an element that a list omits.
 
     It differs from the fill of unwritten values: a field gets the default of its type, not zeros; a vlen gets one
@@ -109,18 +97,18 @@ def missing_value(type_: Type) -> Any:
     >>> missing_value(VlenType("/v", INT))
     array([-2147483647], dtype=int32)
     """
-    if isinstance(type_, EnumType):
+    if isinstance(type_, model.EnumType):
         return type_.dtype.type(type_.members[0][1]) if type_.members else type_.dtype.type(0)
-    if isinstance(type_, VlenType):
+    if isinstance(type_, model.VlenType):
         one = np.empty(1, type_.base.dtype)
         put(one, (0,), missing_value(type_.base))
         return one
-    if isinstance(type_, CompoundType):
+    if isinstance(type_, model.CompoundType):
         record = np.zeros(1, type_.dtype)
         for field in type_.fields:
             fill_field(record, (0,), field)
         return record[0]
-    return default_fill(type_)
+    return model.default_fill(type_)
 
 
 def put(out: np.ndarray, index: tuple[int, ...], value: object) -> None:
@@ -128,7 +116,7 @@ def put(out: np.ndarray, index: tuple[int, ...], value: object) -> None:
     out[index] = value
 
 
-def fill_field(record: np.ndarray, index: tuple[int, ...], field: Field) -> None:
+def fill_field(record: np.ndarray, index: tuple[int, ...], field: model.Field) -> None:
     """Set a field of a record to its missing value."""
     inside = record[field.name]
     value = missing_value(field.type)
@@ -145,7 +133,7 @@ class ElementReader:
     def read_list(
         self,
         out: np.ndarray,
-        type_: Type,
+        type_: model.Type,
         items: Iterable[Value],
         fill: object = None,
         dates: Dates | None = None,
@@ -155,7 +143,7 @@ class ElementReader:
         `fill` is what ``_`` stands for; `dates` turns a quoted date into a number, for variables of time.
         """
         done, most = 0, len(out)
-        fast = isinstance(type_, PrimitiveType) and type_.dtype.kind in "iuf"
+        fast = isinstance(type_, model.PrimitiveType) and type_.dtype.kind in "iuf"
         for item in items:
             if done >= most:
                 break
@@ -164,7 +152,7 @@ class ElementReader:
                 if run is not None:
                     done += run
                     continue
-            if dates is None and type_ == STRING and isinstance(item, Token) and item.type == "STRINGS":
+            if dates is None and type_ == model.STRING and isinstance(item, Token) and item.type == "STRINGS":
                 texts = _texts(item)
                 if texts is not None:
                     part = out[done : done + len(texts)]
@@ -178,7 +166,7 @@ class ElementReader:
                 done += 1
         return done
 
-    def _run(self, out: np.ndarray, type_: Type, token: Token, fill: object) -> int | None:
+    def _run(self, out: np.ndarray, type_: model.Type, token: Token, fill: object) -> int | None:
         if fill is None:
             fill = missing_value(type_)
         done = 0
@@ -200,7 +188,7 @@ class ElementReader:
         self,
         out: np.ndarray,
         index: tuple[int, ...],
-        type_: Type,
+        type_: model.Type,
         value: Value,
         fill: object = None,
         dates: Dates | None = None,
@@ -225,20 +213,20 @@ class ElementReader:
             with np.errstate(over="ignore", invalid="ignore"):
                 put(out, index, element)
 
-    def _element(self, type_: Type, constant: Constant, token: Token, dates: Dates | None) -> object:
-        if isinstance(type_, EnumType):
+    def _element(self, type_: model.Type, constant: Constant, token: Token, dates: Dates | None) -> object:
+        if isinstance(type_, model.EnumType):
             return self._member(type_, constant, token)
-        if isinstance(type_, OpaqueType):
+        if isinstance(type_, model.OpaqueType):
             if constant.kind != "opaque":
                 raise ConstantError(
                     f"{constant.shown} is not a value of the opaque type {type_.name!r}; write 0x and digits"
                 )
             return np.frombuffer(opaque_bytes(constant.value, type_.size), type_.dtype)[0]
-        if isinstance(type_, VlenType | CompoundType):
+        if isinstance(type_, model.VlenType | model.CompoundType):
             raise ConstantError(
                 f"expected '{{': a value of the {type_.kind} type {type_.name!r} stands in braces"
             )
-        assert isinstance(type_, PrimitiveType)
+        assert isinstance(type_, model.PrimitiveType)
         if constant.kind == "word":
             raise ConstantError(f"{constant.shown!r} is not a value of the type {type_.name}")
         if constant.kind == "string" and dates is not None and type_.dtype.kind in "iuf":
@@ -251,7 +239,7 @@ class ElementReader:
             return bytes(constant.value)
         return convert(constant, type_)
 
-    def _member(self, type_: EnumType, constant: Constant, token: Token) -> int | None:
+    def _member(self, type_: model.EnumType, constant: Constant, token: Token) -> int | None:
         # ncgen refuses numbers here, but a value without a member has no other form.
         if is_number(constant.kind) and isinstance(constant.value, int) and not constant.is_character:
             limits = np.iinfo(type_.dtype)
@@ -273,7 +261,7 @@ class ElementReader:
         self._problems.add(f"the enum {type_.name!r} has no member {name!r}", token, hint=hint)
         return None
 
-    def _call(self, out: np.ndarray, index: tuple[int, ...], type_: Type, call: Call) -> None:
+    def _call(self, out: np.ndarray, index: tuple[int, ...], type_: model.Type, call: Call) -> None:
         name = as_text(call.name)
         if name != "time":
             hint = "the only function is time"
@@ -282,7 +270,7 @@ class ElementReader:
         text = call.arguments[0][1:-1] if len(call.arguments) == 1 else ""
         match = _DATE.fullmatch(text.strip())
         number = _hours(match) if match else None
-        if number is None or not isinstance(type_, PrimitiveType) or type_.dtype.kind not in "iuf":
+        if number is None or not isinstance(type_, model.PrimitiveType) or type_.dtype.kind not in "iuf":
             self._problems.add('expected time("YYYY-MM-DD hh:mm:ss") for a number', call.name)
             return
         if not type_.is_float and not np.iinfo(type_.dtype).min <= int(number) <= np.iinfo(type_.dtype).max:
@@ -292,10 +280,10 @@ class ElementReader:
 
     # Braces.
 
-    def _block(self, out: np.ndarray, index: tuple[int, ...], type_: Type, block: Block) -> None:
-        if isinstance(type_, VlenType):
+    def _block(self, out: np.ndarray, index: tuple[int, ...], type_: model.Type, block: Block) -> None:
+        if isinstance(type_, model.VlenType):
             put(out, index, self._vlen(type_, block))
-        elif isinstance(type_, CompoundType):
+        elif isinstance(type_, model.CompoundType):
             self._compound(out, index, type_, block)
         else:
             hint = "only compounds, vlens and parts of inner unlimited dimensions stand in braces"
@@ -303,16 +291,18 @@ class ElementReader:
                 f"expected a value of the type {type_.name}, not '{{'", position_of(block), hint=hint
             )
 
-    def _vlen(self, type_: VlenType, block: Block) -> np.ndarray:
+    def _vlen(self, type_: model.VlenType, block: Block) -> np.ndarray:
         items = block.values.items
-        if type_.base == CHAR:
+        if type_.base == model.CHAR:
             raw = b"".join(self.texts(items, b"\0"))
             return np.frombuffer(raw, "S1").copy()
         values = np.zeros(count_values(items), type_.base.dtype)
         self.read_list(values, type_.base, items, missing_value(type_.base))
         return values
 
-    def _compound(self, out: np.ndarray, index: tuple[int, ...], type_: CompoundType, block: Block) -> None:
+    def _compound(
+        self, out: np.ndarray, index: tuple[int, ...], type_: model.CompoundType, block: Block
+    ) -> None:
         items = list(expand(block.values.items))
         if len(items) > len(type_.fields):
             self._problems.add(
@@ -334,9 +324,9 @@ class ElementReader:
                     position_of(item),
                 )
 
-    def _field(self, out: np.ndarray, index: tuple[int, ...], field: Field, block: Block) -> None:
+    def _field(self, out: np.ndarray, index: tuple[int, ...], field: model.Field, block: Block) -> None:
         size = math.prod(field.shape)
-        if field.type == CHAR:
+        if field.type == model.CHAR:
             width = field.shape[-1] if len(field.shape) > 1 else 0
             raw = b"".join(pad_rows(self.texts(block.values.items, b"\0"), width, b"\0"))
             count = len(raw)
@@ -441,7 +431,7 @@ _SINCE = re.compile(r"\s*\w+\s+since\s+\S+", re.IGNORECASE)
 _QUOTED_DATE = re.compile(r"(-?\d+)-(\d+)-(\d+)(?:[ T]+(\d+)(?::(\d+)(?::(\d+)(?:\.(\d+))?)?)?)?Z?")
 
 
-def date_reader(attributes: Mapping[str, Attribute]) -> Callable[[str], float | None] | None:
+def date_reader(attributes: Mapping[str, model.Attribute]) -> Callable[[str], float | None] | None:
     """Return a function from date to number for a variable with units of time; else None.
 
     Examples
@@ -472,6 +462,6 @@ def date_reader(attributes: Mapping[str, Attribute]) -> Callable[[str], float | 
     return read
 
 
-def _text_of(attributes: Mapping[str, Attribute], name: str) -> str | None:
+def _text_of(attributes: Mapping[str, model.Attribute], name: str) -> str | None:
     attribute = attributes.get(name)
-    return attribute.text if attribute is not None and attribute.type in (CHAR, STRING) else None
+    return attribute.text if attribute is not None and attribute.type in (model.CHAR, model.STRING) else None

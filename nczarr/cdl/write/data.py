@@ -324,30 +324,30 @@ class DataWriter:
 
     def _items(self, variable: Variable, pieces: Iterator[np.ndarray], dates: ToText | None) -> str:
         """Write all values of a row but the last; return the last."""
-        held: list[str] = []
+        last: list[str] = []
         for piece in pieces:
-            texts = held + self._texts(variable, piece, dates)
-            held = [texts.pop()]
+            texts = last + self._texts(variable, piece, dates)
+            last = [texts.pop()]
             for text in texts:
                 self._line.put(text + ", ")
-        return held[0]
+        return last[0]
 
     def _noted_items(
         self, variable: Variable, pieces: Iterator[np.ndarray], index: tuple[int, ...], dates: ToText | None
     ) -> tuple[str, object]:
         """Write all values of a row but the last, each with a comment; return the last text and value."""
-        held: tuple[str, object] | None = None
+        last: tuple[str, object] | None = None
         column = 0
         quoted = dates if self._options.ncdump else None
         for piece in pieces:
             for pair in zip(self._texts(variable, piece, quoted), piece, strict=True):
-                if held is not None:
-                    self._line.file.write(f"{held[0]}, ")
-                    self._line.file.write(self._note(variable, index, column, held[1], dates))
+                if last is not None:
+                    self._line.file.write(f"{last[0]}, ")
+                    self._line.file.write(self._note(variable, index, column, last[1], dates))
                     column += 1
-                held = pair
-        assert held is not None
-        return held
+                last = pair
+        assert last is not None
+        return last
 
     def _note(
         self, variable: Variable, index: tuple[int, ...], column: int, value: object, dates: ToText | None
@@ -385,7 +385,7 @@ class DataWriter:
             missing = [same_as_ncdump(variable.type, fill, value) for value in piece]
         else:
             missing = [same_values(fill, value) for value in piece]
-        return ["_" if gone else to_text(value) for gone, value in zip(missing, piece, strict=True)]
+        return ["_" if is_fill else to_text(value) for is_fill, value in zip(missing, piece, strict=True)]
 
     def _c_format(self, variable: Variable) -> ToText | None:
         """Return the function for the attribute ``C_format``, which ncdump obeys unless digits are requested."""
@@ -463,8 +463,8 @@ def c_format(text: str, type_: Type) -> ToText | None:
     if not isinstance(type_, PrimitiveType) or len(found) != 1:
         return None
     kind = found[0]["kind"]
-    wanted = "eEfFgG" if type_.is_float else "c" if type_ == CHAR else "diouxXc"
-    if kind not in wanted:
+    allowed = "eEfFgG" if type_.is_float else "c" if type_ == CHAR else "diouxXc"
+    if kind not in allowed:
         return None
     start, end = found[0].span()
     form = text[:start] + found[0]["head"] + ("d" if kind in "iu" else kind) + text[end:]

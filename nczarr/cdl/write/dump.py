@@ -8,39 +8,18 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TextIO
 
+from nczarr import model
 from nczarr.cdl.write.data import DataWriter, Line
 from nczarr.cdl.write.numbers import attribute_number
 from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_name, variable_specials
 from nczarr.cdl.write.times import TimeTexts
 from nczarr.cdl.write.values import ValueText, escape_name, escape_path, plain_path, quote
 from nczarr.errors import CDLError, LossError
-from nczarr.model import (
-    CHAR,
-    PRIMITIVES,
-    STRING,
-    Attribute,
-    CompoundType,
-    Dataset,
-    Dimension,
-    EnumType,
-    Group,
-    OpaqueType,
-    PrimitiveType,
-    Type,
-    UserType,
-    Variable,
-    VlenType,
-    forward_references,
-    join_fqn,
-    ordered_types,
-    parse_fqn,
-    split_fqn,
-)
 
 _SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
 _TYPE_WORDS = frozenset(
     (
-        *PRIMITIVES,
+        *model.PRIMITIVES,
         "real",
         "long",
         "integer",
@@ -57,7 +36,7 @@ _LONG = 1 << 32
 _DEFAULT = DumpOptions()
 
 
-def dump(dataset: Dataset, file: TextIO, options: DumpOptions = _DEFAULT) -> None:
+def dump(dataset: model.Dataset, file: TextIO, options: DumpOptions = _DEFAULT) -> None:
     """Print a dataset as CDL.
 
     Values are read and written a block at a time: memory does not grow with the variables.
@@ -117,7 +96,7 @@ def dump(dataset: Dataset, file: TextIO, options: DumpOptions = _DEFAULT) -> Non
         _Dump(dataset, file, options).run()
 
 
-def dumps(dataset: Dataset, options: DumpOptions = _DEFAULT) -> str:
+def dumps(dataset: model.Dataset, options: DumpOptions = _DEFAULT) -> str:
     """Return what :func:`dump` prints.
 
     Examples
@@ -130,7 +109,7 @@ def dumps(dataset: Dataset, options: DumpOptions = _DEFAULT) -> str:
     return file.getvalue()
 
 
-def dumped_variables(dataset: Dataset, options: DumpOptions = _DEFAULT) -> tuple[str, ...]:
+def dumped_variables(dataset: model.Dataset, options: DumpOptions = _DEFAULT) -> tuple[str, ...]:
     """Return the full names of the variables whose values :func:`dump` prints.
 
     Raises
@@ -153,19 +132,21 @@ def dumped_variables(dataset: Dataset, options: DumpOptions = _DEFAULT) -> tuple
         fqn
         for fqn, variable in dataset.all_variables.items()
         if (not variables or fqn in variables)
-        and (not groups or split_fqn(fqn)[0] in groups)
+        and (not groups or model.split_fqn(fqn)[0] in groups)
         and (not options.coordinates or _is_coordinate(dataset, fqn, variable))
     )
 
 
-def _is_coordinate(dataset: Dataset, fqn: str, variable: Variable) -> bool:
-    return len(variable.dimensions) == 1 and bool(dataset.find_dimension(variable.name, split_fqn(fqn)[0]))
+def _is_coordinate(dataset: model.Dataset, fqn: str, variable: model.Variable) -> bool:
+    return len(variable.dimensions) == 1 and bool(
+        dataset.find_dimension(variable.name, model.split_fqn(fqn)[0])
+    )
 
 
 class _Dump:
     """The state of one dump."""
 
-    def __init__(self, dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
+    def __init__(self, dataset: model.Dataset, file: TextIO, options: DumpOptions) -> None:
         self._dataset = _named_dimensions(dataset)
         self._options = options
         self._line = Line(file, options.line_length, 0)
@@ -187,11 +168,11 @@ class _Dump:
     def _escape(self, name: str) -> str:
         return escape_name(name, percent=not self._options.ncdump)
 
-    def _group(self, fqn: str, group: Group) -> None:
+    def _group(self, fqn: str, group: model.Group) -> None:
         if group.types:
             self._print("types:\n")
             self._line.indent += 2
-            for type_ in ordered_types(group.types):
+            for type_ in model.ordered_types(group.types):
                 self._type(fqn, type_)
             self._line.indent -= 2
         if group.dimensions:
@@ -210,11 +191,11 @@ class _Dump:
             self._line.file.write("\n")
             self._print(f"group: {name} {{\n")
             self._line.indent += 2
-            self._group(join_fqn(fqn, child.name), child)
+            self._group(model.join_fqn(fqn, child.name), child)
             self._print(f"}} // group {name}\n")
             self._line.indent -= 2
 
-    def _size(self, dimension: Dimension) -> str:
+    def _size(self, dimension: model.Dimension) -> str:
         if dimension.unlimited:
             return f"UNLIMITED ; // ({dimension.size} currently)"
         long = dimension.size >= _LONG and not self._options.ncdump
@@ -222,22 +203,22 @@ class _Dump:
 
     # Types.
 
-    def _type(self, fqn: str, type_: UserType) -> None:
+    def _type(self, fqn: str, type_: model.UserType) -> None:
         name = self._escape(type_.name)
-        if isinstance(type_, EnumType):
+        if isinstance(type_, model.EnumType):
             self._enum(type_, name)
-        elif isinstance(type_, OpaqueType):
+        elif isinstance(type_, model.OpaqueType):
             self._print(f"opaque({type_.size}) {name} ;\n")
-        elif isinstance(type_, VlenType):
+        elif isinstance(type_, model.VlenType):
             self._print(f"{self._type_name(type_.base, fqn)}(*) {name} ;\n")
-        elif isinstance(type_, CompoundType):
+        elif isinstance(type_, model.CompoundType):
             self._print(f"compound {name} {{\n")
             for field in type_.fields:
                 shape = f"({', '.join(map(str, field.shape))})" if field.shape else ""
                 self._print(f"  {self._type_name(field.type, fqn)} {self._escape(field.name)}{shape} ;\n")
             self._print(f"}}; // {name}\n")
 
-    def _enum(self, type_: EnumType, name: str) -> None:
+    def _enum(self, type_: model.EnumType, name: str) -> None:
         line = self._line
         self._print("")
         if not self._options.ncdump:
@@ -250,9 +231,9 @@ class _Dump:
             line.put(f"{self._escape(member)} = {shown}{', ' if i < len(type_.members) - 1 else '} ;'}")
         line.put("\n")
 
-    def _type_name(self, type_: Type, group: str) -> str:
+    def _type_name(self, type_: model.Type, group: str) -> str:
         """Return the reference to a type from a group: a path if the simple name is shadowed there."""
-        if not isinstance(type_, UserType):
+        if not isinstance(type_, model.UserType):
             return type_.name
         if type_.name in _TYPE_WORDS and not self._options.ncdump:
             return self._path(type_.fqn)
@@ -270,11 +251,11 @@ class _Dump:
         return self._path(type_.fqn)
 
     def _path(self, fqn: str) -> str:
-        return escape_path(parse_fqn(fqn), percent=not self._options.ncdump)
+        return escape_path(model.parse_fqn(fqn), percent=not self._options.ncdump)
 
     # Variables and attributes.
 
-    def _variable(self, fqn: str, variable: Variable) -> None:
+    def _variable(self, fqn: str, variable: model.Variable) -> None:
         dimensions = [self._dimension_name(str(ref), fqn) for ref in variable.dimensions]
         shape = f"({', '.join(dimensions)})" if dimensions else ""
         name = self._escape(variable.name)
@@ -288,10 +269,10 @@ class _Dump:
 
     def _dimension_name(self, ref: str, group: str) -> str:
         """Return the reference to a dimension from a group: a path if the simple name is shadowed there."""
-        name = split_fqn(ref)[1]
+        name = model.split_fqn(ref)[1]
         return self._escape(name) if self._dataset.find_dimension(name, group) == ref else self._path(ref)
 
-    def _global_attributes(self, fqn: str, group: Group) -> None:
+    def _global_attributes(self, fqn: str, group: model.Group) -> None:
         root = fqn == "/"
         attributes = [a for a in group.attributes if not (root and a.name in HIDDEN)]
         if attributes or self._options.special:
@@ -303,11 +284,11 @@ class _Dump:
             for special, text in global_specials(self._dataset, self._options):
                 self._print(f"\t\t:{special} = {text} ;\n")
 
-    def _attribute(self, fqn: str, attribute: Attribute, variable: Variable | None) -> None:
+    def _attribute(self, fqn: str, attribute: model.Attribute, variable: model.Variable | None) -> None:
         line, options = self._line, self._options
         type_ = attribute.type
         # A value prints with its type where the text alone is ambiguous.
-        typed = type_.is_user_defined or type_ == STRING
+        typed = type_.is_user_defined or type_ == model.STRING
         typed |= not len(attribute.values) and not options.ncdump
         # Without a type, a fill value is read back as a value of its variable's type.
         other = variable is not None and attribute.name == "_FillValue" and type_ != variable.type
@@ -316,14 +297,14 @@ class _Dump:
         if variable is not None:
             # A variable named like a type needs its path: "int:a" is an attribute of the group.
             typelike = variable.name in _TYPE_WORDS and not options.ncdump
-            owner = join_fqn(fqn, variable.name)
+            owner = model.join_fqn(fqn, variable.name)
             head += self._path(owner) if typelike else self._escape(variable.name)
             head += " " * (variable.name in _SECTIONS)
         head += f":{self._escape(attribute.name)} = "
         self._print(head)
         if not options.ncdump:
             line.position = line.indent + 14 + len(head)
-        if isinstance(type_, CompoundType | VlenType) and len(attribute.values):
+        if isinstance(type_, model.CompoundType | model.VlenType) and len(attribute.values):
             to_text = self._values.of(type_)
             for value in attribute.values[:-1]:
                 line.put(to_text(value) + ", ")
@@ -336,21 +317,21 @@ class _Dump:
             line.file.write(self._times.attribute_comment(variable, attribute, line.indent))
         line.file.write("\n")
 
-    def _attribute_text(self, attribute: Attribute) -> str:
+    def _attribute_text(self, attribute: model.Attribute) -> str:
         options, type_, values = self._options, attribute.type, attribute.values
         if not len(values):
             return '""' if options.ncdump else ""
-        if type_ == CHAR:
+        if type_ == model.CHAR:
             return self._char_attribute(attribute.text)
-        if type_ == STRING:
+        if type_ == model.STRING:
             texts = ["NIL" if v is None else self._char_attribute(v) for v in values]
             return ", ".join(texts)
-        if isinstance(type_, PrimitiveType):
+        if isinstance(type_, model.PrimitiveType):
             name = type_.name
             digits, exact = self._values.digits.get(name, 0), self._values.exact.get(name, False)
             return ", ".join([attribute_number(v, name, digits, exact) for v in values])
         to_text = self._values.of(type_)
-        if isinstance(type_, EnumType) and options.ncdump:
+        if isinstance(type_, model.EnumType) and options.ncdump:
             return ", ".join([self._escape(to_text(v)) for v in values])
         return ", ".join([to_text(v) for v in values])
 
@@ -368,16 +349,16 @@ class _Dump:
 
     # Data.
 
-    def _group_data(self, fqn: str, group: Group) -> None:
+    def _group_data(self, fqn: str, group: model.Group) -> None:
         if group.variables:
             self._print("data:\n")
         for variable in group.variables:
-            if join_fqn(fqn, variable.name) in self._with_data:
+            if model.join_fqn(fqn, variable.name) in self._with_data:
                 self._data.write(variable, self._times.of(variable))
 
 
-def _refuse_losses(dataset: Dataset) -> None:
-    for fqn, type_ in forward_references(dataset):
+def _refuse_losses(dataset: model.Dataset) -> None:
+    for fqn, type_ in model.forward_references(dataset):
         raise LossError(
             f"CDL cannot use the type {type_.fqn} before the group that declares it",
             fqn=fqn,
@@ -388,7 +369,7 @@ def _refuse_losses(dataset: Dataset) -> None:
 def _upwards(group: str) -> Iterator[str]:
     while group != "/":
         yield group
-        group = split_fqn(group)[0]
+        group = model.split_fqn(group)[0]
     yield group
 
 
@@ -412,7 +393,7 @@ def _wanted(names: Sequence[str], known: Mapping[str, object], what: str) -> Ite
         yield from found
 
 
-def _named_dimensions(dataset: Dataset) -> Dataset:
+def _named_dimensions(dataset: model.Dataset) -> model.Dataset:
     """Name anonymous dimensions, which CDL lacks, and declare them in the root group."""
     sizes = sorted(
         {ref for v in dataset.all_variables.values() for ref in v.dimensions if isinstance(ref, int)}
@@ -427,14 +408,14 @@ def _named_dimensions(dataset: Dataset) -> Dataset:
             name += "_"
         names[size] = name
 
-    def rename(group: Group) -> Group:
+    def rename(group: model.Group) -> model.Group:
         variables = tuple(
             replace(v, dimensions=tuple(f"/{names[r]}" if isinstance(r, int) else r for r in v.dimensions))
             for v in group.variables
         )
         return replace(group, variables=variables, groups=tuple(rename(g) for g in group.groups))
 
-    added = tuple(Dimension(names[size], size) for size in sizes)
+    added = tuple(model.Dimension(names[size], size) for size in sizes)
     renamed = rename(dataset)
-    assert isinstance(renamed, Dataset)
+    assert isinstance(renamed, model.Dataset)
     return replace(renamed, dimensions=dataset.dimensions + added)

@@ -6,22 +6,11 @@ import re
 from typing import TextIO
 from xml.sax.saxutils import escape
 
+from nczarr import model
 from nczarr.cdl.write.numbers import special_float
 from nczarr.cdl.write.options import HIDDEN, DumpOptions
 from nczarr.cdl.write.values import ValueText, plain_path
 from nczarr.errors import LossError
-from nczarr.model import (
-    CHAR,
-    STRING,
-    Attribute,
-    Dataset,
-    EnumType,
-    Group,
-    PrimitiveType,
-    Type,
-    Variable,
-    split_fqn,
-)
 
 # The namespace's name; ncdump writes it with https.
 _NAMESPACE = "http://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2"
@@ -31,7 +20,7 @@ _CONTROL = {chr(code): f"&#{code};" for code in (*range(0x20), 0x7F)}
 _ENTITIES = _CONTROL | {'"': "&quot;", "\n": "&#xA;", "\r": "&#xD;", "\t": "&#x9;"}
 
 
-def write_ncml(dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
+def write_ncml(dataset: model.Dataset, file: TextIO, options: DumpOptions) -> None:
     """Write the header of a dataset as NcML.
 
     Raises
@@ -85,7 +74,7 @@ def escape_text(text: str, *, ncdump: bool = False) -> str:
 
 
 class _Writer:
-    def __init__(self, dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
+    def __init__(self, dataset: model.Dataset, file: TextIO, options: DumpOptions) -> None:
         self._dataset = dataset
         self._file = file
         self._options = options
@@ -99,11 +88,11 @@ class _Writer:
         """Return a text of the dataset as XML."""
         return escape_text(text, ncdump=self._options.ncdump)
 
-    def group(self, group: Group, indent: str, root: bool = False) -> None:
+    def group(self, group: model.Group, indent: str, root: bool = False) -> None:
         """Write the contents of a group."""
         write, full = self._file.write, not self._options.ncdump
         for type_ in group.types if full else ():
-            if isinstance(type_, EnumType):
+            if isinstance(type_, model.EnumType):
                 write(f'{indent}<enumTypedef name="{self.name(type_.name)}" type="{_enum_kind(type_)}">\n')
                 for name, value in type_.members:
                     write(f'{indent}  <enum key="{value}">{self.text(name)}</enum>\n')
@@ -122,9 +111,10 @@ class _Writer:
             self.group(child, indent + "  ")
             write(f"{indent}</group>\n")
 
-    def _variable(self, variable: Variable, indent: str) -> None:
+    def _variable(self, variable: model.Variable, indent: str) -> None:
         shape = " ".join(
-            str(ref) if isinstance(ref, int) else self.name(split_fqn(ref)[1]) for ref in variable.dimensions
+            str(ref) if isinstance(ref, int) else self.name(model.split_fqn(ref)[1])
+            for ref in variable.dimensions
         )
         shape = f' shape="{shape}"' if variable.dimensions else ""
         head = f'{indent}<variable name="{self.name(variable.name)}"{shape} {self._type(variable.type)}'
@@ -138,19 +128,19 @@ class _Writer:
             self._attribute(attribute, indent + "  ")
         self._file.write(f"{indent}</variable>\n")
 
-    def _type(self, type_: Type) -> str:
-        if isinstance(type_, PrimitiveType):
+    def _type(self, type_: model.Type) -> str:
+        if isinstance(type_, model.PrimitiveType):
             return f'type="{type_.name}"'
-        if isinstance(type_, EnumType):
+        if isinstance(type_, model.EnumType):
             return f'type="{_enum_kind(type_)}" typedef="{self.name(type_.name)}"'
         return f'type="{self.name(plain_path(getattr(type_, "fqn", "/" + type_.name)))}"'
 
-    def _attribute(self, attribute: Attribute, indent: str) -> None:
+    def _attribute(self, attribute: model.Attribute, indent: str) -> None:
         head = f'{indent}<attribute name="{self.name(attribute.name)}"'
-        if attribute.type == CHAR:
+        if attribute.type == model.CHAR:
             self._file.write(f'{head} value="{self.text(attribute.text.rstrip(chr(0)))}" />\n')
             return
-        if attribute.type == STRING:
+        if attribute.type == model.STRING:
             texts = [self.text(v or "") for v in attribute.values]
             if self._options.ncdump or len(texts) == 1:
                 self._file.write(f'{head} type="string" value="{"".join(texts[:1])}" />\n')
@@ -163,8 +153,8 @@ class _Writer:
         text = " ".join([self._number(v, attribute.type) for v in attribute.values])
         self._file.write(f'{head} {self._type(attribute.type)} value="{text}" />\n')
 
-    def _number(self, value: object, type_: Type) -> str:
-        if type_.name not in ("float", "double") or not isinstance(type_, PrimitiveType):
+    def _number(self, value: object, type_: model.Type) -> str:
+        if type_.name not in ("float", "double") or not isinstance(type_, model.PrimitiveType):
             return self.text(self._values.of(type_)(value))
         number = float(value)  # type: ignore[arg-type]
         if self._options.ncdump:
@@ -174,5 +164,5 @@ class _Writer:
         return special_float(number, False) or self._values.of(type_)(value)
 
 
-def _enum_kind(type_: EnumType) -> str:
+def _enum_kind(type_: model.EnumType) -> str:
     return f"enum{type_.base.dtype.itemsize}"

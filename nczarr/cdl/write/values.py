@@ -13,20 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from nczarr import model
 from nczarr.cdl.write.numbers import float_text
 from nczarr.cdl.write.options import DumpOptions
-from nczarr.model import (
-    CHAR,
-    CompoundType,
-    Dataset,
-    EnumType,
-    OpaqueType,
-    PrimitiveType,
-    Type,
-    VlenType,
-    parse_fqn,
-    same_values,
-)
 
 #: Value to text.
 ToText = Callable[[Any], str]
@@ -94,7 +83,7 @@ def plain_path(fqn: str) -> str:
     >>> plain_path(r"/g\\ 1/x")
     '/g 1/x'
     """
-    return "/" + "/".join(parse_fqn(fqn))
+    return "/" + "/".join(model.parse_fqn(fqn))
 
 
 def _octal(match: re.Match[str]) -> str:
@@ -135,32 +124,32 @@ class ValueText:
     The enums of the dataset decide which constants are ambiguous.
     """
 
-    def __init__(self, dataset: Dataset, options: DumpOptions) -> None:
+    def __init__(self, dataset: model.Dataset, options: DumpOptions) -> None:
         self._ncdump = options.ncdump
         self.digits = {"float": options.float_digits or 7, "double": options.double_digits or 15}
         self.exact = {
             "float": not options.ncdump and options.float_digits is None,
             "double": not options.ncdump and options.double_digits is None,
         }
-        enums = [t for t in dataset.all_types.values() if isinstance(t, EnumType)]
+        enums = [t for t in dataset.all_types.values() if isinstance(t, model.EnumType)]
         self._members = Counter(name for t in enums for name in {name for name, _ in t.members})
-        self._made: dict[Type, ToText] = {}
+        self._made: dict[model.Type, ToText] = {}
 
-    def of(self, type_: Type) -> ToText:
+    def of(self, type_: model.Type) -> ToText:
         """Return the function that formats one value of a type."""
         made = self._made.get(type_)
         if made is None:
             made = self._made[type_] = self._make(type_)
         return made
 
-    def _make(self, type_: Type) -> ToText:
-        if isinstance(type_, EnumType):
+    def _make(self, type_: model.Type) -> ToText:
+        if isinstance(type_, model.EnumType):
             return self._enum(type_)
-        if isinstance(type_, OpaqueType):
+        if isinstance(type_, model.OpaqueType):
             return lambda value: "0X" + bytes(value).hex().upper()
-        if isinstance(type_, VlenType):
+        if isinstance(type_, model.VlenType):
             return self._vlen(type_)
-        if isinstance(type_, CompoundType):
+        if isinstance(type_, model.CompoundType):
             return self._compound(type_)
         if type_.name == "string":
             return self._string
@@ -188,7 +177,7 @@ class ValueText:
         named = "\b\f\n\r\t\v\\'\""
         return '"' + _NOT_PRINTABLE.sub(lambda c: "\\" + c[0] if c[0] in named else _octal(c), text) + '"'
 
-    def _enum(self, type_: EnumType) -> ToText:
+    def _enum(self, type_: model.EnumType) -> ToText:
         texts: dict[int, str] = {}
         for name, value in reversed(type_.members):
             if self._ncdump:
@@ -207,18 +196,18 @@ class ValueText:
 
         return text
 
-    def _vlen(self, type_: VlenType) -> ToText:
-        if type_.base == CHAR:
+    def _vlen(self, type_: model.VlenType) -> ToText:
+        if type_.base == model.CHAR:
             return lambda value: "{" + (self.chars(value.tobytes()) if len(value) else "") + "}"
         inside = self.of(type_.base)
         return lambda value: "{" + ", ".join([inside(v) for v in value]) + "}"
 
-    def _compound(self, type_: CompoundType) -> ToText:
+    def _compound(self, type_: model.CompoundType) -> ToText:
         parts: list[tuple[str, ToText]] = []
         for field in type_.fields:
             if not field.shape:
                 parts.append((field.name, self.of(field.type)))
-            elif field.type == CHAR:
+            elif field.type == model.CHAR:
                 parts.append((field.name, self._char_rows(field.shape)))
             else:
                 parts.append((field.name, self._field_array(self.of(field.type))))
@@ -239,9 +228,9 @@ class ValueText:
         return lambda value: "{" + ", ".join([inside(v) for v in value.reshape(-1)]) + "}"
 
 
-def same_as_ncdump(type_: Type, fill: Any, value: Any) -> bool:
+def same_as_ncdump(type_: model.Type, fill: Any, value: Any) -> bool:
     """ncdump's test whether a value of a string or user type is the fill value."""
-    if isinstance(type_, CompoundType):
+    if isinstance(type_, model.CompoundType):
         for field in type_.fields:
             a, b = fill[field.name], value[field.name]
             if field.shape:  # ncdump compares the first element only
@@ -249,13 +238,13 @@ def same_as_ncdump(type_: Type, fill: Any, value: Any) -> bool:
             if not same_as_ncdump(field.type, a, b):
                 return False
         return True
-    if isinstance(type_, VlenType):
+    if isinstance(type_, model.VlenType):
         return len(fill) == len(value) and all(
             same_as_ncdump(type_.base, a, b) for a, b in zip(fill, value, strict=True)
         )
-    if isinstance(type_, PrimitiveType) and type_.is_float:
+    if isinstance(type_, model.PrimitiveType) and type_.is_float:
         return bool(near(np.asarray([value], type_.dtype), type_.dtype.type(fill))[0])
-    return bool(same_values(fill, value))
+    return bool(model.same_values(fill, value))
 
 
 def near(values: np.ndarray, fill: np.number) -> np.ndarray:

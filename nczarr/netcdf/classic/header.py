@@ -204,8 +204,8 @@ def make_header(dataset: Dataset, version: int) -> Header:
             if header.is_record(v) == of_records:
                 begins[i] = place
                 place += padded(header.slab(v))
-    placed = tuple(replace(v, begin=b) for v, b in zip(header.variables, begins, strict=True))
-    header = replace(header, variables=placed)
+    located = tuple(replace(v, begin=b) for v, b in zip(header.variables, begins, strict=True))
+    header = replace(header, variables=located)
     check_places(header)
     return header
 

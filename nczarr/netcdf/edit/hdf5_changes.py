@@ -9,20 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from nczarr import model
 from nczarr.errors import ModelError, NCZarrError
-from nczarr.model import (
-    CHAR,
-    Attribute,
-    Dataset,
-    Dimension,
-    Variable,
-    fill_value_of,
-    format_fqn,
-    join_fqn,
-    normalize_name,
-    ordered_types,
-    parse_fqn,
-)
 from nczarr.model.parts import Part, without
 from nczarr.netcdf.bytes.file import bytes_of, text_of
 from nczarr.netcdf.edit.hdf5_values import HDF5Values, Owner
@@ -99,7 +87,7 @@ class HDF5Objects:
                 name = variable_name(link, dataset)
                 if name is None:
                     continue
-                fqn = join_fqn(group.fqn, name)
+                fqn = model.join_fqn(group.fqn, name)
                 source = found.dataset.variable_at(fqn).data
                 assert isinstance(source, HDF5Source)
                 self.values[fqn] = HDF5Values(
@@ -125,8 +113,8 @@ class HDF5Objects:
             self.scales[dimension.fqn] = Scale(dimension.number, dimension.group.fqn, link, owner, size)
 
     def change(
-        self, old: Dataset, new: Dataset, found: Matches
-    ) -> tuple[Dataset, list[tuple[str, Exception]]]:
+        self, old: model.Dataset, new: model.Dataset, found: Matches
+    ) -> tuple[model.Dataset, list[tuple[str, Exception]]]:
         """Change the file's content from `old` to `new`.
 
         Returns
@@ -143,7 +131,7 @@ class HDF5Objects:
         self._check(old, new, found)
         return _Change(self, old, new, found).all()
 
-    def _check(self, old: Dataset, new: Dataset, found: Matches) -> None:
+    def _check(self, old: model.Dataset, new: model.Dataset, found: Matches) -> None:
         for fqn, type_ in new.all_types.items():
             if fqn not in old.all_types:
                 self.make.check_type(type_)
@@ -193,7 +181,7 @@ class _Change:
         The variables and axes that need a scale.
     """
 
-    def __init__(self, objects: HDF5Objects, old: Dataset, new: Dataset, found: Matches) -> None:
+    def __init__(self, objects: HDF5Objects, old: model.Dataset, new: model.Dataset, found: Matches) -> None:
         self.objects = objects
         self.make = objects.make
         self.file = objects.owner.file
@@ -207,7 +195,7 @@ class _Change:
         self.created: dict[HDF5Values, DatasetID] = {}
         self.refused: dict[Part, Exception] = {}
 
-    def all(self) -> tuple[Dataset, list[tuple[str, Exception]]]:
+    def all(self) -> tuple[model.Dataset, list[tuple[str, Exception]]]:
         for step in (
             self.change_groups,
             self.change_types,
@@ -237,17 +225,19 @@ class _Change:
         moves: list[Move] = []
         after = {"/": before["/"]}
         for fqn, was in was_of.items():
-            if fqn != "/" and parse_fqn(was)[-1] != parse_fqn(fqn)[-1]:
-                moves.append((before[parent_of(was)].id, before[was].link, bytes_of(parse_fqn(fqn)[-1])))
+            if fqn != "/" and model.parse_fqn(was)[-1] != model.parse_fqn(fqn)[-1]:
+                moves.append(
+                    (before[parent_of(was)].id, before[was].link, bytes_of(model.parse_fqn(fqn)[-1]))
+                )
         self.move(moves)
         for fqn in self.new.all_groups:
             if fqn == "/":
                 continue
-            parent, name, old = after[parent_of(fqn)], parse_fqn(fqn)[-1], was_of.get(fqn)
+            parent, name, old = after[parent_of(fqn)], model.parse_fqn(fqn)[-1], was_of.get(fqn)
             if old is None:
                 after[fqn] = GroupObject(self.make.group(parent.id, name), parent.at(bytes_of(name)))
             else:
-                link = before[old].link if parse_fqn(old)[-1] == name else bytes_of(name)
+                link = before[old].link if model.parse_fqn(old)[-1] == name else bytes_of(name)
                 after[fqn] = GroupObject(before[old].id, parent.at(link))
         objects.groups = after
         if moves:
@@ -274,8 +264,8 @@ class _Change:
         added = []
         for fqn, group in self.new.walk():
             was = self.found.groups.get(fqn)
-            for type_ in ordered_types(group.types):
-                before = None if was is None else join_fqn(was, type_.name)
+            for type_ in model.ordered_types(group.types):
+                before = None if was is None else model.join_fqn(was, type_.name)
                 if before is None or before not in self.old.all_types:
                     added.append((fqn, type_))
                 elif before in committed:  # another program's type may have no name in the file
@@ -356,7 +346,7 @@ class _Change:
                 values.link = link
                 values.path = groups[values.group].at(link)
         for d, scale in self.kept.items():
-            link = bytes_of(parse_fqn(d)[-1])
+            link = bytes_of(model.parse_fqn(d)[-1])
             if not _same_text(link, scale.link):
                 if scale.owner is None:
                     moves.append((groups[scale.group].id, scale.link, link))
@@ -371,7 +361,7 @@ class _Change:
                     self.make.text(dataset, b"NAME", scale.link + b"\0")
 
     def link_of(self, fqn: str) -> bytes:
-        name = bytes_of(parse_fqn(fqn)[-1])
+        name = bytes_of(model.parse_fqn(fqn)[-1])
         foreign = fqn in self.new.all_dimensions and coordinate_of(self.new, fqn) is None
         return NON_COORDINATE + name if foreign else name
 
@@ -382,11 +372,11 @@ class _Change:
         """
         for fqn, group in self.new.walk():
             for dimension in group.dimensions:
-                d = join_fqn(fqn, dimension.name)
+                d = model.join_fqn(fqn, dimension.name)
                 if d not in self.kept and coordinate_of(self.new, d) is None:
                     self.create_dimension(fqn, dimension)
             for variable in group.variables:
-                name = join_fqn(fqn, variable.name)
+                name = model.join_fqn(fqn, variable.name)
                 if name not in self.values:
                     try:
                         self.create_variable(fqn, name, variable)
@@ -396,7 +386,7 @@ class _Change:
             self.new = without(self.new, self.old, list(self.refused))
         for fqn, group in self.new.walk():
             for dimension in group.dimensions:
-                d = join_fqn(fqn, dimension.name)
+                d = model.join_fqn(fqn, dimension.name)
                 if d in self.kept:
                     continue
                 if d not in self.values:
@@ -409,12 +399,12 @@ class _Change:
                 self.make.write_internal_attribute(dataset, _DIMENSION_ID, (number,), scalar=True)
                 self.kept[d] = Scale(number, values.group, values.link, values, values.shape[0])
 
-    def create_dimension(self, group: str, dimension: Dimension) -> None:
-        d = join_fqn(group, dimension.name)
+    def create_dimension(self, group: str, dimension: model.Dimension) -> None:
+        d = model.join_fqn(group, dimension.name)
         self.make.dimension(self.objects.groups[group].id, dimension, self.numbers[d], d)
         self.kept[d] = Scale(self.numbers[d], group, bytes_of(dimension.name), None, dimension.size)
 
-    def create_variable(self, group: str, fqn: str, variable: Variable) -> None:
+    def create_variable(self, group: str, fqn: str, variable: model.Variable) -> None:
         parent, link = self.objects.groups[group], self.link_of(fqn)
         with hdf5().phil, hdf5_errors(self.make.path, fqn, "the variable cannot be written"):
             made = self.make.variable(parent.id, link, variable, self.new, fqn)
@@ -429,7 +419,7 @@ class _Change:
             made.layout,
             shape,
             shape,
-            fill_value_of(variable),
+            model.fill_value_of(variable),
             touched=True,
         )
         values.note(made)
@@ -505,7 +495,11 @@ class _Change:
             self.new = without(self.new, self.old, refused)
 
     def replace_attributes(
-        self, owner: ObjectID, before: tuple[Attribute, ...], after: tuple[Attribute, ...], fqn: str
+        self,
+        owner: ObjectID,
+        before: tuple[model.Attribute, ...],
+        after: tuple[model.Attribute, ...],
+        fqn: str,
     ) -> None:
         """Write changed attributes. HDF5 orders attributes by creation.
 
@@ -539,7 +533,7 @@ class _Change:
                 if fqn in known:  # the old value stays
                     self.make.attributes(owner, [a for a in before if a.name == attribute.name], fqn)
 
-    def overwrite(self, owner: ObjectID, attribute: Attribute, fqn: str) -> bool:
+    def overwrite(self, owner: ObjectID, attribute: model.Attribute, fqn: str) -> bool:
         """Write other values to an attribute. Return False if its type or size differs."""
         api = hdf5()
         name = bytes_of(attribute.name)
@@ -547,7 +541,7 @@ class _Change:
             return False
         current = api.h5a.open(owner, name)
         type_id, space, count = current.get_type(), current.get_space(), attribute.values.size
-        if attribute.type == CHAR:
+        if attribute.type == model.CHAR:
             fixed = type_id.get_class() == api.h5t.STRING and not type_id.is_variable_str()
             if not fixed or type_id.get_size() != count or space.get_simple_extent_type() == api.h5s.SIMPLE:
                 return False
@@ -567,10 +561,10 @@ class _Change:
 
 def parent_of(fqn: str) -> str:
     """Return the FQN of the parent group."""
-    return format_fqn(parse_fqn(fqn)[:-1])
+    return model.format_fqn(model.parse_fqn(fqn)[:-1])
 
 
-def _identical(before: tuple[Attribute, ...], after: tuple[Attribute, ...]) -> bool:
+def _identical(before: tuple[model.Attribute, ...], after: tuple[model.Attribute, ...]) -> bool:
     return len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))
 
 
@@ -591,4 +585,4 @@ def _delete_named(owner: ObjectID, name: str) -> None:
 
 def _same_text(a: bytes, b: bytes) -> bool:
     """Return True if two names are equal in netCDF's Unicode normalization (NFC)."""
-    return a == b or normalize_name(text_of(a)) == normalize_name(text_of(b))
+    return a == b or model.normalize_name(text_of(a)) == model.normalize_name(text_of(b))

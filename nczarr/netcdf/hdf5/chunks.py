@@ -191,13 +191,13 @@ def read_chunks(
 def _batches(chunks: Sequence[StoredChunk], limit: int) -> Iterator[list[StoredChunk]]:
     """Split chunks into batches by their stored size."""
     batch: list[StoredChunk] = []
-    held = 0
+    total = 0
     for chunk in chunks:
-        if batch and held + chunk.size > limit:
+        if batch and total + chunk.size > limit:
             yield batch
-            batch, held = [], 0
+            batch, total = [], 0
         batch.append(chunk)
-        held += chunk.size
+        total += chunk.size
     if batch:
         yield batch
 
@@ -368,20 +368,20 @@ def _decode(filter_: Filter, data: Bytes, itemsize: int, size: int, *, exact: bo
         return bz2.BZ2Decompressor().decompress(bytes(data), size + 1)
     data = bytes(data)
     if filter_.id == Filter.ZSTD:
-        said = _zstd_size(data)
-        if said is not None and not _fits(said, size, exact):
+        stated = _zstd_size(data)
+        if stated is not None and not _fits(stated, size, exact):
             raise ValueError("its header does not state the chunk's size")
         return Zstd().decode(data)
-    said = int.from_bytes(data[4:8], "little")
-    if len(data) < 16 or not _fits(said, size, exact):
+    stated = int.from_bytes(data[4:8], "little")
+    if len(data) < 16 or not _fits(stated, size, exact):
         raise ValueError("its header does not state the chunk's size")
-    out = np.empty(said, np.uint8)
+    out = np.empty(stated, np.uint8)
     blosc.decompress(data, out)
     return out.data
 
 
-def _fits(said: int, size: int, exact: bool) -> bool:
-    return said == size if exact else said <= size
+def _fits(stated: int, size: int, exact: bool) -> bool:
+    return stated == size if exact else stated <= size
 
 
 def _zstd_size(data: bytes) -> int | None:

@@ -228,8 +228,8 @@ def member_value(type_id: h5t.TypeID, index: int, dtype: np.dtype) -> int:
 
 def insert_member(type_id: h5t.TypeID, name: bytes, value: int, dtype: np.dtype) -> None:
     """Add a member to an enum whose base is `dtype`."""
-    held = np.array(value, dtype)  # the variable keeps the memory alive during the call
-    _call("H5Tenum_insert", type_id.id, name, held.ctypes.data)
+    stored = np.array(value, dtype)  # the variable keeps the memory alive during the call
+    _call("H5Tenum_insert", type_id.id, name, stored.ctypes.data)
 
 
 def file_number(file: h5f.FileID) -> int:

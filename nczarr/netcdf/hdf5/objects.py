@@ -17,23 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nczarr import model
 from nczarr.errors import LossError, UnsupportedError
 from nczarr.filters import BUILT_IN
-from nczarr.model import (
-    CHAR,
-    STRING,
-    Attribute,
-    Dataset,
-    Dimension,
-    Filter,
-    Group,
-    PrimitiveType,
-    UserType,
-    Variable,
-    fill_value_of,
-    forward_references,
-    join_fqn,
-)
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.netcdf.bytes.file import bytes_of
 from nczarr.netcdf.hdf5.chunks import complete, describe_filter, encode_chunk, is_ours
@@ -48,7 +34,14 @@ from nczarr.netcdf.hdf5.library import (
     write_dataset,
 )
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
-from nczarr.netcdf.hdf5.source import chunks_of, decoded_chunk, filters_of, hyperslab, unwritten_chunk
+from nczarr.netcdf.hdf5.source import (
+    chunks_of,
+    decoded_chunk,
+    filters_of,
+    hyperslab,
+    part_of_chunk,
+    unwritten_chunk,
+)
 from nczarr.netcdf.hdf5.tree import NO_VARIABLE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
 from nczarr.netcdf.hdf5.types import TypeWriter, record_bases
 
@@ -132,7 +125,7 @@ class ObjectMaker:
         track(creation, links=True)
         return hdf5().h5g.create(parent, bytes_of(name), gcpl=creation)
 
-    def type(self, group: h5g.GroupID, type_: UserType, declared: Collection[UserType]) -> None:
+    def type(self, group: h5g.GroupID, type_: model.UserType, declared: Collection[model.UserType]) -> None:
         """Commit a type. The types that it contains are committed already."""
         with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
             made = self.types.build(type_)
@@ -140,12 +133,14 @@ class ObjectMaker:
             record_bases(made, type_, declared)
             self.types.committed[type_.fqn] = made
 
-    def check_type(self, type_: UserType) -> None:
+    def check_type(self, type_: model.UserType) -> None:
         """Raise the errors of :meth:`type` for the type's definition, without creating anything."""
         with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
             self.types.build(type_)
 
-    def dimension(self, group: h5g.GroupID, dimension: Dimension, number: int, fqn: str) -> h5d.DatasetID:
+    def dimension(
+        self, group: h5g.GroupID, dimension: model.Dimension, number: int, fqn: str
+    ) -> h5d.DatasetID:
         """Create the scale of a dimension without a coordinate variable: a dataset without data."""
         api = hdf5()
         creation = api.h5p.create(api.h5p.DATASET_CREATE)
@@ -160,7 +155,7 @@ class ObjectMaker:
             self.write_internal_attribute(made, b"_Netcdf4Dimid", (number,), scalar=True)
         return made
 
-    def check(self, variable: Variable, dataset: Dataset, fqn: str) -> None:
+    def check(self, variable: model.Variable, dataset: model.Dataset, fqn: str) -> None:
         """Raise the errors of :meth:`variable` for a filter or a type, without creating anything."""
         with hdf5().phil, hdf5_errors(self.path, fqn, "the variable cannot be written"):
             type_id = self.types.make(variable.type, variable.storage.endian)
@@ -182,7 +177,7 @@ class ObjectMaker:
                     self._put_filter(hdf5().h5p.create(hdf5().h5p.DATASET_CREATE), filter_, fqn)
 
     def variable(
-        self, group: h5g.GroupID, link: bytes, variable: Variable, dataset: Dataset, fqn: str
+        self, group: h5g.GroupID, link: bytes, variable: model.Variable, dataset: model.Dataset, fqn: str
     ) -> VariableObject:
         """Create the HDF5 dataset of a variable, without attributes and dimension scales."""
         api = hdf5()
@@ -215,7 +210,7 @@ class ObjectMaker:
     def _creation(
         self,
         fqn: str,
-        variable: Variable,
+        variable: model.Variable,
         chunk: tuple[int, ...] | None,
         size: int,
         type_id: h5t.TypeID,
@@ -230,7 +225,7 @@ class ObjectMaker:
             chunk_size = math.prod(chunk) * type_id.get_size()
             for filter_ in storage.filters:
                 # The checksum would cover the pointers, not their targets. Newer versions of HDF5 refuse it.
-                if filter_.id == Filter.FLETCHER32 and has_pointers(layout):
+                if filter_.id == model.Filter.FLETCHER32 and has_pointers(layout):
                     continue
                 if is_ours(storage.filters) and filter_.id not in BUILT_IN:
                     filter_ = complete(filter_, type_id.get_size(), chunk_size)
@@ -245,11 +240,11 @@ class ObjectMaker:
             return creation
         keep: list[object] = []
         value = np.empty(1, variable.type.dtype)
-        value[0] = fill_value_of(variable)
+        value[0] = model.fill_value_of(variable)
         set_fill_value(creation, type_id, encode(layout, value, variable.type, keep))
         return creation
 
-    def _put_filter(self, creation: h5p.PropDCID, filter_: Filter, fqn: str) -> None:
+    def _put_filter(self, creation: h5p.PropDCID, filter_: model.Filter, fqn: str) -> None:
         if not available_filter(filter_.id):
             raise UnsupportedError(
                 f"the installed HDF5 has no filter {describe_filter(filter_.id)}",
@@ -257,16 +252,16 @@ class ObjectMaker:
                 fqn=fqn,
                 hint="install hdf5plugin, or remove the filter from the variable",
             )
-        if filter_.id == Filter.SHUFFLE:
+        if filter_.id == model.Filter.SHUFFLE:
             creation.set_shuffle()
-        elif filter_.id == Filter.FLETCHER32:
+        elif filter_.id == model.Filter.FLETCHER32:
             creation.set_fletcher32()
-        elif filter_.id == Filter.SZIP:
+        elif filter_.id == model.Filter.SZIP:
             creation.set_szip(*filter_.parameters[:2])
         else:
             creation.set_filter(filter_.id, hdf5().h5z.FLAG_OPTIONAL, filter_.parameters)
 
-    def attributes(self, owner: ObjectID, attributes: Iterable[Attribute], fqn: str) -> None:
+    def attributes(self, owner: ObjectID, attributes: Iterable[model.Attribute], fqn: str) -> None:
         """Create attributes."""
         for attribute in attributes:
             # Text and single numbers, which are most attributes, go directly to HDF5.
@@ -277,11 +272,11 @@ class ObjectMaker:
                 ):
                     self._attribute(owner, attribute, fqn)
 
-    def _made_plain(self, owner: ObjectID, attribute: Attribute) -> bool:
+    def _made_plain(self, owner: ObjectID, attribute: model.Attribute) -> bool:
         type_, values = attribute.type, attribute.values
-        if not isinstance(type_, PrimitiveType) or type_ == STRING or not values.size:
+        if not isinstance(type_, model.PrimitiveType) or type_ == model.STRING or not values.size:
             return False
-        if type_ == CHAR:
+        if type_ == model.CHAR:
             type_id, space = self._text_type(values.nbytes), self._scalar()
         elif values.size == 1:
             type_id, space = self.types.make(type_), self._one()
@@ -290,12 +285,12 @@ class ObjectMaker:
         raw = values.astype(type_.dtype, copy=False).tobytes()
         return make_plain(owner, bytes_of(attribute.name), type_id, space, raw)
 
-    def _attribute(self, owner: ObjectID, attribute: Attribute, fqn: str) -> None:
+    def _attribute(self, owner: ObjectID, attribute: model.Attribute, fqn: str) -> None:
         api = hdf5()
         name = bytes_of(attribute.name)
         if api.h5a.exists(owner, name):
             raise LossError("netCDF-4 reserves this attribute name", path=self.path, fqn=fqn)
-        if attribute.type == CHAR and attribute.values.size:
+        if attribute.type == model.CHAR and attribute.values.size:
             self.text(owner, name, attribute.values.tobytes())
             return
         type_id = self.types.make(attribute.type)
@@ -343,7 +338,7 @@ class ObjectMaker:
         made.write(np.array(values[0] if scalar else values, "<i4"))
 
 
-def coordinate_of(dataset: Dataset, dimension: str) -> Variable | None:
+def coordinate_of(dataset: model.Dataset, dimension: str) -> model.Variable | None:
     """Return the coordinate variable of a dimension, or None.
 
     It has the dimension's name and group, and the dimension is its first one.
@@ -355,7 +350,7 @@ def coordinate_of(dataset: Dataset, dimension: str) -> Variable | None:
 
 
 def chunk_shape(
-    variable: Variable, shape: tuple[int, ...], grows: tuple[bool, ...], itemsize: int
+    variable: model.Variable, shape: tuple[int, ...], grows: tuple[bool, ...], itemsize: int
 ) -> tuple[int, ...] | None:
     """Return the chunk shape of a variable, or None for a contiguous one."""
     storage = variable.storage
@@ -384,7 +379,7 @@ def track(creation: h5p.PropDCID, *, links: bool = False) -> None:
     creation.set_obj_track_times(False)
 
 
-def check_names(dataset: Dataset, path: str) -> None:
+def check_names(dataset: model.Dataset, path: str) -> None:
     """Refuse names that clash in a group's single HDF5 name space, and netCDF-4's bookkeeping names."""
     books = {name.decode() for name in VARIABLE_BOOKS | SCALE_BOOKS}
     for fqn, group in dataset.walk():
@@ -394,12 +389,12 @@ def check_names(dataset: Dataset, path: str) -> None:
                 raise LossError(
                     f"netCDF-4 cannot store a {taken[name]} and a {kind} of the same name in one group",
                     path=path,
-                    fqn=join_fqn(fqn, name),
+                    fqn=model.join_fqn(fqn, name),
                 )
         reserved = {name.decode() for name in ROOT_BOOKS} if fqn == "/" else set()
         for owner, attributes, names in [
             (fqn, group.attributes, reserved),
-            *((join_fqn(fqn, v.name), v.attributes, books) for v in group.variables),
+            *((model.join_fqn(fqn, v.name), v.attributes, books) for v in group.variables),
         ]:
             for attribute in attributes:
                 if attribute.name in names:
@@ -408,12 +403,12 @@ def check_names(dataset: Dataset, path: str) -> None:
                     )
 
 
-def check_types(dataset: Dataset, path: str) -> None:
+def check_types(dataset: model.Dataset, path: str) -> None:
     """Refuse types that are used before their group.
 
     The netCDF library reads a file group by group and would not find them.
     """
-    for fqn, type_ in forward_references(dataset, attributes=False):
+    for fqn, type_ in model.forward_references(dataset, attributes=False):
         raise LossError(
             f"netCDF-4 cannot store a use of the type {type_.fqn} before the group that declares it",
             path=path,
@@ -422,7 +417,7 @@ def check_types(dataset: Dataset, path: str) -> None:
         )
 
 
-def _link_names(group: Group) -> Iterator[tuple[str, str]]:
+def _link_names(group: model.Group) -> Iterator[tuple[str, str]]:
     for type_ in group.types:
         yield "type", type_.name
     for variable in group.variables:
@@ -448,9 +443,7 @@ def _write_chunks(dataset: h5d.DatasetID, axes: tuple[range, ...], values: np.nd
             chunk = unwritten_chunk(dataset, values.dtype)
         else:
             chunk = decoded_chunk(dataset, origin, values.dtype).copy()
-        chunk[
-            tuple(slice(a.start - o, a[-1] - o + 1, a.step) for a, o in zip(inside, origin, strict=True))
-        ] = values[place]
+        chunk[part_of_chunk(origin, inside)] = values[place]
         dataset.write_direct_chunk(origin, encode_chunk(chunk, filters, values.dtype.itemsize), 0)
 
 

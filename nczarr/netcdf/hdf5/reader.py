@@ -12,26 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nczarr import model
 from nczarr.errors import NetCDFFileError
-from nczarr.model import (
-    CHAR,
-    STRING,
-    Attribute,
-    Dataset,
-    DimensionRef,
-    EnumType,
-    Filter,
-    Group,
-    PrimitiveType,
-    Storage,
-    Type,
-    UserType,
-    Variable,
-    default_fill,
-    join_fqn,
-    normalize_name,
-    ordered_types,
-)
 from nczarr.model.nodes import dataset_of
 from nczarr.netcdf.bytes.file import text_of
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors, read_attribute, reclaim
@@ -59,12 +41,12 @@ _SZIP_CHOICES = 4 | 32
 class FoundObjects:
     """The model of a file, and the locations of its objects."""
 
-    dataset: Dataset
+    dataset: model.Dataset
     root: FoundGroup
     dimensions: FoundDimensions
 
 
-def read_hdf5(file: HDF5File, name: str) -> Dataset:
+def read_hdf5(file: HDF5File, name: str) -> model.Dataset:
     """Read all metadata of an open file. The variables load their values on access.
 
     Raises
@@ -91,46 +73,46 @@ class _Reader:
         named = [(group.fqn, fqn, type_id) for group in root.walk() for fqn, type_id in group.types]
         for group in root.walk():
             links = [link for link, _ in group.datasets]
-            self.types.taken.update(join_fqn(group.fqn, text_of(link)) for link in links)
+            self.types.taken.update(model.join_fqn(group.fqn, text_of(link)) for link in links)
             self.types.taken.update(child.fqn for child in group.groups)
         self.types.taken.update(fqn for _, fqn, _ in named)
-        self.declared: dict[str, UserType] = self.types.declare(named)
+        self.declared: dict[str, model.UserType] = self.types.declare(named)
         self.dimensions = FoundDimensions(root, self.file.path)
         made = self.group(root)
         strict = hdf5().h5a.exists(root.id, b"_nc3_strict")
         dataset = dataset_of(made, name, "netCDF-4 classic model" if strict else "netCDF-4")
         return FoundObjects(dataset, root, self.dimensions)
 
-    def group(self, found: FoundGroup) -> Group:
+    def group(self, found: FoundGroup) -> model.Group:
         books = ROOT_BOOKS if found.fqn == "/" else frozenset()
         attributes = self.attributes(found.id, books, found.fqn, found.fqn)
         variables = tuple(self.variables(found))
         declared = [self.declared[fqn] for fqn, _ in found.types if fqn in self.declared]
-        return Group(
+        return model.Group(
             found.name,
             attributes=attributes,
-            types=tuple(ordered_types((*declared, *self.types.unnamed.get(found.fqn, ())))),
+            types=tuple(model.ordered_types((*declared, *self.types.unnamed.get(found.fqn, ())))),
             dimensions=tuple(self.dimensions.of_group.get(found.fqn, ())),
             variables=variables,
             groups=tuple(self.group(child) for child in found.groups),
         )
 
-    def variables(self, group: FoundGroup) -> Iterator[Variable]:
+    def variables(self, group: FoundGroup) -> Iterator[model.Variable]:
         for link, dataset in group.datasets:
             name = variable_name(link, dataset)
             if name is not None:
-                fqn = join_fqn(group.fqn, name)
+                fqn = model.join_fqn(group.fqn, name)
                 with hdf5().phil, hdf5_errors(self.file.path, fqn):
                     yield self.variable(group, link, dataset, name, fqn)
 
     def variable(
         self, group: FoundGroup, link: bytes, dataset: h5d.DatasetID, name: str, fqn: str
-    ) -> Variable:
+    ) -> model.Variable:
         type_, layout = self.types.find(dataset.get_type(), group.fqn)
         plist = dataset.get_create_plist()
         books = VARIABLE_BOOKS | (SCALE_BOOKS if hdf5().h5ds.is_scale(dataset) else frozenset())
         attributes = self.attributes(dataset, books, group.fqn, fqn)
-        references: list[DimensionRef] = []
+        references: list[model.DimensionRef] = []
         shape = []
         for dimension, size in zip(self.dimensions.of_variable[fqn], dataset.shape, strict=True):
             if not dimension.unlimited and dimension.size != size:
@@ -151,7 +133,7 @@ class _Reader:
             tuple(dataset.shape),
             _fill(type_, attributes, plist),
         )
-        return Variable(
+        return model.Variable(
             name,
             type_,
             tuple(references),
@@ -162,16 +144,16 @@ class _Reader:
 
     def attributes(
         self, owner: ObjectID, books: frozenset[bytes], group: str, fqn: str
-    ) -> tuple[Attribute, ...]:
+    ) -> tuple[model.Attribute, ...]:
         made = []
         for attribute in _attribute_ids(owner):
             if attribute.name not in books:
-                name = normalize_name(text_of(attribute.name))
+                name = model.normalize_name(text_of(attribute.name))
                 with hdf5().phil, hdf5_errors(self.file.path, fqn, f"the attribute {name!r} cannot be read"):
                     made.append(self.attribute(attribute, name, group))
         return tuple(made)
 
-    def attribute(self, attribute: h5a.AttrID, name: str, group: str) -> Attribute:
+    def attribute(self, attribute: h5a.AttrID, name: str, group: str) -> model.Attribute:
         api = hdf5()
         type_id = attribute.get_type()
         space = attribute.get_space()
@@ -186,12 +168,12 @@ class _Reader:
                 raw = np.zeros(0 if kind == api.h5s.NULL else type_id.get_size(), "S1")
                 if raw.size:
                     attribute.read(raw, type_id)
-                return Attribute(name, CHAR, raw)
-            if type_ == CHAR:
-                type_ = STRING
+                return model.Attribute(name, model.CHAR, raw)
+            if type_ == model.CHAR:
+                type_ = model.STRING
                 layout = FixedText(np.dtype("S1"), 1)
         if kind == api.h5s.NULL:
-            return Attribute(name, type_, np.empty(0, type_.dtype))
+            return model.Attribute(name, type_, np.empty(0, type_.dtype))
         if len(attribute.shape) > 1:
             raise NetCDFFileError(
                 f"the attribute {name!r} has {len(attribute.shape)} dimensions; netCDF allows 1"
@@ -202,7 +184,7 @@ class _Reader:
         values = decode(layout, raw, type_)
         if raw.size and has_pointers(layout):
             reclaim(type_id, raw)
-        return Attribute(name, type_, values)
+        return model.Attribute(name, type_, values)
 
 
 def _attribute_ids(owner: ObjectID) -> Iterator[h5a.AttrID]:
@@ -219,27 +201,27 @@ def _attribute_ids(owner: ObjectID) -> Iterator[h5a.AttrID]:
             yield api.h5a.open(owner, index=i, index_type=order, order=api.h5.ITER_INC)
 
 
-def _fill(type_: Type, attributes: tuple[Attribute, ...], plist: h5p.PropDCID) -> object:
+def _fill(type_: model.Type, attributes: tuple[model.Attribute, ...], plist: h5p.PropDCID) -> object:
     """Return the value of elements beyond the end of a variable that is shorter than its unlimited dimension."""
     for attribute in attributes:
         if attribute.name == "_FillValue" and attribute.type == type_ and len(attribute.values) == 1:
             return attribute.values[0]
     defined = plist.fill_value_defined() == hdf5().h5d.FILL_VALUE_USER_DEFINED
-    if defined and isinstance(type_, PrimitiveType | EnumType) and type_ != STRING:
+    if defined and isinstance(type_, model.PrimitiveType | model.EnumType) and type_ != model.STRING:
         value = np.zeros((), type_.dtype)
         plist.get_fill_value(value)
         return value[()]
-    return default_fill(type_)
+    return model.default_fill(type_)
 
 
-def _storage(plist: h5p.PropDCID, type_: Type, layout: MemoryLayout) -> Storage:
+def _storage(plist: h5p.PropDCID, type_: model.Type, layout: MemoryLayout) -> model.Storage:
     api = hdf5()
     kinds = {api.h5d.COMPACT: "compact", api.h5d.CONTIGUOUS: "contiguous", api.h5d.CHUNKED: "chunked"}
     kind = kinds.get(plist.get_layout())
     endian = "native"
-    if isinstance(type_, PrimitiveType) and type_.dtype.kind in "iuf" and layout.dtype.itemsize > 1:
+    if isinstance(type_, model.PrimitiveType) and type_.dtype.kind in "iuf" and layout.dtype.itemsize > 1:
         endian = "big" if layout.dtype == layout.dtype.newbyteorder(">") else "little"
-    return Storage(
+    return model.Storage(
         layout=kind,
         chunk_shape=tuple(plist.get_chunk()) if kind == "chunked" else None,
         filters=tuple(_filter(*plist.get_filter(i)[::2]) for i in range(plist.get_nfilters())),
@@ -249,9 +231,9 @@ def _storage(plist: h5p.PropDCID, type_: Type, layout: MemoryLayout) -> Storage:
     )
 
 
-def _filter(number: int, values: tuple[int, ...]) -> Filter:
-    if number in (Filter.SHUFFLE, Filter.FLETCHER32):
-        return Filter(number)
-    if number == Filter.SZIP:
-        return Filter(number, (values[0] & _SZIP_CHOICES, values[1]))
-    return Filter(number, tuple(values))
+def _filter(number: int, values: tuple[int, ...]) -> model.Filter:
+    if number in (model.Filter.SHUFFLE, model.Filter.FLETCHER32):
+        return model.Filter(number)
+    if number == model.Filter.SZIP:
+        return model.Filter(number, (values[0] & _SZIP_CHOICES, values[1]))
+    return model.Filter(number, tuple(values))

@@ -340,13 +340,18 @@ class HDF5Source:
     def dtype(self) -> np.dtype:
         return self.type.dtype
 
+    @property
+    def _is_big(self) -> bool:
+        dtype = self.layout.dtype
+        return dtype == dtype.newbyteorder(">") and dtype.itemsize > 1
+
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
-        wanted = [range(s.start, s.stop, s.step or 1) for s in region]
-        shape = tuple(len(axis) for axis in wanted)
+        requested = [range(s.start, s.stop, s.step or 1) for s in region]
+        shape = tuple(len(axis) for axis in requested)
         inside = tuple(
             range(axis.start, min(axis.stop, size), axis.step)
-            for axis, size in zip(wanted, self.stored, strict=True)
+            for axis, size in zip(requested, self.stored, strict=True)
         )
         part = tuple(len(axis) for axis in inside)
         if part == shape:
@@ -382,8 +387,8 @@ class HDF5Source:
 
     def _beside_hdf5(self, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray | None:
         """Read whole chunks without HDF5's lock. Return None if that is impossible or not faster."""
-        wanted = math.prod(shape) * self.layout.dtype.itemsize
-        if wanted < (SMALLEST_WHOLE if shape == self.stored else SMALLEST) or has_pointers(self.layout):
+        requested = math.prod(shape) * self.layout.dtype.itemsize
+        if requested < (SMALLEST_WHOLE if shape == self.stored else SMALLEST) or has_pointers(self.layout):
             return None
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             opened = self.file.opened(self.link)
@@ -394,7 +399,7 @@ class HDF5Source:
             touched = math.prod(
                 c * (axis[-1] // c - axis[0] // c + 1) for axis, c in zip(axes, chunk, strict=True)
             )
-            if file is None or touched * self.layout.dtype.itemsize > 2 * wanted:
+            if file is None or touched * self.layout.dtype.itemsize > 2 * requested:
                 return None
             places = self.file.places(self.link, dataset)
             stored, missing = [], []
@@ -403,10 +408,7 @@ class HDF5Source:
                 if found is None:
                     missing.append((place, inside))
                     continue
-                inner = tuple(
-                    slice(a[0] - o, a[-1] - o + 1, a.step) for a, o in zip(inside, origin, strict=True)
-                )
-                stored.append(StoredChunk(*found, place, inner))
+                stored.append(StoredChunk(*found, place, part_of_chunk(origin, inside)))
             out = np.empty(shape, self.layout.dtype)
             for place, inside in missing:  # HDF5 knows the fill value
                 part = _buffer(plist, [len(axis) for axis in inside], out.dtype)
@@ -431,7 +433,6 @@ class HDF5Source:
         """Return the locations of the chunks, or None if the values need more than their bytes."""
         if has_pointers(self.layout) or self.layout.dtype.kind not in "iuf" or self.shape != self.stored:
             return None
-        big = self.layout.dtype == self.layout.dtype.newbyteorder(">") and self.layout.dtype.itemsize > 1
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
             opened = self.file.opened(self.link)
             dataset, plist = opened.id, opened.plist
@@ -442,7 +443,7 @@ class HDF5Source:
                 if offset is None:
                     return None
                 place = {(0,) * len(self.shape): (offset, dataset.get_storage_size())}
-                return FilePlaces(self.shape, (), big, place, self.read)
+                return FilePlaces(self.shape, (), self._is_big, place, self.read)
             if plist.get_layout() != hdf5().h5d.CHUNKED:
                 return None
             shape, places = tuple(plist.get_chunk()), self.file.places(self.link, dataset)
@@ -456,7 +457,7 @@ class HDF5Source:
                         "a chunk's filter mask is not zero; a reference cannot express that"
                     )
                 found[index] = at[:2]
-            return FilePlaces(shape, filters_of(plist), big, found, self.read)
+            return FilePlaces(shape, filters_of(plist), self._is_big, found, self.read)
 
     def stored_chunks(self) -> StoredChunks | None:
         """The chunks as they are in the file; None where some was never written, or left out a filter."""
@@ -476,8 +477,7 @@ class HDF5Source:
                 if place is None or place[2]:
                     return None
                 found[origin] = place[:2]
-        big = self.layout.dtype == self.layout.dtype.newbyteorder(">") and self.layout.dtype.itemsize > 1
-        return StoredChunks(file, self.file.path, shape, self.stored, big, found)
+        return StoredChunks(file, self.file.path, shape, self.stored, self._is_big, found)
 
     def _decoded_here(
         self, dataset: h5d.DatasetID, axes: tuple[range, ...], shape: tuple[int, ...]
@@ -488,9 +488,7 @@ class HDF5Source:
         raw = np.empty(shape, self.layout.dtype)
         for origin, place, inside in chunks_of(dataset, axes):
             chunk = self.file.chunk(self.link, dataset, origin, raw.dtype)
-            raw[place] = chunk[
-                tuple(slice(a[0] - o, a[-1] - o + 1, a.step) for a, o in zip(inside, origin, strict=True))
-            ]
+            raw[place] = chunk[part_of_chunk(origin, inside)]
         return raw
 
     def _with_pointers(
@@ -573,6 +571,11 @@ def chunks_of(
     sizes = dataset.get_create_plist().get_chunk()
     for pieces in product(*(_cut(axis, size) for axis, size in zip(axes, sizes, strict=True))):
         yield tuple(p[0] for p in pieces), tuple(p[1] for p in pieces), tuple(p[2] for p in pieces)
+
+
+def part_of_chunk(origin: tuple[int, ...], inside: tuple[range, ...]) -> tuple[slice, ...]:
+    """Return the index in a chunk of the ranges that a selection has inside it."""
+    return tuple([slice(a[0] - o, a[-1] - o + 1, a.step) for a, o in zip(inside, origin, strict=True)])
 
 
 def fill_with(out: np.ndarray, value: object) -> None:

@@ -9,21 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nczarr import model
 from nczarr.errors import LossError, NetCDFFileError, error_context
-from nczarr.model import (
-    CHAR,
-    STRING,
-    CompoundType,
-    EnumType,
-    Field,
-    OpaqueType,
-    PrimitiveType,
-    Type,
-    UserType,
-    VlenType,
-    join_fqn,
-    primitive_for_dtype,
-)
 from nczarr.netcdf.bytes.file import bytes_of, text_of
 from nczarr.netcdf.hdf5.library import hdf5, insert_member, member_value, read_text, write_attribute
 from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, Plain, Record, Sequence, Text
@@ -58,13 +45,13 @@ class KnownTypes:
     """
 
     taken: set[str] = field(default_factory=set)
-    unnamed: dict[str, list[UserType]] = field(default_factory=dict)
+    unnamed: dict[str, list[model.UserType]] = field(default_factory=dict)
     _may_name: bool = False
 
-    by_address: dict[tuple[int, int], UserType] = field(default_factory=dict)
-    by_group: dict[str, list[tuple[TypeID, UserType]]] = field(default_factory=dict)
+    by_address: dict[tuple[int, int], model.UserType] = field(default_factory=dict)
+    by_group: dict[str, list[tuple[TypeID, model.UserType]]] = field(default_factory=dict)
 
-    def declare(self, found: list[tuple[str, str, TypeID]]) -> dict[str, UserType]:
+    def declare(self, found: list[tuple[str, str, TypeID]]) -> dict[str, model.UserType]:
         """Add the named types of a file.
 
         `found` has the group, FQN and HDF5 type of each, in any order, since a type may contain one that
@@ -75,7 +62,7 @@ class KnownTypes:
         NetCDFFileError
             If a type contains one that netCDF lacks.
         """
-        made: dict[str, UserType] = {}
+        made: dict[str, model.UserType] = {}
         while found:
             waiting = []
             for group, fqn, type_id in found:
@@ -98,7 +85,7 @@ class KnownTypes:
         self._may_name = True
         return made
 
-    def find(self, type_id: TypeID, group: str) -> tuple[Type, MemoryLayout]:
+    def find(self, type_id: TypeID, group: str) -> tuple[model.Type, MemoryLayout]:
         """Return the model's type and the layout of an HDF5 type that is used in a group.
 
         Raises
@@ -110,19 +97,19 @@ class KnownTypes:
         kind = type_id.get_class()
         if kind in (h5t.INTEGER, h5t.FLOAT):
             dtype = _number_dtype(type_id)
-            primitive = primitive_for_dtype(dtype)
+            primitive = model.primitive_for_dtype(dtype)
             if primitive is None:
                 raise NetCDFFileError(f"netCDF has no type for HDF5's {dtype}")
             return primitive, Plain(dtype)
         if kind == h5t.STRING:
             if type_id.is_variable_str():
-                return STRING, Text()
+                return model.STRING, Text()
             size = type_id.get_size()
             if size == 1:
-                return CHAR, Plain(CHAR.dtype)
+                return model.CHAR, Plain(model.CHAR.dtype)
             ended = type_id.get_strpad() == h5t.STR_NULLTERM
             blank = type_id.get_strpad() == h5t.STR_SPACEPAD
-            return STRING, FixedText(np.dtype(f"S{size}"), size - ended, b" " if blank else b"\0")
+            return model.STRING, FixedText(np.dtype(f"S{size}"), size - ended, b" " if blank else b"\0")
         if kind in (h5t.ENUM, h5t.OPAQUE, h5t.COMPOUND, h5t.VLEN):
             named = self._named(type_id, group)
             if named is None and self._may_name:
@@ -132,7 +119,7 @@ class KnownTypes:
             return named, self.layout(type_id, named, group)
         raise NetCDFFileError(f"netCDF has no type for HDF5's class {_KINDS.get(kind, kind)}")
 
-    def _named(self, type_id: TypeID, group: str) -> UserType | None:
+    def _named(self, type_id: TypeID, group: str) -> model.UserType | None:
         if type_id.committed() and (known := self.by_address.get(address_of(type_id))):
             return known
         for named in self.by_group.values():
@@ -141,10 +128,10 @@ class KnownTypes:
                     return made
         return None
 
-    def _name_it(self, type_id: TypeID, group: str) -> UserType | None:
+    def _name_it(self, type_id: TypeID, group: str) -> model.UserType | None:
         number = 1
         kind = _KINDS[type_id.get_class()].split()[-1]
-        while (fqn := join_fqn(group, f"unnamed_{kind}_{number}")) in self.taken:
+        while (fqn := model.join_fqn(group, f"unnamed_{kind}_{number}")) in self.taken:
             number += 1
         self.taken.add(fqn)
         made = self._make(type_id, fqn, group, {})
@@ -153,50 +140,52 @@ class KnownTypes:
             self.unnamed.setdefault(group, []).append(made)
         return made
 
-    def layout(self, type_id: TypeID, type_: Type, group: str) -> MemoryLayout:
+    def layout(self, type_id: TypeID, type_: model.Type, group: str) -> MemoryLayout:
         """Return the memory layout of an HDF5 type whose type in the model is `type_`."""
-        if isinstance(type_, EnumType):
+        if isinstance(type_, model.EnumType):
             return Plain(_number_dtype(type_id.get_super()))
-        if isinstance(type_, OpaqueType):
+        if isinstance(type_, model.OpaqueType):
             return Plain(type_.dtype)
-        if isinstance(type_, VlenType):
+        if isinstance(type_, model.VlenType):
             return Sequence(base=self.find(type_id.get_super(), group)[1])
-        if not isinstance(type_, CompoundType):
+        if not isinstance(type_, model.CompoundType):
             return self.find(type_id, group)[1]
         members = [_array_base(type_id.get_member_type(i))[0] for i in range(type_id.get_nmembers())]
         parts = [self.find(base, group)[1] for base in members]
         return _record(type_id, type_, parts)
 
-    def _make(self, type_id: TypeID, fqn: str, group: str, made: dict[str, UserType]) -> UserType | None:
+    def _make(
+        self, type_id: TypeID, fqn: str, group: str, made: dict[str, model.UserType]
+    ) -> model.UserType | None:
         h5t = hdf5().h5t
         kind = type_id.get_class()
         if kind == h5t.ENUM:
             base, _ = self.find(type_id.get_super(), group)
-            assert isinstance(base, PrimitiveType)
+            assert isinstance(base, model.PrimitiveType)
             dtype = _number_dtype(type_id.get_super())
             members = [
                 (text_of(type_id.get_member_name(i)), member_value(type_id, i, dtype))
                 for i in range(type_id.get_nmembers())
             ]
-            return EnumType(fqn, base, tuple(members))
+            return model.EnumType(fqn, base, tuple(members))
         if kind == h5t.OPAQUE:
-            return OpaqueType(fqn, type_id.get_size())
+            return model.OpaqueType(fqn, type_id.get_size())
         bases = _recorded_bases(type_id)
 
-        def inside(base_id: TypeID, index: int) -> Type:
+        def inside(base_id: TypeID, index: int) -> model.Type:
             recorded = bases[index] if index < len(bases) else ""
             if recorded and recorded not in made:
                 raise NetCDFFileError(f"its base {recorded!r} is not one of the file's named types")
             return made[recorded] if recorded else self.find(base_id, group)[0]
 
         if kind == h5t.VLEN:
-            return VlenType(fqn, inside(type_id.get_super(), 0))
+            return model.VlenType(fqn, inside(type_id.get_super(), 0))
         if kind == h5t.COMPOUND:
             fields = []
             for i in range(type_id.get_nmembers()):
                 base_id, shape = _array_base(type_id.get_member_type(i))
-                fields.append(Field(text_of(type_id.get_member_name(i)), inside(base_id, i), shape))
-            return CompoundType(fqn, tuple(fields))
+                fields.append(model.Field(text_of(type_id.get_member_name(i)), inside(base_id, i), shape))
+            return model.CompoundType(fqn, tuple(fields))
         return None
 
 
@@ -211,22 +200,22 @@ def _recorded_bases(type_id: TypeID) -> list[str]:
     return ((type_id.committed() and read_text(type_id, _BASES)) or "").split("\n")
 
 
-def record_bases(type_id: TypeID, type_: UserType, declared: Collection[UserType]) -> None:
+def record_bases(type_id: TypeID, type_: model.UserType, declared: Collection[model.UserType]) -> None:
     """Store the names of the types inside a committed type, if HDF5 cannot distinguish them.
 
     HDF5 stores no names for types inside a type, so two declared types of one definition are equal to it. An
     attribute of the named type, which the netCDF library ignores, preserves the names.
     """
-    bases = [f.type for f in type_.fields] if isinstance(type_, CompoundType) else []
-    if isinstance(type_, VlenType):
+    bases = [f.type for f in type_.fields] if isinstance(type_, model.CompoundType) else []
+    if isinstance(type_, model.VlenType):
         bases = [type_.base]
     if not any(
-        isinstance(base, UserType) and any(d.fqn != base.fqn and _alike(d, base) for d in declared)
+        isinstance(base, model.UserType) and any(d.fqn != base.fqn and _alike(d, base) for d in declared)
         for base in bases
     ):
         return
     api = hdf5()
-    names = [base.fqn if isinstance(base, UserType) else "" for base in bases]
+    names = [base.fqn if isinstance(base, model.UserType) else "" for base in bases]
     text = bytes_of("\n".join(names))
     kind = api.h5t.C_S1.copy()
     kind.set_size(len(text))
@@ -234,18 +223,18 @@ def record_bases(type_id: TypeID, type_: UserType, declared: Collection[UserType
     write_attribute(attribute, kind, np.frombuffer(text, "S1"))
 
 
-def _alike(a: Type, b: Type) -> bool:
+def _alike(a: model.Type, b: model.Type) -> bool:
     """Return True if two types differ in their names only."""
-    if isinstance(a, CompoundType) and isinstance(b, CompoundType):
+    if isinstance(a, model.CompoundType) and isinstance(b, model.CompoundType):
         return len(a.fields) == len(b.fields) and all(
             f.name == g.name and f.shape == g.shape and _alike(f.type, g.type)
             for f, g in zip(a.fields, b.fields, strict=True)
         )
-    if isinstance(a, VlenType) and isinstance(b, VlenType):
+    if isinstance(a, model.VlenType) and isinstance(b, model.VlenType):
         return _alike(a.base, b.base)
-    if isinstance(a, EnumType) and isinstance(b, EnumType):
+    if isinstance(a, model.EnumType) and isinstance(b, model.EnumType):
         return a.base == b.base and dict(a.members) == dict(b.members)
-    if isinstance(a, OpaqueType) and isinstance(b, OpaqueType):
+    if isinstance(a, model.OpaqueType) and isinstance(b, model.OpaqueType):
         return a.size == b.size
     return a == b
 
@@ -282,14 +271,14 @@ class TypeWriter:
     def __init__(self) -> None:
         self.committed: dict[str, TypeID] = {}
 
-    def make(self, type_: Type, endian: str = "native") -> TypeID:
+    def make(self, type_: model.Type, endian: str = "native") -> TypeID:
         """Return the HDF5 type of a type of the model: the committed one if it exists."""
-        if isinstance(type_, UserType):
+        if isinstance(type_, model.UserType):
             return self.committed.get(type_.fqn) or self.build(type_)
-        assert isinstance(type_, PrimitiveType)
+        assert isinstance(type_, model.PrimitiveType)
         return _primitive(type_, endian)
 
-    def build(self, type_: UserType) -> TypeID:
+    def build(self, type_: model.UserType) -> TypeID:
         """Return a new HDF5 type that is not committed yet.
 
         Raises
@@ -298,7 +287,7 @@ class TypeWriter:
             If two members of an enum have equal values, which HDF5 cannot represent.
         """
         h5t = hdf5().h5t
-        if isinstance(type_, EnumType):
+        if isinstance(type_, model.EnumType):
             made = h5t.enum_create(_primitive(type_.base, "native"))
             if len({value for _, value in type_.members}) != len(type_.members):
                 raise LossError(
@@ -307,13 +296,13 @@ class TypeWriter:
             for name, value in type_.members:
                 insert_member(made, bytes_of(name), value, type_.dtype)
             return made
-        if isinstance(type_, OpaqueType):
+        if isinstance(type_, model.OpaqueType):
             made = h5t.create(h5t.OPAQUE, type_.size)
             made.set_tag(b"")
             return made
-        if isinstance(type_, VlenType):
+        if isinstance(type_, model.VlenType):
             return h5t.vlen_create(self.make(type_.base))
-        assert isinstance(type_, CompoundType)
+        assert isinstance(type_, model.CompoundType)
         offset, alignment, parts = 0, 1, []
         for f in type_.fields:
             part = self.make(f.type)
@@ -327,25 +316,25 @@ class TypeWriter:
             made.insert(bytes_of(name), start, part)
         return made
 
-    def layout(self, type_: Type, type_id: TypeID) -> MemoryLayout:
+    def layout(self, type_: model.Type, type_id: TypeID) -> MemoryLayout:
         """Return the memory layout of a type from :meth:`make`."""
-        if isinstance(type_, PrimitiveType):
-            if type_ == STRING:
+        if isinstance(type_, model.PrimitiveType):
+            if type_ == model.STRING:
                 return Text()
-            return Plain(type_.dtype) if type_ == CHAR else Plain(_number_dtype(type_id))
-        if isinstance(type_, EnumType):
+            return Plain(type_.dtype) if type_ == model.CHAR else Plain(_number_dtype(type_id))
+        if isinstance(type_, model.EnumType):
             return Plain(_number_dtype(type_id.get_super()))
-        if isinstance(type_, OpaqueType):
+        if isinstance(type_, model.OpaqueType):
             return Plain(type_.dtype)
-        if isinstance(type_, VlenType):
+        if isinstance(type_, model.VlenType):
             return Sequence(base=self.layout(type_.base, type_id.get_super()))
-        assert isinstance(type_, CompoundType)
+        assert isinstance(type_, model.CompoundType)
         members = [_array_base(type_id.get_member_type(i))[0] for i in range(len(type_.fields))]
         parts = [self.layout(f.type, base) for f, base in zip(type_.fields, members, strict=True)]
         return _record(type_id, type_, parts)
 
 
-def _record(type_id: TypeID, type_: CompoundType, parts: list[MemoryLayout]) -> MemoryLayout:
+def _record(type_id: TypeID, type_: model.CompoundType, parts: list[MemoryLayout]) -> MemoryLayout:
     """Return the layout of a compound from those of its fields."""
     dtype = np.dtype(
         {
@@ -358,13 +347,13 @@ def _record(type_id: TypeID, type_: CompoundType, parts: list[MemoryLayout]) -> 
     return Plain(dtype) if all(isinstance(p, Plain) for p in parts) else Record(dtype, tuple(parts))
 
 
-def _primitive(type_: PrimitiveType, endian: str) -> TypeID:
+def _primitive(type_: model.PrimitiveType, endian: str) -> TypeID:
     h5t = hdf5().h5t
-    if type_ in (CHAR, STRING):
+    if type_ in (model.CHAR, model.STRING):
         made = h5t.C_S1.copy()
-        made.set_size(1 if type_ == CHAR else h5t.VARIABLE)
+        made.set_size(1 if type_ == model.CHAR else h5t.VARIABLE)
         made.set_strpad(h5t.STR_NULLTERM)
-        if type_ == STRING:
+        if type_ == model.STRING:
             made.set_cset(h5t.CSET_UTF8)
         return made
     order = "BE" if endian == "big" or (endian == "native" and sys.byteorder == "big") else "LE"
@@ -374,10 +363,10 @@ def _primitive(type_: PrimitiveType, endian: str) -> TypeID:
     return getattr(h5t, f"STD_{type_.dtype.kind.upper()}{bits}{order}")
 
 
-def _alignment(type_: Type) -> int:
+def _alignment(type_: model.Type) -> int:
     """Return the alignment that a C compiler gives, so that netCDF programs see the expected struct."""
-    if isinstance(type_, CompoundType):
+    if isinstance(type_, model.CompoundType):
         return max(_alignment(f.type) for f in type_.fields)
-    if isinstance(type_, OpaqueType):
+    if isinstance(type_, model.OpaqueType):
         return 1
     return 8 if type_.dtype == object else type_.dtype.itemsize
