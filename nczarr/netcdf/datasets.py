@@ -90,7 +90,7 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
 
     Examples
     --------
-    >>> from nczarr.model import Attribute
+    >>> from nczarr.model import Attribute, Dataset
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.nc"
     >>> create_dataset(path, Dataset("a", attributes=(Attribute.of("title", "T"),), format="classic")).commit()
@@ -163,7 +163,7 @@ def create_dataset(
     --------
     >>> import tempfile, pathlib
     >>> import numpy as np
-    >>> from nczarr.model import INT, Dimension, Variable
+    >>> from nczarr.model import INT, Dataset, Dimension, Variable
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.nc"
     >>> ds = Dataset("a", dimensions=(Dimension("x", 3),), variables=(Variable("v", INT, ("/x",)),))
     >>> with create_dataset(path, ds) as sink:
@@ -271,7 +271,7 @@ def name_anonymous(dataset: model.Dataset) -> model.Dataset:
 
     Examples
     --------
-    >>> from nczarr.model import INT
+    >>> from nczarr.model import INT, Dataset, Variable
     >>> made = name_anonymous(Dataset("d", variables=(Variable("v", INT, (2, 2)), Variable("w", INT, (2,)))))
     >>> [d.name for d in made.dimensions], made.variables[0].dimensions, made.variables[1].dimensions
     (['phony_dim_0', 'phony_dim_1'], ('/phony_dim_0', '/phony_dim_1'), ('/phony_dim_0',))

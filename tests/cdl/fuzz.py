@@ -17,7 +17,7 @@ from real_data import CDL_CORPUS
 from nczarr.cdl import loads
 from nczarr.errors import CDLError
 
-#: What mutations insert: every kind of token, and characters that break tokens.
+#: The insertions of mutations: every kind of token, and characters that break tokens.
 FRAGMENTS = [
     "{", "}", "(", ")", ",", ";", ":", "=", "*", "_", "NIL", "NaN", "-Infinityf", "0x1F", "0xabcL", "017", "08", "1b",
     "300ub", "-1u", "1e400", "1.5f", "99999999999999999999", "1-2", "1..2", "+-", "'a'", "'", '"', '"abc"', '"\\1"',

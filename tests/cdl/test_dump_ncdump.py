@@ -53,7 +53,7 @@ def _ncdump(path: Path, *flags: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _hidden(path: Path, changed: int) -> tuple[Attribute, ...]:
-    """What only the netCDF library knows of a file."""
+    """The attributes of a file that only the netCDF library returns."""
     text = _ncdump(path, "-h", "-s") or ""
     found = re.findall(r"^\t\t:(_NCProperties|_SuperblockVersion|_IsNetcdf4) = (.*) ;$", text, re.MULTILINE)
     return tuple(Attribute.of(n, v.strip('"') if v[0] == '"' else int(v)) for n, v in found)

@@ -35,7 +35,7 @@ PLUGINS = {
 #: Types of one form: a file does not say which it is (netCDF takes the first), the text does.
 TYPES = {"ncdump/expected/ref_typescope.dmp"}
 
-#: Files that ncgen rejects, and that are read here: what ncgen trips over.
+#: Files that ncgen rejects and nczarr reads.
 READ_ALL_THE_SAME = {
     "ncdap_test/expected3/synth1.dmp": "an unescaped % in a name, as ncdump prints it",
     "ncdap_test/expected3/synth8.dmp": "a dimension named unlimited",

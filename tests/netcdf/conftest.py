@@ -1,4 +1,4 @@
-"""What the tests of netCDF files share: the files, a copy through the model, and ncdump."""
+"""Share fixtures of the tests of netCDF files: the files, a copy through the model, and ncdump."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ CHAINS = {
 
 @pytest.fixture(scope="module")
 def filtered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, np.ndarray]]:
-    """A file with a variable for each chain and type, written by netCDF's library, and what that reads of it."""
+    """A file of the netCDF library with a variable for each chain and type, and the values that the library reads."""
     path = tmp_path_factory.mktemp("filters") / "filtered.nc"
     steps = np.random.default_rng(1).standard_normal((2500, 7))
     values = np.round(np.cumsum(steps, 0), 2)
@@ -170,7 +170,7 @@ def test_damaged_chunk(tmp_path: Path, chain: tuple[Filter, ...], write: Callabl
 
 
 def test_unknown_filter_is_named(tmp_path: Path, write: Callable[..., None]) -> None:
-    """What has a filter that nobody here knows is an error with its number, not HDF5's remark on a folder."""
+    """The error of an unknown filter has its number, not HDF5's message about a plugin folder."""
     with pytest.raises(UnsupportedError, match=r"/v: .*32013 \(zfp\).*hdf5plugin"):
         write(dataset(Filter(32013, (1,))), tmp_path / "a.nc")
     assert list(tmp_path.iterdir()) == []
@@ -217,7 +217,7 @@ def test_plugin_filters_are_left_off_strings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [4, 400, 40_000])
 def test_chains_of_several_compressors(size: int) -> None:
-    """What the first has made has another size than the chunk, and is longer for few bytes: it was called damaged."""
+    """The output of the first compressor differs in size from the chunk, and is longer for few bytes."""
     data = np.random.default_rng(size).integers(0, 20, size, np.uint8)
     filters = [
         Filter(1, (4,)),

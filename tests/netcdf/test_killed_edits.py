@@ -23,7 +23,7 @@ class Recorder:
     """All that happens to a file, so that it can be made as it was after each write."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        #: A place and bytes, a size, or what the program knew then.
+        #: An offset with bytes, a size, or the state that the program knew at that time.
         self.events: list[tuple[str, Any, Any]] = []
         write, truncate = DiskFile.write, DiskFile.truncate
 
@@ -99,7 +99,7 @@ def test_acknowledged_steps_are_there_after_every_write(
                 values = np.ma.masked_array(ds[name][:]).reshape(length, -1)
                 assert not np.ma.getmaskarray(values)[:acknowledged].any(), name
                 right = np.arange(length)[:, None]
-                # What was not acknowledged may be fill, never wrong.
+                # Values that were not acknowledged may be fill values, but never wrong.
                 assert (values.filled(-1) == np.where(np.ma.getmaskarray(values), -1, right)).all(), name
 
     monkeypatch.undo()

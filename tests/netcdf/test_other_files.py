@@ -65,7 +65,7 @@ def test_a_virtual_dataset_of_its_own_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="no such files")
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
 def test_what_is_no_file_is_refused_before_it_is_opened(tmp_path: Path, kind: str) -> None:
-    """Opening a pipe that nobody writes to waits for ever."""
+    """Opening a pipe without a writer waits for ever."""
     path = tmp_path / "a.nc"
     if kind == "pipe":
         os.mkfifo(path)

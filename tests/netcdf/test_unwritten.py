@@ -68,7 +68,7 @@ def test_unwritten_values_are_those_of_netcdf(
 def test_what_is_not_filled_is_the_same_at_every_reading(
     tmp_path: Path, kind: str, storage: dict[str, Any]
 ) -> None:
-    """netCDF-C gives what was in the memory before; a copy of that would not verify, and would tell it to others."""
+    """netCDF-C returns earlier contents of the memory. A copy of these would not verify, and would disclose them."""
     path = tmp_path / "a.nc"
     with netCDF4.Dataset(path, "w") as file:
         file.createDimension("x", SIZE)

@@ -48,7 +48,7 @@ from nczarr.netcdf.hdf5 import library
 
 
 def same(text: str) -> list[str]:
-    """ncdump's lines, without the file's name and what says who wrote it."""
+    """Return ncdump's lines without the file's name and the writing program."""
     lines = text.split("\n")[1:]
     return [line for line in lines if "_NCProperties" not in line and "_SuperblockVersion" not in line]
 
@@ -501,7 +501,7 @@ def test_types_that_are_used_before_their_group_are_refused(
 def test_values_of_enums_are_there_when_hdf5_looks_at_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memory that nobody has by a name any more is given to others, which interpreters do sooner or later."""
+    """Interpreters reuse memory without references sooner or later."""
     with library.hdf5().phil:
         monkeypatch.setattr(library, "_functions", library._load())
     insert = library._functions["H5Tenum_insert"]

@@ -116,7 +116,7 @@ def test_the_rule_of_names(tmp_path: Path) -> None:
     for name, storage in (("a", None), ("a.zarr", None), ("b.nc", "zarr")):
         ours.Dataset(tmp_path / name, "w", storage=storage).close()
         assert (tmp_path / name).is_dir()
-    with ours.Dataset(tmp_path / "b.nc", "a") as ds:  # what is there is what it is
+    with ours.Dataset(tmp_path / "b.nc", "a") as ds:
         assert ds.disk_format == "ZARR"
     ours.Dataset(tmp_path / "plain", "w", storage="netcdf", format="NETCDF3_CLASSIC").close()
     assert (tmp_path / "plain").read_bytes()[:4] == b"CDF\1"
@@ -430,7 +430,7 @@ def test_the_end_of_a_chunk_with_a_filter_of_a_plugin_is_fill_when_it_is_grown_i
             assert ds["v"][:].filled().tolist() == [1, 1, 1, -9, -9, -9, -9, 2]
 
 
-# -- files of others, and what cannot be
+# -- files of other programs, and refused changes
 
 
 def test_hdf5_files_without_order_are_read_only(tmp_path: Path) -> None:
@@ -440,7 +440,7 @@ def test_hdf5_files_without_order_are_read_only(tmp_path: Path) -> None:
         assert ds["v"][:].tolist() == [1, 2, 3]
     with pytest.raises(OSError, match="order of its objects"):
         ours.Dataset(tmp_path / "a.h5", "a")
-    with h5py.File(tmp_path / "a.h5", "a") as file:  # it was let go of
+    with h5py.File(tmp_path / "a.h5", "a") as file:  # nczarr closed it
         assert file["v"][:].tolist() == [1, 2, 3]
 
 
@@ -855,7 +855,7 @@ def test_a_dataset_that_the_collector_drops_under_the_lock_of_hdf5_is_written(tm
             del ds, v, cycle
             gc.collect()
         """
-    # What waits for ever would hang the tests: the limit only ends that.
+    # The limit ends a program that waits for ever.
     subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
     with netCDF4.Dataset(path) as ds:
         expected = np.random.default_rng(1).normal(size=200_000)

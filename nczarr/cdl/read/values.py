@@ -94,7 +94,7 @@ def missing_value(type_: model.Type) -> Any:
     Examples
     --------
     >>> from nczarr.model import INT
-    >>> missing_value(VlenType("/v", INT))
+    >>> missing_value(model.VlenType("/v", INT))
     array([-2147483647], dtype=int32)
     """
     if isinstance(type_, model.EnumType):
@@ -436,7 +436,7 @@ def date_reader(attributes: Mapping[str, model.Attribute]) -> Callable[[str], fl
 
     Examples
     --------
-    >>> reader = date_reader({"units": Attribute.of("units", "days since 2000-01-01")})
+    >>> reader = date_reader({"units": model.Attribute.of("units", "days since 2000-01-01")})
     >>> reader("2000-01-02 12"), reader("no date")
     (1.5, None)
     """

@@ -67,7 +67,7 @@ def dump(dataset: model.Dataset, file: TextIO, options: DumpOptions = _DEFAULT) 
     --------
     >>> import io
     >>> import numpy as np
-    >>> from nczarr.model import INT, RepeatedSource
+    >>> from nczarr.model import INT, Dataset, Dimension, RepeatedSource, Variable
     >>> zeros = RepeatedSource(0, (3,), np.dtype("i4"))
     >>> v = Variable("v", INT, ("/x",), data=zeros)
     >>> file = io.StringIO()
@@ -101,7 +101,7 @@ def dumps(dataset: model.Dataset, options: DumpOptions = _DEFAULT) -> str:
 
     Examples
     --------
-    >>> dumps(Dataset("empty"))
+    >>> dumps(model.Dataset("empty"))
     'netcdf empty {\\n}\\n'
     """
     file = io.StringIO()
@@ -119,7 +119,7 @@ def dumped_variables(dataset: model.Dataset, options: DumpOptions = _DEFAULT) ->
 
     Examples
     --------
-    >>> from nczarr.model import INT
+    >>> from nczarr.model import INT, Dataset, Dimension, Variable
     >>> d = Dataset("d", dimensions=(Dimension("x", 3),), variables=(Variable("x", INT, ("/x",)), Variable("v", INT)))
     >>> dumped_variables(d), dumped_variables(d, DumpOptions(coordinates=True))
     (('/x', '/v'), ('/x',))

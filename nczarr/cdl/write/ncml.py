@@ -35,7 +35,7 @@ def write_ncml(dataset: model.Dataset, file: TextIO, options: DumpOptions) -> No
     Examples
     --------
     >>> import sys
-    >>> from nczarr.model import Dimension
+    >>> from nczarr.model import Dataset, Dimension
     >>> write_ncml(Dataset("d", dimensions=(Dimension("x", 2),)), sys.stdout, DumpOptions(location="d.nc"))
     <?xml version="1.0" encoding="UTF-8"?>
     <netcdf xmlns="http://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2" location="d.nc">
