@@ -225,10 +225,10 @@ class PackbitsCodec(ArrayBytesCodec):
         self.name = name
         self.components = 2 if dtype.kind == "c" else 1
         self.bits = 1 if dtype.kind == "b" else 8 * dtype.itemsize // self.components
-        given = {key: value for key, value in configuration.items() if value is not None}
-        self.first = configured_int(name, given, "first_bit", 0, 0, self.bits - 1)
-        self.last = configured_int(name, given, "last_bit", self.bits - 1, self.first, self.bits - 1)
-        self.padding = given.get("padding_encoding", "none")
+        options = {key: value for key, value in configuration.items() if value is not None}
+        self.first = configured_int(name, options, "first_bit", 0, 0, self.bits - 1)
+        self.last = configured_int(name, options, "last_bit", self.bits - 1, self.first, self.bits - 1)
+        self.padding = options.get("padding_encoding", "none")
         if self.padding not in ("none", "first_byte", "last_byte"):
             raise CodecError(f"codec {name!r}: padding_encoding {str(self.padding)[:50]!r} is unknown")
 

@@ -336,9 +336,9 @@ def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dt
     """
     # The cache keeps references to these objects, so that their ids stay valid.
     key = (id(codecs), id(fill), id(dtype), shape, CODECS.version)
-    kept = _made.get(key)
-    if kept is not None:
-        return kept[3]
+    known = _made.get(key)
+    if known is not None:
+        return known[3]
     contents = _contents(codecs, dtype, fill)
     chain = _equal.get((contents, shape, CODECS.version)) if contents else None
     if chain is None:

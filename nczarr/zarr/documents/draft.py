@@ -131,8 +131,8 @@ def deviations(document: JsonMapping, is_array: bool) -> Iterator[str]:
     known = _ARRAY_KEYS if is_array else _GROUP_KEYS
     yield from (f"{show(key)}: the draft reserves all other names" for key in document if key not in known)
     for i, entry in enumerate(_extensions(document)):
-        stated = document["extensions"][i]
-        if "must_understand" not in stated:
+        written = document["extensions"][i]
+        if "must_understand" not in written:
             yield f"extensions[{i}].must_understand: missing ({entry.name})"
     data_type = document.get("data_type")
     if isinstance(data_type, Mapping) and _has_wrong_fallback(data_type):

@@ -74,7 +74,9 @@ def _codec(value: object, key: str, data_type: DataType) -> tuple[str, JsonObjec
     return name, configuration
 
 
-def _native(configuration: JsonObject, key: str, given: Endian | None) -> tuple[JsonObject, Endian | None]:
+def _native(
+    configuration: JsonObject, key: str, input_order: Endian | None
+) -> tuple[JsonObject, Endian | None]:
     """Return the configuration of a filter with native dtypes, and the byte order of the filter's output."""
     result = dict(configuration)
     order: Endian | None = None
@@ -91,9 +93,9 @@ def _native(configuration: JsonObject, key: str, given: Endian | None) -> tuple[
             raise UnsupportedError(f"{key}.{option}: {show(text)} is a dtype of objects")
         result[option] = dtype.newbyteorder("=").str
         order = None if dtype.itemsize == 1 else "big" if dtype.str[0] == ">" else "little"
-        if option in ("dtype", "decode_dtype") and given and order and order != given:
+        if option in ("dtype", "decode_dtype") and input_order and order and order != input_order:
             raise UnsupportedError(
-                f"{key}.{option}: {show(text)}, but the input of the filter is {given}-endian"
+                f"{key}.{option}: {show(text)}, but the input of the filter is {input_order}-endian"
             )
     return result, order
 
