@@ -21,6 +21,7 @@ PACKAGES = (
     "__init__",
     "cdl",
     "cli",
+    "convert",
     "display",
     "errors",
     "filters",

@@ -60,8 +60,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     'b.zarr'
     """
     parser = argparse.ArgumentParser(
-        prog="nczarr",
-        description="Copy, print, generate, compare and check netCDF datasets on Zarr.",
+        prog="nczarr", description="Copy, print, generate, compare and check netCDF datasets on Zarr."
     )
     parser.add_argument("--version", action="version", version=f"nczarr {nczarr.__version__}")
     verbs = parser.add_subparsers(

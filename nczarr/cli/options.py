@@ -113,10 +113,7 @@ def open_documents(
     from nczarr.stores import open_store
     from nczarr.zarr.hierarchy.opening import open_hierarchy
 
-    with (
-        open_store(source, mode, options) as store,
-        writing_alone(store) if mode == "r+" else nullcontext(),
-    ):
+    with open_store(source, mode, options) as store, writing_alone(store) if mode == "r+" else nullcontext():
         if mode == "r+":
             store.keep_order()
         try:

@@ -684,12 +684,7 @@ class AppendTask:
 
     def append_to_file(self) -> int:
         """Append to a netCDF file; return the size of the values in bytes."""
-        from nczarr.convert.many.appending import (
-            append_records,
-            append_to_copy,
-            appended,
-            growing_dimension,
-        )
+        from nczarr.convert.many.appending import append_records, append_to_copy, appended, growing_dimension
         from nczarr.netcdf.edit.hdf5_file import FixedFileError
 
         sources, target, destination = self.sources, self.target, self.request.destination

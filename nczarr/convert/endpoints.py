@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nczarr.display import shown_location
-from nczarr.errors import (
-    DatasetExistsError,
-    DatasetNotFoundError,
-    NCZarrError,
-    StoreError,
-    UnsupportedError,
-)
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
 from nczarr.model import Attribute, Dataset, DatasetSink, MemorySource, Region, Variable, long_names, rewrite
 from nczarr.model.sources import ChangedSource
@@ -245,8 +239,7 @@ def read_whole(dataset: Dataset) -> Dataset:
     """Return a dataset that reads each variable as a whole at the first request, and caches the last variable."""
     cache: dict[_WholeSource, MemorySource] = {}
     return rewrite(
-        dataset,
-        variable=lambda fqn, v: v if v.data is None else v.with_data(_WholeSource(v.data, cache)),
+        dataset, variable=lambda fqn, v: v if v.data is None else v.with_data(_WholeSource(v.data, cache))
     )
 
 

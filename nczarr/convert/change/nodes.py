@@ -99,9 +99,7 @@ def choose(
         raise UnsupportedError("no variable is left to copy", hint="see nczarr tree for the names")
     kept_groups |= _around(all_groups, homes - {"/"} - kept_groups)
     return rewrite(
-        dataset,
-        variable=lambda fqn, v: v if fqn in kept else None,
-        group=lambda fqn: fqn in kept_groups,
+        dataset, variable=lambda fqn, v: v if fqn in kept else None, group=lambda fqn: fqn in kept_groups
     )
 
 

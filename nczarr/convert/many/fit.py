@@ -10,16 +10,7 @@ import numpy as np
 from nczarr.convert.change.nodes import named_variables, words_of
 from nczarr.convert.change.selecting import is_time, text_of
 from nczarr.errors import ModelError, UnsupportedError
-from nczarr.model import (
-    ArraySource,
-    Attribute,
-    Dataset,
-    Group,
-    Variable,
-    describe_type,
-    regions,
-    same_values,
-)
+from nczarr.model import ArraySource, Attribute, Dataset, Group, Variable, describe_type, regions, same_values
 
 #: Attributes that determine the decoded values and the missing values. No option joins files in which they differ.
 DECODING = frozenset(

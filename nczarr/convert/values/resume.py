@@ -129,10 +129,7 @@ def _tags(url: str, options: Mapping[str, object] | None) -> str | None:
 
 
 def losses_if_complete(
-    target: object,
-    dataset: Dataset,
-    options: Mapping[str, Any],
-    storage_options: Mapping[str, object] | None,
+    target: object, dataset: Dataset, options: Mapping[str, Any], storage_options: Mapping[str, object] | None
 ) -> tuple[str, ...] | None:
     """Return the losses of the layout if the target is a complete dataset of the same structure; else None.
 

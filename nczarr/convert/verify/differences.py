@@ -14,15 +14,7 @@ from nczarr.errors import UnsupportedError
 from nczarr.mapping.plain.losses import ORDER
 from nczarr.model import ArraySource, Dataset, Difference, Type, Variable, compare, regions, same_values
 from nczarr.targets import allowing
-from nczarr.transfer import (
-    BLOCK_BYTES,
-    NoProgress,
-    Progress,
-    block_shape,
-    data_bytes,
-    reporting,
-    value_bytes,
-)
+from nczarr.transfer import BLOCK_BYTES, NoProgress, Progress, block_shape, data_bytes, reporting, value_bytes
 
 
 @dataclass(frozen=True)
