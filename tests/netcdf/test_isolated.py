@@ -181,3 +181,17 @@ def test_what_the_file_says_of_itself(path: Path, capfd: pytest.CaptureFixture[s
     assert "_NCProperties" in plain
     assert main(["dump", "-s", "-h", "--isolated", str(path)]) == 0
     assert capfd.readouterr().out == plain
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_reads_through_a_child_of_its_own(path: Path) -> None:
+    with open_isolated(path) as file:
+        data = file.dataset.variable_at("/v").data
+        assert data is not None
+        process = os.fork()
+        if process == 0:
+            read = data.read((slice(1, 3),)).tolist()
+            file.close()
+            os._exit(read != [1, 2])
+        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+        assert data.read((slice(0, 2),)).tolist() == [0, 1]

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from nczarr.stores import MemoryStore
+from nczarr.system.environment import limit
 from nczarr.system.locks import TABLES
 from nczarr.zarr import pool as threads
 from nczarr.zarr.chunks.array import Array
@@ -41,7 +42,7 @@ def test_the_number_can_be_chosen(value: str, expected: str) -> None:
 def test_nonsense_is_ignored_with_a_warning(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCZARR_THREADS", value)
     with pytest.warns(UserWarning, match="NCZARR_THREADS"):
-        assert threads._chosen() == 0
+        assert limit("NCZARR_THREADS") == 0
 
 
 @pytest.mark.parametrize(
