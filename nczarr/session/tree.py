@@ -488,10 +488,7 @@ class GroupNode(_WithAttributes):
         with self.state.lock:
             self.state.check_structure()
             name = checked_name(name, "dimension")
-            if name in self.dimensions or (
-                self.state.restrictions.one_name_space and (name in self.groups or self._has_type(name))
-            ):
-                raise EditError(f"NetCDF: String match to name in use: the dimension {name!r}", fqn=self.fqn)
+            self._check_free(name, "dimension")
             self.state.check_size(name, size)
             self._check_storable(dimensions=(model.Dimension(name, size, unlimited),))
             if unlimited and self.state.classic and any(d.unlimited for d in self.dimensions.values()):
@@ -507,8 +504,7 @@ class GroupNode(_WithAttributes):
             self.state.check_structure()
             self.state.check_enhanced("a group")
             name = checked_name(name, "group")
-            if name in self.groups or name in self.variables or self._is_taken(name):
-                raise EditError(f"NetCDF: String match to name in use: the group {name!r}", fqn=self.fqn)
+            self._check_free(name, "group")
             self._check_storable(groups=(model.Group(name),))
             node = GroupNode(self.state, self, name)
             self.groups[name] = node
@@ -521,12 +517,7 @@ class GroupNode(_WithAttributes):
             self.state.check_structure()
             self.state.check_enhanced(f"the type {type_.name!r}")
             _check_type(type_)
-            name = type_.name
-            if self._has_type(name) or (
-                self.state.restrictions.one_name_space
-                and (name in self.variables or name in self.groups or name in self.dimensions)
-            ):
-                raise EditError(f"NetCDF: String match to name in use: {type_.fqn!r}")
+            self._check_free(type_.name, "type")
             declared = self.root.all_types()
             for part in model.parts_of(type_):
                 if part.fqn in declared:
@@ -554,9 +545,7 @@ class GroupNode(_WithAttributes):
         with self.state.lock:
             self.state.check_structure()
             name = checked_name(name, "variable")
-            taken = self.state.restrictions.one_name_space and self._has_type(name)
-            if name in self.variables or name in self.groups or taken:
-                raise EditError(f"NetCDF: String match to name in use: the variable {name!r}", fqn=self.fqn)
+            self._check_free(name, "variable")
             if isinstance(type_, TypeNode):
                 self._check_type_first(type_, join_fqn(self.fqn, name))
             node = VariableNode(self, name, type_, dimensions, storage)
@@ -577,19 +566,29 @@ class GroupNode(_WithAttributes):
         if order.index(node.group) > order.index(self):
             raise _type_too_late(node.type.fqn, user)
 
-    def _has_type(self, name: str) -> bool:
-        return any(node.type.name == name for node in self.types)
-
-    def _is_taken(self, name: str) -> bool:
-        """True if a dimension or type has the name, and shares the name space of groups."""
-        return self.state.restrictions.one_name_space and (name in self.dimensions or self._has_type(name))
+    def _check_free(self, name: str, kind: str) -> None:
+        """Raise if a name is in use by the same kind, or by a kind that shares its name space."""
+        spaces: dict[str, tuple[Mapping[str, object], ...]] = {
+            "dimension": (self.dimensions,),
+            "variable": (self.variables, self.groups),
+            "group": (self.variables, self.groups),
+            "type": (),
+        }
+        used = spaces[kind]
+        shared = self.state.restrictions.one_name_space
+        if shared:
+            used += (self.groups,)
+            used += {"group": (self.dimensions,), "type": (self.dimensions, self.variables)}.get(kind, ())
+        of_type = (shared or kind == "type") and any(node.type.name == name for node in self.types)
+        if of_type or any(name in names for names in used):
+            raise EditError(f"NetCDF: String match to name in use: the {kind} {name!r}", fqn=self.fqn)
 
     # -- renaming
 
     def rename_dimension(self, old: str, new: str) -> DimensionNode:
         """Rename a dimension; see :meth:`rename_variable`."""
         with self.state.lock:
-            new = self._check_rename(self.dimensions, old, new, "dimension", {})
+            new = self._check_rename(self.dimensions, old, new, "dimension")
             node = self.dimensions[old]
             node.name = new
             self.dimensions = _renamed(self.dimensions, old, new, to_end=False)
@@ -610,7 +609,7 @@ class GroupNode(_WithAttributes):
             If the name `new` is in use or invalid, or the dataset is read-only.
         """
         with self.state.lock:
-            new = self._check_rename(self.variables, old, new, "variable", self.groups)
+            new = self._check_rename(self.variables, old, new, "variable")
             node = self.variables[old]
             node.name = new
             to_end = self.state.restrictions.renamed_last and node.stored_as is not None
@@ -621,7 +620,7 @@ class GroupNode(_WithAttributes):
     def rename_group(self, old: str, new: str) -> GroupNode:
         """Rename a group; see :meth:`rename_variable`."""
         with self.state.lock:
-            new = self._check_rename(self.groups, old, new, "group", self.variables)
+            new = self._check_rename(self.groups, old, new, "group")
             node = self.groups[old]
             self._check_moving(node)
             before = node.fqn
@@ -645,21 +644,13 @@ class GroupNode(_WithAttributes):
                 if isinstance(type_, UserType) and type_.fqn in own:
                     raise _type_too_late(type_.fqn, user)
 
-    def _check_rename(
-        self, nodes: Mapping[str, object], old: str, new: str, what: str, others: Mapping[str, object]
-    ) -> str:
+    def _check_rename(self, nodes: Mapping[str, object], old: str, new: str, what: str) -> str:
         self.state.check_open()
         if old not in nodes:
             raise UnknownNameError(f"{old} not a valid {what} name", fqn=self.fqn)
         self.state.check_structure()
         new = checked_name(new, what)
-        taken = self.state.restrictions.one_name_space and (
-            self._has_type(new)
-            or (what != "variable" and new in self.groups)
-            or (what == "group" and new in self.dimensions)
-        )
-        if new in nodes or new in others or taken:
-            raise EditError(f"NetCDF: String match to name in use: the {what} {new!r}", fqn=self.fqn)
+        self._check_free(new, what)
         if what == "variable":
             self._check_storable(variables=(model.Variable(new, model.INT, ()),))
         elif what == "dimension":
