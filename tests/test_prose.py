@@ -27,6 +27,7 @@ PACKAGES = (
     "filters",
     "formats",
     "lazy",
+    "mapping",
     "model",
     "netcdf",
     "netcdf4",

@@ -93,7 +93,7 @@ def define_clean(parser: argparse.ArgumentParser) -> None:
 
 def run_clean(options: argparse.Namespace) -> None:
     """Run ``nczarr clean``."""
-    from nczarr.mapping.dataset.cleaning import clean
+    from nczarr.mapping.dataset.maintenance import clean
 
     for target in options.targets:
         for line in clean(target, storage_options=storage_options(options), force=options.force):

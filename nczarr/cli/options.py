@@ -109,7 +109,7 @@ def open_documents(
 ) -> Iterator[Hierarchy]:
     """Open a Zarr hierarchy; if the store can list its keys, ignore consolidated metadata."""
     from nczarr.mapping.guarding.changes import writing_alone
-    from nczarr.mapping.guarding.destination import refuse_unfinished
+    from nczarr.mapping.guarding.unfinished import refuse_unfinished
     from nczarr.stores import open_store
     from nczarr.zarr.hierarchy.opening import open_hierarchy
 

@@ -436,7 +436,7 @@ def refuse_existing(target: object, storage_options: Mapping[str, object] | None
 
 def _has_zarr(target: object, storage_options: Mapping[str, object] | None = None) -> bool:
     """True if a store has a Zarr hierarchy, complete or not."""
-    from nczarr.mapping.guarding.destination import UNFINISHED, is_zarr
+    from nczarr.mapping.guarding.unfinished import UNFINISHED, is_zarr
 
     with open_store(target, "r", as_dict(storage_options)) as store:
         return is_zarr(store) or store.exists(UNFINISHED)

@@ -1,4 +1,4 @@
-"""netCDF on Zarr: NCZarr on Zarr v3 and v2, plain Zarr; datasets in stores are opened, created, changed, mended."""
+"""netCDF on Zarr: NCZarr on Zarr v3 and v2, and plain Zarr. Open, create, change and repair datasets in stores."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from nczarr.lazy import lazy
 if TYPE_CHECKING:
     from nczarr.mapping.dataset.detached import DetachedDataset, DetachedValues
     from nczarr.mapping.dataset.dialects import documents_v2
+    from nczarr.mapping.dataset.maintenance import check_metadata, repair
     from nczarr.mapping.dataset.open import create_dataset, open_dataset
-    from nczarr.mapping.dataset.repairing import check_metadata, repair
     from nczarr.mapping.dataset.stored import StoredDataset
     from nczarr.mapping.findings import Finding, RecoveryWarning
     from nczarr.mapping.guarding.manifest import missing_chunks
@@ -22,7 +22,7 @@ else:
         {
             "dataset.detached": ["DetachedDataset", "DetachedValues"],
             "dataset.stored": ["StoredDataset"],
-            "dataset.repairing": ["check_metadata", "repair"],
+            "dataset.maintenance": ["check_metadata", "repair"],
             "dataset.open": ["create_dataset", "open_dataset"],
             "dataset.dialects": ["documents_v2"],
             "findings": ["Finding", "RecoveryWarning"],

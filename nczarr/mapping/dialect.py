@@ -1,11 +1,11 @@
-"""Describe how a netCDF model lies on a Zarr hierarchy, and the protocol of a dialect.
+"""Define the protocol of a dialect, and the mapping of a netCDF model onto a Zarr hierarchy.
 
-A dialect is one way to put the model on Zarr: NCZarr on v3, NCZarr on v2, plain Zarr, … Each is a small class
-with three methods. Reading gives the model and, for each variable and group, where it is (a :class:`Reading`).
-Writing is a pure function from the model to documents (a :class:`Plan`); changing a dataset is the difference
-of two plans (:mod:`nczarr.mapping.rewriting.update`).
+A dialect is one way to map the model onto Zarr: NCZarr on v3, NCZarr on v2, plain Zarr, … Each is a small class with
+three methods. Reading returns the model and the place of each variable and group (a :class:`Reading`). Writing is a
+pure function from the model to documents (a :class:`Plan`); changing a dataset is the difference of two plans
+(:mod:`nczarr.mapping.rewriting.update`).
 
-To add a dialect, write the class and name it in :data:`nczarr.mapping.dataset.dialects.DIALECTS`.
+To add a dialect, write the class and add it to :data:`nczarr.mapping.dataset.dialects.DIALECTS`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nczarr.zarr.grids import ChunkGrid
 
 @dataclass(frozen=True)
 class Binding:
-    """Where a variable's values are: the path of the array, and how it holds them."""
+    """The place of a variable's values: the path of the array, and its encoding."""
 
     path: str
     encoding: Encoding
@@ -33,14 +33,14 @@ class Binding:
 
 @dataclass(frozen=True)
 class Part:
-    """A group of a dataset, where it is opened instead of the dataset.
+    """A group that is opened instead of its dataset.
 
     Parameters
     ----------
     fqn : str
-        The FQN of the group in the dataset; empty if it is not known.
+        The FQN of the group in the dataset; empty if it is unknown.
     whole : str or None
-        The place of the dataset; None if it is not to be found.
+        The place of the dataset; None if it is unknown.
     """
 
     fqn: str
@@ -49,28 +49,28 @@ class Part:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a dialect found in a hierarchy.
+    """The result of reading a hierarchy.
 
     Parameters
     ----------
     dataset : Dataset
-        The model; the variables' data are not bound.
+        The model, without data.
     variables : mapping
-        Where each variable is, by FQN.
+        The place of each variable, by FQN.
     groups : mapping
         The path of each group, by FQN.
     losses : tuple of str
-        What the hierarchy says and the model cannot; one sentence each.
+        A sentence for each part of the hierarchy that the model cannot represent.
     findings : tuple of Finding
-        What is not as it should be, and what it was taken for.
+        Deviations, and their interpretation.
     guessed : frozenset of str
-        Dimensions that were made up because arrays contradict each other, by FQN.
+        The FQNs of dimensions that exist only because arrays contradict each other.
     identity : str or None
-        The identity of the dataset, where the dialect has one.
+        The identity of the dataset, if the dialect has one.
     foreign : frozenset of str
-        The paths of groups and arrays that belong to another dataset; their documents are not this dataset's to change.
+        The paths of groups and arrays that belong to another dataset; their documents must not change.
     part : Part or None
-        The group that this is of a dataset; None for a dataset.
+        The group, if the hierarchy is not a whole dataset.
     """
 
     dataset: Dataset
@@ -87,7 +87,7 @@ class Reading:
 def left_out_nodes(unknown: Mapping[str, str]) -> tuple[str, ...]:
     """Return a sentence for each node that cannot be opened, from :meth:`Hierarchy.unknown_nodes`.
 
-    A group that is left out takes along the nodes below it; the sentence counts them.
+    The sentence of a group contains the number of nodes below it, which are left out too.
 
     Examples
     --------
@@ -104,27 +104,27 @@ def left_out_nodes(unknown: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def own_dimension(group: str, dimension: Dimension, length: int, known: Mapping[str, Dimension]) -> str:
-    """Return the FQN of the dimension of arrays in `group` that are as long as no others of `dimension` are.
+    """Return the FQN of a separate dimension for arrays in `group` whose length contradicts other arrays.
 
-    One of this name and length that is known was made when the dataset was changed in this state before.
+    A known dimension of this name and length was created by an earlier change of the dataset in this state.
 
     Examples
     --------
     >>> own_dimension("/", Dimension("x", 4), 5, {"/x": Dimension("x", 4), "/x_5": Dimension("x_5", 7)})
     '/x_5_2'
     """
-    wanted = name = f"{dimension.name}_{length}"
+    base = name = f"{dimension.name}_{length}"
     number = 2
     while known.get(own := join_fqn(group, name), Dimension(name, length)) != Dimension(name, length):
-        name, number = f"{wanted}_{number}", number + 1
+        name, number = f"{base}_{number}", number + 1
     return own
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The documents that a dialect writes for a model, parents before children; otherwise as :class:`Reading`.
+    """The documents of a model, parents before children; the other attributes are those of :class:`Reading`.
 
-    `dataset` is what is held of the model; None if all of it is. `identity` is as in :class:`Reading`.
+    `dataset` is the part of the model that the documents represent; None: the whole model.
     """
 
     nodes: dict[str, ArrayMetadata | GroupMetadata]
@@ -137,20 +137,20 @@ class Plan:
 
 @dataclass(frozen=True)
 class Known:
-    """What exists already and stays where it is, when a dataset is changed.
+    """The parts of an existing dataset that a change keeps.
 
     Parameters
     ----------
     nodes : mapping
         Node names by (group FQN, kind, name); the kind is ``"array"`` or ``"group"``.
     arrays : mapping
-        Metadata and bindings of variables that did not change at all, by FQN.
+        Metadata and bindings of unchanged variables, by FQN.
     fixed : frozenset of str
-        Those among them that stay as they are even where the dialect has another form now.
+        Those of them that do not change even if the dialect has another form now.
     encodings : mapping
-        How the values of variables are held that stay, by FQN: with what else changes they keep that form.
+        The encodings of variables that keep their values, by FQN.
     grids : mapping
-        The chunk grids of their arrays, by FQN. The storage of a variable may name other chunks, those of its source.
+        The chunk grids of their arrays, by FQN; the storage of a variable may have other chunks, those of its source.
     identity : str or None
         The identity of the dataset; None: it is new.
     """
@@ -164,11 +164,11 @@ class Known:
 
 
 class Dialect(Protocol):
-    """One way to put the model on Zarr."""
+    """One way to map the model onto Zarr."""
 
     @property
     def name(self) -> str:
-        """As in :attr:`WriteOptions.layout`."""
+        """The name in :attr:`WriteOptions.layout`."""
 
     @property
     def zarr_layout(self) -> str:
@@ -176,10 +176,14 @@ class Dialect(Protocol):
 
     @property
     def is_plain(self) -> bool:
-        """True for Zarr without NCZarr's keys, whose documents belong to other programs as well."""
+        """True for Zarr without NCZarr's keys, whose documents also belong to other programs."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the dialect represents the whole netCDF-4 model."""
 
     def can_read(self, hierarchy: Hierarchy) -> bool:
-        """True if the hierarchy is of this dialect."""
+        """Return whether the hierarchy has this dialect."""
 
     def read(self, hierarchy: Hierarchy, name: str) -> Reading:
         """Read the model; `name` becomes the name of the dataset.
@@ -187,26 +191,26 @@ class Dialect(Protocol):
         Raises
         ------
         MetadataError
-            With the path of the document, if it is damaged.
+            A document is damaged; the error contains its path.
         """
 
     def plan(
         self, dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
     ) -> Plan:
-        """Make the documents for a model.
+        """Plan the documents of a model.
 
         Parameters
         ----------
         dataset : Dataset
-            Resolved: see :func:`nczarr.model.resolve`.
+            A resolved model; see :func:`nczarr.model.resolve`.
         options : WriteOptions
         names : NodeNames
-            Gives node names that the store can keep.
+            Chooses node names that the store can keep.
         known : Known, optional
-            What exists already.
+            The parts of an existing dataset that do not change.
 
         Raises
         ------
         UnsupportedError, LossError
-            If the dialect cannot hold the model.
+            The dialect cannot represent the model.
         """

@@ -1,7 +1,7 @@
-"""Name what a store says that its specification does not allow, or that another program has changed.
+"""Name deviations of a store from its specification, and changes by other programs.
 
-Each finding has a stable code (``docs/spec/nczarr-v3.md``, *Findings*). Reading goes on wherever the data can be
-understood; :func:`nczarr.mapping.repair` writes down what was understood.
+Each finding has a stable code (``docs/spec/nczarr-v3.md``, *Findings*). Reading continues wherever the data are
+understandable; :func:`nczarr.mapping.repair` writes the understood metadata.
 """
 
 from __future__ import annotations
@@ -13,9 +13,50 @@ from typing import Literal
 
 Severity = Literal["note", "warning", "error"]
 
+#: The severity of each code, and the remedy that ``repair`` applies (empty: none).
+RULES: dict[str, tuple[Severity, str]] = {
+    "annotation-stale": ("note", "drop the annotation"),
+    "bare-nan": ("warning", "write it as text"),
+    "consolidated-stale": ("note", "consolidate"),
+    "copy-unclear": ("error", ""),
+    "dimension-unlisted": ("note", "declare it"),
+    "enum-duplicate": ("error", ""),
+    "enum-empty": ("warning", ""),
+    "fill-value": ("warning", ""),
+    "group-alone": ("warning", ""),
+    "key-unreadable": ("error", ""),
+    "keys-removed": ("warning", "write the keys back"),
+    "labels": ("note", "write them"),
+    "left-out": ("warning", ""),
+    "length-differs": ("warning", "extend its shape"),
+    "name-long": ("warning", ""),
+    "name-taken": ("error", ""),
+    "node-foreign": ("error", ""),
+    "node-missing": ("warning", "update the list"),
+    "node-unlisted": ("note", "add it to the list"),
+    "nodes-unsure": ("note", ""),
+    "order-duplicate": ("note", "write it once"),
+    "rank-mismatch": ("error", ""),
+    "record-damaged": ("warning", "write the parts that are understood"),
+    "record-lost": ("warning", "write the information of the arrays"),
+    "reference-moved": ("warning", "rewrite the reference"),
+    "references-missing": ("warning", "write them"),
+    "size-conflict": ("error", ""),
+    "size-stale": ("note", "update the record"),
+    "storage-damaged": ("warning", "drop it"),
+    "type-damaged": ("error", ""),
+    "type-forward": ("note", ""),
+    "type-mismatch": ("error", ""),
+    "type-missing": ("error", ""),
+    "type-unlisted": ("note", "declare it"),
+    "values-unstored": ("error", ""),
+    "version-missing": ("note", "write it"),
+    "version-old": ("note", "write them in the current version"),
+}
+
 
 class RecoveryWarning(UserWarning):
-    """The metadata of a store were changed by a program that does not know NCZarr, or something in it is left out.
+    """A program without support for NCZarr has changed the metadata of a store, or a part of the store is left out.
 
     All other data were understood.
     """
@@ -23,7 +64,7 @@ class RecoveryWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be.
+    """One deviation.
 
     Parameters
     ----------
@@ -32,17 +73,17 @@ class Finding:
     where : str
         The FQN of the node, or its path.
     what : str
-        What was found, and what it was taken for.
+        A description of the deviation, and of its interpretation.
     severity : {'note', 'warning', 'error'}
-        A note loses nothing; a warning is a guess, or a loss that cannot be undone; an error is left to people,
-        so that `repair` does not touch it.
+        A note loses nothing; a warning is a guess, or a permanent loss; an error requires a decision by the user, so
+        `repair` ignores it.
     remedy : str
-        What `repair` does about it; empty: nothing.
+        The action of `repair`; empty: none.
 
     Examples
     --------
-    >>> print(Finding("node-missing", "/", "the array 'v' is listed and not there", remedy="update the list"))
-    /: the array 'v' is listed and not there [node-missing]
+    >>> print(Finding("node-missing", "/", "the array 'v' is listed but missing", remedy="update the list"))
+    /: the array 'v' is listed but missing [node-missing]
     """
 
     code: str
@@ -51,46 +92,47 @@ class Finding:
     severity: Severity = "note"
     remedy: str = ""
 
+    @classmethod
+    def of(cls, code: str, where: str, what: str, severity: Severity | None = None) -> Finding:
+        """Return a finding with the severity and the remedy of its code in :data:`RULES`."""
+        usual, remedy = RULES[code]
+        return cls(code, where, what, severity or usual, remedy)
+
     def __str__(self) -> str:
         return f"{self.where}: {self.what} [{self.code}]"
 
     def to_json(self) -> dict[str, str]:
         """Return the finding as a JSON object."""
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "where": self.where,
-            "what": self.what,
-            "remedy": self.remedy,
-        }
+        members = ("code", "severity", "where", "what", "remedy")
+        return {member: getattr(self, member) for member in members}
 
 
 @dataclass
 class Findings:
-    """Findings as they are made; the same one counts once."""
+    """Collects findings, each once."""
 
     items: dict[Finding, None] = field(default_factory=dict)
 
-    def add(self, code: str, where: str, what: str, severity: Severity = "note", remedy: str = "") -> None:
-        """Note a finding."""
-        self.items[Finding(code, where, what, severity, remedy)] = None
+    def add(self, code: str, where: str, what: str) -> None:
+        """Add a finding with a code of :data:`RULES`."""
+        self.items[Finding.of(code, where, what)] = None
 
 
-#: What is found while another program, or nczarr itself, is writing: nothing is wrong then.
+#: Usual findings while a program writes; they are not reported.
 _GROWING = frozenset(("consolidated-stale", "size-stale", "version-old"))
-#: What no repair of the metadata changes.
+#: Findings that no repair of the metadata affects.
 _NOT_REPAIRED = frozenset(("left-out", "nodes-unsure", "node-foreign", "copy-unclear", "values-unstored"))
 
 
-def warn_of(findings: Sequence[Finding], place: str, *, mends: bool = True) -> None:
-    """Issue one warning for all findings of a store; none for what is usual while it grows.
+def warn_of(findings: Sequence[Finding], place: str, *, repairable: bool = True) -> None:
+    """Issue one warning for all findings of a store, unless all are usual while it grows.
 
-    `mends`: false where `repair` refuses the store.
+    `repairable`: False if `repair` refuses the store.
     """
     if any(f.code not in _GROWING for f in findings):
         first = max(findings, key=lambda f: ("note", "warning", "error").index(f.severity))
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-        advice = "; 'nczarr check' lists what was found" if mends else ""
-        if any(f.code not in _NOT_REPAIRED for f in findings) and mends:
-            advice += ", 'nczarr repair' mends it"
+        advice = "; 'nczarr check' lists all findings" if repairable else ""
+        if any(f.code not in _NOT_REPAIRED for f in findings) and repairable:
+            advice += ", 'nczarr repair' repairs the metadata"
         warnings.warn(f"{place}: {first}{more}{advice}", RecoveryWarning, stacklevel=5)

@@ -1,9 +1,9 @@
 r"""Choose names of Zarr nodes for netCDF names.
 
-Nearly every netCDF name is its own node name. A name that Zarr forbids, or that a store cannot keep, gets an
-escaped node name, and the true name is recorded in the node's metadata (``docs/spec/nczarr-v3.md``, *Node
-names*). An escaped name is ``_nc-`` and the name with each byte that is not safe as ``.XX``, two upper-case
-hexadecimal digits. Names that begin with ``_nc-`` themselves are escaped too, so nothing ever collides.
+Nearly every netCDF name is also the node name. A name that Zarr forbids, or that a store cannot keep, gets an escaped
+node name, and the metadata of the node contain the netCDF name (``docs/spec/nczarr-v3.md``, *Node names*). An escaped
+name is ``_nc-`` and the name with each unsafe byte as ``.XX``, two upper-case hexadecimal digits. Names that begin with
+``_nc-`` are escaped too, so names never collide.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from nczarr.errors import ZarrNameError
@@ -23,7 +23,7 @@ MAX_BYTES = 255
 _DRAFT_BYTES = MAX_BYTES - 6
 
 _DOCUMENTS = frozenset(
-    {
+    [
         "zarr.json",
         ".zarray",
         ".zgroup",
@@ -33,7 +33,7 @@ _DOCUMENTS = frozenset(
         ".nczgroup",
         ".nczvar",
         ".nczattr",
-    }
+    ]
 )
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]|\A__|\A_nc-|\A\.+\Z| \Z")
 _WINDOWS = re.compile(
@@ -42,8 +42,8 @@ _WINDOWS = re.compile(
 _ESCAPE = re.compile(r"\.([0-9A-F]{2})")
 _DIGEST = re.compile(r"\.\.[0-9a-f]{64}\Z")
 
-# What stays as it is inside an escaped name. The draft of 2019 allows nothing but ASCII letters, digits, "-",
-# "_" and "." in any name; the last set leaves nothing that differs only in case.
+# Characters that are not escaped. The draft of 2019 allows ASCII letters, digits, "-", "_" and "." only; the last two
+# sets prevent names that differ only in case.
 _SAFE = re.compile(r"[A-Za-z0-9_-]|[^\x00-\x7f]")
 _SAFE_ASCII = re.compile(r"[A-Za-z0-9_-]")
 _SAFE_LOWER = re.compile(r"[a-z0-9_-]")
@@ -61,27 +61,27 @@ def _fit(node: str, name: str, limit: int = MAX_BYTES) -> str:
     raw = node.encode("utf-8")
     if len(raw) <= limit:
         return node
-    # Too long to be spelt out: the beginning, for people, and a digest of the whole.
+    # A name that is too long becomes its beginning, for users, and a digest of the whole.
     digest = hashlib.sha256(f"{node}\0{name}".encode()).hexdigest()
     stem = re.sub(r"\.[0-9A-F]?\Z", "", raw[: limit - 66 - 8].decode("utf-8", "ignore"))
     return f"{stem}..{digest}"
 
 
 def escape_name(name: str, *, ascii_only: bool = False, windows: bool = False) -> str:
-    r"""Return the node name for a netCDF name; the name itself where that is legal.
+    r"""Return the node name for a netCDF name: the name itself if it is valid.
 
     Parameters
     ----------
     name : str
     ascii_only : bool
-        Allow only ``A-Z a-z 0-9 - _ .``, and leave room for a suffix, as the draft of 2019 wants it.
+        Allow only ``A-Z a-z 0-9 - _ .``, and reserve space for a suffix, as the draft of 2019 requires.
     windows : bool
-        Also escape what Windows cannot keep as a file name (``CON``, ``a:b``, a trailing period).
+        Also escape names that are invalid for files on Windows (``CON``, ``a:b``, a trailing period).
 
     Raises
     ------
     ZarrNameError
-        If the name is empty or is not Unicode text.
+        The name is empty, or not Unicode text.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def escape_name(name: str, *, ascii_only: bool = False, windows: bool = False) -
     try:
         size = len(name.encode("utf-8"))
     except UnicodeEncodeError:
-        raise ZarrNameError(f"the name {name!r} is not Unicode text; Zarr cannot hold it") from None
+        raise ZarrNameError(f"the name {name!r} is not Unicode text, as Zarr requires") from None
     limit = _DRAFT_BYTES if ascii_only else MAX_BYTES
     if (
         name in _DOCUMENTS
@@ -118,7 +118,7 @@ def spell_out(name: str) -> str:
 
 
 def unescape_name(node: str) -> str | None:
-    """Return the netCDF name that a node name stands for; None if only the metadata can tell.
+    """Return the netCDF name of a node name; None if only the metadata contain it.
 
     Examples
     --------
@@ -141,16 +141,30 @@ def unescape_name(node: str) -> str | None:
         return None
 
 
+def free_name(name: str, *taken: Container[str]) -> str:
+    """Return a name, with the first free number from 2 as a suffix if the name is taken.
+
+    Examples
+    --------
+    >>> free_name("x", {"x"}, ["x_2"]), free_name("y", {"x"})
+    ('x_3', 'y')
+    """
+    free, number = name, 2
+    while any(free in names for names in taken):
+        free, number = f"{name}_{number}", number + 1
+    return free
+
+
 @dataclass(frozen=True)
 class NodeNames:
-    """Gives the children of one group their node names.
+    """Chooses the node names of the children of one group.
 
     Parameters
     ----------
     ascii_only, windows : bool
         As for :func:`escape_name`.
     case_insensitive : bool
-        True if the store takes ``T`` and ``t`` for one name.
+        True if ``T`` and ``t`` are the same name in the store.
 
     Examples
     --------
@@ -170,10 +184,9 @@ class NodeNames:
         Parameters
         ----------
         children : iterable of (kind, name)
-            The kind (``"array"`` or ``"group"``) tells a variable from a group of the same name, which Zarr
-            cannot.
+            The kind is ``"array"`` or ``"group"``. A variable and a group may have the same name; Zarr nodes cannot.
         known : mapping, optional
-            Node names that children have already and keep.
+            Node names that do not change.
         """
         children = list(children)
         known = known or {}

@@ -1,4 +1,4 @@
-"""Declare how a dataset is written on Zarr: the options, their defaults and what each one costs."""
+"""Declare the options for writing a dataset on Zarr, their defaults and their costs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LayoutName = Literal["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019
 
 @dataclass(frozen=True)
 class ArrayShape:
-    """How the array of one variable is cut, where that is not what its storage hints say.
+    """The chunks of the array of one variable, instead of its storage hints.
 
     Parameters
     ----------
     chunks, shards : tuple of int, optional
-        Without inner dimensions; shards hold whole chunks.
+        Without inner dimensions; the shape of the shards is a multiple of the chunk shape.
 
     Examples
     --------
@@ -29,69 +29,67 @@ class ArrayShape:
 
     chunks: tuple[int, ...] | None = None
     shards: tuple[int, ...] | None = None
-    #: The codecs of chunks, where the array has this data type.
+    #: The codecs of chunks, if the array has this data type.
     codecs: tuple[NamedConfig, ...] | None = None
     data_type: DataType | None = None
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How :func:`nczarr.mapping.create_dataset` writes.
+    """Options of :func:`nczarr.mapping.create_dataset`.
 
     Parameters
     ----------
     layout : str
-        ``nczarr-v3`` (the default) holds the whole netCDF-4 model. ``zarr-v3`` and ``zarr-v2`` are plain Zarr
-        with xarray's conventions and without NCZarr's keys; what they drop is listed in
-        ``StoredDataset.losses``. ``nczarr-v2`` is the form of netcdf-c, ``draft-2019`` that of the draft of
-        2019.
+        ``nczarr-v3`` (the default) represents the whole netCDF-4 model. ``zarr-v3`` and ``zarr-v2`` are plain Zarr with
+        xarray's conventions and without NCZarr's keys; ``StoredDataset.losses`` lists the dropped parts. ``nczarr-v2``
+        is the form of netcdf-c, ``draft-2019`` that of the draft of 2019.
     char : {'bytes', 'uint8'}
-        How char variables are stored: ``bytes`` is ``null_terminated_bytes`` of length 1, which xarray reads
-        as it reads the netCDF file; ``uint8`` is readable by every Zarr reader, as numbers.
+        The form of char variables: ``bytes`` is ``null_terminated_bytes`` of length 1, which xarray reads like the
+        netCDF file; every Zarr reader reads ``uint8``, as numbers.
     compound : {'bytes', 'struct'}
-        How compounds of fixed size are stored: ``bytes`` is ``uint8`` with one more dimension, which every Zarr
-        reader opens, as bytes. ``struct`` is the registered data type, which zarr-python has from 3.2 on (Python
-        3.12); an older one refuses the whole group.
+        The form of compounds of fixed size: ``bytes`` is ``uint8`` with an additional dimension, which every Zarr
+        reader opens, as bytes. ``struct`` is the registered data type, which zarr-python supports from 3.2 on (Python
+        3.12); earlier versions refuse the whole group.
     codecs : {'portable', 'numcodecs'}
-        netCDF filters as codecs that all readers have, or as ``numcodecs.*``, which keep netCDF's own byte
-        stream and which only zarr-python reads.
+        Encode netCDF filters as codecs that all readers support, or as ``numcodecs.*``, which keep netCDF's byte stream
+        and which only zarr-python reads.
     compress : bool
-        Compress variables that ask for no filter at all, with blosc (zstd, shuffle), if their chunks have more than
-        1 KiB.
+        Compress variables without filters with blosc (zstd, shuffle), if their chunks have more than 1 KiB.
     compression : str
-        How chunks are compressed: ``source`` is what the filters say; ``default`` blosc with zstd and shuffle,
-        whatever they say, chunks of at most 1 KiB not at all; else a codec with its level, ``zstd:3``,
-        ``blosc:lz4:5``, ``gzip:6``, or ``none``. The filters are recorded in each case, so that the way back to
-        netCDF restores them.
+        The compression of chunks: ``source`` follows the filters; ``default`` is blosc with zstd and shuffle for all
+        variables, and none for chunks of at most 1 KiB; otherwise a codec with its level, ``zstd:3``, ``blosc:lz4:5``,
+        ``gzip:6``, or ``none``. The filters are recorded in each case, so that a copy to netCDF restores them.
     checksum : bool
-        A crc32c behind every chunk, also where the variable has no fletcher32.
+        Add a crc32c to every chunk, also for variables without fletcher32.
     manifest : bool
-        Record which chunks were written, when the dataset is closed, so that ``nczarr check --data`` finds those that
-        have gone. Only on Zarr v3.
+        Record the written chunks when the dataset is closed, so that ``nczarr check --data`` finds missing chunks. Only
+        on Zarr v3.
     arrays : mapping
-        Chunks and shards by the FQN of the variable, where they are not what its storage hints say.
+        Chunks and shards by the FQN of the variable, instead of its storage hints.
     chunk_keys : {'default', 'v2'}
         Keys of chunks on Zarr v3: ``v/c/0/1``, or ``v/0.1`` as on v2.
     consolidated : bool
-        Write consolidated metadata, so that opening is one request.
+        Write consolidated metadata, so that opening needs one request.
     extensions : bool
-        Write the list ``extensions`` of the draft ZEP 10 beside the attributes. Today's zarr-python, xarray,
+        Write the list ``extensions`` of the draft ZEP 10 beside the attributes. The current zarr-python, xarray,
         tensorstore and zarrs refuse to open such a node.
     zarr_conventions : bool
-        Declare the convention in the root's attribute ``zarr_conventions``. xarray shows it, and cannot write it
-        to a netCDF file.
+        Declare the convention in the root's attribute ``zarr_conventions``. xarray shows it, and cannot write it to a
+        netCDF file.
     nzug : bool
-        Declare and follow the proposal NZUG-1.0: a root attribute ``conventions``, and an annotation on every
-        text attribute.
+        Declare and follow the proposal NZUG-1.0: a root attribute ``conventions``, and an annotation of every text
+        attribute.
     lossy : bool
-        Write what the layout can hold, and list the rest in ``StoredDataset.losses``, where it would be refused.
+        Write the parts that the layout can represent, and list the others in ``StoredDataset.losses``, instead of
+        refusing them.
     case_insensitive : bool or None
-        Give names that differ only in case distinct node names. None: ask the store.
+        Choose distinct node names for names that differ in case only. None: if the store requires it.
 
     Raises
     ------
     UnsupportedError
-        If an option has a value that it cannot have.
+        An option has an invalid value.
 
     Examples
     --------

@@ -294,7 +294,7 @@ class _Opening:
 
     def diskless(self, *, persist: bool) -> Session:
         """Edit a Zarr hierarchy, or a new one, in memory; with `persist`, write it on close."""
-        from nczarr.mapping.guarding.destination import Destination
+        from nczarr.mapping.guarding.destination import open_destination
 
         clobber = self.clobber or self.mode == "r+"
         path = self.path

@@ -199,7 +199,7 @@ def test_what_other_programs_changed_is_read_listed_and_mended(
     said = capsys.readouterr().err
     assert said.startswith("nczarr: warning: ")
     assert "[reference-moved]" in said
-    assert "'nczarr repair' mends it" in said
+    assert "'nczarr repair' repairs the metadata" in said
     assert main(["check", "--json", str(zarr)]) == 1
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert "reference-moved" in {f["code"] for f in found}

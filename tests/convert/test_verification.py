@@ -28,7 +28,7 @@ from nczarr.convert.values import resume
 from nczarr.convert.values.resume import MANIFEST
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import DatasetExistsError, NCZarrError, UnsupportedError
-from nczarr.mapping.plain.losses import ORDER
+from nczarr.mapping.plain.write import ORDER
 from nczarr.model import DOUBLE, FLOAT, INT, Dataset, Dimension, MemorySource, Storage, Variable
 
 DATA = Path(__file__).parents[1] / "data"

@@ -187,8 +187,8 @@ ATTR = "attributes"
 ARRAY = ("nczarr", "configuration", "_nczarr_array")
 GROUP = (ATTR, "_nczarr_group")
 WRONG = [
-    ("v/zarr.json", (*ARRAY, "dimension_references"), ["/t", "/nowhere"], "'nowhere' is used by /v and not declared"),
-    ("v/zarr.json", (*ARRAY, "dimension_references"), ["/t", "/no/where"], "the dimension /no/where is gone"),
+    ("v/zarr.json", (*ARRAY, "dimension_references"), ["/t", "/nowhere"], "'nowhere' is used by /v but not declared"),
+    ("v/zarr.json", (*ARRAY, "dimension_references"), ["/t", "/no/where"], "the dimension /no/where is missing"),
     ("v/zarr.json", (*ARRAY, "dimension_references"), ["/t"], "1 dimension references for 2 dimensions"),
     ("v/zarr.json", (*ARRAY, "dimension_references"), ["/t", "/g/x"], "it has 3 elements along /g/x, others have 1"),
     ("v/zarr.json", (*ARRAY, "dimension_references"), ["/t", 7], "the anonymous dimension of 7 has 3 elements"),
@@ -197,19 +197,19 @@ WRONG = [
     ("v/zarr.json", (*ARRAY, "endian"), "middle", "little, big or native"),
     ("v/zarr.json", (*ARRAY, "filters"), [{"id": "gzip"}], "not a filter"),
     ("v/zarr.json", ARRAY, [], "not an object"),
-    ("v/zarr.json", ("shape",), [1, 3], "the recorded size is 2, its arrays have 1"),
+    ("v/zarr.json", ("shape",), [1, 3], "the recorded size is 2, but its arrays have 1"),
     ("o/zarr.json", (*ARRAY, "type"), "/gone", "no type '/gone'"),
-    ("o/zarr.json", (*ARRAY, "type"), "/row", "cannot be held"),
-    ("o/zarr.json", (*ARRAY, "type"), "float64", "cannot be held"),
+    ("o/zarr.json", (*ARRAY, "type"), "/row", "cannot store values"),
+    ("o/zarr.json", (*ARRAY, "type"), "float64", "cannot store values"),
     ("_nc-__n/zarr.json", (*ARRAY, "name"), "a/b", "'/'"),
     ("_nc-__n/zarr.json", (*ARRAY, "name"), "v", "another node is named 'v'"),
     ("zarr.json", (ATTR, "_nczarr_superblock", "version"), "4.0.0", "not a version 3"),
-    ("zarr.json", (*GROUP, "arrays"), ["v", "gone"], "the array 'gone' is listed and not there"),
-    ("zarr.json", (*GROUP, "arrays"), ["v", "g"], "the array 'g' is listed and not there"),
-    ("zarr.json", (*GROUP, "groups"), ["v"], "'v' is no name, or stands there twice"),
-    ("zarr.json", (*GROUP, "arrays"), ["v", "v"], "twice"),
-    ("zarr.json", (*GROUP, "dimensions"), {"t": "long"}, "has no size"),
-    ("zarr.json", (*GROUP, "dimensions"), [], "'t' is used by /v and not declared"),
+    ("zarr.json", (*GROUP, "arrays"), ["v", "gone"], "the array 'gone' is listed but missing"),
+    ("zarr.json", (*GROUP, "arrays"), ["v", "g"], "the array 'g' is listed but missing"),
+    ("zarr.json", (*GROUP, "groups"), ["v"], "'v' is invalid or repeated"),
+    ("zarr.json", (*GROUP, "arrays"), ["v", "v"], "repeated"),
+    ("zarr.json", (*GROUP, "dimensions"), {"t": "long"}, "has no valid size"),
+    ("zarr.json", (*GROUP, "dimensions"), [], "'t' is used by /v but not declared"),
     ("zarr.json", (*GROUP, "types", 2, "base"), "/gone", "no type '/gone'"),
     ("zarr.json", (*GROUP, "types", 2, "base"), "/row", "contains itself"),
     ("zarr.json", (*GROUP, "types", 0, "members"), [["a", 1000]], "not a value of int8"),
@@ -244,7 +244,7 @@ def test_damage_is_named(key: str, place: tuple[Any, ...], value: Any, message: 
 def test_a_node_that_is_missing_is_named() -> None:
     documents = copy.deepcopy(GOOD)
     del documents["v/zarr.json"]
-    with pytest.warns(RecoveryWarning, match="the array 'v' is listed and not there"):
+    with pytest.warns(RecoveryWarning, match="the array 'v' is listed but missing"):
         open_dataset(store_of(documents)).close()
     del documents["zarr.json"]
     with pytest.raises((DatasetNotFoundError, MetadataError)):
@@ -267,7 +267,7 @@ def test_any_json_in_any_place(where: tuple[str, tuple[Any, ...]], value: Any) -
 
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x00" * 3, b"\xff" * 40])
 def test_packed_bytes_that_do_not_fit(data: bytes) -> None:
-    from nczarr.mapping.values.packed import packer, unpacker
+    from nczarr.mapping.values.scalars import packer, unpacker
 
     for type_ in (RECORD, VlenType("/rr", RECORD), VlenType("/vv", ROW)):
         try:

@@ -44,7 +44,7 @@ def change(store: MemoryStore, key: str, *path: Any, value: Any) -> None:
 def test_spellings_of_types_in_nczarr_v2(spelled: str) -> None:
     store = stored("nczarr-v2", False)
     change(store, ".zattrs", "_nczarr_attr", "types", "title", value=spelled)
-    with pytest.raises(MetadataError, match="not a type that is known"):
+    with pytest.raises(MetadataError, match="not a supported type"):
         open_dataset(store)
 
 

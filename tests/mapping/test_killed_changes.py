@@ -16,7 +16,7 @@ import pytest
 
 import nczarr
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
-from nczarr.mapping.dataset.cleaning import clean
+from nczarr.mapping.dataset.maintenance import clean
 from nczarr.mapping.options import LayoutName
 from nczarr.mapping.rewriting import rename_journal as moving
 from nczarr.model import INT, Dataset, Dimension, Storage, Variable

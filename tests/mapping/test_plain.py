@@ -19,7 +19,7 @@ import nczarr
 from nczarr import cdl
 from nczarr.errors import UnsupportedError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
-from nczarr.mapping.plain.losses import ORDER
+from nczarr.mapping.plain.write import ORDER
 from nczarr.model import (
     BYTE,
     CHAR,
@@ -181,7 +181,7 @@ def test_times_that_are_too_large_are_refused(dtype: str) -> None:
         first = data.read_orthogonal(slice(0, 1))
         data.write(slice(1, 2), first)
         assert data.read_orthogonal(...).tolist() == [*first, *first]
-        with pytest.raises(UnsupportedError, match=r"too large|lies between"):
+        with pytest.raises(UnsupportedError, match=r"too large|not a multiple"):
             data.write(slice(1, 2), np.array([2**63 - 2]))
         stored.data("/v").array.write(1, np.array(2**62).view(dtype))
         with pytest.raises(UnsupportedError, match="too large"):
@@ -195,7 +195,7 @@ def test_text_of_impossible_characters_is_refused() -> None:
         store.set("v/c/0", np.array([97, 0, code, 98], "<u4").tobytes())
         with open_dataset(store) as stored:
             assert stored.data("/v").read_orthogonal(0) == "a"
-            with pytest.raises(UnsupportedError, match=f"{code:#x}, which is no character"):
+            with pytest.raises(UnsupportedError, match=f"{code:#x}, which is not a character"):
                 stored.data("/v").read_orthogonal(...)
 
 
@@ -372,7 +372,7 @@ def test_the_issues_losses_are_listed(layout: Any, tmp_path: Path) -> None:
     out = tmp_path / "d.zarr"
     losses = nczarr.copy(cdl.loads(text), out, layout=layout, char="uint8")
     assert losses == (
-        "/c: the type char comes back as ubyte",
+        "/c: the type char is read as ubyte",
         "/b: the attribute 'range' of type byte becomes int64",
         "/b: the attribute 'none' of type double becomes char: [nan] is 'NaN'",
         ORDER,

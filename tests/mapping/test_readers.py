@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from real_data import NETCDF_FILES
 
 from nczarr.mapping import WriteOptions, open_dataset
-from nczarr.mapping.plain.documents import Labels
+from nczarr.mapping.plain.write import Labels
 from nczarr.model import (
     CHAR,
     DOUBLE,

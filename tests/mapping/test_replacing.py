@@ -15,8 +15,8 @@ from dying_store import Died, DyingStore
 import nczarr
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, StoreError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
-from nczarr.mapping.dataset.cleaning import clean
-from nczarr.mapping.guarding.destination import UNFINISHED
+from nczarr.mapping.dataset.maintenance import clean
+from nczarr.mapping.guarding.unfinished import UNFINISHED
 from nczarr.model import INT, Attribute, Dataset, Dimension, Group, MemorySource, Storage, Variable
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.replaced import REPLACED

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from nczarr.mapping import WriteOptions, check_metadata
 from nczarr.mapping.node_names import escape_name
 from nczarr.mapping.values.attributes import decode_attributes, encode_attributes
-from nczarr.mapping.values.types import TypeBinder, declarations, types_to_json
+from nczarr.mapping.values.declarations import TypeBinder, declarations, types_to_json
 from nczarr.model import (
     DEFAULT_FILL,
     DOUBLE,

@@ -15,7 +15,7 @@ import pytest
 import nczarr
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.mapping import open_dataset
-from nczarr.mapping.dataset.cleaning import clean
+from nczarr.mapping.dataset.maintenance import clean
 from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Variable
 from nczarr.stores import Store, open_store
 from nczarr.stores.remote.fsspec_store import FsspecStore

@@ -14,7 +14,7 @@ import pytest
 
 import nczarr
 from nczarr.cli import main
-from nczarr.mapping.dataset.cleaning import clean
+from nczarr.mapping.dataset.maintenance import clean
 from nczarr.system.atomic import (
     is_partial,
     is_writing,

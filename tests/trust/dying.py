@@ -13,7 +13,7 @@ from budget import Budget, main
 
 from nczarr.errors import DatasetNotFoundError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
-from nczarr.mapping.dataset.cleaning import clean
+from nczarr.mapping.dataset.maintenance import clean
 from nczarr.mapping.guarding import destination
 from nczarr.model import INT, Attribute, Dataset, Dimension, Group, Storage, Variable
 from nczarr.stores import MemoryStore, Store

@@ -17,7 +17,7 @@ from budget import Budget, main
 import nczarr
 from nczarr.convert import open_source
 from nczarr.errors import DatasetNotFoundError, StoreError
-from nczarr.mapping.dataset.cleaning import clean
+from nczarr.mapping.dataset.maintenance import clean
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
 #: Seconds after which a worker that is ready is killed, at most.

@@ -25,7 +25,7 @@ from budget import Budget, main
 
 import nczarr
 from nczarr.convert.values.resume import MANIFEST
-from nczarr.mapping.dataset.cleaning import clean
+from nczarr.mapping.dataset.maintenance import clean
 
 WORKER = """
 import json, os, sys

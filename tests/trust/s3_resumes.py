@@ -17,7 +17,7 @@ from s3_faults import Proxy, install_ceph
 
 import nczarr
 from nczarr.convert.values.resume import MANIFEST
-from nczarr.mapping.dataset.cleaning import clean
+from nczarr.mapping.dataset.maintenance import clean
 from nczarr.stores import open_store
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -16,7 +16,7 @@ from nczarr.errors import UnsupportedError
 from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, FILTERS, LZF, OF_REFERENCES
 from nczarr.formats import CLASSIC, Kind
 from nczarr.mapping import ArrayShape, VariableData
-from nczarr.mapping.values.storage import parse_compression
+from nczarr.mapping.values.filters import parse_compression
 from nczarr.model import (
     INT,
     ArraySource,

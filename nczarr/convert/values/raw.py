@@ -10,7 +10,7 @@ from itertools import islice, product
 from typing import Any, Protocol
 
 from nczarr.mapping import VariableData
-from nczarr.mapping.values.storage import codecs_of_filters
+from nczarr.mapping.values.filters import codecs_of_filters
 from nczarr.model import ArraySource, Region, Variable
 from nczarr.stores import LocalStore, Store
 from nczarr.transfer import Progress, Work, data_bytes

@@ -17,8 +17,8 @@ from nczarr.convert.endpoints import open_source
 from nczarr.errors import NCZarrError, NotAllowedError, StoreError
 from nczarr.formats import kind_of_source
 from nczarr.mapping import Finding
-from nczarr.mapping.values.json import scalar_to_json
-from nczarr.mapping.values.types import type_name, types_to_json
+from nczarr.mapping.values.declarations import type_name, types_to_json
+from nczarr.mapping.values.scalars import scalar_to_json
 from nczarr.model import (
     CHAR,
     Attribute,

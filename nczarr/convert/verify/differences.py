@@ -11,7 +11,7 @@ import numpy as np
 from nczarr.convert.endpoints import name_of, open_source
 from nczarr.display import visible
 from nczarr.errors import UnsupportedError
-from nczarr.mapping.plain.losses import ORDER
+from nczarr.mapping.plain.write import ORDER
 from nczarr.model import ArraySource, Dataset, Difference, Type, Variable, compare, regions, same_values
 from nczarr.targets import allowing
 from nczarr.transfer import BLOCK_BYTES, NoProgress, Progress, block_shape, data_bytes, reporting, value_bytes

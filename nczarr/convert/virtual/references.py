@@ -14,7 +14,7 @@ from nczarr.convert.many.joining import FilePart, JoinedSource, StackedSource
 from nczarr.errors import UnsupportedError, error_context
 from nczarr.formats import local_path
 from nczarr.mapping import ArrayShape, StoredDataset, WriteOptions
-from nczarr.mapping.values.storage import codecs_of_filters
+from nczarr.mapping.values.filters import codecs_of_filters
 from nczarr.model import ArraySource, Dataset, EnumType, PrimitiveType, Variable, rewrite
 from nczarr.netcdf.bytes.ranges import StoredChunks
 from nczarr.transfer import data_bytes

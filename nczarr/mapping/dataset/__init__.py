@@ -1,6 +1,7 @@
-"""Open, create and change netCDF datasets in Zarr stores, whatever their layout.
+"""Open, create and change netCDF datasets in Zarr stores, in any layout.
 
-A :class:`StoredDataset` holds a model and the data of each variable, and is the same for every dialect; what guards
-it and how it is changed have rooms of their own (``guarding``, ``rewriting``). What was interrupted is finished or
-removed (``cleaning``), what other programs changed is written down as it is understood (:func:`repair`).
+A :class:`StoredDataset` contains a model and the data of each variable, and is the same for every dialect. The packages
+``guarding`` and ``rewriting`` protect and change it. The module ``maintenance`` finishes or removes remains of
+interrupted writers (:func:`clean`), and writes the understood metadata after changes by other programs
+(:func:`repair`).
 """

@@ -1,10 +1,9 @@
-"""List the dialects that nczarr knows, in the order in which they are tried on reading."""
+"""List the dialects that nczarr knows, in the order in which reading tries them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from nczarr.errors import UnsupportedError
 from nczarr.mapping import nczarr2, nczarr3, plain
@@ -12,18 +11,11 @@ from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialect import Dialect, Known, Plan, Reading
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Dataset
 from nczarr.system.environment import limit
 from nczarr.zarr import GroupMetadata, Hierarchy
 from nczarr.zarr.hierarchy.v2 import V2Layout
-
-
-def _is_nczarr_v2(hierarchy: Hierarchy) -> bool:
-    return not hierarchy.is_array("") and nczarr2.find_version(hierarchy) is not None
-
-
-def _always(hierarchy: Hierarchy) -> bool:
-    return True
 
 
 @dataclass(frozen=True)
@@ -32,8 +24,8 @@ class _Dialect:
 
     name: str
     zarr_layout: str
-    #: The engine's layouts in which it is found.
-    found_in: frozenset[str]
+    #: The engine's layouts that the dialect reads.
+    read_from: frozenset[str]
     recognise: Callable[[Hierarchy], bool]
     reader: Callable[[Hierarchy, str], Reading]
     planner: Callable[[Dataset, WriteOptions, NodeNames, Known | None], Plan]
@@ -42,11 +34,22 @@ class _Dialect:
     def is_plain(self) -> bool:
         return self.name in ("zarr-v2", "zarr-v3")
 
+    @property
+    def is_complete(self) -> bool:
+        return self.name == "nczarr-v3"
+
     def can_read(self, hierarchy: Hierarchy) -> bool:
-        return hierarchy.layout in self.found_in and self.recognise(hierarchy)
+        return hierarchy.layout in self.read_from and self.recognise(hierarchy)
 
     def read(self, hierarchy: Hierarchy, name: str) -> Reading:
-        _refuse_depth(hierarchy)
+        most = limit("NCZARR_MAX_DEPTH")
+        deepest = max(hierarchy.nodes, key=lambda path: path.count("/"))
+        if deepest.count("/") + (not hierarchy.is_array(deepest)) > most:
+            raise UnsupportedError(
+                f"groups are nested more than {most} levels deep: {deepest[:60]}…",
+                path=hierarchy.store.url,
+                hint="the setting NCZARR_MAX_DEPTH allows more",
+            )
         return self.reader(hierarchy, name)
 
     def plan(
@@ -55,79 +58,56 @@ class _Dialect:
         return self.planner(dataset, options, names, known)
 
 
-def _refuse_depth(hierarchy: Hierarchy) -> None:
-    most = limit("NCZARR_MAX_DEPTH")
-    deepest = max(hierarchy.nodes, key=lambda path: path.count("/"))
-    if deepest.count("/") + (not hierarchy.is_array(deepest)) > most:
-        raise UnsupportedError(
-            f"more than {most} groups inside each other: {deepest[:60]}…",
-            path=hierarchy.store.url,
-            hint="the setting NCZARR_MAX_DEPTH allows more",
-        )
-
-
 _V3 = frozenset({"v3"})
 _V2 = frozenset({"v2"})
 _DRAFTS = frozenset({"draft-2019", "experimental-v3"})
 
-# What a dialect needs is loaded when one of its functions is first called: of most dialects nothing is.
+# The lambdas load the modules of a dialect on first use; most dialects are never loaded.
 DIALECTS: tuple[Dialect, ...] = (
     _Dialect(
         "nczarr-v3", "v3", _V3,
         lambda hierarchy: nczarr3.is_nczarr_v3(hierarchy),
         lambda hierarchy, name: nczarr3.read_nczarr_v3(hierarchy, name),
-        lambda *wanted: nczarr3.plan_nczarr_v3(*wanted),
+        lambda *model: nczarr3.plan_nczarr_v3(*model),
     ),
     _Dialect(
         "nczarr-v2", "v2", _V2,
-        _is_nczarr_v2,
+        lambda hierarchy: not hierarchy.is_array("") and nczarr2.find_version(hierarchy) is not None,
         lambda hierarchy, name: nczarr2.read_nczarr_v2(hierarchy, name),
-        lambda *wanted: nczarr2.plan_nczarr_v2(*wanted),
+        lambda *model: nczarr2.plan_nczarr_v2(*model),
     ),
     _Dialect(
         "draft-2019", "draft-2019", _DRAFTS,
         lambda hierarchy: nczarr3.is_nczarr_v3(hierarchy),
         lambda hierarchy, name: nczarr3.read_nczarr_v3(hierarchy, name),
-        lambda *wanted: nczarr3.plan_draft_2019(*wanted),
+        lambda *model: nczarr3.plan_draft_2019(*model),
     ),
     _Dialect(
         "zarr-v2", "v2", _V2,
-        _always,
+        lambda hierarchy: True,
         lambda hierarchy, name: plain.read_plain(hierarchy, name),
-        lambda *wanted: plain.plan_plain_v2(*wanted),
+        lambda *model: plain.plan_plain_v2(*model),
     ),
     _Dialect(
         "zarr-v3", "v3", _V3 | _DRAFTS,
-        _always,
+        lambda hierarchy: True,
         lambda hierarchy, name: plain.read_plain(hierarchy, name),
-        lambda *wanted: plain.plan_plain_v3(*wanted),
+        lambda *model: plain.plan_plain_v3(*model),
     ),
 )  # fmt: skip
 
 
 def dialect_of(hierarchy: Hierarchy) -> Dialect:
-    """Return the dialect that can read a hierarchy.
-
-    Raises
-    ------
-    UnsupportedError
-        If none can.
-    """
+    """Return the dialect that can read a hierarchy; raise UnsupportedError if there is none."""
     for dialect in DIALECTS:
         if dialect.can_read(hierarchy):
             return dialect
-    raise UnsupportedError(
-        f"nczarr has no reader for the Zarr layout {hierarchy.layout!r}", path=hierarchy.store.url
-    )
+    message = f"nczarr has no reader for the Zarr layout {hierarchy.layout!r}"
+    raise UnsupportedError(message, path=hierarchy.store.url)
 
 
 def dialect_named(name: str) -> Dialect:
-    """Return the dialect with a name.
-
-    Raises
-    ------
-    UnsupportedError
-        If nczarr cannot write it.
+    """Return the dialect with a name; raise UnsupportedError if there is none.
 
     Examples
     --------
@@ -137,13 +117,12 @@ def dialect_named(name: str) -> Dialect:
     for dialect in DIALECTS:
         if dialect.name == name:
             return dialect
-    raise UnsupportedError(
-        f"the layout {name!r} cannot be written", hint=f"known are {', '.join(x.name for x in DIALECTS)}"
-    )
+    known = ", ".join(dialect.name for dialect in DIALECTS)
+    raise UnsupportedError(f"the layout {name!r} cannot be written", hint=f"supported are {known}")
 
 
 def may_be_group(hierarchy: Hierarchy, dialect: Dialect) -> bool:
-    """True if a hierarchy has NCZarr's keys and no superblock, which the root of a dataset has.
+    """Return whether a hierarchy has NCZarr's keys without a superblock, which the root of a dataset has.
 
     Examples
     --------
@@ -165,14 +144,12 @@ def may_be_group(hierarchy: Hierarchy, dialect: Dialect) -> bool:
     return False
 
 
-def documents_v2(stored: StoredDataset) -> dict[str, dict[str, Any]]:
-    """Return plain documents of Zarr v2 by key; what they cannot say they leave out.
+def documents_v2(stored: StoredDataset) -> dict[str, JSONObject]:
+    """Return plain documents of Zarr v2 by key, without content that v2 cannot represent.
 
-    The dataset must have been written with `chunk_keys` of v2 and codecs that v2 has.
+    The dataset must have been written with the option `chunk_keys` of v2, and codecs that v2 has.
     """
     options = replace(stored.options, layout="zarr-v2", lossy=True, manifest=False)
     plan = dialect_named("zarr-v2").plan(stored.dataset, options, stored.names)
-    layout, found = V2Layout(stored.hierarchy.store), {}
-    for path, node in plan.nodes.items():
-        found.update(layout.documents(path, node))
-    return found
+    layout = V2Layout(stored.hierarchy.store)
+    return {k: d for path, node in plan.nodes.items() for k, d in layout.documents(path, node).items()}

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Literal, cast
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError
 from nczarr.mapping import rewriting
+from nczarr.mapping.dataset import subgroup
 from nczarr.mapping.dataset.dialects import dialect_named, dialect_of, may_be_group
 from nczarr.mapping.dataset.stored import StoredDataset
-from nczarr.mapping.dataset.subgroup import (
-    as_dataset,
-    findings_of_group,
-    refuse_group,
-    refuse_group_of_dataset,
-    root_above,
-)
 from nczarr.mapping.dialect import Part, Reading
 from nczarr.mapping.findings import Finding, warn_of
 from nczarr.mapping.guarding.changes import moment, stale_nodes, unstored_reason
-from nczarr.mapping.guarding.destination import Destination, refuse_unfinished
+from nczarr.mapping.guarding.destination import open_destination
+from nczarr.mapping.guarding.unfinished import refuse_unfinished
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.model import Dataset, resolve
@@ -30,16 +26,17 @@ from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.system.failures import is_unreached
 from nczarr.zarr import Hierarchy, create_hierarchy, open_hierarchy
 
-#: How often metadata are read again because somebody writes them meanwhile.
+#: Maximum number of reads of metadata that another program is writing.
 _TRIES = 20
+_Mode = Literal["r", "r+"]
 
 
 def open_dataset(
-    target: Any,
-    mode: Literal["r", "r+"] = "r",
+    target: object,
+    mode: _Mode = "r",
     *,
     consolidated: bool | None = None,
-    storage_options: dict[str, Any] | None = None,
+    storage_options: dict[str, object] | None = None,
     options: WriteOptions | None = None,
 ) -> StoredDataset:
     """Open a dataset in a store, whether NCZarr or plain Zarr.
@@ -51,11 +48,11 @@ def open_dataset(
     mode : {'r', 'r+'}
         Read, or read and write.
     consolidated : bool, optional
-        True: consolidated metadata must be there; False: they are not used; None: they are used if they are there.
+        True: consolidated metadata are required; False: they are ignored; None: they are used if they exist.
     storage_options : dict, optional
         For the file system of a URL.
     options : WriteOptions, optional
-        How what is new is written; the layout, and whether metadata are consolidated, stay as they are.
+        The options for new nodes; the layout, and whether metadata are consolidated, do not change.
 
     Returns
     -------
@@ -65,9 +62,9 @@ def open_dataset(
     Raises
     ------
     DatasetNotFoundError
-        If there is nothing that nczarr can read.
+        There is no dataset that nczarr can read.
     MetadataError
-        If the metadata are damaged; the message has the path of the document.
+        The metadata are damaged; the message contains the path of the document.
 
     Examples
     --------
@@ -102,16 +99,25 @@ def open_dataset(
             if not is_unreached(error):
                 rewriting.refuse_interrupted(store)
             raise
-        if isinstance(store, LocalStore | MemoryStore) or _has_moving(hierarchy, reading):
+        # Elsewhere the search for a journal costs a request.
+        moving = any(f.code.startswith("node-") for f in reading.findings) or any(
+            path.startswith(rewriting.ASIDE) for path in hierarchy.nodes
+        )
+        if moving or isinstance(store, LocalStore | MemoryStore):
             rewriting.refuse_interrupted(store)
-        if reading.part is not None:
-            reading = _group_alone(reading, reading.part, store, mode)
+        part = reading.part
+        if part is not None:  # a group whose dataset is not above it
+            if mode == "r+":
+                subgroup.refuse_group(store.url, "changed", part)
+            if part.fqn:
+                reading = subgroup.as_dataset(reading, part, _dataset_name(store), "")
+            reading = replace(reading, findings=subgroup.findings_of_group(reading, part))
         reading = _with_losses(
             replace(reading, findings=(*found, *reading.findings, *_unstored(store))), store
         )
         options = replace(
             options or WriteOptions(),
-            layout=_layout_name(dialect.name),
+            layout=cast(LayoutName, dialect.name),
             consolidated=hierarchy.consolidated,
         )
         return StoredDataset(
@@ -129,17 +135,17 @@ def open_dataset(
 
 
 def create_dataset(
-    target: Any,
+    target: object,
     dataset: Dataset,
     options: WriteOptions | None = None,
     *,
     overwrite: bool = False,
-    storage_options: dict[str, Any] | None = None,
+    storage_options: dict[str, object] | None = None,
     resume: bool = False,
 ) -> StoredDataset:
-    """Create a dataset: all metadata now, the values after, through :meth:`StoredDataset.write`.
+    """Create a dataset with all metadata; :meth:`StoredDataset.write` writes the values.
 
-    Nothing is visible to readers before :meth:`StoredDataset.commit`. The data of `dataset` are not looked at.
+    The dataset is invisible to readers before :meth:`StoredDataset.commit`. The data of `dataset` are ignored.
 
     Parameters
     ----------
@@ -149,11 +155,11 @@ def create_dataset(
         The model; references need not be resolved.
     options : WriteOptions, optional
     overwrite : bool
-        Replace a Zarr dataset that exists. Anything else that exists is never replaced.
+        Replace an existing Zarr dataset. Other existing data are never replaced.
     storage_options : dict, optional
         For the file system of a URL.
     resume : bool
-        Go on with an unfinished dataset of the same model and options: the chunks that it has stay.
+        Resume an unfinished dataset of the same model and options, and keep its chunks.
 
     Returns
     -------
@@ -163,11 +169,11 @@ def create_dataset(
     Raises
     ------
     DatasetExistsError
-        If there is something that may not be replaced.
+        The place contains data that may not be replaced.
     ModelError
-        If the model is not sound.
+        The model is invalid.
     UnsupportedError, LossError
-        If the layout cannot hold it. In both cases nothing is touched.
+        The layout cannot represent the model. These errors precede any change.
 
     Examples
     --------
@@ -185,21 +191,33 @@ def create_dataset(
     dialect = dialect_named(options.layout)
     dataset = resolve(dataset)
     if overwrite and isinstance(target, str | os.PathLike):
-        _refuse_replacing_a_group(target, storage_options)
-    destination = Destination(target, overwrite=overwrite, storage_options=storage_options, resume=resume)
+        existing = None
+        with suppress(NCZarrError):  # the error of the destination has more details
+            existing = open_store(target, "r", storage_options)
+        if existing is not None:
+            with existing:
+                subgroup.refuse_group_of_dataset(existing, "replaced")
+    destination = open_destination(
+        target, overwrite=overwrite, storage_options=storage_options, resume=resume
+    )
     store = destination.store
     if not store.keeps_consolidated:
         options = replace(options, consolidated=False)
     try:
         names = _node_names(store, options, dialect.zarr_layout)
-        # All that can be refused is refused before anything is touched.
+        # All checks precede the first change.
         plan = dialect.plan(dataset, options, names)
         destination.prepare()
         hierarchy = create_hierarchy(store, layout=dialect.zarr_layout, hidden=True)  # type: ignore[arg-type]
         hierarchy.put_many(plan.nodes.items())
-        held = plan.dataset or dataset
         return StoredDataset(
-            hierarchy, dialect, plan, held, options=options, names=names, destination=destination
+            hierarchy,
+            dialect,
+            plan,
+            plan.dataset or dataset,
+            options=options,
+            names=names,
+            destination=destination,
         )
     except BaseException:
         destination.abort()
@@ -207,47 +225,36 @@ def create_dataset(
 
 
 def _unstored(store: Store) -> Iterator[Finding]:
-    """The values that the last writer could not store, if it left a mark."""
+    """Yield a finding if the last writer left a marker because it could not store its values."""
     reason = unstored_reason(store)
     if reason is not None:
-        what = (
-            f"a program ended before all of its values were stored ({reason}); nczarr clean removes this mark"
-        )
-        yield Finding("values-unstored", "/", what, "error")
+        what = f"a program ended before all of its values were stored ({reason}); nczarr clean removes this marker"
+        yield Finding.of("values-unstored", "/", what)
 
 
 def _with_losses(reading: Reading, store: Store) -> Reading:
-    """What was found, with a finding for each node that is left out; warns of all findings."""
-    left_out = tuple(Finding("left-out", "/", loss, "warning") for loss in reading.losses)
+    """Return the reading with a finding for each node that is left out, and warn of all findings."""
+    left_out = tuple(Finding.of("left-out", "/", loss) for loss in reading.losses)
     gone = tuple(f"{f.where}: {f.what}" for f in reading.findings if f.code == "node-missing")
     if left_out or gone:
         dataset = replace(reading.dataset, left_out=reading.losses, gone=gone)
         reading = replace(reading, dataset=dataset, findings=(*reading.findings, *left_out))
     if reading.findings:
-        warn_of(reading.findings, store.url, mends=reading.part is None)
+        warn_of(reading.findings, store.url, repairable=reading.part is None)
     return reading
 
 
-def _group_alone(reading: Reading, part: Part, store: Store, mode: Literal["r", "r+"]) -> Reading:
-    """What was found of a group whose dataset is not above it."""
-    if mode == "r+":
-        refuse_group(store.url, "changed", part)
-    if part.fqn:
-        reading = as_dataset(reading, part, _dataset_name(store), "")
-    return replace(reading, findings=findings_of_group(reading, part))
-
-
 def _open_through_dataset(
-    store: Store, hierarchy: Hierarchy, mode: Literal["r", "r+"], consolidated: bool | None
+    store: Store, hierarchy: Hierarchy, mode: _Mode, consolidated: bool | None
 ) -> StoredDataset | None:
     """Open a group by the documents of its dataset; None if the dataset is not above it.
 
     Raises
     ------
     UnsupportedError
-        If it is to be changed.
+        The mode is for writing.
     """
-    above = root_above(store, hierarchy.layout)
+    above = subgroup.root_above(store, hierarchy.layout)
     if above is None:
         return None
     outer, path = above
@@ -265,9 +272,9 @@ def _open_through_dataset(
             return None
         part = Part(fqn, outer.url)
         if mode == "r+":
-            refuse_group(store.url, "changed", part)
-        reading = _with_losses(as_dataset(reading, part, _dataset_name(store), path), store)
-        options = WriteOptions(layout=_layout_name(dialect.name), consolidated=whole.consolidated)
+            subgroup.refuse_group(store.url, "changed", part)
+        reading = _with_losses(subgroup.as_dataset(reading, part, _dataset_name(store), path), store)
+        options = WriteOptions(layout=cast(LayoutName, dialect.name), consolidated=whole.consolidated)
         names = _node_names(outer, options, dialect.zarr_layout)
         stored = StoredDataset(whole, dialect, reading, reading.dataset, options=options, names=names)
         opened = True
@@ -279,24 +286,7 @@ def _open_through_dataset(
             outer.close()
 
 
-def _has_moving(hierarchy: Hierarchy, reading: Reading) -> bool:
-    """True if it may be that arrays are between two names; elsewhere than here, looking for a key is a request."""
-    return any(f.code.startswith("node-") for f in reading.findings) or any(
-        path.startswith(rewriting.ASIDE) for path in hierarchy.nodes
-    )
-
-
-def _refuse_replacing_a_group(target: Any, storage_options: dict[str, Any] | None) -> None:
-    """Refuse to put a dataset in the place of a group of another dataset."""
-    try:
-        store = open_store(target, "r", storage_options)
-    except NCZarrError:
-        return  # the destination says more
-    with store:
-        refuse_group_of_dataset(store, "replaced")
-
-
-def _open_hierarchy(store: Store, consolidated: bool | None, mode: Literal["r", "r+"]) -> Hierarchy:
+def _open_hierarchy(store: Store, consolidated: bool | None, mode: _Mode) -> Hierarchy:
     try:
         return open_hierarchy(store, consolidated=consolidated, mode=mode)
     except DatasetNotFoundError:
@@ -304,10 +294,8 @@ def _open_hierarchy(store: Store, consolidated: bool | None, mode: Literal["r", 
         raise
 
 
-def _own_documents(
-    store: Store, hierarchy: Hierarchy, mode: Literal["r", "r+"]
-) -> tuple[Hierarchy, tuple[Finding, ...]]:
-    """The hierarchy as its own documents have it, where these are known to be newer than the consolidated copy."""
+def _own_documents(store: Store, hierarchy: Hierarchy, mode: _Mode) -> tuple[Hierarchy, tuple[Finding, ...]]:
+    """Return the hierarchy by its own documents, if these are newer than the consolidated copy."""
     for _ in range(_TRIES):
         before = moment(store)
         stale = stale_nodes(store, hierarchy)
@@ -316,21 +304,17 @@ def _own_documents(
         own = open_hierarchy(store, consolidated=False, mode=mode)
         if before is not None and moment(store) == before:
             break
-        # Somebody writes: documents of before and after do not belong together, the copies of them do.
+        # Another process writes: old and new documents do not belong together, but their copies do.
         hierarchy = open_hierarchy(store, mode=mode)
     else:
         return hierarchy, ()
     more = f" (and {len(stale) - 1} more)" if len(stale) > 1 else ""
     what = f"the consolidated metadata are older than the document of {stale[0] or '/'!r}{more}"
-    return own, (Finding("consolidated-stale", "/", what, "note", "consolidate"),)
-
-
-def _layout_name(name: str) -> LayoutName:
-    return name  # type: ignore[return-value]
+    return own, (Finding.of("consolidated-stale", "/", what),)
 
 
 def _dataset_name(store: Store) -> str:
-    """The name of a dataset is not stored: it is that of the file, as netCDF has it."""
+    """Return the name of a dataset, which is not stored: it is the name of the file, as in netCDF."""
     place = store.url.partition("?")[0] if "://" in store.url else store.url
     name = PurePosixPath(place.replace("\\", "/").rstrip("/")).name
     for suffix in (".zip", ".zarr", ".nc", ".ncz"):
@@ -351,7 +335,7 @@ def _node_names(store: Store, options: WriteOptions, zarr_layout: str) -> NodeNa
 
 
 def _ignores_case(path: str) -> bool:
-    """True if the file system below the nearest directory that exists takes ``T`` and ``t`` for one name."""
+    """Return whether ``T`` and ``t`` are the same name in the nearest existing directory."""
     while not os.path.exists(path):
         path = os.path.dirname(path)
     other = path.swapcase()

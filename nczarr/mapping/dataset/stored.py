@@ -1,11 +1,11 @@
-"""Hold a dataset in a store: its model and its values, and change both."""
+"""Represent a dataset in a store: read and change its model and its values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 
@@ -23,32 +23,29 @@ from nczarr.model import Dataset, Region, bind_data, resolve, with_lengths
 from nczarr.model.restrictions import Restrictions
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip.store import ZipStore
-from nczarr.zarr import Hierarchy, open_hierarchy
-
-if TYPE_CHECKING:
-    from typing import Self
+from nczarr.zarr import Array, Hierarchy, open_hierarchy
 
 _RESTRICTED = Restrictions(limited=frozenset({"attribute", "name", "type", "variable"}))
 
 
 class StoredDataset:
-    """A dataset in a store; objects come from :func:`open_dataset` and :func:`create_dataset`.
+    """A dataset in a store; :func:`open_dataset` and :func:`create_dataset` return objects of this class.
 
-    A new dataset is hidden: no reader can see it before :meth:`commit` (or :meth:`publish`) has written the
-    root's document, last of all. It is also a :class:`nczarr.model.DatasetSink`. As a context manager it commits
-    at the end, and removes all that was written if there was an error.
+    A new dataset is hidden: readers cannot see it before :meth:`commit` (or :meth:`publish`) writes the root's document
+    as the last one. It is also a :class:`nczarr.model.DatasetSink`. As a context manager it commits at the end, and
+    removes a new dataset after an error.
 
-    Reading and writing values is safe from several threads; changes of the model are not.
+    Reading and writing values is thread-safe; changing the model is not.
 
     Attributes
     ----------
     layout : str
-        The layout's name, as in :class:`WriteOptions`.
+        The name of the layout, as in :class:`WriteOptions`.
     hierarchy : Hierarchy
     losses : tuple of str
-        What the layout dropped on writing, or what it could not take over on reading.
+        The parts that the layout cannot represent on writing, or that the model cannot represent on reading.
     reading : Reading
-        What was found when the dataset was opened.
+        The result of reading the documents.
 
     Examples
     --------
@@ -60,7 +57,7 @@ class StoredDataset:
     ('nczarr-v3', ())
     """
 
-    #: Values may be written from several threads.
+    #: Several threads may write values.
     concurrent = True
     disk_format = "ZARR"
 
@@ -92,7 +89,7 @@ class StoredDataset:
         self._data: dict[str, VariableData] = {}
         self.groups: Mapping[str, str] = found.groups
         self._identity = found.identity
-        # Lengths that the model does not say yet: it is made anew when somebody asks for it.
+        # New lengths; the property `dataset` adds them to the model on its next use.
         self._lengths: dict[str, int] = {}
         self._along: dict[str, list[VariableData]] | None = None
         self._dataset = self._bind(dataset, found.variables)
@@ -107,9 +104,8 @@ class StoredDataset:
         return self._dataset
 
     def _bind(self, dataset: Dataset, bindings: Mapping[str, Binding]) -> Dataset:
-        """The model with its data bound; bindings that are still right are kept."""
+        """Return the model with bound data; valid bindings are kept."""
         data: dict[str, VariableData] = {}
-
         for at, variable in dataset.all_variables.items():
             shape = dataset.shape(variable)
             values = self._data.get(at)
@@ -121,7 +117,7 @@ class StoredDataset:
         self._along = None
         return result
 
-    # -- what it is
+    # -- properties
 
     @property
     def layout(self) -> str:
@@ -130,7 +126,7 @@ class StoredDataset:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was not as it should be when the dataset was opened."""
+        """The deviations that reading the documents has found."""
         return self.reading.findings
 
     @property
@@ -140,25 +136,25 @@ class StoredDataset:
 
     @property
     def options(self) -> WriteOptions:
-        """The options with which it is written."""
+        """The options for writing."""
         return self._options
 
     @property
     def names(self) -> NodeNames:
-        """How nodes are named."""
+        """The rules for node names."""
         return self._names
 
     @property
     def writable(self) -> bool:
-        """True if it can be changed."""
+        """True if the dataset can be changed."""
         return self.hierarchy.writable and not self._closed
 
     @property
     def durable(self) -> bool | None:
-        """Whether :meth:`sync`, :meth:`publish` and :meth:`close` return when the disk has everything.
+        """Whether :meth:`sync`, :meth:`publish` and :meth:`close` wait until all data are on disk.
 
-        None, the default, is True. False: the system writes to the disk when it likes, in an order that it likes, and a
-        loss of power may also damage what was stored before.
+        None, the default, is True. False: the system chooses time and order of writing to the disk, and a loss of power
+        may also damage earlier data.
         """
         return self._durable
 
@@ -170,7 +166,7 @@ class StoredDataset:
 
     @property
     def hidden(self) -> bool:
-        """True if it is new, and no reader can see it yet."""
+        """True if the dataset is new, and invisible to readers."""
         return self._destination is not None
 
     def __repr__(self) -> str:
@@ -178,14 +174,17 @@ class StoredDataset:
 
     # -- values
 
-    def data(self, fqn: str) -> VariableData:
-        """Return the values of a variable.
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """The lock of the hierarchy."""
+        return self.hierarchy.lock
 
-        Raises
-        ------
-        ModelError
-            If there is no such variable.
-        """
+    def array(self, path: str) -> Array:
+        """Return the array at a path of the hierarchy."""
+        return self.hierarchy.array(path)
+
+    def data(self, fqn: str) -> VariableData:
+        """Return the values of a variable; raise ModelError if there is none."""
         try:
             return self._data[fqn]
         except KeyError:
@@ -193,7 +192,7 @@ class StoredDataset:
             raise ModelError(f"there is no variable {fqn!r}", path=self.store.url) from None
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
-        """Shape of the blocks in which a variable is best written: its chunks, or its shards."""
+        """Return the best shape of blocks for writing a variable: the shape of its chunks, or of its shards."""
         return self.data(fqn).chunk_shape
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
@@ -209,36 +208,34 @@ class StoredDataset:
 
     @property
     def limited(self) -> frozenset[str]:
+<<<<<<< HEAD
         """The kinds of parts of which the layout cannot hold all that the netCDF-4 model allows."""
         return self.restrictions.limited
+=======
+        """The kinds of nodes for which the layout does not represent the whole netCDF-4 model."""
+        return frozenset() if self._dialect.is_complete else _ALL_KINDS
+>>>>>>> 2c6887d (Join the modules of mapping that belong together, in plain English)
 
     def check_model(self, dataset: Dataset) -> None:
-        """Raise what :meth:`update` would raise for the parts of a dataset, and change nothing.
-
-        Raises
-        ------
-        LossError, ModelError, UnsupportedError
-        """
+        """Raise the error of :meth:`update` for the parts of a dataset, without any change."""
         self._dialect.plan(resolve(dataset), self._options, self._names, Known())
 
     def update(self, dataset: Dataset) -> None:
-        """Make the stored dataset say what `dataset` says: write the difference of the metadata.
+        """Change the stored dataset to `dataset`: write the difference of the metadata.
 
-        Values of variables that stay are kept. A variable whose data are a :class:`VariableData` of this dataset
-        is the same variable, perhaps under another name or in another group: its values move with it. A
-        variable that is new has no values yet (all fill). A variable whose type, storage or rank changes loses
-        its values. Arrays get the shapes that the dimensions say; sizes are written after the arrays have them.
+        A variable whose data are a :class:`VariableData` of this dataset is the same variable, perhaps with another
+        name or in another group: it keeps its values. A new variable has fill values. A variable whose type, storage or
+        rank changes loses its values. Arrays get the shapes of the dimensions before the sizes are written.
 
-        Readers that use consolidated metadata see the change at the next :meth:`sync` or :meth:`close`; where
-        nodes were removed or renamed, at once.
+        Readers that use consolidated metadata see the change after the next :meth:`sync` or :meth:`close`; removed and
+        renamed nodes, at once.
 
         Raises
         ------
         ReadOnlyError, ModelError, UnsupportedError
-            Before anything is changed.
+            Before any change.
         """
-        if not self.writable:
-            raise ReadOnlyError("the dataset is open for reading", path=self.store.url, hint='use mode="r+"')
+        self._check_writable()
         self._begin()
         plan, bound = rewriting.apply_update(self._before(self.groups), dataset)
         self.losses = plan.losses
@@ -247,28 +244,26 @@ class StoredDataset:
         self._dataset = self._bind(bound, plan.variables)
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
-        """Write the new lengths of unlimited dimensions whose values have grown: an :meth:`update` that changes
-        nothing else, without looking at the rest.
+        """Write the new lengths of unlimited dimensions, without planning the whole model like :meth:`update`.
 
         Parameters
         ----------
         sizes : mapping
-            Lengths by the FQN of the dimension. The data of the variables that have them were made as long before
+            Lengths by the FQN of the dimension. The data of their variables have grown before
             (:meth:`VariableData.grow`).
 
         Returns
         -------
         bool
-            False, and nothing is done, where :meth:`update` has to do it: at first, in other layouts, and where
-            documents are of an unusual form.
+            False, without any change, if :meth:`update` is required: at first, in other layouts, and for documents of
+            an unusual form.
 
         Raises
         ------
         ReadOnlyError
         """
-        if not self.writable:
-            raise ReadOnlyError("the dataset is open for reading", path=self.store.url, hint='use mode="r+"')
-        if self._dialect.name != "nczarr-v3" or self._options.extensions:
+        self._check_writable()
+        if not self._dialect.is_complete or self._options.extensions:
             return False
         if self._along is None:
             self._along = {}
@@ -284,12 +279,12 @@ class StoredDataset:
         return True
 
     def rewrite(self, untouched: frozenset[str] = frozenset()) -> None:
-        """Write all documents anew, from what was understood of them.
+        """Rewrite all documents with their understood content.
 
         Parameters
         ----------
         untouched : frozenset of str
-            FQNs of variables whose documents stay as they are.
+            FQNs of variables whose documents do not change.
         """
         self._begin()
         plan = rewriting.rewrite_documents(self._before(self.reading.groups), self.reading, untouched)
@@ -309,6 +304,10 @@ class StoredDataset:
             self.reading.foreign,
         )
 
+    def _check_writable(self) -> None:
+        if not self.writable:
+            raise ReadOnlyError("the dataset is open for reading", path=self.store.url, hint='use mode="r+"')
+
     def _begin(self) -> None:
         if not self._marked:
             self._marked = begin_changes(self.store, self.hierarchy)
@@ -316,30 +315,28 @@ class StoredDataset:
     # -- the end
 
     def sync(self) -> None:
-        """Make everything that was written durable, and the consolidated metadata right.
-
-        A new dataset stays hidden.
-        """
-        if self.writable:
-            if not self.hidden:
-                self._record(())
-            self.hierarchy.sync()
-            if not self.hidden and self._durable is not False:
-                self.store.settle()
-            if self._marked:
-                end_changes(self.store)
-                self._marked = False
-            if not self.hidden:
-                self.store.sync()
+        """Make all written data durable, and update the consolidated metadata; a new dataset stays hidden."""
+        if not self.writable:
+            return
+        if not self.hidden:
+            self._record(())
+        self.hierarchy.sync()
+        if not self.hidden and self._durable is not False:
+            self.store.settle()
+        if self._marked:
+            end_changes(self.store)
+            self._marked = False
+        if not self.hidden:
+            self.store.sync()
 
     def _record(self, more: Iterable[str]) -> None:
-        """Keep the record of chunks of arrays that were written to since, and of others, where they have one."""
+        """Update the records of chunks of arrays with new values, and of others, if they have one."""
         paths = {*self.written, *more}
         self.written -= paths
         record_chunks(self.hierarchy, sorted(paths))
 
     def publish(self) -> None:
-        """Make a new dataset visible to readers without closing it; a dataset that it replaces is gone then."""
+        """Make a new dataset visible to readers, and remove the dataset that it replaces, without closing it."""
         if self._destination is None:
             return
         if self._options.manifest:
@@ -360,29 +357,28 @@ class StoredDataset:
 
     def refused(self) -> dict[str, Exception]:
         """Return the variables and groups of a hidden dataset whose documents the store refuses, by FQN."""
-        places = {path: fqn for fqn, path in self.groups.items()}
-        places |= {data.binding.path: fqn for fqn, data in self._data.items()}
-        return {
-            places[path]: error for path, error in self.hierarchy.refused_nodes().items() if path in places
-        }
+        fqns = {path: fqn for fqn, path in self.groups.items()}
+        fqns |= {data.path: fqn for fqn, data in self._data.items()}
+        return {fqns[path]: error for path, error in self.hierarchy.refused_nodes().items() if path in fqns}
 
     def commit(self) -> None:
         """Make the dataset complete and visible, and close it."""
-        if not self._closed:
-            if self._destination is not None:
-                self.publish()
-            else:
-                try:
-                    if self.writable:
-                        self._record(recorded_arrays(self.hierarchy))
-                    self.sync()
-                except BaseException:
-                    self._give_up()
-                    raise
-            self._close()
+        if self._closed:
+            return
+        if self._destination is not None:
+            self.publish()
+        else:
+            try:
+                if self.writable:
+                    self._record(recorded_arrays(self.hierarchy))
+                self.sync()
+            except BaseException:
+                self._give_up()
+                raise
+        self._close()
 
     def abort(self) -> None:
-        """Close; a new dataset that was not published is removed, and one that it was to replace stays."""
+        """Close, and remove a new dataset that is not published; the dataset that it would replace stays."""
         if not self._closed:
             if self._destination is not None:
                 self._destination.abort()
@@ -391,7 +387,7 @@ class StoredDataset:
 
     @property
     def resumable(self) -> bool:
-        """True if what is written of a new dataset stays where it is until it is complete."""
+        """True if the data of an unfinished new dataset stay in their place after an error."""
         return (
             self._destination is not None
             and not self._destination.replaces
@@ -400,16 +396,16 @@ class StoredDataset:
         )
 
     def suspend(self) -> None:
-        """Close a new dataset as it is: unfinished, hidden from readers, to be gone on with."""
+        """Close an unfinished new dataset, hidden from readers, to resume it later."""
         if not self._closed:
             self._destination = None
             self._close()
 
     def leave_unfinished(self, reason: str) -> None:
-        """Close after a flush failed, for a reason that no caller can catch.
+        """Close after a failed flush whose error no caller can catch.
 
-        A new dataset stays marked unfinished, or, where it was to replace another one, is removed. A dataset that
-        readers know gets a mark with the reason.
+        A new dataset stays marked unfinished, or is removed if it would replace another one. A visible dataset gets a
+        marker with the reason.
         """
         if self.resumable:
             self.suspend()
@@ -420,11 +416,11 @@ class StoredDataset:
             self.close()
 
     def close(self) -> None:
-        """Commit, if there is anything to commit, and release the store. Closing twice is no error."""
+        """Commit changes, and release the store. Closing twice is allowed."""
         self.commit()
 
     def _give_up(self) -> None:
-        """Release the store after an error; a zip file stays as it was."""
+        """Release the store after an error; a zip file keeps its old content."""
         self._closed = True
         self.hierarchy.close()
         if isinstance(self.store, ZipStore):

@@ -1,30 +1,19 @@
-"""Open a group of a dataset through the dataset: dimensions and types of the groups above it are known there alone."""
+"""Open a group through its dataset, which contains the dimensions and types of the groups above it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import NoReturn, TypeVar
 
+from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping.dialect import Binding, Part, Reading
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.nczarr3.keys import GROUP_KEY, SUPERBLOCK_KEY
-from nczarr.model import (
-    Attribute,
-    CompoundType,
-    Dataset,
-    Group,
-    Type,
-    UserType,
-    Variable,
-    VlenType,
-    format_fqn,
-    join_fqn,
-    parse_fqn,
-    parts_of,
-    split_fqn,
-)
+from nczarr.mapping.values.scalars import JSONObject
+from nczarr.model import Attribute, Dataset, Group, Type, UserType, Variable, join_fqn, parse_fqn, split_fqn
 from nczarr.stores import Store
 from nczarr.zarr.documents.json import parse_object
 
@@ -35,7 +24,7 @@ _T = TypeVar("_T", bound=Type)
 
 
 def root_above(store: Store, layout: str) -> tuple[Store, str] | None:
-    """Return the store of the dataset that a group lies in, and the path of the group there; None if there is none.
+    """Return the store of a group's dataset, and the path of the group there; None if there is none.
 
     The dataset is the nearest group above with a superblock, else the topmost group, whose keys another program may
     have removed. The caller closes the store.
@@ -52,35 +41,30 @@ def root_above(store: Store, layout: str) -> tuple[Store, str] | None:
             best = current, path
             if _has_superblock(current, layout):
                 break
-        except NCZarrError:  # what cannot be read is no dataset that could be opened
+        except NCZarrError:  # an unreadable dataset cannot be opened
             break
     return best
 
 
+def _attributes(store: Store, key: str, data: bytes) -> JSONObject | None:
+    """Return the attributes in a document; raise NCZarrError if it is damaged."""
+    document = parse_object(data, store.place(key))
+    return document.get("attributes") if key == "zarr.json" else document
+
+
 def _has_superblock(store: Store, layout: str) -> bool:
-    for key in ("zarr.json",) if layout == "v3" else (".zattrs", ".zgroup", ".nczarr"):
+    for key in ("zarr.json",) if layout == "v3" else (".zattrs", ".zgroup"):
         data = store.get(key)
-        if data is None:
-            continue
-        if key == ".nczarr":
-            return True
-        try:
-            document = parse_object(data, store.place(key))
-        except NCZarrError:
-            continue
-        attributes = document.get("attributes") if layout == "v3" else document
-        if isinstance(attributes, dict) and any(key in attributes for key in _SUPERBLOCKS):
-            return True
-    return False
+        if data is not None:
+            with suppress(NCZarrError):
+                attributes = _attributes(store, key, data)
+                if isinstance(attributes, dict) and any(key in attributes for key in _SUPERBLOCKS):
+                    return True
+    return layout != "v3" and store.get(".nczarr") is not None
 
 
 def refuse_group(place: str, what: str, part: Part) -> NoReturn:
-    """Raise an error that names the dataset of a group that cannot be changed alone.
-
-    Raises
-    ------
-    UnsupportedError
-    """
+    """Raise UnsupportedError for a group that cannot be changed alone, with the place of its dataset."""
     group = f"the group {part.fqn}" if part.fqn else "a group"
     if part.whole is not None:
         raise UnsupportedError(
@@ -91,26 +75,20 @@ def refuse_group(place: str, what: str, part: Part) -> NoReturn:
     raise UnsupportedError(
         f"this is {group} of a dataset that is not above it, and cannot be {what} alone",
         path=place,
-        hint="name the dataset, or copy the group: nczarr copy makes a dataset of it",
+        hint="name the dataset, or copy the group: nczarr copy converts it to a dataset",
     )
 
 
 def refuse_group_of_dataset(store: Store, what: str) -> None:
-    """Refuse a store whose root is a group of a dataset, not a dataset; by its root's document.
-
-    Raises
-    ------
-    UnsupportedError
-    """
+    """Raise UnsupportedError if the root's document shows that the store is a group of a dataset."""
     for layout, key in (("v3", "zarr.json"), ("v2", ".zattrs"), ("v2", ".zgroup")):
         data = store.get(key)
         if data is None:
             continue
         try:
-            document = parse_object(data, store.place(key))
+            attributes = _attributes(store, key, data)
         except NCZarrError:
             return
-        attributes = document.get("attributes") if layout == "v3" else document
         if not isinstance(attributes, dict) or any(k in attributes for k in _SUPERBLOCKS):
             return
         record = attributes.get(GROUP_KEY, attributes.get(GROUP_KEY.upper()))
@@ -119,22 +97,23 @@ def refuse_group_of_dataset(store: Store, what: str) -> None:
             above = root_above(store, layout)
             if above is not None:
                 above[0].close()
-                part = Part(fqn if isinstance(fqn, str) else format_fqn(above[1].split("/")), above[0].url)
+                path = above[1].split("/")
+                part = Part(fqn if isinstance(fqn, str) else model.format_fqn(path), above[0].url)
                 refuse_group(store.url, what, part)
             if isinstance(fqn, str):
                 refuse_group(store.url, what, Part(fqn))
 
 
 def as_dataset(reading: Reading, part: Part, name: str, path: str) -> Reading:
-    """Return what was found of one group as a dataset of its own.
+    """Return the reading of one group as a dataset of its own.
 
-    The group becomes the root. What it uses of the groups above it is declared there, under other names where its own
-    take theirs: `time` of the root, hidden behind the group's own `time`, is `time_hidden1`.
+    The group becomes the root. It declares the dimensions and types that it uses from the groups above, with other
+    names where its own names are the same: `time` of the root, hidden by the group's own `time`, is `time_hidden1`.
 
     Parameters
     ----------
     reading : Reading
-        Of the whole dataset.
+        The whole dataset.
     part : Part
         The group.
     name : str
@@ -173,40 +152,43 @@ def as_dataset(reading: Reading, part: Part, name: str, path: str) -> Reading:
 
 
 class _Rooter:
-    """Makes a dataset of a group: gives each dimension and type that the group uses its FQN in the new dataset."""
+    """Converts a group to a dataset: maps each dimension and type of the group to its FQN in the new dataset."""
 
     def __init__(self, whole: Dataset, fqn: str) -> None:
         self.whole = whole
         self.fqn = fqn
         self.group = whole.all_groups[fqn]
         own = {d.name for _, g in self.group.walk(fqn) for d in g.dimensions}
-        self.dimensions = self._outer(self._used_dimensions(), whole.all_dimensions, own)
+        used = {
+            r
+            for _, g in self.group.walk(fqn)
+            for v in g.variables
+            for r in v.dimensions
+            if isinstance(r, str)
+        }
+        self.dimensions = self._outer(used, whole.all_dimensions, own)
         own = {t.name for _, g in self.group.walk(fqn) for t in g.types}
         self.types = self._outer(self._used_types(), whole.all_types, own)
         self._moved: dict[str, UserType] = {}
 
     def inside(self, fqn: str) -> str:
-        """The FQN of a node of the group in the new dataset; empty for the group itself."""
+        """Return the FQN of a node of the group in the new dataset; empty for the group itself."""
         return fqn[len(self.fqn) :]
 
     def _outer(self, used: set[str], known: Iterable[str], own: set[str]) -> dict[str, str]:
-        """The names of what stands outside the group and is used inside, by FQN in the order of the dataset."""
+        """Return names for nodes outside the group that it uses, by FQN in the order of the dataset."""
         outer = [f for f in known if f in used and not f.startswith(f"{self.fqn}/")]
         taken = set(own)
         names: dict[str, str] = {}
         for fqn in sorted(outer, key=lambda f: -len(parse_fqn(f))):  # the nearest keeps its name
-            name = wanted = split_fqn(fqn)[1]
+            name = simple = split_fqn(fqn)[1]
             number = 0
             while name in taken:
                 number += 1
-                name = f"{wanted}_hidden{number}"
+                name = f"{simple}_hidden{number}"
             taken.add(name)
             names[fqn] = name
         return {fqn: names[fqn] for fqn in outer}
-
-    def _used_dimensions(self) -> set[str]:
-        groups = [g for _, g in self.group.walk(self.fqn)]
-        return {r for g in groups for v in g.variables for r in v.dimensions if isinstance(r, str)}
 
     def _used_types(self) -> set[str]:
         used: set[str] = set()
@@ -218,7 +200,7 @@ class _Rooter:
                 type_ = found.pop()
                 if isinstance(type_, UserType) and type_.fqn not in used:
                     used.add(type_.fqn)
-                    found += parts_of(type_)
+                    found += model.parts_of(type_)
         return used
 
     def dataset(self, name: str) -> Dataset:
@@ -261,30 +243,30 @@ class _Rooter:
         )
 
     def type(self, type_: _T) -> _T:
-        """The type under its FQN in the new dataset, with the types that it is built on."""
+        """Return the type with its FQN in the new dataset, and with its converted parts."""
         if not isinstance(type_, UserType):
             return type_
         if type_.fqn not in self._moved:
             fqn = join_fqn("/", self.types[type_.fqn]) if type_.fqn in self.types else self.inside(type_.fqn)
             moved: UserType = replace(type_, fqn=fqn)
-            if isinstance(type_, VlenType):
+            if isinstance(type_, model.VlenType):
                 moved = replace(type_, fqn=fqn, base=self.type(type_.base))
-            elif isinstance(type_, CompoundType):
+            elif isinstance(type_, model.CompoundType):
                 fields = tuple(replace(f, type=self.type(f.type)) for f in type_.fields)
                 moved = replace(type_, fqn=fqn, fields=fields)
             self._moved[type_.fqn] = moved
         return self._moved[type_.fqn]  # type: ignore[return-value]
 
     def binding(self, binding: Binding) -> Binding:
-        """Where values are, and how they are held: the type has another name."""
+        """Return the binding with the converted type."""
         type_ = binding.encoding.type
         moved = self.type(type_)
         return binding if moved is type_ else replace(binding, encoding=binding.encoding.renamed(moved))
 
 
 def findings_of_group(reading: Reading, part: Part) -> tuple[Finding, ...]:
-    """Return the findings of a group that is opened without its dataset: that it is one, and all others."""
-    known = "dimensions and types of other groups are known from its arrays alone"
+    """Return the findings of a group that is opened without its dataset, with a finding that says so."""
+    known = "only its arrays define dimensions and types of other groups"
     group = f"the group {part.fqn}" if part.fqn else "a group"
     what = f"this is {group} of a dataset that is not above it; {known}"
-    return (Finding("group-alone", "/", what, "warning"), *reading.findings)
+    return (Finding.of("group-alone", "/", what), *reading.findings)

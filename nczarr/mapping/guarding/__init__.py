@@ -1,6 +1,6 @@
-"""Guard a dataset in a store against half-written states, other writers, and losses.
+"""Guard a dataset in a store against partial states, concurrent writers, and losses.
 
-A new dataset is hidden until it is complete, and what is foreign in its directory is not deleted
-(:class:`Destination`); who changes a dataset as a whole keeps others away (:func:`writing_alone`); consolidated
-metadata that are older than the documents, and chunks that have gone since they were written, are found.
+A new dataset is hidden until it is complete, and foreign files in its directory are not deleted (``destination``,
+``unfinished``). A writer of a whole dataset excludes other writers (:func:`writing_alone`). Consolidated metadata that
+are older than the documents, and chunks that are missing, are detected (``changes``, ``manifest``).
 """

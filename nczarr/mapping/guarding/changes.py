@@ -1,8 +1,8 @@
-"""Mark that documents change, keep other writers away, and tell what others have changed or left half-done.
+"""Exclude concurrent writers, mark changes of documents, and detect changes and remains of other writers.
 
-Other programs change the document of one node and leave the copies in the root's document alone. On local disks
-one look at each document's time tells; elsewhere that would cost a request for each. While nczarr itself changes
-documents, a mark says so, and the copies are what readers see until all is written.
+Other programs change the document of one node without the copies in the root's document. On local disks the time of
+each document reveals that; elsewhere it would cost a request for each. While nczarr itself changes documents, a marker
+declares it, and readers use the copies until all documents are written.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from nczarr.system.atomic import is_writing, new_writer
 from nczarr.system.locks import FileLock
 from nczarr.zarr import Hierarchy, open_hierarchy
 
-#: The key that is there while nczarr changes a dataset: it holds the name of the writer.
+#: The key that exists while nczarr changes a dataset; its value is the name of the writer.
 WRITING = ".nczarr-writing"
-#: Begins the key that says who has taken over from a writer that died.
+#: Prefix of the keys of writers that have taken over from a dead writer.
 _TAKEN = f"{WRITING}-by-"
 #: The key with the reason why the last flush of a dropped dataset failed; `nczarr clean` removes it.
 UNSTORED = ".nczarr-unstored"
@@ -29,21 +29,21 @@ UNSTORED = ".nczarr-unstored"
 
 @contextmanager
 def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
-    """Keep other writers away from a dataset: by the system's lock on a directory or zip file, else by a mark.
+    """Exclude other writers of a dataset: by the system's lock on a directory or zip file, else by a marker.
 
-    The mark is a key of the store. A conditional write sets it, so that of several writers just one does. A store that
-    takes the keys of Zarr only (Icechunk) refuses conflicting changes as a whole. Where a store has neither locks nor
-    conditional writes, a warning says so.
+    The marker is a key of the store. A conditional write sets it, so only one of several writers succeeds. A store that
+    accepts the keys of Zarr only (Icechunk) refuses conflicting changes as a whole. A store without locks and
+    conditional writes causes a warning.
 
     Yields
     ------
     callable
-        Raises StoreError if somebody has taken the mark away; to be called before the first change that readers see.
+        Raises StoreError if the marker was removed; call it before the first change that readers see.
 
     Raises
     ------
     StoreError
-        If somebody, here or in another process, has the dataset open for writing.
+        The dataset is open for writing, in this or another process.
 
     Examples
     --------
@@ -51,8 +51,10 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
     >>> with writing_alone(MemoryStore()) as check:
     ...     check()
     """
-    place = _local_place(store)
-    if place:
+    from nczarr.stores.zip.store import ZipStore
+
+    if isinstance(store, LocalStore | ZipStore):
+        place = str(store.root) if isinstance(store, LocalStore) else store.path
         try:
             lock = FileLock(place)
         except BlockingIOError as error:
@@ -72,37 +74,22 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
     def check() -> None:
         if writer_at(store) != mine:
             raise StoreError(
-                f"the mark {WRITING} of this writer was removed, and another process may have written meanwhile",
+                f"the marker {WRITING} of this writer was removed; another process may have written meanwhile",
                 path=store.url,
             )
 
-    _set_mark(store, mine)
+    _set_marker(store, mine)
     try:
         yield check
     finally:
         if writer_at(store) == mine:
-            remove_mark(store)
+            remove_marker(store)
 
 
-def _local_place(store: Store) -> str:
-    """The directory or the zip file that can be locked; empty if the store is another."""
-    from nczarr.stores.zip.store import ZipStore
-
-    if isinstance(store, LocalStore):
-        return str(store.root)
-    return store.path if isinstance(store, ZipStore) else ""
-
-
-def _set_mark(store: Store, mine: str) -> None:
-    """Mark that this writer changes a dataset.
-
-    Raises
-    ------
-    StoreError
-        If another writer has marked it, and is not known to be dead.
-    """
+def _set_marker(store: Store, mine: str) -> None:
+    """Mark the dataset for a writer; raise StoreError if another writer has marked it and may be alive."""
     data = mine.encode()
-    # A client that tries a request again can be refused because of its own mark.
+    # A client that repeats a request may be refused because of its own marker.
     if store.set_if_absent(WRITING, data) or writer_at(store) == mine:
         if not store.has_conditions or store.set_if_absent(WRITING, data):
             _warn_unguarded(store)
@@ -111,11 +98,11 @@ def _set_mark(store: Store, mine: str) -> None:
     alive = None if writer is None else is_writing(writer)
     if writer is not None and alive is None:
         raise StoreError(
-            "a process on another machine is writing to the dataset, or was stopped while it did",
+            "a process on another machine is writing to the dataset, or was stopped before it finished",
             path=store.url,
-            hint="if none is, nczarr clean --force removes its mark",
+            hint="if it was stopped, nczarr clean --force removes its marker",
         )
-    # Of several that take over from one that died, one may; and not if that one's mark has gone meanwhile.
+    # One of several writers may take over from a dead writer, unless the dead writer's marker was removed meanwhile.
     if alive is False:
         taken = store.set_if_absent(f"{_TAKEN}{writer}", data)
         if writer_at(store) == mine:
@@ -125,24 +112,41 @@ def _set_mark(store: Store, mine: str) -> None:
     raise _written_elsewhere(store)
 
 
-def _marks(store: Store) -> dict[str, str]:
-    """The keys of the mark: of the writer that has set it, and of those that have taken over, each with the writer."""
-    marks: dict[str, str] = {}
-    key = WRITING
-    while key not in marks and (data := store.get(key)) is not None:
-        marks[key] = data.decode("ascii", "replace")
-        key = _TAKEN + marks[key]
-    return marks
+def takeovers(store: Store, prefix: str, writer: str) -> dict[str, str]:
+    """Return the keys of the writers that have taken over from `writer`, one after another, each with the writer.
+
+    Damaged keys may form a circle, which ends the search.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore(); store.set(".by-1", b"2"); store.set(".by-2", b"1")
+    >>> takeovers(store, ".by-", "1")
+    {'.by-1': '2', '.by-2': '1'}
+    """
+    found: dict[str, str] = {}
+    while (key := prefix + writer) not in found and (data := store.get(key)) is not None:
+        found[key] = writer = data.decode("ascii", "replace")
+    return found
+
+
+def _markers(store: Store) -> dict[str, str]:
+    """Return the keys of the marker and of the writers that have taken over, each with the writer."""
+    data = store.get(WRITING)
+    if data is None:
+        return {}
+    writer = data.decode("ascii", "replace")
+    return {WRITING: writer, **takeovers(store, _TAKEN, writer)}
 
 
 def writer_at(store: Store) -> str | None:
-    """Return the writer that has marked the dataset, or the last that has taken over; None if there is no mark."""
-    return next(reversed(_marks(store).values()), None)
+    """Return the last writer that has marked the dataset or taken over; None if there is no marker."""
+    return next(reversed(_markers(store).values()), None)
 
 
-def remove_mark(store: Store) -> None:
-    """Let others write: remove the mark, then what says who has taken it over."""
-    for key in _marks(store):
+def remove_marker(store: Store) -> None:
+    """Remove the marker, then the keys of writers that have taken over."""
+    for key in _markers(store):
         store.delete(key)
 
 
@@ -154,16 +158,16 @@ def _written_elsewhere(store: Store) -> StoreError:
 
 def _warn_unguarded(store: Store) -> None:
     warnings.warn(
-        f"{store.url}: the store has neither locks nor conditional writes, so nothing keeps another process from "
-        "writing to the dataset at the same time; make sure that none does",
+        f"{store.url}: the store has neither locks nor conditional writes, so it cannot exclude concurrent writers; "
+        "make sure that no other process writes to the dataset",
         stacklevel=4,
     )
 
 
 def begin_changes(store: Store, hierarchy: Hierarchy) -> bool:
-    """Mark that documents are about to change; returns whether there is a mark to be taken away.
+    """Mark the documents as changing, and return whether a marker was set.
 
-    What a process left that died meanwhile is removed first: with the new mark nobody would know it.
+    The remains of a dead process are removed first, because they are not recognisable with the new marker.
     """
     if type(store) is not LocalStore or hierarchy.hidden:
         return False
@@ -175,14 +179,14 @@ def begin_changes(store: Store, hierarchy: Hierarchy) -> bool:
 
 
 def end_changes(store: Store) -> None:
-    """Take the mark away, when the consolidated metadata are right again."""
+    """Remove the marker of :func:`begin_changes`, after the consolidated metadata were updated."""
     store.delete(WRITING)
 
 
 def moment(store: Store) -> tuple[int, ...] | None:
-    """Return what stays the same until nczarr writes to a local dataset with consolidated metadata; None while it does.
+    """Return a state of a local dataset with consolidated metadata that changes with each write; None during a write.
 
-    The documents that are read between two equal moments belong together.
+    Documents that are read between two equal states belong together.
     """
     if type(store) is not LocalStore or _is_changing(store):
         return None
@@ -196,7 +200,7 @@ def moment(store: Store) -> tuple[int, ...] | None:
 
 
 def _is_changing(store: Store) -> bool:
-    """True if a process that lives, or that cannot be asked, is changing documents."""
+    """Return whether a process that is alive, or on another machine, is changing documents."""
     data = store.get(WRITING)
     return data is not None and is_writing(data.decode("ascii", "replace")) is not False
 
@@ -207,9 +211,9 @@ _DOCUMENTS = {"v3": ("zarr.json",), "v2": (".zarray", ".zgroup", ".zattrs")}
 
 
 def stale_nodes(store: Store, hierarchy: Hierarchy) -> list[str]:
-    """Return the paths of nodes whose documents are newer than the consolidated metadata, new, or gone.
+    """Return the paths of nodes whose documents are newer than the consolidated metadata, new, or deleted.
 
-    Empty where that cannot be found out cheaply.
+    Empty where the check would be expensive.
     """
     if type(store) is not LocalStore or hierarchy.layout not in _DOCUMENTS or not hierarchy.consolidated:
         return []
@@ -232,7 +236,7 @@ def _stale(root: str, hierarchy: Hierarchy) -> Iterator[str]:
             known.setdefault(above, set()).add(name)
             if not hierarchy.is_array(path):
                 known.setdefault(path, set())
-    # The root of version 2 is written together with the copies: only what it says tells which is newer.
+    # The root of version 2 is written together with the copies: only its content shows whether they are outdated.
     if hierarchy.layout == "v2" and _newest(root, documents) > consolidated and hierarchy.is_outdated(""):
         yield ""
     for group, names in known.items():
@@ -253,13 +257,7 @@ def _stale(root: str, hierarchy: Hierarchy) -> Iterator[str]:
 
 
 def _newest(folder: str, documents: tuple[str, ...]) -> int:
-    """The time of a node's newest document.
-
-    Raises
-    ------
-    FileNotFoundError
-        It has none that makes it a node.
-    """
+    """Return the time of a node's newest document; raise FileNotFoundError if it has none that defines a node."""
     times = []
     for name in documents:
         with suppress(FileNotFoundError):
@@ -269,7 +267,7 @@ def _newest(folder: str, documents: tuple[str, ...]) -> int:
     return max(times)
 
 
-#: The keys of chunks, below whatever folders, by layout.
+#: The keys of chunks, in any folder, by layout.
 _CHUNKS = {
     "v3": re.compile(r"(.*/)?c(/\d+)*"),
     "v2": re.compile(r"(.*/)?\d+([./]\d+)*"),
@@ -277,9 +275,9 @@ _CHUNKS = {
 
 
 def remove_unclaimed(store: Store, hierarchy: Hierarchy | None = None) -> list[str]:
-    """Remove folders that hold chunks and no documents, and are no node's. Returns which these were.
+    """Remove folders that contain chunks without documents, and return their paths.
 
-    To be called only where it is known that nczarr was changing the dataset and died, so that they are its own.
+    Call this only if a dead process of nczarr was changing the dataset, so that the folders are its own.
     """
     if type(store) is not LocalStore:
         return []
@@ -306,14 +304,14 @@ def remove_unclaimed(store: Store, hierarchy: Hierarchy | None = None) -> list[s
 
 
 def mark_unstored(store: Store, reason: str) -> None:
-    """Record why a flush failed. A store that cannot be written at all gets no mark."""
+    """Record why a flush failed, if the store is writable."""
     if store.takes_any_key:
         with suppress(NCZarrError, OSError):
             store.set(UNSTORED, reason.encode("utf-8", "replace"))
 
 
 def unstored_reason(store: Store) -> str | None:
-    """Return why the last flush of a dataset failed; None if there is no mark, or to look for it costs a request.
+    """Return why the last flush of a dataset failed; None if it did not, or if the search would cost a request.
 
     Examples
     --------

@@ -1,498 +1,412 @@
-"""Write a new dataset where nothing half-written looks complete and nothing foreign is deleted.
+"""Write a new dataset so that a partial dataset never looks complete, and foreign files are never deleted.
 
-* What exists is replaced only if that was asked for, and only if it is a Zarr dataset.
-* What is replaced stays as it is until the new dataset is complete: that is written beside it, and then takes its
-  place. A local directory or zip file does so by one renaming. Other stores cannot rename: one write, the *mark*,
-  says that the new dataset is complete; putting it in place can then be interrupted, and done again by
-  ``nczarr clean``.
-* While a new dataset is written where nothing was, the mark says so. What a process left that died can be told from
-  other things by that, and may be replaced or cleaned like a dataset.
+* An existing Zarr dataset is replaced on request only, and anything else is never replaced.
+* The old dataset stays unchanged until the new one is complete. The new one is written beside it, and then replaces it:
+  a local directory or zip file by one renaming. Other stores cannot rename: one write of the marker declares that the
+  new dataset is complete; an interrupted replacement can be repeated by ``nczarr clean``.
+* While a new dataset is written to an empty place, the marker identifies it
+  (:mod:`nczarr.mapping.guarding.unfinished`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.errors import DatasetExistsError, NCZarrError, StoreError
+from nczarr.mapping.guarding.unfinished import (
+    ORPHANS,
+    ROOTS,
+    UNFINISHED,
+    UnfinishedMarker,
+    holds_orphans,
+    is_zarr,
+    put_in_place,
+    remove_unfinished,
+)
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
-from nczarr.system.atomic import (
-    holds_nothing,
-    is_partial,
-    is_writing,
-    new_writer,
-    partial_path,
-    replace_directory,
-)
+from nczarr.system import atomic
+from nczarr.system.atomic import is_writing, new_writer
 from nczarr.system.durability import sync_path
 from nczarr.system.environment import read_json
 from nczarr.system.locks import is_locked_elsewhere
 
-#: The key that is there while a dataset is unfinished.
-UNFINISHED = ".nczarr-unfinished"
-#: The key of the record of finished blocks, by which a copy goes on.
-RECORD = ".nczarr-blocks"
-#: What is said of the chunks of :func:`holds_orphans`.
-ORPHANS = "there are chunks of arrays and no documents, as workers of a copy leave them that was stopped"
-_NOTE = "This dataset was not finished: nczarr is writing it, or was stopped. `nczarr clean` finishes or removes it."
-
-#: Documents that make something a Zarr dataset, and what has to be in them; the first is written last.
-ROOTS = {
-    "zarr.json": ("zarr_format",),
-    ".zgroup": ("zarr_format",),
-    ".zarray": ("zarr_format",),
-    ".zmetadata": ("zarr_consolidated_format",),
-    ".nczarr": ("zarr_format", "nczarr_version"),
-}
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What the key ``.nczarr-unfinished`` says.
-
-    Attributes
-    ----------
-    writer : str
-        Who writes or wrote; see :func:`nczarr.system.atomic.is_writing`. Empty if it is not known.
-    staged : bool
-        The new dataset is complete, and has only to be put in place.
-    """
-
-    writer: str
-    staged: bool = False
-
-    @classmethod
-    def read(cls, store: Store) -> Mark | None:
-        """Return the mark of a store, None if there is none.
-
-        Examples
-        --------
-        >>> from nczarr.stores import MemoryStore
-        >>> store = MemoryStore(); store.set(UNFINISHED, Mark("1f", staged=True).data)
-        >>> Mark.read(store), Mark.read(MemoryStore())
-        (Mark(writer='1f', staged=True), None)
-        """
-        data = store.get(UNFINISHED) if store.takes_any_key else None
-        if data is None:
-            return None
-        try:
-            said = read_json(data.splitlines()[1])
-            return cls(str(said["writer"]), bool(said["staged"]))
-        except (ValueError, LookupError, TypeError):  # written by an older version
-            return cls("")
-
-    @property
-    def data(self) -> bytes:
-        """The value of the key."""
-        return f"{_NOTE}\n{json.dumps({'writer': self.writer, 'staged': self.staged})}\n".encode()
-
-
-def is_zarr(store: Store) -> bool:
-    """True if the root of a store holds a document of a Zarr dataset, of any version.
-
-    Examples
-    --------
-    >>> from nczarr.stores import MemoryStore
-    >>> store = MemoryStore(); store.set("zarr.json", b'{"zarr_format": 3, "node_type": "group"}')
-    >>> is_zarr(store), is_zarr(MemoryStore())
-    (True, False)
-    """
-    for (_, keys), data in zip(ROOTS.items(), store.get_many(list(ROOTS)), strict=True):
-        if data is None:
-            continue
-        try:
-            document = read_json(data)
-        except ValueError:
-            continue
-        if isinstance(document, dict) and any(key in document for key in keys):
-            return True
-    return False
-
-
-#: The keys of chunks in a group, by layout.
-_CHUNK_KEYS = re.compile(r".+/c(/\d+)*"), re.compile(r".+/\d+(\.\d+)*")
-
-
-def holds_orphans(store: Store) -> bool:
-    """True if a store holds nothing but chunks of arrays, as workers leave them that go on after their copy ended.
-
-    In the layout of version 2 a name with dots must be among them: other programs number their files, too.
-
-    Examples
-    --------
-    >>> from nczarr.stores import MemoryStore
-    >>> store = MemoryStore(); store.set("g/v/c/0/1", b"")
-    >>> holds_orphans(store), holds_orphans(MemoryStore())
-    (True, False)
-    """
-    if not store.lists_all:
-        return False
-    newer, older = _CHUNK_KEYS
-    fits, dots = {newer, older}, False
-    some = False
-    for key in store.list():
-        some = True
-        fits = {pattern for pattern in fits if pattern.fullmatch(key)}
-        dots = dots or "." in key.rpartition("/")[2]
-        if not fits:
-            return False
-    return some and (newer in fits or dots)
-
-
-def refuse_unfinished(store: Store) -> None:
-    """Raise an error that says so if what is in a store is unfinished."""
-    mark = Mark.read(store)
-    if mark is None:
-        return
-    if mark.staged:
-        message = "the dataset was being replaced, which was interrupted; all of the new one is there"
-        raise DatasetNotFoundError(message, path=store.url, hint="nczarr clean puts it in place")
-    if is_writing(mark.writer):
-        raise DatasetNotFoundError("the dataset is unfinished: another process writes it", path=store.url)
-    message = "the dataset is unfinished: whoever wrote it was stopped, or writes it on another machine"
-    raise DatasetNotFoundError(message, path=store.url, hint="nczarr clean removes it")
-
-
-def put_in_place(store: Store, mark: Mark) -> None:
-    """Replace a dataset by the complete new one beside it; may be repeated after an interruption."""
-    staged = StagedStore(store, mark.writer)
-    keys = set(staged.list())
-    # They are removed only after the mark: as long as it is there, the list is complete.
-    if Mark.read(store) != mark:
-        raise StoreError("another process has put the new dataset in place meanwhile", path=store.url)
-    staged.put_in_place(keys, list(ROOTS))
-    store.delete(UNFINISHED)
-    staged.discard()
-
-
-def remove_unfinished(store: Store) -> None:
-    """Remove all that is in a store; the mark last, so that what is left of it is known for what it is."""
-    for key in ROOTS:
-        store.delete(key)
-    store.delete_many([key for key in store.list() if key != UNFINISHED])
-    store.delete(UNFINISHED)
+_TAKEN = "another process has begun to write the same dataset"
 
 
 class Destination:
-    """A place for a new dataset, and how to make it visible or to clear it away.
+    """A place for a new dataset; :func:`open_destination` returns the class for the kind of store."""
 
-    `resume` goes on with an unfinished dataset: what it holds stays.
+    #: True if the dataset is written beside another dataset, which it replaces when it is complete.
+    replaces = False
 
-    Raises
-    ------
-    DatasetExistsError
-        If there is something that may not be replaced.
-    """
-
-    def __init__(
-        self,
-        target: Any,
-        *,
-        overwrite: bool = False,
-        storage_options: dict[str, Any] | None = None,
-        resume: bool = False,
-    ) -> None:
-        self._resume = resume
-        self._going = False
-        self._final: Path | None = None
-        self._temporary: Path | None = None
-        self._created = False
-        self._prepared = False
-        self._seen: Mark | None = None  # the mark that was there before
-        self._mark = Mark(new_writer())
-        self._url = ""
-        store = None
-        if isinstance(target, str | os.PathLike):
-            store = self._beside(target, overwrite, storage_options)
-        if store is None:
-            store = open_store(target, "w", storage_options)
-            if isinstance(store, LocalStore):
-                store = self._local(store, overwrite)
-            else:
-                store = self._checked(store, overwrite)
-        self.store: Store = store
-
-    # -- checks
-
-    def _refuse(self, store: Store, overwrite: bool) -> None:
-        mark = Mark.read(store)
-        if mark is None and not is_zarr(store):
-            if not holds_orphans(store):
-                self._refuse_always(store.url)
-            if not overwrite:
-                raise DatasetExistsError(
-                    ORPHANS,
-                    path=store.url,
-                    hint="--overwrite replaces them, nczarr clean --force removes them",
-                )
-        if mark and is_writing(mark.writer) and not _is_own(mark.writer):
-            raise DatasetExistsError("another process is writing this dataset", path=store.url)
-        if not overwrite:
-            raise DatasetExistsError(
-                "an unfinished dataset is there" if mark else "the dataset exists already",
-                path=store.url,
-                hint="--resume goes on with it, --overwrite starts anew"
-                if mark
-                else "--overwrite, in Python overwrite=True, replaces it",
-            )
-
-    def _goes_on(self, store: Store) -> bool:
-        """True if a store holds an unfinished dataset that this one goes on with."""
-        mark = Mark.read(store) if self._resume else None
-        if mark is None or mark.staged:
-            return False
-        if is_writing(mark.writer) and not _is_own(mark.writer):
-            raise DatasetExistsError("another process is writing this dataset", path=store.url)
-        self._seen, self._going = mark, True
-        return True
-
-    def _refuse_always(self, url: str) -> NoReturn:
-        raise DatasetExistsError(
-            "it exists and is not a Zarr dataset, so it is never overwritten",
-            path=url,
-            hint="choose another name, or remove it yourself",
-        )
-
-    # -- local directories and zip files
-
-    def _local(self, store: LocalStore, overwrite: bool) -> LocalStore:
-        root = Path(os.path.realpath(store.root))
-        self._url = store.url
-        if not os.path.lexists(root):
-            self._created = True
-            return store
-        if not root.is_dir():
-            self._refuse_always(store.url)
-        try:
-            empty = holds_nothing(root)
-        except OSError as error:
-            raise StoreError(f"cannot list: {error.strerror}", path=store.url) from error
-        if empty:
-            return store
-        if self._goes_on(store):
-            self._created = True
-            return store
-        self._refuse(store, overwrite)
-        self._refuse_locked(root)
-        # Documents of an unfinished dataset are not there yet.
-        other = foreign_entry(root) if Mark.read(store) is None and is_zarr(store) else None
-        if other is not None:
-            raise DatasetExistsError(
-                f"it holds {other.relative_to(root)}, which is no part of the dataset, so it is not overwritten",
-                path=store.url,
-                hint="move that away, or choose another name",
-            )
-        self._final = root
-        self._temporary = partial_path(root)
-        beside = LocalStore(self._temporary, "w")
-        beside.url = store.url
-        return beside
-
-    def _refuse_locked(self, path: Path) -> None:
-        if is_locked_elsewhere(str(path)):
-            raise DatasetExistsError(
-                "another process has the dataset open for writing", path=self._url, hint="close it there"
-            )
-
-    def _beside(
-        self, target: str | os.PathLike[str], overwrite: bool, storage_options: dict[str, Any] | None
-    ) -> Store | None:
-        """A zip file that is to be replaced: a new one beside it."""
-        try:
-            if not os.path.isfile(target):
-                return None
-            existing = open_store(target, "r", storage_options)
-        except NCZarrError:
-            self._refuse_always(os.fspath(target))
-        with existing:
-            if not existing.is_one_file:  # references, which begin with no name of a dataset of their own
-                self._refuse_always(os.fspath(target))
-            self._refuse(existing, overwrite)
-            self._url = existing.url
-            self._refuse_locked(Path(target))
-        from nczarr.stores.zip.store import ZipStore
-
-        return ZipStore(existing.url, "w", replace=True)
-
-    # -- other stores
-
-    def _checked(self, store: Store, overwrite: bool) -> Store:
-        """Return where to write: the store, or a place beside what it holds."""
-        listed = any(store.list_dir()) if store.listable else False
-        if not listed and (store.lists_all or (not is_zarr(store) and Mark.read(store) is None)):
-            return store
-        if self._goes_on(store):
-            return store
-        self._refuse(store, overwrite)
-        if not store.lists_all:
-            raise DatasetExistsError(
-                "the store does not list all its keys, so what is there cannot be removed, and would show through",
-                path=store.url,
-                hint="write to another place, or remove it yourself",
-            )
-        self._seen = Mark.read(store)
-        beside = is_zarr(store) or (self._seen is not None and self._seen.staged)
-        if beside and store.takes_any_key:
-            return StagedStore(store, self._mark.writer)
-        return store
+    def __init__(self, store: Store) -> None:
+        self.store = store
 
     def prepare(self) -> None:
-        """Clear the place, once nothing can be refused any more; before that nothing was touched."""
-        store = self.store
-        if isinstance(store, StagedStore):
-            for writer in staged_writers(store.store):
-                given = self._seen is not None and self._seen.staged and self._seen.writer == writer
-                if is_writing(writer) is False and not given:
-                    StagedStore(store.store, writer).discard()
-        elif not self.replaces and not store.is_one_file:
-            if store.takes_any_key:
-                self._put_mark(store, self._mark)
-            self._prepared = True
-            if not isinstance(store, LocalStore) and not self._going:
-                self._clear(store)
-        self._prepared = True
-
-    def _put_mark(self, store: Store, mark: Mark) -> None:
-        """Set the mark; of several processes at once, one may."""
-        if self._seen is None and store.set_if_absent(UNFINISHED, mark.data):
-            return
-        if self._seen is None or Mark.read(store) != self._seen:
-            raise DatasetExistsError("another process has begun to write the same dataset", path=store.url)
-        store.set(UNFINISHED, mark.data)
-
-    def _clear(self, store: Store) -> None:
-        """Remove what an unfinished dataset left, or, where nothing can stand beside it, the old one."""
-        # Icechunk takes the deletion of what is not there for one of all that comes later.
-        there = [key for key in store.list() if key != UNFINISHED] if store.listable else list(ROOTS)
-        for key in ROOTS:
-            if key in there:
-                store.delete(key)
-        if store.listable:
-            store.delete_many([key for key in there if key not in ROOTS])
+        """Clear the place. The caller has checked everything that can be refused; nothing was changed before."""
 
     def confirm(self) -> None:
-        """Make sure that no other process has taken the place meanwhile.
-
-        Raises
-        ------
-        StoreError
-            If one has; nothing of it is touched.
-        """
-        if not self._is_marked():
-            raise StoreError("another process has begun to write the same dataset", path=self.store.url)
-
-    def _is_marked(self) -> bool:
-        store = self.store
-        if self.replaces or store.is_one_file or not store.takes_any_key:
-            return True
-        return Mark.read(store) == self._mark
-
-    # -- the end
-
-    @property
-    def replaces(self) -> bool:
-        """True if the dataset is written beside another one, which it replaces when it is complete."""
-        return self._temporary is not None or isinstance(self.store, StagedStore)
+        """Raise StoreError if another process has taken the place meanwhile."""
 
     def settle(self) -> None:
-        """Wait until the disk has the values of a new dataset that replaces none, before documents speak of them."""
-        if not self.replaces:
-            self.store.settle()
-            self.store.keep_order()
+        """Wait until the values of a new dataset are on disk, before its documents are written."""
+        self.store.settle()
+        self.store.keep_order()
 
     def finish(self, *, durable: bool = True) -> Store | None:
-        """Put the complete dataset in its place; the store is closed before.
+        """Put the complete dataset in its place.
 
-        `durable`: the disk has the new dataset before the old one goes.
+        If `durable` is true, the new dataset is on disk before the old one is removed.
 
         Returns
         -------
         Store or None
-            The store at the final place, if it is another one now.
+            The store at the final place, if it is another one.
         """
-        if self.store.is_one_file:
-            self.store.sync()
-            return None
-        if isinstance(self.store, StagedStore):
-            mark = Mark(self._mark.writer, staged=True)
-            store = self.store.store
-            self._put_mark(store, mark)
-            put_in_place(store, mark)
-            if self._seen and self._seen.staged:
-                StagedStore(store, self._seen.writer).discard()
-            self.store = store
-            return store
-        if self._temporary is None or self._final is None:
-            if self.store.takes_any_key:
-                self.store.delete(UNFINISHED)
-            if durable and isinstance(self.store, LocalStore):
-                self.store.settle()
-                for folder in self.store.root.parents:  # which may be new, too
-                    sync_path(folder)
-            return None
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Remove the new dataset, and keep the old one.
+
+        Raises
+        ------
+        StoreError
+            The new dataset cannot be removed; the hint names the command that removes it later.
+        """
+        try:
+            self._remove()
+        except NCZarrError as error:
+            raise StoreError(
+                f"the unfinished dataset could not be removed: {error.message}",
+                path=self.store.url,
+                hint="nczarr clean removes it",
+            ) from error
+        finally:
+            self.store.close()
+
+    def _remove(self) -> None:
+        raise NotImplementedError
+
+
+class _InPlace(Destination):
+    """An empty place, or the place of an unfinished dataset, which `resume` continues."""
+
+    def __init__(self, store: Store, seen: UnfinishedMarker | None = None, *, resume: bool = False) -> None:
+        super().__init__(store)
+        self._marker = UnfinishedMarker(new_writer())
+        self._seen = seen
+        self._resume = resume
+        self._prepared = False
+
+    def prepare(self) -> None:
+        if self.store.takes_any_key:
+            _set_marker(self.store, self._marker, self._seen)
+        self._prepared = True
+        if not self._resume:
+            self._clear()
+
+    def _clear(self) -> None:
+        """Remove an unfinished dataset, or the old dataset where the store cannot stage a new one."""
+        store = self.store
+        # Icechunk records the deletion of a missing key as a deletion of later values.
+        keys = [key for key in store.list() if key != UNFINISHED] if store.listable else list(ROOTS)
+        for key in ROOTS:
+            if key in keys:
+                store.delete(key)
+        if store.listable:
+            store.delete_many([key for key in keys if key not in ROOTS])
+
+    def _is_marked(self) -> bool:
+        return not self.store.takes_any_key or UnfinishedMarker.read(self.store) == self._marker
+
+    def confirm(self) -> None:
+        if not self._is_marked():
+            raise StoreError(_TAKEN, path=self.store.url)
+
+    def finish(self, *, durable: bool = True) -> Store | None:
+        if self.store.takes_any_key:
+            self.store.delete(UNFINISHED)
+        return None
+
+    def _remove(self) -> None:
+        if self._prepared and self._is_marked():
+            self._remove_marked()
+
+    def _remove_marked(self) -> None:
+        if self.store.listable:
+            remove_unfinished(self.store)
+
+
+class _NewDirectory(_InPlace):
+    """A new or empty local directory, or one with an unfinished dataset."""
+
+    store: LocalStore
+
+    def __init__(
+        self, store: LocalStore, seen: UnfinishedMarker | None = None, *, created: bool, resume: bool = False
+    ) -> None:
+        super().__init__(store, seen, resume=resume)
+        self._created = created
+
+    def _clear(self) -> None:
+        """A new directory is empty."""
+
+    def finish(self, *, durable: bool = True) -> Store | None:
+        super().finish(durable=durable)
+        if durable:
+            self.store.settle()
+            for folder in self.store.root.parents:  # these may be new, too
+                sync_path(folder)
+        return None
+
+    def _remove_marked(self) -> None:
+        if self._created:
+            shutil.rmtree(self.store.root, ignore_errors=True)
+        else:
+            super()._remove_marked()
+
+
+class _ReplacedDirectory(Destination):
+    """A temporary directory beside the directory of a dataset, which it replaces."""
+
+    replaces = True
+
+    def __init__(self, final: Path, url: str) -> None:
+        self._final = final
+        self._temporary = atomic.partial_path(final)
+        super().__init__(LocalStore(self._temporary, "w"))
+        self.store.url = url
+
+    def settle(self) -> None:
+        """The replacement waits for the disk."""
+
+    def finish(self, *, durable: bool = True) -> Store | None:
         self.store.close()
         try:
-            self._refuse_locked(self._final)
-            replace_directory(self._temporary, self._final, durable=durable)
+            _refuse_locked(self._final, self.store.url)
+            atomic.replace_directory(self._temporary, self._final, durable=durable)
         except BaseException as error:
-            # What has its name is the old one or the new one; the other one is not wanted any more.
+            # The final name belongs to the old or the new dataset; the other one is not needed any more.
             if os.path.lexists(self._final):
                 shutil.rmtree(self._temporary, ignore_errors=True)
             if not isinstance(error, OSError) or isinstance(error, NCZarrError):
                 raise
             raise StoreError(
-                f"cannot put the new dataset in place: {error.strerror}", path=self._url
+                f"cannot put the new dataset in place: {error.strerror}", path=self.store.url
             ) from error
-        new = LocalStore(self._final, "r+")
-        self._temporary = None
-        new.url = self.store.url
-        self.store = new
-        return new
+        store = LocalStore(self._final, "r+")
+        store.url = self.store.url
+        self.store = store
+        return store
+
+    def _remove(self) -> None:
+        shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+class _OneFile(Destination):
+    """A zip file, which appears under its name when it is complete."""
+
+    def finish(self, *, durable: bool = True) -> Store | None:
+        self.store.sync()
+        return None
 
     def abort(self) -> None:
-        """Remove all that was written; what was there before stays.
-
-        Raises
-        ------
-        StoreError
-            If it cannot be removed; the message says how to do it later.
-        """
         from nczarr.stores.zip.store import ZipStore
 
-        store = self.store
-        if isinstance(store, ZipStore):
-            store.discard()
-            return
-        try:
-            if self._temporary is not None:
-                shutil.rmtree(self._temporary, ignore_errors=True)
-            elif isinstance(store, StagedStore):
-                if Mark.read(store.store) != Mark(self._mark.writer, staged=True):
-                    store.discard()
-            elif self._prepared and self._is_marked():
-                if self._created and isinstance(store, LocalStore):
-                    shutil.rmtree(store.root, ignore_errors=True)
-                elif store.listable:
-                    remove_unfinished(store)
-        except NCZarrError as error:
-            raise StoreError(
-                f"what was written is still there, and could not be removed: {error.message}",
-                path=store.url,
-                hint="nczarr clean removes it",
-            ) from error
-        finally:
-            store.close()
+        assert isinstance(self.store, ZipStore)
+        self.store.discard()
 
 
-def _is_own(writer: str) -> bool:
-    return writer.split("-")[:2] == new_writer().split("-")[:2]
+class _Staged(Destination):
+    """Temporary keys in the store of a dataset, which they replace."""
 
+    replaces = True
+
+    def __init__(self, store: Store, seen: UnfinishedMarker | None) -> None:
+        self._writer = new_writer()
+        self._final = store
+        self._seen = seen
+        self._staged = StagedStore(store, self._writer)
+        super().__init__(self._staged)
+
+    @property
+    def _earlier(self) -> str | None:
+        """The writer of an earlier replacement that is complete."""
+        return self._seen.writer if self._seen is not None and self._seen.staged else None
+
+    def prepare(self) -> None:
+        for writer in staged_writers(self._final):
+            if is_writing(writer) is False and writer != self._earlier:
+                StagedStore(self._final, writer).discard()
+
+    def settle(self) -> None:
+        """These stores have no cache of their own."""
+
+    def finish(self, *, durable: bool = True) -> Store | None:
+        marker = UnfinishedMarker(self._writer, staged=True)
+        _set_marker(self._final, marker, self._seen)
+        put_in_place(self._final, marker)
+        if self._earlier is not None:
+            StagedStore(self._final, self._earlier).discard()
+        self.store = self._final
+        return self._final
+
+    def _remove(self) -> None:
+        if UnfinishedMarker.read(self._final) != UnfinishedMarker(self._writer, staged=True):
+            self._staged.discard()
+
+
+def _set_marker(store: Store, marker: UnfinishedMarker, seen: UnfinishedMarker | None) -> None:
+    """Set the marker; of several concurrent processes, one succeeds."""
+    if seen is None and store.set_if_absent(UNFINISHED, marker.data):
+        return
+    if seen is None or UnfinishedMarker.read(store) != seen:
+        raise DatasetExistsError(_TAKEN, path=store.url)
+    store.set(UNFINISHED, marker.data)
+
+
+# --- opening
+
+
+def open_destination(
+    target: object,
+    *,
+    overwrite: bool = False,
+    storage_options: dict[str, object] | None = None,
+    resume: bool = False,
+) -> Destination:
+    """Return the place for a new dataset; `resume` continues an unfinished dataset, and keeps its content.
+
+    Raises
+    ------
+    DatasetExistsError
+        The place contains something that may not be replaced.
+    """
+    if isinstance(target, str | os.PathLike):
+        file = _replaced_file(target, overwrite, storage_options)
+        if file is not None:
+            return file
+    store = open_store(target, "w", storage_options)
+    if isinstance(store, LocalStore):
+        return _directory(store, overwrite, resume)
+    listed = any(store.list_dir()) if store.listable else False
+    if not listed and (store.lists_all or (not is_zarr(store) and UnfinishedMarker.read(store) is None)):
+        return _OneFile(store) if store.is_one_file else _InPlace(store)
+    seen = _resumed(store, resume)
+    if seen is not None:
+        return _InPlace(store, seen, resume=True)
+    _refuse(store, overwrite)
+    if not store.lists_all:
+        raise DatasetExistsError(
+            "the store does not list all its keys, so its content cannot be removed, and would mix with the dataset",
+            path=store.url,
+            hint="write to another place, or remove the content yourself",
+        )
+    seen = UnfinishedMarker.read(store)
+    if store.takes_any_key and (is_zarr(store) or (seen is not None and seen.staged)):
+        return _Staged(store, seen)
+    return _InPlace(store, seen)
+
+
+def _replaced_file(
+    target: str | os.PathLike[str], overwrite: bool, storage_options: dict[str, object] | None
+) -> Destination | None:
+    """Return the destination for an existing file, which is replaced by a zip file; None if there is no file."""
+    try:
+        if not os.path.isfile(target):
+            return None
+        existing = open_store(target, "r", storage_options)
+    except NCZarrError:
+        _refuse_foreign(os.fspath(target))
+    with existing:
+        if not existing.is_one_file:  # a file of references
+            _refuse_foreign(os.fspath(target))
+        _refuse(existing, overwrite)
+        _refuse_locked(Path(target), existing.url)
+    from nczarr.stores.zip.store import ZipStore
+
+    return _OneFile(ZipStore(existing.url, "w", replace=True))
+
+
+def _directory(store: LocalStore, overwrite: bool, resume: bool) -> Destination:
+    root = Path(os.path.realpath(store.root))
+    if not os.path.lexists(root):
+        return _NewDirectory(store, created=True)
+    if not root.is_dir():
+        _refuse_foreign(store.url)
+    try:
+        empty = atomic.holds_nothing(root)
+    except OSError as error:
+        raise StoreError(f"cannot list: {error.strerror}", path=store.url) from error
+    if empty:
+        return _NewDirectory(store, created=False)
+    seen = _resumed(store, resume)
+    if seen is not None:
+        return _NewDirectory(store, seen, created=True, resume=True)
+    _refuse(store, overwrite)
+    _refuse_locked(root, store.url)
+    # The documents of an unfinished dataset do not exist yet.
+    other = foreign_entry(root) if UnfinishedMarker.read(store) is None and is_zarr(store) else None
+    if other is not None:
+        raise DatasetExistsError(
+            f"it contains {other.relative_to(root)}, which is not a part of the dataset, so it is not overwritten",
+            path=store.url,
+            hint="move that away, or choose another name",
+        )
+    return _ReplacedDirectory(root, store.url)
+
+
+def _refuse(store: Store, overwrite: bool) -> None:
+    """Refuse to replace the content of a store, unless it is a dataset and `overwrite` is true."""
+    marker = UnfinishedMarker.read(store)
+    if marker is None and not is_zarr(store):
+        if not holds_orphans(store):
+            _refuse_foreign(store.url)
+        if not overwrite:
+            hint = "--overwrite replaces them, nczarr clean --force removes them"
+            raise DatasetExistsError(ORPHANS, path=store.url, hint=hint)
+    _refuse_concurrent(store, marker)
+    if not overwrite:
+        message, hint = "the dataset exists already", "--overwrite, in Python overwrite=True, replaces it"
+        if marker:
+            message, hint = "an unfinished dataset exists", "--resume continues it, --overwrite replaces it"
+        raise DatasetExistsError(message, path=store.url, hint=hint)
+
+
+def _resumed(store: Store, resume: bool) -> UnfinishedMarker | None:
+    """Return the marker of the unfinished dataset that is continued; None if there is none."""
+    marker = UnfinishedMarker.read(store) if resume else None
+    if marker is None or marker.staged:
+        return None
+    _refuse_concurrent(store, marker)
+    return marker
+
+
+def _refuse_concurrent(store: Store, marker: UnfinishedMarker | None) -> None:
+    if marker and is_writing(marker.writer) and marker.writer.split("-")[:2] != new_writer().split("-")[:2]:
+        raise DatasetExistsError("another process is writing this dataset", path=store.url)
+
+
+def _refuse_foreign(url: str) -> NoReturn:
+    raise DatasetExistsError(
+        "it exists and is not a Zarr dataset, so it is never overwritten",
+        path=url,
+        hint="choose another name, or remove it yourself",
+    )
+
+
+def _refuse_locked(path: Path, url: str) -> None:
+    if is_locked_elsewhere(str(path)):
+        message = "another process has the dataset open for writing"
+        raise DatasetExistsError(message, path=url, hint="close it there")
+
+
+# --- foreign files
 
 _DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"})
 #: Chunks of an array, or directories of them.
@@ -503,43 +417,43 @@ _STANDARD_KEYS = ("default", "v2")
 def foreign_entry(root: Path) -> Path | None:
     """Return a file or directory that belongs to no node of a dataset; None if there is none.
 
-    Directories of chunks are not looked into, nor the two trees of a dataset of the drafts, documents and chunks.
+    Directories of chunks are not searched, nor the two trees of a dataset of the drafts, documents and chunks.
     """
-    trees = {root / "meta", root / "data"} if _is_draft(root) else set()
-    waiting = [root]
-    while waiting:
-        folder = waiting.pop()
+    bootstrap = _document(root)
+    is_draft = "node_type" not in bootstrap and isinstance(bootstrap.get("zarr_format"), str)
+    trees = {root / "meta", root / "data"} if is_draft else set()
+    pending = [root]
+    while pending:
+        folder = pending.pop()
         is_array, pattern = _kind(folder)
         with os.scandir(folder) as entries:
             for entry in sorted(entries, key=lambda e: e.name):
                 name = entry.name
-                if name in _DOCUMENTS or name.startswith((".nczarr", ".ncz")) or is_partial(name):
+                if name in _DOCUMENTS or name.startswith((".nczarr", ".ncz")) or atomic.is_partial(name):
                     continue
                 if folder / name in trees or (is_array and (pattern is None or pattern.fullmatch(name))):
                     continue
                 if is_array or not entry.is_dir():
                     return folder / name
-                waiting.append(folder / name)
+                pending.append(folder / name)
     return None
 
 
-def _is_draft(root: Path) -> bool:
-    """Whether the document of the root is the bootstrap document of a draft, which says no kind of node."""
+def _document(folder: Path) -> dict[str, object]:
+    """Return the document of a node of version 3; empty if there is none."""
     try:
-        document = read_json((root / "zarr.json").read_bytes())
-        return "node_type" not in document and isinstance(document["zarr_format"], str)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+        document = read_json((folder / "zarr.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def _kind(folder: Path) -> tuple[bool, re.Pattern[str] | None]:
-    """Whether a directory is that of an array, and what chunks are called there; None if they may have any name."""
+    """Return whether a directory is that of an array, and the pattern of its chunks; None: any name."""
     if (folder / ".zarray").exists():
         return True, _CHUNKS
-    try:
-        document = read_json((folder / "zarr.json").read_bytes())
-        keys = document.get("chunk_key_encoding", {})
-        name = keys if isinstance(keys, str) else keys.get("name")
-        return document.get("node_type") == "array", _CHUNKS if name in _STANDARD_KEYS else None
-    except (OSError, ValueError, AttributeError):
-        return False, _CHUNKS
+    document = _document(folder)
+    keys = document.get("chunk_key_encoding", {})
+    name = keys.get("name") if isinstance(keys, dict) else keys
+    is_array = document.get("node_type") == "array"
+    return is_array, _CHUNKS if name in _STANDARD_KEYS or not document else None

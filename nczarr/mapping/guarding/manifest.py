@@ -1,7 +1,7 @@
-"""Record which chunks of an array were written, and find those that have gone since.
+"""Record the written chunks of an array, and find those that are missing.
 
-A chunk that is missing reads as fill, whether it was never written or somebody deleted its file. The record is the
-object ``nczarr_chunks`` of an array's document: one bit for each chunk, in the order of the grid.
+A missing chunk reads as fill values, whether it was never written or its file was deleted. The record is the object
+``nczarr_chunks`` of an array's document: one bit for each chunk, in the order of the grid.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import math
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -23,18 +22,18 @@ KEY = "nczarr_chunks"
 
 
 def record_chunks(hierarchy: Hierarchy, paths: Iterable[str], *, new: bool = False) -> None:
-    """Write down which chunks there are.
+    """Record the existing chunks.
 
-    What was recorded before stays recorded: nczarr removes no chunk of an array but with its record
-    (:func:`forget_chunks`), so one that is not there any more was lost.
+    Recorded chunks stay recorded: nczarr removes chunks only together with their record (:func:`forget_chunks`), so
+    any other missing chunk was lost.
 
     Parameters
     ----------
     hierarchy : Hierarchy
     paths : iterable of str
-        Arrays that were written to; each costs one listing.
+        Arrays with written values; each costs one listing.
     new : bool
-        Begin a record where there is none.
+        Create missing records.
     """
     changed = []
     for path in paths:
@@ -57,35 +56,34 @@ def record_chunks(hierarchy: Hierarchy, paths: Iterable[str], *, new: bool = Fal
 
 
 def recorded_arrays(hierarchy: Hierarchy) -> list[str]:
-    """Return the paths of arrays whose record is of another grid than they have now."""
-    found = []
-    for path, metadata in _known(hierarchy):
-        if KEY in metadata.extra:
-            said = metadata.extra[KEY]
-            if not isinstance(said, dict) or said.get("grid") != list(hierarchy.array(path).grid_shape):
-                found.append(path)
-    return found
+    """Return the paths of arrays whose record has another grid."""
+    return [
+        path
+        for path, metadata in _recorded(hierarchy)
+        if not isinstance(record := metadata.extra[KEY], dict)
+        or record.get("grid") != list(hierarchy.array(path).grid_shape)
+    ]
 
 
-def _known(hierarchy: Hierarchy) -> Iterator[tuple[str, ArrayMetadata]]:
-    """The arrays that can be opened."""
+def _recorded(hierarchy: Hierarchy) -> Iterator[tuple[str, ArrayMetadata]]:
+    """Yield the arrays with a record that can be opened."""
     unknown = hierarchy.unknown_nodes()
     for path in hierarchy.nodes:
         if hierarchy.is_array(path) and path not in unknown:
             metadata = hierarchy.nodes[path]
-            assert isinstance(metadata, ArrayMetadata)
-            yield path, metadata
+            if isinstance(metadata, ArrayMetadata) and KEY in metadata.extra:
+                yield path, metadata
 
 
 def forget_chunks(metadata: ArrayMetadata) -> ArrayMetadata:
-    """The metadata of an array whose chunks are removed on purpose, with an empty record if there was one."""
+    """Return the metadata of an array whose chunks are removed on purpose, with an empty record if it has one."""
     if KEY not in metadata.extra:
         return metadata
     empty = _record(np.zeros((0,) * metadata.ndim, bool))
     return replace(metadata, extra={**metadata.extra, KEY: empty})
 
 
-def _record(bits: np.ndarray) -> dict[str, Any]:
+def _record(bits: np.ndarray) -> dict[str, object]:
     packed = zlib.compress(np.packbits(bits.reshape(-1)).tobytes(), 9)
     return {
         "must_understand": False,
@@ -95,7 +93,7 @@ def _record(bits: np.ndarray) -> dict[str, Any]:
 
 
 def missing_chunks(hierarchy: Hierarchy) -> Iterator[tuple[str, str]]:
-    """Yield the path of an array, and what is wrong, for each chunk that was written and has gone.
+    """Yield the path of an array and a description for each written chunk that is missing.
 
     Examples
     --------
@@ -104,30 +102,30 @@ def missing_chunks(hierarchy: Hierarchy) -> Iterator[tuple[str, str]]:
     >>> list(missing_chunks(create_hierarchy(MemoryStore())))
     []
     """
-    for path, metadata in _known(hierarchy):
-        if KEY not in metadata.extra:
-            continue
+    for path, metadata in _recorded(hierarchy):
         array = hierarchy.array(path)
         record = _read(metadata.extra[KEY])
         if record is None or record.ndim != array.ndim:
-            yield path, f"{KEY}: it cannot be understood"
+            yield path, f"{KEY}: it is damaged"
             continue
-        # The array may have been cut since.
+        # The array may be shorter now.
         inside = record[tuple(slice(0, n) for n in array.grid_shape)]
         written: list[tuple[int, ...]] = [tuple(index) for index in np.argwhere(inside).tolist()]
         there = set(array.existing(array.possible_chunks() if array.store.lists_all else written))
         for index in written:
             if index not in there:
-                yield path, f"the chunk {array.chunk_key(index)} was written, and is not there"
+                yield path, f"the chunk {array.chunk_key(index)} was written, but is missing"
 
 
-def _read(value: Any) -> np.ndarray | None:
+def _read(value: object) -> np.ndarray | None:
     """Return the bits of a record, in the shape of the grid; None if it is damaged."""
+    if not isinstance(value, dict):
+        return None
     try:
         grid = tuple(value["grid"])
         count = math.prod(grid)
         size = -(-count // 8)
-        # No more than the grid asks for is unpacked.
+        # The grid limits the size of the unpacked data.
         packed = zlib.decompressobj().decompress(base64.b64decode(value["written"], validate=True), size + 1)
         if len(packed) != size or any(type(n) is not int or n < 0 for n in grid):
             return None

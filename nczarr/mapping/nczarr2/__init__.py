@@ -1,7 +1,7 @@
-"""Map netCDF onto Zarr v2 as netcdf-c's NCZarr does.
+"""Map netCDF onto Zarr v2 like netcdf-c's NCZarr.
 
-Read is every form that netcdf-c has written (``versions``); written is what its version 4.9.3 and later read back
-exactly. User-defined types, which this form lacks, are dropped or refused on writing.
+The package reads every form that netcdf-c has written (``versions``), and writes the form that version 4.9.3 and later
+read exactly. This form has no user-defined types; writing drops or refuses them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Find what NCZarr on Zarr v2 says, in all the versions that netcdf-c has written.
+"""Find NCZarr's keys on Zarr v2 in all versions that netcdf-c has written.
 
 ====================  ========================================================  ===============================
-written by            where NCZarr's keys are                                   what is odd
+written by            place of NCZarr's keys                                    particularities
 ====================  ========================================================  ===============================
 4.8.0                 files ``.nczarr``, ``.nczgroup``, ``.nczvar``,            types are numbers as text;
                       ``.nczattr``                                              values of attributes are lists
@@ -10,68 +10,54 @@ written by            where NCZarr's keys are                                   
 4.9.3 and later       all in ``.zattrs``, with longer words                     —
 ====================  ========================================================  ===============================
 
-Up to 4.9.2 a big-endian variable was stored in native order under a ``>`` type. :func:`find_version` tells which
-version a hierarchy is in, and a :class:`Version` reads the keys of a node into one form.
+Up to 4.9.2 big-endian variables were stored in native order under a ``>`` type. :func:`find_version` returns the
+version of a hierarchy, and a :class:`Version` reads the keys of a node into one form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from nczarr import model
 from nczarr.errors import MetadataError
-from nczarr.mapping.values.json import check_unicode, show
-from nczarr.model import (
-    BYTE,
-    CHAR,
-    DOUBLE,
-    FLOAT,
-    INT,
-    INT64,
-    SHORT,
-    STRING,
-    UBYTE,
-    UINT,
-    UINT64,
-    USHORT,
-    PrimitiveType,
-    primitive_for_dtype,
-)
-from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.mapping.values.scalars import JSONObject, check_unicode, show
+from nczarr.model import CHAR, STRING, PrimitiveType
+from nczarr.zarr import Hierarchy
 from nczarr.zarr.documents.json import parse_object
 
 #: Sizes of dimensions have fewer digits than this.
 _MOST_DIGITS = 20
 
-#: The name that netcdf-c gives to the dimension of a scalar in ``_ARRAY_DIMENSIONS``.
+#: netcdf-c's name for the dimension of a scalar in ``_ARRAY_DIMENSIONS``.
 SCALAR = "_scalar_"
-#: The dimension that netcdf-c makes for an anonymous one of this size.
+#: Prefix of the dimensions that netcdf-c creates for anonymous ones, before their size.
 ANONYMOUS = "_Anonymous_Dim_"
-#: Attributes of the files that are not attributes of the model.
+#: Attributes of the documents that are not attributes of the model.
 HIDDEN_NAMES = frozenset({"_ARRAY_DIMENSIONS", "_NCProperties"})
 HIDDEN_PREFIXES = ("_nczarr_", "_NCZARR_")
 
-#: netCDF's numbers of the atomic types.
-_NUMBERS = {
-    "1": BYTE,
-    "2": CHAR,
-    "3": SHORT,
-    "4": INT,
-    "5": FLOAT,
-    "6": DOUBLE,
-    "7": UBYTE,
-    "8": USHORT,
-    "9": UINT,
-    "10": INT64,
-    "11": UINT64,
-    "12": STRING,
-}
+#: The atomic types in the order of their netCDF numbers, which begin with 1.
+_TYPES = [
+    "byte",
+    "char",
+    "short",
+    "int",
+    "float",
+    "double",
+    "ubyte",
+    "ushort",
+    "uint",
+    "int64",
+    "uint64",
+    "string",
+]
+_NUMBERS = {str(i): model.PRIMITIVES[name] for i, name in enumerate(_TYPES, 1)}
 
 
 @dataclass(frozen=True)
 class GroupInfo:
-    """What NCZarr says of a group: dimensions (size, unlimited), node names of arrays and of groups."""
+    """NCZarr's description of a group: dimensions (size, unlimited), node names of arrays and of groups."""
 
     dimensions: Mapping[str, tuple[int, bool]] = field(default_factory=dict)
     arrays: tuple[str, ...] = ()
@@ -80,27 +66,28 @@ class GroupInfo:
 
 @dataclass(frozen=True)
 class ArrayInfo:
-    """What NCZarr says of an array: FQNs of its dimensions (None: nothing is said), and if it is a scalar."""
+    """NCZarr's description of an array: FQNs of its dimensions (None: unknown), and whether it is a scalar."""
 
     references: tuple[str, ...] | None = None
     scalar: bool = False
 
 
 class Version:
-    """One version: where the keys are, and what they are called.
+    """One version: reads the keys of nodes.
 
     Parameters
     ----------
     name : str
     native_order : bool
-        True if a big-endian type lies, and chunks are in the order of the machine (in effect little-endian).
+        True if chunks of a big-endian type are in the order of the machine (in effect little-endian).
     """
 
     def __init__(self, name: str, *, native_order: bool) -> None:
         self.name = name
         self.native_order = native_order
 
-    def _find(self, metadata: ArrayMetadata | GroupMetadata, key: str) -> Any:
+    def _find(self, hierarchy: Hierarchy, path: str, key: str) -> object:
+        metadata = hierarchy.nodes[path]
         for place in (metadata.attributes, metadata.extra):
             for spelling in (key, key.upper()):
                 if spelling in place:
@@ -108,16 +95,19 @@ class Version:
         return None
 
     def group(self, hierarchy: Hierarchy, path: str) -> GroupInfo | None:
-        """What is said of the group at `path`; None if nothing is."""
-        return _group_info(self._find(hierarchy.nodes[path], "_nczarr_group"))
+        """Return the description of the group at `path`; None if there is none."""
+        return _group_info(self._find(hierarchy, path, "_nczarr_group"))
 
     def array(self, hierarchy: Hierarchy, path: str) -> ArrayInfo:
-        """What is said of the array at `path`."""
-        return _array_info(self._find(hierarchy.nodes[path], "_nczarr_array"))
+        """Return the description of the array at `path`."""
+        return _array_info(self._find(hierarchy, path, "_nczarr_array"))
 
     def attribute_types(self, hierarchy: Hierarchy, path: str) -> Mapping[str, str]:
-        """The type of each attribute of a node, as it is spelled."""
-        return _attribute_types(self._find(hierarchy.nodes[path], "_nczarr_attr"))
+        """Return the type of each attribute of a node, as spelled in the document."""
+        return _attribute_types(self._find(hierarchy, path, "_nczarr_attr"))
+
+
+_SIDE_FILES = {"_nczarr_group": ".nczgroup", "_nczarr_array": ".nczvar", "_nczarr_attr": ".nczattr"}
 
 
 class SideFiles(Version):
@@ -125,31 +115,23 @@ class SideFiles(Version):
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         super().__init__("4.8.0", native_order=True)
-        wanted = []
+        keys = []
         for path in hierarchy.nodes:
             prefix = f"{path}/" if path else ""
             kind = ".nczvar" if hierarchy.is_array(path) else ".nczgroup"
-            wanted += [prefix + kind, prefix + ".nczattr"]
-        found = zip(wanted, hierarchy.store.get_many(wanted), strict=True)
+            keys += [prefix + kind, prefix + ".nczattr"]
+        found = zip(keys, hierarchy.store.get_many(keys), strict=True)
         self._files = {key: parse_object(data, key) for key, data in found if data is not None}
 
-    def _file(self, path: str, name: str) -> Any:
+    def _find(self, hierarchy: Hierarchy, path: str, key: str) -> object:
+        name = _SIDE_FILES[key]
         return self._files.get(f"{path}/{name}" if path else name)
-
-    def group(self, hierarchy: Hierarchy, path: str) -> GroupInfo | None:
-        return _group_info(self._file(path, ".nczgroup"))
-
-    def array(self, hierarchy: Hierarchy, path: str) -> ArrayInfo:
-        return _array_info(self._file(path, ".nczvar"))
-
-    def attribute_types(self, hierarchy: Hierarchy, path: str) -> Mapping[str, str]:
-        return _attribute_types(self._file(path, ".nczattr"))
 
 
 def find_version(hierarchy: Hierarchy) -> Version | None:
-    """Tell which version a v2 hierarchy is in; None if it is no NCZarr.
+    """Return the version of a v2 hierarchy; None if it is not NCZarr.
 
-    Only the root is looked at, and one more file where consolidated metadata do not rule it out.
+    Only the document of the root is required, and one more file unless consolidated metadata exclude it.
     """
     root = hierarchy.nodes[""]
     if "_nczarr_superblock" in root.attributes:
@@ -164,12 +146,12 @@ def find_version(hierarchy: Hierarchy) -> Version | None:
 
 
 def attribute_type(spelled: str) -> PrimitiveType | None:
-    """The type that a spelling stands for; None for JSON (``|J0``).
+    """Return the type of a spelling; None for JSON (``|J0``).
 
     Raises
     ------
     MetadataError
-        If it is not known.
+        The type is unknown.
 
     Examples
     --------
@@ -185,27 +167,27 @@ def attribute_type(spelled: str) -> PrimitiveType | None:
     if spelled[1:2] in ("S", "U") and spelled[2:].isascii() and spelled[2:].isdigit():
         return STRING
     try:
-        found = primitive_for_dtype(spelled)
-    except (TypeError, ValueError, SyntaxError):  # numpy reads lists, numbers and tuples in it too
+        found = model.primitive_for_dtype(spelled)
+    except (TypeError, ValueError, SyntaxError):  # numpy also parses lists, numbers and tuples
         found = None
     if found is None:
-        raise MetadataError(f"_nczarr_attr.types: {show(spelled)} is not a type that is known")
+        raise MetadataError(f"_nczarr_attr.types: {show(spelled)} is not a supported type")
     return found
 
 
-def _object(value: Any, what: str) -> Mapping[str, Any]:
+def _object(value: object, what: str) -> JSONObject:
     if not isinstance(value, dict):
         raise MetadataError(f"{what}: {show(value)} is not an object")
     return value
 
 
-def _names(value: Any, what: str) -> tuple[str, ...]:
+def _names(value: object, what: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
         raise MetadataError(f"{what}: {show(value)} is not a list of names")
     return tuple(value)
 
 
-def _size(value: Any, what: str) -> int:
+def _size(value: object, what: str) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < _MOST_DIGITS:
         value = int(value)
     if type(value) is not int or value < 0:
@@ -213,7 +195,7 @@ def _size(value: Any, what: str) -> int:
     return value
 
 
-def _group_info(value: Any) -> GroupInfo | None:
+def _group_info(value: object) -> GroupInfo | None:
     if value is None:
         return None
     info = _object(value, "_nczarr_group")
@@ -233,7 +215,7 @@ def _group_info(value: Any) -> GroupInfo | None:
     )
 
 
-def _array_info(value: Any) -> ArrayInfo:
+def _array_info(value: object) -> ArrayInfo:
     if value is None:
         return ArrayInfo()
     info = _object(value, "_nczarr_array")
@@ -241,12 +223,12 @@ def _array_info(value: Any) -> ArrayInfo:
     scalar = bool(info.get("scalar")) or info.get("storage") == "scalar"
     if references is None:
         return ArrayInfo(None, scalar)
-    # Up to 4.9.2 the only sign of a scalar is that it has no dimensions.
+    # Up to 4.9.2 a scalar is recognizable only by its lack of dimensions.
     listed = _names(references, "_nczarr_array.dimension_references")
     return ArrayInfo(listed, scalar or not listed)
 
 
-def _attribute_types(value: Any) -> Mapping[str, str]:
+def _attribute_types(value: object) -> Mapping[str, str]:
     if value is None:
         return {}
     types = _object(_object(value, "_nczarr_attr").get("types", {}), "_nczarr_attr.types")

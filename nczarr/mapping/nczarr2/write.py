@@ -1,8 +1,8 @@
-"""Write NCZarr on Zarr v2 as netcdf-c 4.9.3 and later read it back exactly.
+"""Write NCZarr on Zarr v2 in the form that netcdf-c 4.9.3 and later read exactly.
 
-What that form cannot hold (user-defined types, NUL or bytes that are not UTF-8 in text, payloads of NaN,
-anonymous dimensions other than as named ones, names that Zarr or netcdf-c cannot keep) is refused, or with the
-option ``lossy`` left out and listed.
+That form cannot represent user-defined types, NUL or bytes that are not UTF-8 in text, payloads of NaN, unnamed
+anonymous dimensions, and names that Zarr or netcdf-c cannot keep. They are refused, or, with the option ``lossy``, left
+out and listed.
 """
 
 from __future__ import annotations
@@ -11,59 +11,42 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
+from nczarr import model
 from nczarr.errors import LossError
 from nczarr.filters import ENCODED
 from nczarr.mapping.dialect import Binding, Known, Plan
-from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
 from nczarr.mapping.nczarr2.versions import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES, SCALAR
 from nczarr.mapping.node_names import NodeNames, spell_out
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain.documents import chunks_of
+from nczarr.mapping.plain.write import V2_KEYS, chunks_of
 from nczarr.mapping.values.encodings import Encoding, PlainEncoding, encoding_for_writing
-from nczarr.mapping.values.json import float_to_json
-from nczarr.mapping.values.storage import stored_form
-from nczarr.model import (
-    CHAR,
-    STRING,
-    Attribute,
-    Dataset,
-    Dimension,
-    DimensionRef,
-    EnumType,
-    Group,
-    PrimitiveType,
-    Variable,
-    fill_value_of,
-    join_fqn,
-    parse_fqn,
-    regions,
-)
+from nczarr.mapping.values.filters import stored_form
+from nczarr.mapping.values.foreign import FixedTextEncoding, ScalarEncoding
+from nczarr.mapping.values.scalars import JSONObject, float_to_json
+from nczarr.model import CHAR, STRING, Attribute, Dataset, Group, PrimitiveType, Variable, join_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, RegularGrid, data_type_for
-from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 
 VERSION = "2.0.0"
 _JSON = "|J0"
-#: netcdf-c's own limit, taken where the values of a variable are not known yet.
+#: netcdf-c's limit, used if the values of a variable are not known yet.
 _DEFAULT_STRING_LENGTH = 128
 
 
 def plan_nczarr_v2(
     dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
 ) -> Plan:
-    """Make the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
-    held, losses = without_user_types(dataset)
-    writer = _Writer(held, replace(options, codecs="numcodecs", compress=False), names, known or Known())
+    """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
+    reduced, losses = without_user_types(dataset)
+    writer = _Writer(reduced, replace(options, codecs="numcodecs", compress=False), names, known or Known())
     for fqn, what in losses:
         writer.lose(what, fqn)
-    writer.group("/", held, "")
-    return Plan(writer.nodes, writer.variables, writer.groups, tuple(writer.losses), held)
+    writer.group("/", reduced, "")
+    return Plan(writer.nodes, writer.variables, writer.groups, tuple(writer.losses), reduced)
 
 
-#: What netcdf-c takes for a name.
+#: The names that netcdf-c accepts.
 _NAME = re.compile(r"[A-Za-z0-9_\x80-\U0010ffff][^\x00-\x1f\x7f/]*(?<! )")
-
 _NAME_BYTES = 256
 
 
@@ -73,21 +56,21 @@ def _is_netcdf_name(name: str) -> bool:
     return len(name.encode("utf-8", "surrogatepass")) <= _NAME_BYTES
 
 
-def _held(name: str) -> str:
+def _stored_name(name: str) -> str:
     return name if _is_netcdf_name(name) else spell_out(name)
 
 
-def _dimension_names(reference: DimensionRef) -> list[str]:
-    """The names of the groups and of the dimension, as they stand in the documents."""
+def _dimension_names(reference: model.DimensionRef) -> list[str]:
+    """Return the names of the groups and of the dimension as in the documents."""
     if isinstance(reference, int):
         return [f"{ANONYMOUS}{reference}"]
-    return [_held(name) for name in parse_fqn(reference)]
+    return [_stored_name(name) for name in model.parse_fqn(reference)]
 
 
 class _Lost(Exception):
-    """Something cannot be held; the message says what. `nearest` is what a lossy copy holds instead."""
+    """The layout has no representation for a part, which the message names; `nearest` is the lossy representation."""
 
-    def __init__(self, what: str, nearest: Any = None) -> None:
+    def __init__(self, what: str, nearest: tuple[object, str] | None = None) -> None:
         super().__init__(what)
         self.nearest = nearest
 
@@ -109,13 +92,10 @@ class _Writer:
         )
 
     def lose(self, what: str, fqn: str) -> None:
-        """Note a loss, or refuse it."""
+        """Record a loss, or refuse it."""
         if not self.options.lossy:
-            raise LossError(
-                f"NCZarr v2 cannot hold {what}",
-                fqn=fqn,
-                hint="write nczarr-v3, or ask for a lossy copy",
-            )
+            hint = "write nczarr-v3, or request a lossy copy"
+            raise LossError(f"NCZarr v2 cannot hold {what}", fqn=fqn, hint=hint)
         self.losses.append(f"{fqn}: {what}")
 
     # -- groups
@@ -127,23 +107,24 @@ class _Writer:
             child: node if _is_netcdf_name(node) else spell_out(node)
             for child, node in self.names.assign(children).items()
         }
-        renamed = [(kind, name) for (kind, name), node in nodes.items() if node != name]
-        for kind, name in renamed:
-            what = "variable" if kind == "array" else "group"
-            self.lose(f"the name {name!r} of a {what}", join_fqn(fqn, name))
+        for (kind, name), node in nodes.items():
+            if node != name:
+                what = "variable" if kind == "array" else "group"
+                self.lose(f"the name {name!r} of a {what}", join_fqn(fqn, name))
         for d in group.dimensions:
             if not _is_netcdf_name(d.name):
                 self.lose(f"the name {d.name!r} of a dimension", join_fqn(fqn, d.name))
         dimensions = [*group.dimensions, *(self.stand_ins() if fqn == "/" else ())]
         info = {
             "dimensions": {
-                _held(d.name): {"size": d.size, "unlimited": 1} if d.unlimited else d.size for d in dimensions
+                _stored_name(d.name): {"size": d.size, "unlimited": 1} if d.unlimited else d.size
+                for d in dimensions
             },
             "arrays": [nodes["array", v.name] for v in group.variables],
             "groups": [nodes["group", g.name] for g in group.groups],
         }
         plain, types = self.attributes(group.attributes, fqn)
-        keys: dict[str, Any] = {"_nczarr_group": info}
+        keys: JSONObject = {"_nczarr_group": info}
         if fqn == "/":
             keys["_nczarr_superblock"] = {"version": VERSION}
         self.nodes[path] = GroupMetadata({**plain, **_with_types(keys, types)})
@@ -153,26 +134,26 @@ class _Writer:
         for child in group.groups:
             self.group(join_fqn(fqn, child.name), child, prefix + nodes["group", child.name])
 
-    def stand_ins(self) -> Iterable[Dimension]:
-        """The named dimensions that stand for anonymous ones."""
+    def stand_ins(self) -> Iterable[model.Dimension]:
+        """Yield the named dimensions that represent anonymous ones."""
         taken = {d.name for d in self.dataset.dimensions}
         for size in self.anonymous:
             name = f"{ANONYMOUS}{size}"
             if name not in taken:
-                yield Dimension(name, size)
+                yield model.Dimension(name, size)
 
     # -- attributes
 
-    def attributes(self, attributes: Iterable[Attribute], fqn: str) -> tuple[dict[str, Any], dict[str, str]]:
-        plain: dict[str, Any] = {}
+    def attributes(self, attributes: Iterable[Attribute], fqn: str) -> tuple[JSONObject, dict[str, str]]:
+        plain: JSONObject = {}
         types: dict[str, str] = {}
         for attribute in attributes:
             name = attribute.name
             try:
                 if name in HIDDEN_NAMES or name.startswith(HIDDEN_PREFIXES):
-                    raise _Lost("an attribute of this name, which NCZarr has for itself")
+                    raise _Lost("an attribute of this name, which NCZarr reserves")
                 if not _is_netcdf_name(name):
-                    raise _Lost("an attribute of this name, which netcdf-c does not take for a name")
+                    raise _Lost("an attribute of this name, which netcdf-c does not accept")
                 plain[name], types[name] = _attribute(attribute)
             except _Lost as lost:
                 self.lose(f"{lost} (attribute {name!r})", fqn)
@@ -187,7 +168,7 @@ class _Writer:
         assert isinstance(variable.type, PrimitiveType)
         shape = self.dataset.shape(variable)
         encoding = self.encoding(fqn, variable, shape)
-        fill = encoding.encode_fill(fill_value_of(variable))
+        fill = encoding.encode_fill(model.fill_value_of(variable))
         chunks = chunks_of(self.dataset, variable, encoding, shape)
         for f in variable.storage.filters:
             if f.id not in ENCODED:
@@ -196,13 +177,13 @@ class _Writer:
         if not shape:
             encoding = ScalarEncoding(variable.type, encoding.data_type, (1,), encoding)
         plain, types = self.attributes(variable.attributes, fqn)
-        # netcdf-c writes and reads these without escapes; no name has a slash.
+        # netcdf-c writes and reads these without escapes; names contain no slash.
         names = [_dimension_names(r) for r in variable.dimensions]
-        info: dict[str, Any] = {"dimension_references": ["/" + "/".join(n) for n in names]}
+        info: JSONObject = {"dimension_references": ["/" + "/".join(n) for n in names]}
         if not shape:
             info["scalar"] = 1
         info["storage"] = "chunked"
-        keys: dict[str, Any] = {
+        keys: JSONObject = {
             "_ARRAY_DIMENSIONS": [n[-1] for n in names] or [SCALAR],
             "_nczarr_array": info,
         }
@@ -210,11 +191,11 @@ class _Writer:
             shape=shape or (1,),
             data_type=encoding.data_type,
             chunk_grid=grid if shape else RegularGrid((1,)),
-            chunk_key_encoding=ChunkKeyEncoding("v2", "."),
+            chunk_key_encoding=V2_KEYS,
             fill_value=None if variable.storage.no_fill else fill,
             codecs=codecs,
             attributes={**plain, **_with_types(keys, types)},
-            # netcdf-c tells char from string by this spelling.
+            # netcdf-c distinguishes char from string by this spelling.
             origin={"dtype": ">S1"} if variable.type == CHAR else None,
         )
         self.variables[fqn] = Binding(path, encoding)
@@ -230,30 +211,30 @@ class _Writer:
         return FixedTextEncoding(STRING, data_type_for(f"S{self.longest(variable, shape)}"))
 
     def longest(self, variable: Variable, shape: tuple[int, ...]) -> int:
-        """Bytes of the longest string of a variable: netcdf-c keeps them at a fixed length."""
-        fill = fill_value_of(variable)
+        """Return the length of the longest string of a variable, in bytes: netcdf-c stores a fixed length."""
+        fill = model.fill_value_of(variable)
         length = max(len(str(fill).encode("utf-8", "surrogateescape")), 1)
         if variable.data is None:
             return max(length, _DEFAULT_STRING_LENGTH)
         block = tuple(max(1, min(n, 4096)) if i == len(shape) - 1 else 1 for i, n in enumerate(shape))
-        for region in regions(shape, block):
+        for region in model.regions(shape, block):
             for text in variable.data.read(region).reshape(-1):
                 length = max(length, len((text or "").encode("utf-8", "surrogateescape")))
         return length
 
 
-def _with_types(keys: dict[str, Any], types: dict[str, str]) -> dict[str, Any]:
-    """NCZarr's keys and, as netcdf-c has it, their own types."""
+def _with_types(keys: JSONObject, types: dict[str, str]) -> JSONObject:
+    """Return NCZarr's keys with their own types, like netcdf-c."""
     own = {name: _JSON for name in keys if name.startswith("_nczarr_")}
     return {**keys, "_nczarr_attr": {"types": {**types, **own, "_nczarr_attr": _JSON}}}
 
 
-def _attribute(attribute: Attribute) -> tuple[Any, str]:
-    """The JSON of an attribute and the spelling of its type."""
+def _attribute(attribute: Attribute) -> tuple[object, str]:
+    """Return the JSON of an attribute and the spelling of its type."""
     type_ = attribute.type
     lost: list[str] = []
     if type_ == CHAR:
-        result: tuple[Any, str] = _text(attribute.values.tobytes(), lost), ">S1"
+        result: tuple[object, str] = _text(attribute.values.tobytes(), lost), ">S1"
     elif type_ == STRING:
         raw = [(v or "").encode("utf-8", "surrogateescape") for v in attribute.values]
         texts = [_text(r, lost) for r in raw]
@@ -267,8 +248,8 @@ def _attribute(attribute: Attribute) -> tuple[Any, str]:
     return result
 
 
-def _numbers(attribute: Attribute, type_: PrimitiveType, lost: list[str]) -> tuple[Any, str]:
-    items: list[Any] = []
+def _numbers(attribute: Attribute, type_: PrimitiveType, lost: list[str]) -> tuple[object, str]:
+    items: list[object] = []
     for value in attribute.values:
         item = float_to_json(value) if type_.is_float else int(value)
         if isinstance(item, str) and item.startswith("0x"):
@@ -292,23 +273,23 @@ def _text(raw: bytes, lost: list[str]) -> str:
 
 
 def without_user_types(dataset: Dataset) -> tuple[Dataset, list[tuple[str, str]]]:
-    """Return a dataset without user-defined types, and what is lost by it.
+    """Return a dataset without user-defined types, and the losses.
 
     Variables and attributes of an enum become those of its integer type; those of other types are dropped.
 
     Returns
     -------
     Dataset
-        The same object if nothing is lost.
+        The same object if there are no losses.
     list of (str, str)
-        FQN and what is lost there.
+        FQN and description of each loss.
 
     Examples
     --------
     >>> from nczarr.model import BYTE
-    >>> sky = EnumType("/sky", BYTE, (("clear", 0),))
-    >>> held, lost = without_user_types(Dataset("d", types=(sky,), variables=(Variable("v", sky),)))
-    >>> held.variables[0].type, lost
+    >>> sky = model.EnumType("/sky", BYTE, (("clear", 0),))
+    >>> reduced, lost = without_user_types(Dataset("d", types=(sky,), variables=(Variable("v", sky),)))
+    >>> reduced.variables[0].type, lost
     (BYTE, [('/sky', "the enum type 'sky'"), ('/v', "the names of the enum type 'sky'; the numbers are kept")])
     """
     losses: list[tuple[str, str]] = []
@@ -327,7 +308,7 @@ def without_user_types(dataset: Dataset) -> tuple[Dataset, list[tuple[str, str]]
         kept = attributes(fqn, old.attributes)
         if isinstance(old.type, PrimitiveType):
             return [replace(old, attributes=kept) if kept != old.attributes else old]
-        if isinstance(old.type, EnumType):
+        if isinstance(old.type, model.EnumType):
             losses.append((fqn, f"the names of the enum type {old.type.name!r}; the numbers are kept"))
             return [replace(old, type=old.type.base, attributes=kept)]
         losses.append((fqn, f"the variable, of the user-defined type {old.type.name!r}"))
@@ -339,11 +320,11 @@ def without_user_types(dataset: Dataset) -> tuple[Dataset, list[tuple[str, str]]
             if isinstance(a.type, PrimitiveType):
                 kept.append(a)
                 continue
-            if isinstance(a.type, EnumType):
+            if isinstance(a.type, model.EnumType):
                 kept.append(replace(a, type=a.type.base))
             losses.append((fqn, f"the type {a.type.name!r} of the attribute {a.name!r}"))
         return tuple(kept)
 
-    held = group("/", dataset)
-    assert isinstance(held, Dataset)
-    return (held if losses else dataset), losses
+    reduced = group("/", dataset)
+    assert isinstance(reduced, Dataset)
+    return (reduced if losses else dataset), losses

@@ -1,9 +1,9 @@
-"""Find the groups and dimensions of an NCZarr hierarchy and their records, wherever these survived.
+"""Find the groups and dimensions of an NCZarr hierarchy, and their records.
 
-A group's record is its keys in its attributes; else the copy that an array holds, as other programs replace all
-attributes of a group at once; else nothing, and the arrays alone say what they need. Other programs change shapes and
-rename groups, and know nothing of records: so the arrays count, and a reference whose group is gone means the
-dimension of that name upwards.
+The record of a group consists of the keys in its attributes. Other programs replace all attributes of a group at once;
+then the copy in an array is the record, or, without a copy, the arrays alone define the dimensions that they need.
+Other programs also change shapes and rename groups without updating records. Therefore arrays take precedence over
+records, and a reference into a missing group means the dimension of that name in an enclosing group.
 """
 
 from __future__ import annotations
@@ -11,23 +11,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 from nczarr.errors import MetadataError, ModelError
 from nczarr.lazy import cached_property
 from nczarr.mapping.dialect import own_dimension
 from nczarr.mapping.findings import Findings
-from nczarr.mapping.nczarr3.identity import Home, find_copies, find_home
-from nczarr.mapping.nczarr3.keys import ARRAY_KEY, GROUP_KEY, array_keys, group_keys
-from nczarr.mapping.node_names import escape_name, unescape_name
-from nczarr.mapping.values.json import show
+from nczarr.mapping.nczarr3.keys import (
+    ARRAY_KEY,
+    GROUP_KEY,
+    Home,
+    array_keys,
+    find_copies,
+    find_home,
+    group_keys,
+)
+from nczarr.mapping.node_names import escape_name, free_name, unescape_name
+from nczarr.mapping.values.scalars import JSONObject, member, show
 from nczarr.model import Dimension, DimensionRef, check_name, format_fqn, join_fqn, parse_fqn, split_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+
+#: The origin of a record: the group's own attributes, a copy in an array, or none.
+Source = Literal["own", "copy", "none"]
 
 
 @dataclass(slots=True)
 class DeclaredDimension:
-    """A dimension as a record has it; the size may be left to the arrays."""
+    """A dimension in a record; without a size, the arrays define it."""
 
     name: str
     size: int | None
@@ -36,46 +46,41 @@ class DeclaredDimension:
 
 @dataclass(slots=True)
 class ArrayNode:
-    """An array, its true name, and NCZarr's keys in it."""
+    """An array, its netCDF name, and its NCZarr keys."""
 
     fqn: str
     path: str
     name: str
     metadata: ArrayMetadata
-    keys: dict[str, Any]
+    keys: JSONObject
 
     @property
-    def info(self) -> dict[str, Any]:
-        """What NCZarr says of the array; empty if it says nothing."""
-        info: dict[str, Any] = self.keys.get(ARRAY_KEY, {})
-        return info
+    def info(self) -> JSONObject:
+        """NCZarr's description of the array; may be empty."""
+        return member(self.keys, ARRAY_KEY)
 
 
 @dataclass
 class GroupNode:
-    """A group, its true name, and its record.
-
-    `source` says where the record comes from: the group's own attributes, a copy in an array, or nowhere.
-    """
+    """A group, its netCDF name, and its record."""
 
     fqn: str
     path: str
     name: str
     metadata: GroupMetadata
-    keys: dict[str, Any]
-    source: Literal["own", "copy", "none"]
+    keys: JSONObject
+    source: Source
     dimensions: list[DeclaredDimension] = field(default_factory=list)
     arrays: list[ArrayNode] = field(default_factory=list)
     groups: list[GroupNode] = field(default_factory=list)
 
     @property
-    def info(self) -> dict[str, Any]:
+    def info(self) -> JSONObject:
         """The record of dimensions, types and children."""
-        info: dict[str, Any] = self.keys.get(GROUP_KEY, {})
-        return info
+        return member(self.keys, GROUP_KEY)
 
     def walk(self) -> Iterator[GroupNode]:
-        """Yield this group and all below it, parents first."""
+        """Yield this group and all groups below it, parents first."""
         yield self
         for child in self.groups:
             yield from child.walk()
@@ -88,22 +93,23 @@ class GroupFinder:
         self.hierarchy = hierarchy
         self.findings = findings
         self.children: dict[str, list[str]] = {}
-        self.array_keys: dict[str, dict[str, Any]] = {}
-        self.unreadable: set[str] = set()
+        self.array_keys: dict[str, JSONObject] = {}
         #: The paths of groups and arrays that belong to another dataset.
         self.foreign: set[str] = set()
         self.home = Home(None)
         self.unknown: dict[str, str] = {}
 
     def find(self) -> GroupNode:
-        """Return the root with all that is below it."""
+        """Return the root with all nodes below it."""
         if not self.hierarchy.complete:
             self._load_declared()
         self.unknown = self.hierarchy.unknown_nodes()
         self.home = find_home(self.hierarchy, self.unknown) or Home(None)
         if self.home.unclear:
-            what = "the group's keys are gone, and copies of several records stand in arrays; none of them counts"
-            self.findings.add("copy-unclear", "/", what, "error")
+            what = (
+                "the group's keys are missing, and arrays contain copies of several records; all are ignored"
+            )
+            self.findings.add("copy-unclear", "/", what)
         nodes = self.hierarchy.nodes
         for path in nodes:
             if path in self.unknown:
@@ -112,31 +118,29 @@ class GroupFinder:
                 self.children.setdefault(path.rpartition("/")[0], []).append(path)
             metadata = nodes[path]
             if not self.home.has(metadata):
-                self._note_foreign(path, metadata)
+                self._add_foreign(path, metadata)
             elif isinstance(metadata, ArrayMetadata):
                 self.array_keys[path], wrong = array_keys(metadata)
                 for what in wrong:
-                    self.unreadable.add(path)
-                    self.findings.add(
-                        "key-unreadable", f"/{path}", f"{what}; it is read as plain Zarr", "error"
-                    )
-        return self._root()
-
-    def _note_foreign(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> None:
-        """Note a node of another dataset: its keys say nothing here."""
-        self.foreign.add(path)
-        is_array = isinstance(metadata, ArrayMetadata)
-        if is_array:
-            self.array_keys[path] = {}
-        what = f"the {'array' if is_array else 'group'} belongs to another dataset, from which it was copied"
-        self.findings.add("node-foreign", f"/{path}", f"{what}; it is read as plain Zarr", "error")
-
-    def _root(self) -> GroupNode:
-        """The root with all that is below it; above a group that is opened without its dataset, empty groups."""
+                    self.findings.add("key-unreadable", f"/{path}", f"{what}; it is read as plain Zarr")
         if not self.home.is_part or self.home.fqn is None:
             return self._group("", "/", "")
-        *above, name = parse_fqn(self.home.fqn)
-        node = self._group("", self.home.fqn, name)
+        return self._root_of_part(self.home.fqn)
+
+    def _add_foreign(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> None:
+        """Add a node of another dataset, whose keys are ignored."""
+        self.foreign.add(path)
+        kind = "group"
+        if isinstance(metadata, ArrayMetadata):
+            self.array_keys[path] = {}
+            kind = "array"
+        what = f"the {kind} was copied from another dataset; it is read as plain Zarr"
+        self.findings.add("node-foreign", f"/{path}", what)
+
+    def _root_of_part(self, fqn: str) -> GroupNode:
+        """Return an empty root with empty groups above a group that is opened without its dataset."""
+        *above, name = parse_fqn(fqn)
+        node = self._group("", fqn, name)
         for depth in range(len(above), -1, -1):
             name = above[depth - 1] if depth else ""
             parent = GroupNode(format_fqn(above[:depth]), "", name, GroupMetadata(), {}, "none")
@@ -145,26 +149,26 @@ class GroupFinder:
         return node
 
     def _load_declared(self) -> None:
-        """Where listings do not name every node, look for what groups declare: one batch for each level."""
+        """Request the nodes that groups declare, where listings are incomplete: one batch for each level."""
         level = [""]
         while level:
-            wanted: list[str] = []
+            declared: list[str] = []
             for path in level:
                 if self.hierarchy.is_array(path) or path in self.hierarchy.unknown_nodes():
                     continue
-                info = self.hierarchy.nodes[path].attributes.get(GROUP_KEY)
+                info = member(self.hierarchy.nodes[path].attributes, GROUP_KEY)
                 for key in ("arrays", "groups"):
-                    names = info.get(key) if isinstance(info, dict) else None
+                    names = info.get(key)
                     if isinstance(names, list):
                         names = [n for n in names if isinstance(n, str) and n and "/" not in n]
-                        wanted += [f"{path}/{n}" if path else n for n in names]
-            self.hierarchy.load(wanted)
-            level = [path for path in dict.fromkeys(wanted) if path in self.hierarchy.nodes]
+                        declared += [f"{path}/{n}" if path else n for n in names]
+            self.hierarchy.load(declared)
+            level = [path for path in dict.fromkeys(declared) if path in self.hierarchy.nodes]
 
     @cached_property
-    def copies(self) -> dict[str, dict[str, Any]]:
-        """The records of this dataset's groups that arrays hold, by FQN: where they should be, before others."""
-        found: dict[str, dict[str, Any]] = {}
+    def copies(self) -> dict[str, JSONObject]:
+        """The copies of the records of this dataset's groups, by FQN; those in their usual place take precedence."""
+        found: dict[str, JSONObject] = {}
         copies = [c for c in find_copies(self.hierarchy, self.array_keys) if c.dataset == self.home.dataset]
         if self.home.copy is not None:
             found[self.home.copy.fqn] = self.home.copy.record
@@ -178,73 +182,59 @@ class GroupFinder:
     def _group(self, path: str, fqn: str, name: str) -> GroupNode:
         metadata = self.hierarchy.nodes[path]
         if not isinstance(metadata, GroupMetadata):
-            raise MetadataError(
-                "an array in place of a group", path=self.hierarchy.store.place(f"{path}/zarr.json"), fqn=fqn
-            )
-        keys, wrong = group_keys(metadata) if path not in self.foreign else ({}, [])
-        for what in wrong:
-            self._wrong_record(fqn, what)
-        source: Literal["own", "copy", "none"] = "own"
-        if path in self.foreign:
-            source = "none"
-        elif not keys:
-            keys, source = self._recovered(path, fqn)
+            place = self.hierarchy.store.place(f"{path}/zarr.json")
+            raise MetadataError("an array in place of a group", path=place, fqn=fqn)
+        keys: JSONObject = {}
+        source: Source = "none"
+        if path not in self.foreign:
+            keys, wrong = group_keys(metadata)
+            for what in wrong:
+                self._add_damaged(fqn, what)
+            source = "own"
+            if not keys:
+                keys, source = self._recovered(path, fqn)
         node = GroupNode(fqn, path, name, metadata, keys, source)
         node.dimensions = list(self._dimensions(node))
         arrays, groups = self._child_paths(node)
         taken: set[str] = set()
         for child in arrays:
-            child_name = self._name(child, self.array_keys[child].get(ARRAY_KEY, {}), fqn, taken)
-            child_metadata = self.hierarchy.nodes[child]
-            assert isinstance(child_metadata, ArrayMetadata)
-            node.arrays.append(
-                ArrayNode(
-                    join_fqn(fqn, child_name), child, child_name, child_metadata, self.array_keys[child]
-                )
-            )
+            array, own = self.hierarchy.nodes[child], self.array_keys[child]
+            child_name = self._name(child, member(own, ARRAY_KEY), fqn, taken)
+            assert isinstance(array, ArrayMetadata)
+            node.arrays.append(ArrayNode(join_fqn(fqn, child_name), child, child_name, array, own))
         taken = set()
         for child in groups:
-            child_metadata = self.hierarchy.nodes[child]
-            info = (
-                group_keys(child_metadata)[0].get(GROUP_KEY)
-                if isinstance(child_metadata, GroupMetadata) and child not in self.foreign
-                else None
-            )
+            group = self.hierarchy.nodes[child]
+            info: JSONObject = {}
+            if isinstance(group, GroupMetadata) and child not in self.foreign:
+                info = member(group_keys(group)[0], GROUP_KEY)
             child_name = self._name(child, info or self._copied_info(child, fqn), fqn, taken)
             node.groups.append(self._group(child, join_fqn(fqn, child_name), child_name))
         return node
 
-    def _recovered(self, path: str, fqn: str) -> tuple[dict[str, Any], Literal["own", "copy", "none"]]:
-        """The record of a group that has none itself."""
+    def _recovered(self, path: str, fqn: str) -> tuple[JSONObject, Source]:
+        """Return the record of a group without keys, and its source."""
         if self.copies.get(fqn):
-            self.findings.add(
-                "keys-removed",
-                fqn,
-                "the group's keys were removed by another program; the copy in an array has them",
-                "warning",
-                "write the keys back",
-            )
+            what = "another program has removed the group's keys; the copy in an array replaces them"
+            self.findings.add("keys-removed", fqn, what)
             return self.copies[fqn], "copy"
         below = [p for p in self.children.get(path, ()) if self.hierarchy.is_array(p)]
         if not path or any(self.array_keys[p] for p in below):
-            self.findings.add(
-                "record-lost",
-                fqn,
-                "the group's keys are gone, and no array has a copy: order, unused dimensions and types, and what "
-                "was known of attributes are lost",
-                "warning",
-                "write what the arrays know",
+            what = (
+                "the group's keys are missing, and no array has a copy: the order of nodes, unused dimensions and "
+                "types, and the types of attributes are lost"
             )
+            self.findings.add("record-lost", fqn, what)
             return {}, "none"
         return {}, "own" if not self.children.get(path) else "none"
 
-    def _copied_info(self, path: str, parent: str) -> dict[str, Any]:
-        """The record of a group whose node name is escaped and whose keys are gone, found by its true name."""
+    def _copied_info(self, path: str, parent: str) -> JSONObject:
+        """Return the record of a group without keys whose node name is escaped; the copy contains its netCDF name."""
         node = path.rpartition("/")[2]
         if unescape_name(node) is not None:
             return {}
         for fqn, record in self.copies.items():
-            info: dict[str, Any] = record.get(GROUP_KEY, {})
+            info = member(record, GROUP_KEY)
             name = info.get("name")
             if isinstance(name, str) and fqn == join_fqn(parent, name) and escape_name(name) == node:
                 return info
@@ -258,54 +248,44 @@ class GroupFinder:
                 for name, value in declared.items()
             ]
         if not isinstance(declared, list):
-            self._wrong_record(node.fqn, f"{GROUP_KEY}.dimensions: {show(declared)} is not a list")
+            self._add_damaged(node.fqn, f"{GROUP_KEY}.dimensions: {show(declared)} is not a list")
             return
         seen: set[str] = set()
         for item in declared:
             name = item.get("name") if isinstance(item, dict) else None
             if not isinstance(name, str) or check_name(name) or name in seen:
-                self._wrong_record(
-                    node.fqn, f"{GROUP_KEY}.dimensions: {show(item)} has no name, or one that is taken"
-                )
+                what = f"{GROUP_KEY}.dimensions: {show(item)} has an invalid or repeated name"
+                self._add_damaged(node.fqn, what)
                 continue
             seen.add(name)
             size = item.get("size")
             if size is not None and (type(size) is not int or size < 0):
-                self._wrong_record(node.fqn, f"{GROUP_KEY}.dimensions: {show(item)} has no size")
+                self._add_damaged(node.fqn, f"{GROUP_KEY}.dimensions: {show(item)} has no valid size")
                 size = None
             yield DeclaredDimension(name, size, item.get("unlimited") is True)
 
-    def _wrong_record(self, fqn: str, what: str) -> None:
-        self.findings.add(
-            "record-damaged", fqn, f"{what}; it is ignored", "warning", "write what was understood"
-        )
+    def _add_damaged(self, fqn: str, what: str) -> None:
+        self.findings.add("record-damaged", fqn, f"{what}; it is ignored")
 
     def _child_paths(self, node: GroupNode) -> tuple[list[str], list[str]]:
-        """The children in declared order; then those that no record declares, in the order of the hierarchy."""
+        """Return the arrays and groups in declared order, then undeclared nodes in the order of the hierarchy."""
         prefix = f"{node.path}/" if node.path else ""
         listed: dict[str, list[str]] = {"arrays": [], "groups": []}
         taken: set[str] = set()
-        for key, what in (("arrays", "array"), ("groups", "group")):
+        for key in listed:
             names = node.info.get(key, [])
             if not isinstance(names, list):
-                self._wrong_record(node.fqn, f"{GROUP_KEY}.{key}: {show(names)} is not a list of names")
+                self._add_damaged(node.fqn, f"{GROUP_KEY}.{key}: {show(names)} is not a list of names")
                 continue
             for name in names:
                 path = f"{prefix}{name}"
                 if not isinstance(name, str) or not name or "/" in name or path in taken:
-                    self._wrong_record(
-                        node.fqn, f"{GROUP_KEY}.{key}: {show(name)} is no name, or stands there twice"
-                    )
+                    self._add_damaged(node.fqn, f"{GROUP_KEY}.{key}: {show(name)} is invalid or repeated")
                 elif path in self.unknown:
                     continue
                 elif (path in self.array_keys) != (key == "arrays") or path not in self.hierarchy.nodes:
-                    self.findings.add(
-                        "node-missing",
-                        node.fqn,
-                        f"the {what} {name!r} is listed and not there: it was deleted or renamed",
-                        "warning",
-                        "update the list",
-                    )
+                    what = f"the {key[:-1]} {name!r} is listed but missing: it was deleted or renamed"
+                    self.findings.add("node-missing", node.fqn, what)
                 else:
                     taken.add(path)
                     listed[key].append(path)
@@ -315,56 +295,42 @@ class GroupFinder:
             is_array = self.hierarchy.is_array(path)
             listed["arrays" if is_array else "groups"].append(path)
             if node.source != "none":
-                what = "array" if is_array else "group"
+                what = f"the {'array' if is_array else 'group'} {path[len(prefix) :]!r} is not listed"
                 kind = "" if not is_array or self.array_keys[path] else ", as plain Zarr"
-                self.findings.add(
-                    "node-unlisted",
-                    node.fqn,
-                    f"the {what} {path[len(prefix) :]!r} is not listed: another program added it; it comes last{kind}",
-                    "note",
-                    "add it to the list",
-                )
+                what = f"{what}: another program added it; it is last{kind}"
+                self.findings.add("node-unlisted", node.fqn, what)
         return listed["arrays"], listed["groups"]
 
-    def _name(self, path: str, info: dict[str, Any], parent: str, taken: set[str]) -> str:
-        """The true name of a node: what its record says, else what its node name stands for."""
+    def _name(self, path: str, info: JSONObject, parent: str, taken: set[str]) -> str:
+        """Return the netCDF name of a node, from its record or from its node name."""
         node_name = path.rpartition("/")[2]
         plain = unescape_name(node_name) or node_name
         name = info.get("name", plain)
         wrong = check_name(name) if isinstance(name, str) else f"{show(name)} is not text"
         if wrong:
             if "name" in info:
-                self.findings.add("key-unreadable", join_fqn(parent, plain), f"name: {wrong}", "error")
+                self.findings.add("key-unreadable", join_fqn(parent, plain), f"name: {wrong}")
             name = plain if check_name(plain) is None else escape_name(plain).replace("/", "_").strip() or "_"
         if name in taken:
-            other, number = plain, 2
-            while other in taken or check_name(other) is not None:
-                other, number = f"{name}_{number}", number + 1
-            self.findings.add(
-                "name-taken",
-                join_fqn(parent, other),
-                f"another node is named {name!r}; it is read as {other!r}",
-                "error",
-            )
+            other = plain
+            if other in taken or check_name(other) is not None:
+                other = free_name(name, taken)
+            what = f"another node is named {name!r}; it is read as {other!r}"
+            self.findings.add("name-taken", join_fqn(parent, other), what)
             name = other
         taken.add(name)
         return str(name)
 
 
-def group_of(fqn: str) -> str:
-    """The FQN of the group that a node is in."""
-    return split_fqn(fqn)[0]
-
-
 @dataclass
 class _Entry:
     declared: DeclaredDimension
-    #: Length along it and array, for each use.
+    #: The length and the array of each use.
     uses: list[tuple[int, ArrayNode]] = field(default_factory=list)
 
 
 class DimensionFinder:
-    """All dimensions of a dataset by FQN, and what the arrays say of them."""
+    """All dimensions of a dataset by FQN, and their lengths in the arrays."""
 
     def __init__(self, root: GroupNode, findings: Findings) -> None:
         self.findings = findings
@@ -373,48 +339,33 @@ class DimensionFinder:
             join_fqn(node.fqn, d.name): _Entry(d) for node in self.groups.values() for d in node.dimensions
         }
         self.sizes: dict[str, Dimension] = {}
-        #: Dimensions that only a conflict made necessary.
+        #: Dimensions that exist only because lengths contradict each other.
         self.guessed: dict[tuple[str, str, int], str] = {}
 
     # -- references
 
     def bind(self, array: ArrayNode, reference: str, length: int) -> str:
-        """Return the FQN of the dimension that an array's reference means, and note the length."""
+        """Return the FQN of the dimension that a reference of an array means, and record its length."""
         fqn = reference if reference in self.entries else self._find(array, reference)
         self.entries[fqn].uses.append((length, array))
         return fqn
 
     def _find(self, array: ArrayNode, reference: str) -> str:
         *above, name = parse_fqn(reference)
-        home, own = format_fqn(above), group_of(array.fqn)
+        home, own = format_fqn(above), split_fqn(array.fqn)[0]
         if home in self.groups:
             if self.groups[home].source != "none":
-                self.findings.add(
-                    "dimension-unlisted",
-                    home,
-                    f"the dimension {name!r} is used by {array.fqn} and not declared",
-                    "note",
-                    "declare it",
-                )
+                what = f"the dimension {name!r} is used by {array.fqn} but not declared"
+                self.findings.add("dimension-unlisted", home, what)
             return self._declare(home, name, array, reference)
         names = parse_fqn(own)
-        for depth in range(len(names), -1, -1):
-            fqn = join_fqn(format_fqn(names[:depth]), name)
-            if fqn in self.entries:
-                self._moved(array, reference, fqn)
-                return fqn
-        fqn = self._declare(own, name, array, reference)
-        self._moved(array, reference, fqn)
+        candidates = (join_fqn(format_fqn(names[:depth]), name) for depth in range(len(names), -1, -1))
+        fqn = next((fqn for fqn in candidates if fqn in self.entries), None)
+        if fqn is None:
+            fqn = self._declare(own, name, array, reference)
+        what = f"the dimension {reference} is missing: its group was renamed or deleted; {fqn} replaces it"
+        self.findings.add("reference-moved", array.fqn, what)
         return fqn
-
-    def _moved(self, array: ArrayNode, reference: str, fqn: str) -> None:
-        self.findings.add(
-            "reference-moved",
-            array.fqn,
-            f"the dimension {reference} is gone, as its group was renamed or deleted; it is taken for {fqn}",
-            "warning",
-            "rewrite the reference",
-        )
 
     def _declare(self, group: str, name: str, array: ArrayNode, reference: str) -> str:
         unlimited = array.info.get("unlimited", [])
@@ -427,7 +378,7 @@ class DimensionFinder:
     # -- sizes
 
     def settle(self) -> Mapping[str, Dimension]:
-        """Find the size of every dimension, when all references are bound; returns the dimensions by FQN."""
+        """Determine all sizes after all references are bound, and return the dimensions by FQN."""
         for fqn, entry in list(self.entries.items()):
             size = self._size(fqn, entry)
             self.sizes[fqn] = Dimension(entry.declared.name, size, entry.declared.unlimited)
@@ -442,18 +393,13 @@ class DimensionFinder:
         if entry.declared.unlimited:
             for length, array in entry.uses:
                 if length < longest:
-                    what = f"it has {length} of {longest} steps of {fqn}; the others read as fill"
-                    self.findings.add("length-differs", array.fqn, what, "warning", "extend its shape")
+                    what = f"it has {length} of {longest} steps of {fqn}; the others are read as fill values"
+                    self.findings.add("length-differs", array.fqn, what)
         elif len(lengths) > 1:
             return self._conflict(fqn, entry, lengths)
         if recorded is not None and recorded != longest:
-            self.findings.add(
-                "size-stale",
-                fqn,
-                f"the recorded size is {recorded}, its arrays have {longest}",
-                "note",
-                "update the record",
-            )
+            what = f"the recorded size is {recorded}, but its arrays have {longest}"
+            self.findings.add("size-stale", fqn, what)
         return longest
 
     def _conflict(self, fqn: str, entry: _Entry, lengths: set[int]) -> int:
@@ -463,20 +409,18 @@ class DimensionFinder:
         assert size is not None
         for length, array in entry.uses:
             if length != size:
+                what = f"it has {length} elements along {fqn}, others have {size}"
                 self.findings.add(
-                    "size-conflict",
-                    array.fqn,
-                    f"it has {length} elements along {fqn}, others have {size}; it is read with a dimension of its own",
-                    "error",
+                    "size-conflict", array.fqn, f"{what}; it is read with a dimension of its own"
                 )
         return size
 
     def reference(self, array: ArrayNode, fqn: str, length: int) -> DimensionRef:
-        """Return the dimension that an array has, once sizes are settled: its own where lengths are in conflict."""
+        """Return the dimension of an array after sizes are determined: its own where lengths are in conflict."""
         dimension = self.sizes[fqn]
         if dimension.size == length or dimension.unlimited:
             return fqn
-        group = group_of(array.fqn)
+        group = split_fqn(array.fqn)[0]
         key = (group, fqn, length)
         if key not in self.guessed:
             own = own_dimension(group, dimension, length, self.sizes)
@@ -490,7 +434,7 @@ class DimensionFinder:
 
 
 def is_reference(item: object) -> bool:
-    """True for an FQN below the root, or the size of an anonymous dimension.
+    """Return whether a value is an FQN below the root, or the size of an anonymous dimension.
 
     Examples
     --------
@@ -504,10 +448,7 @@ def is_reference(item: object) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_fqn(item: str) -> bool:
-    if item == "/":
-        return False
     try:
-        parse_fqn(item)
+        return item != "/" and parse_fqn(item) is not None
     except ModelError:
         return False
-    return True

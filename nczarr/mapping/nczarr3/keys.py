@@ -1,34 +1,44 @@
-"""Find NCZarr's keys in the documents of Zarr v3 (``docs/spec/nczarr-v3.md``, *Carriers*).
+"""Find NCZarr's keys in the documents of Zarr v3, and the dataset and the group that they describe.
 
-Groups have them as attributes, which xarray hides there. Arrays have them as the configuration of a top-level
-object, as xarray shows every attribute of an array. Version 3.0 had attributes on both.
+Groups have the keys as attributes, which xarray hides there. Arrays have them as the configuration of a top-level
+object, because xarray shows every attribute of an array. Version 3.0 used attributes for both
+(``docs/spec/nczarr-v3.md``, *Carriers*).
+
+Programs and users copy nodes between datasets: an array from another dataset brings a copy of that dataset's records,
+and a single group looks like a dataset. Therefore each group and each array names its dataset, and each group its FQN
+(*Identity* there).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import hashlib
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
+from nczarr.errors import ModelError, UnsupportedError
 from nczarr.mapping.values.attributes import ATTR_KEY
-from nczarr.mapping.values.json import show
+from nczarr.mapping.values.scalars import JSONObject, member, show
+from nczarr.model import Dataset, parse_fqn
 from nczarr.system.environment import read_json
-from nczarr.zarr import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 SUPERBLOCK_KEY = "_nczarr_superblock"
 GROUP_KEY = "_nczarr_group"
 ARRAY_KEY = "_nczarr_array"
-#: The groups' records once more, as text in arrays: other programs replace all attributes of a group at once.
+#: A copy of the groups' records, as text in arrays: other programs replace all attributes of a group at once.
 COPY_KEY = "_nczarr_copy"
 CONVENTION_KEY = "zarr_conventions"
 #: The name of the top-level object, and of the entry in ZEP 10's list.
 EXTENSION_NAME = "nczarr"
 
 VERSION = "3.2.0"
-#: The member that names the dataset: of the superblock, of a group's record, of an array's configuration.
+#: The member that identifies the dataset: of the superblock, of a group's record, of an array's configuration.
 DATASET = "dataset"
-#: The member of a group's record that has the group's own FQN.
+#: The member of a group's record with the group's own FQN.
 FQN = "fqn"
-#: The member of the superblock that tells this convention from others with the same keys.
+#: The member of the superblock that distinguishes this convention from others with the same keys.
 MARK = "convention"
 NZUG = "NZUG-1.0"
 CONVENTION: Mapping[str, str] = {
@@ -39,17 +49,23 @@ CONVENTION: Mapping[str, str] = {
 
 _GROUP_KEYS = frozenset((SUPERBLOCK_KEY, GROUP_KEY, ATTR_KEY))
 _ARRAY_KEYS = frozenset((ARRAY_KEY, ATTR_KEY, COPY_KEY))
+#: Members of netCDF-C's draft for Zarr v3 that this convention does not have.
+_DRAFT_OF_NETCDF_C = {GROUP_KEY: ("subgroups",), ARRAY_KEY: ("type_alias", "nczarr_type")}
+_ATTRIBUTES_OF_NETCDF_C = "_nczarr_attrs"
+
+
+# --- keys
 
 
 def has_object(metadata: ArrayMetadata) -> bool:
-    """True if an array carries NCZarr's keys as version 3.1 does."""
+    """Return whether an array contains NCZarr's keys in the form of version 3.1."""
     return EXTENSION_NAME in metadata.extra
 
 
-def array_keys(metadata: ArrayMetadata) -> tuple[dict[str, Any], list[str]]:
-    """Return NCZarr's keys of an array, and what is wrong with them; a key that is wrong is left out.
+def array_keys(metadata: ArrayMetadata) -> tuple[JSONObject, list[str]]:
+    """Return NCZarr's valid keys of an array, and descriptions of the invalid keys.
 
-    The top-level object wins over ZEP 10's list, and both over attributes.
+    The top-level object takes precedence over ZEP 10's list, and both over attributes.
 
     Examples
     --------
@@ -69,8 +85,8 @@ def array_keys(metadata: ArrayMetadata) -> tuple[dict[str, Any], list[str]]:
     return found, wrong
 
 
-def group_keys(metadata: GroupMetadata) -> tuple[dict[str, Any], list[str]]:
-    """Return NCZarr's keys of a group, and what is wrong with them; attributes win.
+def group_keys(metadata: GroupMetadata) -> tuple[JSONObject, list[str]]:
+    """Return NCZarr's valid keys of a group, and descriptions of the invalid keys; attributes take precedence.
 
     Examples
     --------
@@ -86,22 +102,20 @@ def group_keys(metadata: GroupMetadata) -> tuple[dict[str, Any], list[str]]:
     return found, wrong
 
 
-def _of_attributes(metadata: ArrayMetadata | GroupMetadata, keys: frozenset[str]) -> dict[str, Any]:
+def _of_attributes(metadata: ArrayMetadata | GroupMetadata, keys: frozenset[str]) -> JSONObject:
     attributes = metadata.attributes
     return {k: attributes[k] for k in keys if k in attributes} if not keys.isdisjoint(attributes) else {}
 
 
-def _of_extensions(metadata: ArrayMetadata | GroupMetadata, keys: frozenset[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _of_extensions(metadata: ArrayMetadata | GroupMetadata, keys: frozenset[str]) -> JSONObject:
+    found: JSONObject = {}
     for extension in metadata.extensions:
         if extension.name == EXTENSION_NAME:
             found.update({k: v for k, v in extension.configuration.items() if k in keys})
     return found
 
 
-def _of_object(
-    metadata: ArrayMetadata | GroupMetadata, keys: frozenset[str], wrong: list[str]
-) -> dict[str, Any]:
+def _of_object(metadata: ArrayMetadata | GroupMetadata, keys: frozenset[str], wrong: list[str]) -> JSONObject:
     own = metadata.extra.get(EXTENSION_NAME)
     if own is None:
         return {}
@@ -116,8 +130,8 @@ def _of_object(
     return {k: v for k, v in configuration.items() if k in keys}
 
 
-def is_known_version(version: Any) -> bool:
-    """True for a version 3.
+def is_known_version(version: object) -> bool:
+    """Return whether a value is a version 3.
 
     Examples
     --------
@@ -127,8 +141,11 @@ def is_known_version(version: Any) -> bool:
     return isinstance(version, str) and version.partition(".")[0] == "3"
 
 
-def copies_of(text: str) -> dict[str, dict[str, Any]]:
-    """Return the groups' records in a copy, by FQN; those that are damaged are left out.
+# --- copies
+
+
+def copies_of(text: str) -> dict[str, JSONObject]:
+    """Return the groups' records in a copy, by FQN, without damaged records.
 
     Examples
     --------
@@ -146,3 +163,281 @@ def copies_of(text: str) -> dict[str, dict[str, Any]]:
         for fqn, record in records.items()
         if isinstance(record, dict)
     }
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of the record of a group in an array.
+
+    Attributes
+    ----------
+    holder : str
+        The path of the array.
+    dataset : str or None
+        The dataset of the group; None if it is unknown, as in version 3.1.
+    fqn : str
+    record : dict
+    """
+
+    holder: str
+    dataset: str | None
+    fqn: str
+    record: JSONObject
+
+    @property
+    def listed(self) -> list[str]:
+        """The node names of the arrays in the record."""
+        names = member(self.record, GROUP_KEY).get("arrays")
+        return [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
+
+    @property
+    def is_in_place(self) -> bool:
+        """True if the holder is the first array of the record, where the writer puts the copy."""
+        return self.listed[:1] == [self.holder.rpartition("/")[2]]
+
+
+def find_copies(hierarchy: Hierarchy, keys: Mapping[str, JSONObject]) -> Iterator[Copy]:
+    """Yield all copies of records in the order of the arrays.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    keys : mapping
+        NCZarr's keys of each array, by path.
+    """
+    for path, own in keys.items():
+        if COPY_KEY in own:
+            for fqn, record in copies_of(own[COPY_KEY]).items():
+                yield Copy(path, _dataset_of_record(record) or dataset_of(hierarchy.nodes[path]), fqn, record)
+
+
+# --- identity
+
+
+@dataclass(frozen=True)
+class Home:
+    """The dataset to which a hierarchy belongs, as a whole or as a group.
+
+    Attributes
+    ----------
+    dataset : str or None
+        Its identity; None if it is unknown, as before version 3.2.
+    fqn : str or None
+        The FQN of the group at the root of the hierarchy; None if it is unknown.
+    copy : Copy or None
+        The copy of the record of this group, if its own keys are missing.
+    unclear : bool
+        True if several records may belong to this group; all of them are ignored.
+    """
+
+    dataset: str | None
+    fqn: str | None = "/"
+    copy: Copy | None = None
+    unclear: bool = False
+
+    @property
+    def is_part(self) -> bool:
+        """True if the hierarchy is a group of a dataset, not the dataset."""
+        return self.fqn != "/"
+
+    def has(self, metadata: ArrayMetadata | GroupMetadata) -> bool:
+        """Return False if a node declares that it belongs to another dataset."""
+        return self.dataset is None or dataset_of(metadata) in (None, self.dataset)
+
+
+def dataset_of(metadata: ArrayMetadata | GroupMetadata) -> str | None:
+    """Return the identity of the dataset that a node declares; None if it declares none.
+
+    Examples
+    --------
+    >>> dataset_of(GroupMetadata({"_nczarr_group": {"fqn": "/g", "dataset": "5f"}}))
+    '5f'
+    """
+    if isinstance(metadata, GroupMetadata):
+        return _dataset_of_record(group_keys(metadata)[0])
+    return _text(member(metadata.extra.get(EXTENSION_NAME), "configuration").get(DATASET))
+
+
+def _dataset_of_record(record: JSONObject) -> str | None:
+    return _text(member(record, SUPERBLOCK_KEY).get(DATASET)) or _text(member(record, GROUP_KEY).get(DATASET))
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def new_identity(dataset: Dataset, content: object) -> str:
+    """Return the identity of a new dataset.
+
+    The identity of a dataset with variables depends on its name and metadata only, so that equal copies have equal
+    bytes. A dataset without variables will be filled later, so it gets a random identity.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    content
+        JSON that describes the metadata.
+
+    Examples
+    --------
+    >>> len(new_identity(Dataset("d"), {})), new_identity(Dataset("d"), {}) == new_identity(Dataset("d"), {})
+    (32, False)
+    """
+    if not dataset.all_variables:
+        return uuid.uuid4().hex
+    text = json.dumps([dataset.name, content], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def find_home(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home | None:
+    """Return the dataset to which a hierarchy belongs; None if it is not NCZarr.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    unknown : mapping
+        The nodes that cannot be opened, as keys.
+
+    Raises
+    ------
+    UnsupportedError
+        The keys are those of netCDF-C's draft for Zarr v3.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> from nczarr.zarr import create_hierarchy
+    >>> record = {"fqn": "/ocean", "dataset": "5f"}
+    >>> find_home(create_hierarchy(MemoryStore(), attributes={"_nczarr_group": record}), {})
+    Home(dataset='5f', fqn='/ocean', copy=None, unclear=False)
+    """
+    root = hierarchy.nodes[""]
+    if not isinstance(root, GroupMetadata):
+        return None
+    keys, wrong = group_keys(root)
+    if SUPERBLOCK_KEY in root.attributes or SUPERBLOCK_KEY in keys:
+        superblock = member(keys, SUPERBLOCK_KEY)
+        _refuse_draft_of_netcdf_c(hierarchy, root, superblock, unknown)
+        return Home(_text(superblock.get(DATASET)) or _only_dataset(hierarchy, unknown))
+    record = member(keys, GROUP_KEY)
+    fqn = record.get(FQN)
+    if isinstance(fqn, str) and _is_below_root(fqn):
+        return Home(_text(record.get(DATASET)), fqn)
+    found = _found_by_arrays(hierarchy, unknown)
+    if GROUP_KEY not in keys:
+        return found or (Home(None) if wrong else None)
+    if found is not None and found.copy is not None:
+        return Home(found.dataset, found.copy.fqn)
+    # Before version 3.2 every root had a superblock, and no group had its FQN.
+    return Home(None, None)
+
+
+def _is_below_root(fqn: str) -> bool:
+    try:
+        return fqn != "/" and bool(parse_fqn(fqn))
+    except ModelError:
+        return False
+
+
+def _arrays(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> dict[str, ArrayMetadata]:
+    """Return the arrays of a hierarchy that can be opened."""
+    arrays = {}
+    for path in hierarchy.nodes:
+        if path not in unknown and hierarchy.is_array(path):
+            metadata = hierarchy.nodes[path]
+            assert isinstance(metadata, ArrayMetadata)
+            arrays[path] = metadata
+    return arrays
+
+
+def _found_by_arrays(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home | None:
+    """Return the dataset of a root without keys: of a copy whose nodes exist, or of most arrays."""
+    arrays = _arrays(hierarchy, unknown)
+    # Version 3.0 has its keys in the attributes; they mean nothing without those of the root.
+    keys = {p: array_keys(m)[0] if m.extra or m.extensions else {} for p, m in arrays.items()}
+    if not any(keys.values()):
+        return None
+    copies = list(find_copies(hierarchy, keys))
+    candidates = [c for c in copies if "/" not in c.holder and c.is_in_place]
+    in_place = {c.dataset for c in candidates}
+    candidates += [c for c in copies if c.fqn == "/" and c.dataset not in in_place]
+    seen: dict[str, Copy] = {}
+    for copy in candidates:  # equal records count once
+        seen.setdefault(json.dumps([copy.dataset, copy.fqn, copy.record], sort_keys=True), copy)
+    at_home = [(c, whole) for c in seen.values() if (whole := _is_at_home(c, hierarchy, arrays)) is not None]
+    if len(at_home) > 1:
+        at_home = [pair for pair in at_home if pair[1]] or at_home
+    if len(at_home) == 1:
+        copy = at_home[0][0]
+        return Home(copy.dataset, copy.fqn, copy)
+    if at_home:
+        return Home(None, unclear=True)
+    named = [dataset_of(metadata) for path, metadata in arrays.items() if keys[path]]
+    most = [d for d in dict.fromkeys(named) if 2 * named.count(d) > len(arrays)]
+    return Home(most[0]) if most else None
+
+
+def _is_at_home(copy: Copy, hierarchy: Hierarchy, arrays: Mapping[str, ArrayMetadata]) -> bool | None:
+    """Return True if all nodes that a record lists are at the root of a hierarchy.
+
+    False means that most of them are, and at least as many as there are other nodes. None means neither.
+    """
+    groups = member(copy.record, GROUP_KEY).get("groups")
+    listed = [*copy.listed, *(groups if isinstance(groups, list) else ())]
+    members = 0
+    for name in listed:
+        if isinstance(name, str) and name in hierarchy.nodes:
+            metadata = arrays.get(name)
+            members += metadata is None or dataset_of(metadata) in (None, copy.dataset)
+    others = sum("/" not in path for path in hierarchy.nodes if path) - members
+    missing = len(listed) - members
+    if (listed and missing >= members) or members < others:
+        return None
+    return missing == 0
+
+
+def _only_dataset(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> str | None:
+    """Return the dataset that most arrays name, if it is the only one: nczarr before 3.2 has rewritten the root."""
+    named = [dataset_of(metadata) for metadata in _arrays(hierarchy, unknown).values()]
+    datasets = {d for d in named if d is not None}
+    return datasets.pop() if len(datasets) == 1 and 2 * named.count(None) <= len(named) else None
+
+
+def _refuse_draft_of_netcdf_c(
+    hierarchy: Hierarchy, root: GroupMetadata, superblock: JSONObject, unknown: Mapping[str, str]
+) -> None:
+    """Refuse the keys of netCDF-C's draft, which have the same names and another meaning."""
+    version = superblock.get("version")
+    conventions = root.attributes.get(CONVENTION_KEY)
+    declared = isinstance(conventions, list) and any(
+        isinstance(c, dict) and c.get("uuid") == CONVENTION["uuid"] for c in conventions
+    )
+    if superblock.get(MARK) == CONVENTION["uuid"] or declared:
+        return
+    if not (isinstance(version, str) and version.startswith("3.0")):
+        return
+    signs = [f"{SUPERBLOCK_KEY}.format"] if type(superblock.get("format")) is int else []
+    for path in hierarchy.nodes:
+        if path not in unknown:
+            signs += _signs_of_netcdf_c(hierarchy.nodes[path].attributes)
+    if signs:
+        raise UnsupportedError(
+            f"the keys are those of netCDF-C's draft of NCZarr for Zarr v3, not of this convention: {signs[0]}",
+            path=hierarchy.store.place("zarr.json"),
+            hint="read the arrays with a Zarr library; nczarr supports netCDF-C's NCZarr on Zarr v2 only",
+        )
+
+
+def _signs_of_netcdf_c(attributes: JSONObject) -> list[str]:
+    """Return the members of a node's attributes that exist in netCDF-C's draft only."""
+    signs = [_ATTRIBUTES_OF_NETCDF_C] if _ATTRIBUTES_OF_NETCDF_C in attributes else []
+    for key, members in _DRAFT_OF_NETCDF_C.items():
+        signs += [f"{key}.{name}" for name in members if name in member(attributes, key)]
+    dimensions = member(attributes, GROUP_KEY).get("dimensions")
+    if isinstance(dimensions, list):  # version 3.0 of this convention has an object
+        signs.append(f"{GROUP_KEY}.dimensions is a list")
+    elif isinstance(dimensions, dict) and any(
+        isinstance(d, dict) and type(d.get("unlimited")) is int for d in dimensions.values()
+    ):
+        signs.append(f"{GROUP_KEY}.dimensions has unlimited as a number")
+    return signs

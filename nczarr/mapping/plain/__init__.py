@@ -1,8 +1,8 @@
 """Map netCDF onto plain Zarr, with xarray's conventions.
 
-Dimensions are ``dimension_names`` (``_ARRAY_DIMENSIONS`` in version 2), attributes are plain JSON, and what Zarr's
-types cannot say is lost (``docs/spec/plain-zarr.md``). NCZarr's documents are these with more keys, so that their
-planner (:func:`plan_documents`) and the reader of arrays without keys (:class:`PlainArrays`) serve both.
+Dimensions are ``dimension_names`` (``_ARRAY_DIMENSIONS`` in version 2), attributes are plain JSON, and the rest of the
+model is lost (``docs/spec/plain-zarr.md``). NCZarr adds its keys to the same documents, so both layouts use the same
+planner (:func:`plan_documents`) and the same reader of arrays without keys (:class:`PlainArrays`).
 """
 
 from __future__ import annotations

@@ -1,68 +1,97 @@
-"""Read plain Zarr, of any version, as a netCDF model (``docs/spec/plain-zarr.md``)."""
+"""Read plain Zarr, of any version, as a netCDF model, and arrays without NCZarr's keys as netCDF variables.
+
+The rules are in ``docs/spec/plain-zarr.md``. They also apply to arrays that another program added to an NCZarr dataset.
+Zarr data types that NCZarr does not write:
+
+==============================  ==================================================================================
+Zarr data type                  netCDF
+==============================  ==================================================================================
+bool                            byte, 0 and 1, with the attribute ``dtype = "bool"`` (like xarray)
+float16                         float
+complex64, complex128           compound ``_PFNC_FLOAT_COMPLEX_TYPE``, ``_PFNC_DOUBLE_COMPLEX_TYPE`` {r, i}
+numpy.datetime64                int64 with ``units = "… since 1970-01-01"``; not-a-time is ``_FillValue``
+numpy.timedelta64               int64 with ``units``; not-a-time is ``_FillValue``
+fixed_length_utf32              string
+null_terminated_bytes, n > 1    string
+raw_bytes, r<N>                 opaque
+bytes                           vlen of ubyte
+struct, structured              compound
+==============================  ==================================================================================
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
-from nczarr.errors import DatasetNotFoundError, NCZarrError, error_context
+import numpy as np
+
+from nczarr import model
+from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError, error_context
 from nczarr.mapping.dialect import Binding, Reading, left_out_nodes
 from nczarr.mapping.findings import Finding
-from nczarr.mapping.node_names import unescape_name
-from nczarr.mapping.plain.arrays import PlainArrays, plain_attributes
-from nczarr.model import Group, Variable, check_name, join_fqn
+from nczarr.mapping.node_names import free_name, unescape_name
+from nczarr.mapping.values import encodings, foreign
+from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes, infer_attribute
+from nczarr.mapping.values.declarations import find_type
+from nczarr.mapping.values.filters import filters_of
+from nczarr.model import (
+    Attribute,
+    Dimension,
+    Type,
+    UserType,
+    Variable,
+    check_name,
+    format_fqn,
+    join_fqn,
+    parse_fqn,
+)
 from nczarr.model.nodes import dataset_of
-from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.zarr import ArrayMetadata, DataType, GroupMetadata, Hierarchy
+from nczarr.zarr.types.base import TimeType
+from nczarr.zarr.types.registry import StructType
 
-#: The key in the document of an array that holds NCZarr's keys.
+#: xarray's attribute for the names of dimensions on Zarr v2.
+DIMENSIONS_KEY = "_ARRAY_DIMENSIONS"
+#: The key in the document of an array that contains NCZarr's keys.
 _NCZARR = "nczarr"
+_UNSURE = "there are no consolidated metadata, and listings of this store may omit arrays: some arrays may be left out"
 
 
 def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
     """Read a hierarchy without NCZarr's keys; see :meth:`nczarr.mapping.dialect.Dialect.read`.
 
-    Arrays that Zarr does not let be opened, as they ask for something that nczarr does not know, and nodes whose
-    names netCDF cannot have, are left out, and named in ``losses``. A single array at the root becomes a dataset with
-    one variable, named after the dataset.
+    Arrays with unknown extensions and nodes whose names are invalid in netCDF are left out, and listed in ``losses``. A
+    single array at the root becomes a dataset with one variable, named after the dataset.
 
     Raises
     ------
     DatasetNotFoundError
-        If it cannot be found out which nodes there are.
+        The store cannot list the nodes, and there are no consolidated metadata.
     """
     if not hierarchy.complete and not hierarchy.store.listable:
         raise DatasetNotFoundError(
-            "the store cannot list its keys, and there are no consolidated metadata that say what it holds",
+            "the store cannot list its keys, and there are no consolidated metadata that name its arrays",
             path=hierarchy.store.url,
-            hint="consolidate the metadata (nczarr consolidate), or have the server list them",
+            hint="consolidate the metadata (nczarr consolidate), or make the server list them",
         )
     reader = _Reader(hierarchy)
-    if hierarchy.is_array(""):
-        body = reader.group("/", "", name, single=name)
-    else:
-        body = reader.group("/", "", name)
-    dataset = dataset_of(body, name)
-    findings = list(_arrays_of_nczarr(hierarchy, reader.variables))
-    if not hierarchy.complete and not hierarchy.is_array(""):
-        findings.append(_UNSURE)
+    single = name if hierarchy.is_array("") else None
+    dataset = dataset_of(reader.group("/", "", name, single), name)
+    findings = [
+        Finding.of(
+            "node-foreign",
+            fqn,
+            "the array was copied from an NCZarr dataset; it is read as plain Zarr",
+            "warning",
+        )
+        for fqn, binding in reader.variables.items()
+        if binding.path and _NCZARR in hierarchy.nodes[binding.path].extra
+    ]
+    if not hierarchy.complete and single is None:
+        findings.append(Finding.of("nodes-unsure", "/", _UNSURE))
     return Reading(dataset, reader.variables, reader.groups, tuple(reader.losses), tuple(findings))
-
-
-#: Nothing but a listing names the nodes, and it need not name all.
-_UNSURE = Finding(
-    "nodes-unsure",
-    "/",
-    "there are no consolidated metadata, and listings of this store need not name every array: some may be left out",
-)
-
-
-def _arrays_of_nczarr(hierarchy: Hierarchy, variables: Mapping[str, Binding]) -> Iterator[Finding]:
-    """The arrays that were copied in from an NCZarr dataset, whose keys say nothing here."""
-    for fqn, binding in variables.items():
-        if binding.path and _NCZARR in hierarchy.nodes[binding.path].extra:
-            what = (
-                "the array belongs to an NCZarr dataset, from which it was copied; it is read as plain Zarr"
-            )
-            yield Finding("node-foreign", fqn, what, "warning")
 
 
 class _Reader:
@@ -78,51 +107,364 @@ class _Reader:
             if path and path not in unknown:
                 self.children.setdefault(path.rpartition("/")[0], []).append(path)
 
-    def group(self, fqn: str, path: str, name: str, single: str | None = None) -> Group:
+    def group(self, fqn: str, path: str, name: str, single: str | None = None) -> model.Group:
         self.groups[fqn] = path
         names: dict[str, str] = {}
         for child in [""] if single else self.children.get(path, []):
             node = single or child.rpartition("/")[2]
-            true = unescape_name(node)
-            true = node if true is None else true
-            wrong = check_name(true)
-            if wrong or true in names.values():
+            own_name = unescape_name(node)
+            own_name = node if own_name is None else own_name
+            wrong = check_name(own_name)
+            if wrong or own_name in names.values():
                 self.losses.append(f"{child!r} is left out: {wrong or 'its name is taken'}")
                 continue
-            names[child] = true
-        arrays = {c: n for c, n in names.items() if self.hierarchy.is_array(c)}
-        metadata = {c: self._array(c) for c in arrays}
-        self.plain.begin_group(fqn, [])
-        self.plain.prefer(fqn, [(n, metadata[c]) for c, n in arrays.items()])
-        variables = [
-            v for c, n in arrays.items() if (v := self._variable(fqn, c, n, metadata[c])) is not None
-        ]
-        own = self.hierarchy.nodes[path]
+            names[child] = own_name
+        nodes = self.hierarchy.nodes
+        arrays = {c: m for c in names if isinstance(m := nodes[c], ArrayMetadata)}
+        self.plain.prefer(fqn, [(names[c], metadata) for c, metadata in arrays.items()])
+        variables = []
+        for child, metadata in arrays.items():
+            at = join_fqn(fqn, names[child])
+            with error_context(self.hierarchy.store.place(child), fqn=at):
+                variable, self.variables[at] = self.plain.variable(fqn, child, names[child], metadata)
+            variables.append(variable)
+        own = nodes[path]
         with error_context(self.hierarchy.store.place(path), fqn=fqn):
             attributes = plain_attributes(own.attributes) if isinstance(own, GroupMetadata) else ()
-        groups = tuple(
-            self.group(join_fqn(fqn, n), c, n) for c, n in names.items() if not self.hierarchy.is_array(c)
-        )
-        return Group(
+        groups = [self.group(join_fqn(fqn, n), c, n) for c, n in names.items() if c not in arrays]
+        return model.Group(
             name,
             attributes=attributes,
             types=self.plain.types(fqn),
             dimensions=self.plain.dimensions(fqn),
             variables=tuple(variables),
-            groups=groups,
+            groups=tuple(groups),
         )
 
-    def _array(self, path: str) -> ArrayMetadata:
-        metadata = self.hierarchy.nodes[path]
-        assert isinstance(metadata, ArrayMetadata)
-        return metadata
 
-    def _variable(self, group: str, path: str, name: str, metadata: ArrayMetadata) -> Variable | None:
-        fqn = join_fqn(group, name)
+# --- labels and attributes
+
+
+def labels_of(metadata: ArrayMetadata) -> tuple[str | None, ...]:
+    """Return the labels of an array's dimensions: ``dimension_names``, else ``_ARRAY_DIMENSIONS``, else None.
+
+    A label that is invalid as a netCDF name is None.
+    """
+    labels: Sequence[object] | None = metadata.dimension_names
+    if labels is None:
+        listed = metadata.attributes.get(DIMENSIONS_KEY)
+        if isinstance(listed, list) and len(listed) == metadata.ndim:
+            labels = listed
+    if labels is None:
+        return (None,) * metadata.ndim
+    return tuple(x if isinstance(x, str) and check_name(x) is None else None for x in labels)
+
+
+def plain_attributes(
+    attributes: Mapping[str, object], array: Type | None = None, reserved: frozenset[str] = RESERVED
+) -> tuple[Attribute, ...]:
+    """Return the attributes of a node without NCZarr's keys, with inferred types.
+
+    Annotations (NZUG-1.0's ``_nczarr_attr``) apply where they are valid.
+    """
+    info = attributes.get(ATTR_KEY)
+    types = info.get("types") if isinstance(info, dict) else None
+    annotated: dict[str, object] = {}
+    for name, text in types.items() if isinstance(types, dict) else ():
         try:
-            variable, self.variables[fqn] = self.plain.variable(group, path, name, metadata)
-        except NCZarrError as error:
-            error.path = error.path or self.hierarchy.store.place(path)
-            error.fqn = error.fqn or fqn
-            raise
-        return variable
+            find_type(text, {})
+        except MetadataError:
+            continue
+        annotated[name] = text
+    result: list[Attribute] = []
+    for name, value in attributes.items():
+        if name in reserved:
+            continue
+        own = {"types": {name: annotated[name]}} if name in annotated else None
+        try:
+            result.extend(decode_attributes({name: value}, own, {}, array=array, reserved=reserved))
+        except MetadataError:
+            result.append(infer_attribute(name, value))
+    return tuple(result)
+
+
+# --- arrays
+
+
+@dataclass
+class _Group:
+    """The declarations of one group."""
+
+    dimensions: dict[str, int] = field(default_factory=dict)
+    added: list[Dimension] = field(default_factory=list)
+    by_label: dict[tuple[str, int], str] = field(default_factory=dict)
+    preferred: dict[str, int] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)
+    types: list[UserType] = field(default_factory=list)
+    type_names: set[str] = field(default_factory=set)
+
+
+class PlainArrays:
+    """Converts arrays to variables, and declares the dimensions and types that they need.
+
+    A label means the dimension of that name in the nearest group that has one of the same length. If there is none, or
+    if the group itself has a coordinate variable for the label, the group gets a dimension of its own. One label with
+    several lengths in a group becomes several dimensions: the length of the coordinate variable, else the first length,
+    keeps the name; the others get their length as a suffix (``x_5``).
+
+    Examples
+    --------
+    >>> from nczarr.zarr.types.registry import data_type_for
+    >>> from nczarr.zarr.grids import RegularGrid
+    >>> plain = PlainArrays()
+    >>> a = ArrayMetadata((3,), data_type_for("int32"), RegularGrid((3,)), fill_value=0, dimension_names=("x",))
+    >>> plain.variable("/", "a", "a", a)[0].dimensions, plain.dimensions("/")
+    (('/x',), (Dimension(name='x', size=3, unlimited=False),))
+    """
+
+    def __init__(self, hierarchy: Hierarchy | None = None) -> None:
+        self._hierarchy = hierarchy
+        self._groups: dict[str, _Group] = {}
+
+    def _group(self, fqn: str) -> _Group:
+        return self._groups.setdefault(fqn, _Group())
+
+    def begin(self, types: Mapping[str, Sequence[UserType]], dimensions: Mapping[str, Dimension]) -> None:
+        """Set the types that the groups declare themselves, by group, and the dimensions, by FQN."""
+        for fqn, declared in types.items():
+            self._group(fqn).type_names.update(t.name for t in declared)
+        for fqn, dimension in dimensions.items():
+            self._group(model.split_fqn(fqn)[0]).dimensions[dimension.name] = dimension.size
+
+    def prefer(self, fqn: str, arrays: Sequence[tuple[str, ArrayMetadata]]) -> None:
+        """Set all arrays of a group, because coordinate variables determine the meaning of labels."""
+        group = self._group(fqn)
+        for name, metadata in arrays:
+            if labels_of(metadata) == (name,):
+                group.preferred[name] = metadata.shape[0]
+                group.own.add(name)
+        for _, metadata in arrays:
+            for label, length in zip(labels_of(metadata), metadata.shape, strict=True):
+                if label is not None:
+                    group.preferred.setdefault(label, length)
+
+    def types(self, fqn: str) -> tuple[UserType, ...]:
+        """Return the types that the arrays of a group added."""
+        return tuple(self._group(fqn).types)
+
+    def dimensions(self, fqn: str) -> tuple[Dimension, ...]:
+        """Return the dimensions that the arrays of a group added."""
+        return tuple(self._group(fqn).added)
+
+    def references(
+        self, group: str, metadata: ArrayMetadata, shape: tuple[int, ...]
+    ) -> tuple[model.DimensionRef, ...]:
+        """Return the dimension references of an array, by its labels."""
+        labels = labels_of(metadata)[: len(shape)]
+        return tuple(
+            length if label is None else self._dimension(group, label, length)
+            for label, length in zip(labels, shape, strict=True)
+        )
+
+    def _dimension(self, fqn: str, label: str, length: int) -> str:
+        group = self._group(fqn)
+        if (label, length) in group.by_label:
+            return group.by_label[label, length]
+        found = self._nearest(fqn, label, length)
+        if found is None:
+            name = label
+            if name in group.dimensions or group.preferred.get(label, length) != length:
+                name = free_name(f"{label}_{length}", group.dimensions, group.preferred)
+            group.dimensions[name] = length
+            group.added.append(Dimension(name, length))
+            found = join_fqn(fqn, name)
+        group.by_label[label, length] = found
+        return found
+
+    def _nearest(self, fqn: str, label: str, length: int) -> str | None:
+        names = parse_fqn(fqn)
+        for depth in range(len(names), -1, -1):
+            at = format_fqn(names[:depth])
+            declared = self._groups[at].dimensions if at in self._groups else {}
+            if label in declared:
+                return join_fqn(at, label) if declared[label] == length else None
+            if depth == len(names) and label in self._group(fqn).own:
+                return None
+        return None
+
+    def variable(self, group: str, path: str, name: str, metadata: ArrayMetadata) -> tuple[Variable, Binding]:
+        """Return the variable for an array, without data, and its binding.
+
+        Raises
+        ------
+        UnsupportedError
+            netCDF has no type for the data type of the array.
+        """
+        encoding, extra = self._encoding(group, name, metadata)
+        reserved = RESERVED if metadata.dimension_names is not None else RESERVED | {DIMENSIONS_KEY}
+        attributes = {a.name: a for a in plain_attributes(metadata.attributes, encoding.type, reserved)}
+        for attribute in (*extra, *self._mask(encoding, metadata)):
+            attributes.setdefault(attribute.name, attribute)
+        endian = next((c.configuration.get("endian") for c in metadata.codecs if c.name == "bytes"), None)
+        storage = model.Storage(
+            "chunked" if metadata.shape else None,
+            tuple(metadata.chunk_shape) if metadata.shape else None,
+            filters_of(metadata.codecs),
+            "big" if endian == "big" else "native",
+        )
+        references = self.references(group, metadata, metadata.shape)
+        variable = Variable(
+            name, encoding.type, references, attributes=tuple(attributes.values()), storage=storage
+        )
+        return variable, Binding(path, encoding)
+
+    def _mask(self, encoding: encodings.Encoding, metadata: ArrayMetadata) -> Iterator[Attribute]:
+        """Yield ``_FillValue`` for xarray's convention on v2, where it is the fill value of the array."""
+        on_v2 = self._hierarchy is not None and self._hierarchy.layout == "v2"
+        if on_v2 and metadata.fill_value is not None and DIMENSIONS_KEY in metadata.attributes:
+            fill = np.empty(1, metadata.data_type.dtype)
+            fill[0] = metadata.fill_value
+            yield Attribute("_FillValue", encoding.type, encoding.decode(fill))
+
+    def _encoding(
+        self, group: str, name: str, metadata: ArrayMetadata
+    ) -> tuple[encodings.Encoding, list[Attribute]]:
+        type_ = encodings.simple_type(metadata.data_type)
+        if type_ is not None:
+            return encodings.encoding_for_reading(type_, metadata.data_type), []
+        declare = partial(self._declare, group)
+        base = _base_of_sequences(metadata)
+        if base is not None:
+            made = declare(f"{base.name}_sequence_t", lambda fqn: model.VlenType(fqn, base))
+            return encodings.PackedEncoding(made, metadata.data_type), []
+        return _special_encoding(metadata.data_type, declare, name)
+
+    def _declare(self, fqn: str, name: str, make: Callable[[str], UserType]) -> UserType:
+        """Return a type of a group; declare it unless the group has a type of the same content."""
+        group = self._group(fqn)
+        for known in group.types:
+            if make(known.fqn) == known:
+                return known
+        type_ = make(join_fqn(fqn, free_name(name, group.type_names)))
+        group.type_names.add(type_.name)
+        group.types.append(type_)
+        return type_
+
+
+def _base_of_sequences(metadata: ArrayMetadata) -> model.PrimitiveType | None:
+    """Return the element type of numcodecs' ``vlen-array`` in version 2, whose bytes equal those of a netCDF vlen."""
+    filters = (metadata.origin or {}).get("filters")
+    first = filters[0] if isinstance(filters, list) and filters else None
+    if not isinstance(first, dict) or first.get("id") != "vlen-array":
+        return None
+    try:
+        dtype = np.dtype(first.get("dtype"))
+    except (TypeError, ValueError, SyntaxError):
+        return None
+    numbers = dtype.kind in "iuf" and dtype == dtype.newbyteorder("<")
+    return model.primitive_for_dtype(dtype) if numbers else None
+
+
+# --- data types
+
+#: Declares a user-defined type by its name and a function from the FQN to the type.
+_Declare = Callable[[str, Callable[[str], UserType]], UserType]
+
+_COMPLEX = {
+    "complex64": ("_PFNC_FLOAT_COMPLEX_TYPE", model.FLOAT),
+    "complex128": ("_PFNC_DOUBLE_COMPLEX_TYPE", model.DOUBLE),
+}
+_UNITS = {
+    "W": "weeks",
+    "D": "days",
+    "h": "hours",
+    "m": "minutes",
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "μs": "microseconds",
+    "ns": "nanoseconds",
+    "ps": "picoseconds",
+    "fs": "femtoseconds",
+    "as": "attoseconds",
+}
+
+
+def _special_encoding(
+    data_type: DataType, declare: _Declare, name: str
+) -> tuple[encodings.Encoding, list[Attribute]]:
+    """Return the encoding of a data type that NCZarr does not write, and attributes that describe the values.
+
+    `name` is the name of the variable; types without a name of their own are named after it.
+    """
+    dtype = data_type.dtype
+    if data_type.name in ("bytes", "variable_length_bytes"):
+        made = declare("bytes_t", lambda fqn: model.VlenType(fqn, model.UBYTE))
+        return encodings.PackedEncoding(made, data_type), []
+    if dtype.kind == "b":
+        return foreign.TruthEncoding(model.BYTE, data_type), [Attribute.of("dtype", "bool")]
+    if dtype.kind == "f" and dtype.itemsize == 2:
+        return foreign.CastEncoding(model.FLOAT, data_type), []
+    if isinstance(data_type, TimeType):
+        return _time(data_type)
+    if dtype.kind in "US":
+        return foreign.TextEncoding(model.STRING, data_type), []
+    if dtype.kind == "c":
+        made = _complex_type(data_type.name, declare)
+    elif isinstance(data_type, StructType):
+        made = _compound(data_type, declare, f"{name}_t")
+    elif dtype.kind == "V":
+        made = _opaque(dtype.itemsize, declare)
+    else:
+        raise UnsupportedError(f"netCDF has no type for the Zarr data type {data_type.name!r}")
+    return encodings.ViewEncoding(made, data_type), []
+
+
+def _complex_type(name: str, declare: _Declare) -> UserType:
+    type_name, part = _COMPLEX[name]
+    fields = (model.Field("r", part), model.Field("i", part))
+    return declare(type_name, lambda fqn: model.CompoundType(fqn, fields))
+
+
+def _opaque(size: int, declare: _Declare) -> UserType:
+    return declare(f"opaque_{size}", lambda fqn: model.OpaqueType(fqn, size))
+
+
+def _time(data_type: TimeType) -> tuple[encodings.Encoding, list[Attribute]]:
+    step = unit = np.datetime_data(data_type.dtype)[0]
+    if data_type.dtype.kind == "M":
+        if unit in ("Y", "M", "generic"):  # these have no fixed length
+            step = "D"
+        attributes = [
+            Attribute.of("units", f"{_UNITS[step]} since 1970-01-01"),
+            Attribute.of("calendar", "proleptic_gregorian"),
+        ]
+    else:
+        words = {"Y": "years", "M": "months", "generic": "1"}
+        attributes = [Attribute.of("units", words.get(unit) or _UNITS[unit])]
+    attributes.append(Attribute.of("_FillValue", np.iinfo(np.int64).min, model.INT64))
+    return foreign.TimeEncoding(model.INT64, data_type, step=step), attributes
+
+
+def _compound(data_type: StructType, declare: _Declare, name: str) -> UserType:
+    """Return the compound of a struct; every field has the same bytes as in Zarr."""
+    fields = []
+    for f in data_type.fields:
+        type_, shape = _field(f.data_type, declare, f"{name}_{f.name}")
+        fields.append(model.Field(f.name, type_, (*f.shape, *shape)))
+    return declare(name, lambda fqn: model.CompoundType(fqn, tuple(fields)))
+
+
+def _field(data_type: DataType, declare: _Declare, name: str) -> tuple[Type, tuple[int, ...]]:
+    dtype = data_type.dtype
+    if isinstance(data_type, StructType):
+        return _compound(data_type, declare, name), ()
+    if dtype.kind == "S":
+        return model.CHAR, (dtype.itemsize,) if dtype.itemsize > 1 else ()
+    if dtype.kind == "b":
+        return model.UBYTE, ()
+    if dtype.kind in "Mm":
+        return model.INT64, ()
+    if dtype.kind == "c":
+        return _complex_type(data_type.name, declare), ()
+    return model.primitive_for_dtype(dtype) or _opaque(dtype.itemsize, declare), ()

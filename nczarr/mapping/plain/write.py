@@ -1,75 +1,367 @@
-"""Write plain Zarr with xarray's conventions: v3, and its documents turned into what version 2 can say.
+"""Plan the documents of plain Zarr: groups, arrays, labels and attributes without NCZarr's keys, for v3 and v2.
 
-The plan of a new dataset lists in ``losses`` what the documents do not hold (``docs/spec/plain-zarr.md``).
+NCZarr adds its keys to the same documents (``docs/spec/nczarr-v3.md``). The plan of a new plain dataset lists in
+``losses`` the differences between the model and the documents: it reads the documents again and compares
+(``docs/spec/plain-zarr.md``).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from nczarr.mapping.dialect import Known, Plan
-from nczarr.mapping.node_names import NodeNames
+from nczarr import model
+from nczarr.errors import ModelError
+from nczarr.mapping.dialect import Binding, Known, Plan
+from nczarr.mapping.node_names import NodeNames, free_name
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain.arrays import DIMENSIONS_KEY
-from nczarr.mapping.plain.documents import plan_documents
-from nczarr.mapping.plain.losses import losses_of
-from nczarr.model import Dataset, own_fill_value
-from nczarr.zarr import ArrayMetadata, NamedConfig
+from nczarr.mapping.plain.read import DIMENSIONS_KEY, labels_of, read_plain
+from nczarr.mapping.values.attributes import RESERVED, encode_attributes
+from nczarr.mapping.values.encodings import Encoding, encoding_for_writing
+from nczarr.mapping.values.filters import stored_form
+from nczarr.model import Attribute, Dataset, Group, Type, Variable, join_fqn, split_fqn
+from nczarr.model.chunk_shapes import default_chunks
+from nczarr.stores import MemoryStore
+from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig, create_hierarchy, open_hierarchy
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+
+#: Chunk keys of Zarr before version 3.
+V2_KEYS = ChunkKeyEncoding("v2", ".")
+_CHUNK_KEYS = {"default": ChunkKeyEncoding(), "v2": V2_KEYS}
+#: Assumed size of a value of variable size, in bytes, for the choice of chunks.
+_VARIABLE_SIZE = 64
+#: The loss of the order of nodes: without consolidated metadata, the order is that of a listing.
+ORDER = "/: the order of variables, groups and dimensions"
+_LONGEST = 60
 
 
 def plan_plain_v3(
     dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
 ) -> Plan:
-    """Make the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
-    plan = _documents(dataset, options, names, known)
-    return plan if known else replace(plan, losses=tuple(losses_of(dataset, plan, "v3")))
-
-
-def _documents(dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None) -> Plan:
-    return plan_documents(dataset, replace(options, nzug=False), names, known or Known()).plan
-
-
-#: Where chunks are in versions before 3.
-CHUNK_KEYS = ChunkKeyEncoding("v2", ".")
+    """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
+    plan = plan_documents(dataset, replace(options, nzug=False), names, known or Known()).plan
+    return plan if known else replace(plan, losses=tuple(_losses_of(dataset, plan, "v3")))
 
 
 def plan_plain_v2(
     dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
 ) -> Plan:
-    """Make the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`.
+    """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`.
 
-    As xarray has it on v2: dimension names in ``_ARRAY_DIMENSIONS``, and ``fill_value`` is ``_FillValue``.
+    xarray's convention on v2 has the names of dimensions in ``_ARRAY_DIMENSIONS``, and ``fill_value`` is
+    ``_FillValue``.
     """
-    plan = _documents(dataset, options, names, known)
-    masked = {
-        plan.variables[fqn].path
-        for fqn, variable in dataset.all_variables.items()
-        if own_fill_value(variable) is not None
-    }
-    turned = {
-        path: _conventional(node, path in masked) if isinstance(node, ArrayMetadata) else node
-        for path, node in plan.nodes.items()
-    }
-    plan = replace(plan, nodes=turned)
-    return plan if known else replace(plan, losses=tuple(losses_of(dataset, plan, "v2")))
+    plan = plan_documents(dataset, replace(options, nzug=False), names, known or Known()).plan
+    for fqn, variable in dataset.all_variables.items():
+        path = plan.variables[fqn].path
+        array = plan.nodes[path]
+        assert isinstance(array, ArrayMetadata)
+        attributes = {k: v for k, v in array.attributes.items() if k != "_FillValue"}
+        if array.dimension_names is not None:
+            attributes[DIMENSIONS_KEY] = list(array.dimension_names)
+        # xarray masks all values that equal the fill value, so arrays without _FillValue have none.
+        fill_value = None if model.own_fill_value(variable) is None else array.fill_value
+        plan.nodes[path] = replace(for_v2(array), attributes=attributes, fill_value=fill_value)
+    return plan if known else replace(plan, losses=tuple(_losses_of(dataset, plan, "v2")))
 
 
-def v2_codecs(codecs: tuple[NamedConfig, ...]) -> tuple[NamedConfig, ...]:
-    """The codecs by names that v2 has; numcodecs' crc32c is another byte stream for the same checksum."""
-    return tuple(NamedConfig("numcodecs.crc32c") if c.name == "crc32c" else c for c in codecs)
+def for_v2(array: ArrayMetadata) -> ArrayMetadata:
+    """Return the metadata of an array for versions before 3; numcodecs' crc32c has another byte order."""
+    codecs = tuple(NamedConfig("numcodecs.crc32c") if c.name == "crc32c" else c for c in array.codecs)
+    return replace(array, codecs=codecs, chunk_key_encoding=V2_KEYS, dimension_names=None)
 
 
-def _conventional(array: ArrayMetadata, masked: bool) -> ArrayMetadata:
-    attributes = {k: v for k, v in array.attributes.items() if k != "_FillValue"}
-    if array.dimension_names is not None:
-        attributes[DIMENSIONS_KEY] = list(array.dimension_names)
-    return replace(
-        array,
-        attributes=attributes,
-        codecs=v2_codecs(array.codecs),
-        chunk_key_encoding=CHUNK_KEYS,
-        dimension_names=None,
-        # xarray masks every value that equals the fill value; without _FillValue nothing is to be masked.
-        fill_value=array.fill_value if masked else None,
+# --- documents
+
+
+@dataclass
+class Documents:
+    """The documents of a model, and information for NCZarr's keys.
+
+    Attributes
+    ----------
+    plan : Plan
+    attributes : dict
+        By path, the content of ``_nczarr_attr``, which plain attributes lack.
+    kept : set of str
+        The paths of arrays whose documents do not change.
+    """
+
+    plan: Plan
+    attributes: dict[str, dict[str, object]] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+
+
+def plan_documents(
+    dataset: Dataset,
+    options: WriteOptions,
+    names: NodeNames,
+    known: Known,
+    root_reserved: frozenset[str] = RESERVED,
+) -> Documents:
+    """Plan all documents; root attributes with a name in `root_reserved` have no plain form."""
+    planner = _Planner(dataset, options, names, known, root_reserved)
+    planner.group("/", dataset, "")
+    return planner.documents
+
+
+def chunks_of(
+    dataset: Dataset, variable: Variable, encoding: Encoding, shape: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the chunk shape of a variable's array, without the inner dimensions."""
+    if variable.storage.chunk_shape is not None:
+        return variable.storage.chunk_shape
+    itemsize = _VARIABLE_SIZE if encoding.dtype.hasobject else encoding.dtype.itemsize
+    return default_chunks(shape, [dataset.is_unlimited(ref) for ref in variable.dimensions], itemsize)
+
+
+@dataclass
+class _Planner:
+    dataset: Dataset
+    options: WriteOptions
+    names: NodeNames
+    known: Known
+    root_reserved: frozenset[str]
+
+    def __post_init__(self) -> None:
+        self.labels = Labels(self.dataset)
+        self.documents = Documents(Plan({}, {}, {}))
+
+    def group(self, fqn: str, group: Group, path: str) -> None:
+        plan = self.documents.plan
+        children = [("array", v.name) for v in group.variables] + [("group", g.name) for g in group.groups]
+        known = {
+            child: self.known.nodes[fqn, *child] for child in children if (fqn, *child) in self.known.nodes
+        }
+        nodes = self.names.assign(children, known)
+        plan.groups[fqn] = path
+        _check_names(fqn, group)
+        reserved = self.root_reserved if fqn == "/" else RESERVED
+        plan.nodes[path] = GroupMetadata(self._attributes(group.attributes, path, fqn, reserved, None))
+        prefix = f"{path}/" if path else ""
+        for variable in group.variables:
+            self._variable(fqn, variable, prefix + nodes["array", variable.name])
+        for child in group.groups:
+            self.group(join_fqn(fqn, child.name), child, prefix + nodes["group", child.name])
+
+    def _attributes(
+        self,
+        attributes: tuple[Attribute, ...],
+        path: str,
+        fqn: str,
+        reserved: frozenset[str],
+        array: Type | None,
+    ) -> dict[str, object]:
+        for attribute in attributes:
+            _check_text(attribute.name, f"{fqn}: attribute")
+        plain, info = encode_attributes(
+            attributes, array=array, reserved=reserved, annotate_text=self.options.nzug
+        )
+        if info:
+            self.documents.attributes[path] = info
+        return plain
+
+    def _variable(self, group: str, variable: Variable, path: str) -> None:
+        fqn = join_fqn(group, variable.name)
+        plan = self.documents.plan
+        if fqn in self.known.arrays and self.known.arrays[fqn][1].path == path:
+            plan.nodes[path], plan.variables[fqn] = self.known.arrays[fqn]
+            self.documents.kept.add(path)
+            return
+        shape = self.dataset.shape(variable)
+        fill = model.fill_value_of(variable)
+        kept = self.known.encodings.get(fqn)
+        encoding = kept or encoding_for_writing(
+            variable.type, fill, char=self.options.char, compound=self.options.compound
+        )
+        # An array that cannot represent the fill value keeps its own.
+        can_fill = kept is None or kept.can_fill(fill)
+        chunks = chunks_of(self.dataset, variable, encoding, shape)
+        grid, codecs = stored_form(fqn, variable.storage, chunks, encoding, self.options)
+        plan.nodes[path] = ArrayMetadata(
+            shape=shape + encoding.inner_shape,
+            data_type=encoding.data_type,
+            chunk_grid=self.known.grids.get(fqn, grid),
+            chunk_key_encoding=_CHUNK_KEYS[self.options.chunk_keys],
+            fill_value=encoding.encode_fill(fill) if can_fill else encoding.data_type.zero(),
+            codecs=codecs,
+            attributes=self._attributes(variable.attributes, path, fqn, RESERVED, variable.type),
+            dimension_names=self.labels.of(group, variable.dimensions, encoding.inner_shape),
+        )
+        plan.variables[fqn] = Binding(path, encoding)
+
+
+def _check_names(fqn: str, group: Group) -> None:
+    for dimension in group.dimensions:
+        _check_text(dimension.name, f"{fqn}: dimension")
+    for type_ in group.types:
+        _check_text(type_.name, f"{fqn}: type")
+        members: list[str] = []
+        if isinstance(type_, model.EnumType):
+            members = [name for name, _ in type_.members]
+        elif isinstance(type_, model.CompoundType):
+            members = [f.name for f in type_.fields]
+        for name in members:
+            _check_text(name, f"{type_.fqn}: member")
+
+
+def _check_text(name: str, where: str) -> None:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ModelError(f"{where}: the name {name!r} is not Unicode text, as JSON requires") from None
+
+
+class Labels:
+    """Gives the dimensions of each variable their labels, which are the array's ``dimension_names``.
+
+    Other readers see labels only. Therefore labels are unique in an array, and a label has one meaning in a group. The
+    label of a dimension is its simple name, if that means this dimension in the variable's group. Dimensions that are
+    hidden by a nearer dimension of the same name, repeated dimensions of a variable, and anonymous dimensions get a
+    label that no dimension of the dataset has.
+
+    Examples
+    --------
+    >>> labels = Labels(Dataset("d", dimensions=(model.Dimension("x", 2),)))
+    >>> labels.of("/", ("/x", "/x", 3)), labels.of("/", ("/x",), inner=(4,))
+    (('x', 'x_2', 'anonymous_3'), ('x', 'bytes_4'))
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._names = {d.name for d in dataset.all_dimensions.values()}
+        self._visible: dict[tuple[str, str], str] = {}
+
+    def of(
+        self, group: str, references: Sequence[model.DimensionRef], inner: tuple[int, ...] = ()
+    ) -> tuple[str, ...]:
+        """Return the labels of a variable of a group; `inner` are the lengths of added dimensions."""
+        labels: list[str] = []
+        for reference in references:
+            if isinstance(reference, int):
+                labels.append(free_name(f"anonymous_{reference}", self._names, labels))
+                continue
+            label = self._label(group, reference)
+            labels.append(free_name(label, self._names, labels) if label in labels else label)
+        for length in inner:
+            labels.append(free_name(f"bytes_{length}", self._names, labels))
+        return tuple(labels)
+
+    def _label(self, group: str, reference: str) -> str:
+        key = (group, reference)
+        if key not in self._visible:
+            name = split_fqn(reference)[1]
+            nearest = self._dataset.find_dimension(name, group)
+            if nearest != reference:
+                # Hidden dimensions of one name are numbered by their order in the dataset.
+                others = [d for d in self._dataset.all_dimensions if split_fqn(d)[1] == name and d != nearest]
+                name = free_name(f"{name}_hidden{others.index(reference) + 1}", self._names)
+            self._visible[key] = name
+        return self._visible[key]
+
+
+# --- losses
+
+
+def _losses_of(dataset: Dataset, plan: Plan, layout: Literal["v2", "v3"]) -> Iterator[str]:
+    """Yield a sentence for each difference between a model and its documents, as plain Zarr is read."""
+    store = MemoryStore()
+    create_hierarchy(store, layout=layout).put_many(plan.nodes.items())
+    read = read_plain(open_hierarchy(store, consolidated=False), dataset.name).dataset
+    yield from _lost_dimensions(dataset)
+    for type_fqn in dataset.all_types:
+        yield f"{type_fqn}: the type is dropped; values keep the encoding that NCZarr uses for the type"
+    for fqn, group in dataset.all_groups.items():
+        other = read.all_groups.get(fqn)
+        if other is None:
+            yield f"{fqn}: the group is dropped"
+            continue
+        yield from _lost_attributes(fqn, group, other)
+        for variable in group.variables:
+            at = join_fqn(fqn, variable.name)
+            found = read.all_variables.get(at)
+            if found is None:
+                yield f"{at}: the variable is dropped"
+            else:
+                yield from _lost_in_variable(at, variable, found, plan)
+    if any(_is_reordered(a, read.all_groups.get(fqn)) for fqn, a in dataset.all_groups.items()):
+        yield ORDER
+
+
+def _lost_dimensions(dataset: Dataset) -> Iterator[str]:
+    used = {ref for v in dataset.all_variables.values() for ref in v.dimensions if not isinstance(ref, int)}
+    for fqn, dimension in dataset.all_dimensions.items():
+        if fqn not in used:
+            yield f"{fqn}: the dimension is dropped, because no variable uses it"
+        elif dimension.unlimited:
+            yield f"{fqn}: the dimension is no longer unlimited"
+
+
+def _lost_in_variable(fqn: str, variable: Variable, found: Variable, plan: Plan) -> Iterator[str]:
+    if variable.type != found.type:
+        types = [model.describe_type(v.type) for v in (variable, found)]
+        yield f"{fqn}: the type {types[0]} is read as {types[1]}"
+    listed = list(_lost_labels(fqn, variable, plan))
+    yield from listed
+    if variable.dimensions != found.dimensions and not listed:
+        sides = [", ".join(map(str, v.dimensions)) for v in (variable, found)]
+        yield f"{fqn}: the dimensions ({sides[0]}) are read as ({sides[1]})"
+    if variable.storage != model.Storage():
+        yield f"{fqn}: storage hints are dropped (layout, filter list, requested byte order, fill mode)"
+    yield from _lost_attributes(fqn, variable, found)
+
+
+def _lost_labels(fqn: str, variable: Variable, plan: Plan) -> Iterator[str]:
+    node = plan.nodes[plan.variables[fqn].path]
+    assert isinstance(node, ArrayMetadata)
+    group = split_fqn(fqn)[0]
+    for ref, label in zip(variable.dimensions, labels_of(node), strict=False):
+        if isinstance(ref, int):
+            yield f"{fqn}: the anonymous dimension of {ref} is named {label!r}"
+        elif label != split_fqn(ref)[1]:
+            yield f"{fqn}: the dimension {ref} is named {label!r}"
+        elif ref != join_fqn(group, str(label)) and group != "/":
+            yield f"{fqn}: the dimension {ref} is known by its simple name only"
+
+
+def _lost_attributes(fqn: str, node: Group | Variable, found: Group | Variable) -> Iterator[str]:
+    for attribute in node.attributes:
+        other = found.attribute.get(attribute.name)
+        if other is None:
+            yield f"{fqn}: the attribute {attribute.name!r} is dropped"
+        elif other != attribute:
+            shown = [_show(a) for a in (attribute, other)]
+            becomes = f"of type {attribute.type.name} becomes {other.type.name}"
+            if attribute.type == other.type:
+                becomes = f"{shown[0]} becomes {shown[1]}"
+            elif shown[0] != shown[1]:
+                becomes += f": {shown[0]} is {shown[1]}"
+            yield f"{fqn}: the attribute {attribute.name!r} {becomes}"
+    for name in found.attribute:
+        if name not in node.attribute:
+            yield f"{fqn}: the attribute {name!r} is added"
+    if not _same_order(node.attributes, found.attributes):
+        yield f"{fqn}: the order of the attributes"
+
+
+def _show(attribute: Attribute) -> str:
+    text = repr(attribute.text if attribute.type.name == "char" else attribute.values.tolist())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _is_reordered(a: Group, b: Group | None) -> bool:
+    """Return whether common nodes of two groups have another order."""
+    return b is not None and not (
+        _same_order(a.variables, b.variables)
+        and _same_order(a.groups, b.groups)
+        and _same_order(a.dimensions, b.dimensions)
     )
+
+
+def _same_order(a: Sequence[_Named], b: Sequence[_Named]) -> bool:
+    names = [[node.name for node in side] for side in (a, b)]
+    return [n for n in names[0] if n in names[1]] == [n for n in names[1] if n in names[0]]
+
+
+_Named = Attribute | Variable | Group | model.Dimension

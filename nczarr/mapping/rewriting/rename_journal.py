@@ -1,9 +1,9 @@
-"""Move arrays to other places, so that what was interrupted can be gone on with.
+"""Move arrays to other places, so that an interrupted move can be finished.
 
-An array is copied, chunks first, before the one at its old place goes. Where one array moves to the place of another
-that moves too (two variables exchange their names), a kill in between would leave names that stand for the wrong
-values. So what is to be done is written down first, in the *journal*, and after each step how far it is; who opens
-the dataset for writing next, ``nczarr repair`` or ``nczarr clean`` does the rest.
+An array is copied, chunks first, before the original is removed. If an array moves to the place of another array that
+also moves (two variables exchange their names), a kill in between would leave names with wrong values. Therefore the
+*journal* records all steps before the first, and the number of finished steps after each. The next writer of the
+dataset, ``nczarr repair`` or ``nczarr clean`` finishes the journal.
 """
 
 from __future__ import annotations
@@ -12,41 +12,43 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from nczarr.errors import MetadataError, NCZarrError, StoreError
-from nczarr.mapping.rewriting.changed import Metadata, is_same, put_changed
+from nczarr.mapping.guarding.changes import takeovers
+from nczarr.mapping.rewriting.documents import Metadata, array_at, is_same, put_changed
+from nczarr.mapping.values.scalars import JSONObject
 from nczarr.stores import Store
+from nczarr.stores.base import batched
 from nczarr.system.atomic import is_writing, new_writer
 from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
 from nczarr.zarr.names import check_path
 
-#: The journal; how many of its steps are done; and who has taken it over from whom.
+#: The keys of the journal, of the number of finished steps, and of writers that have taken it over from others.
 JOURNAL = ".nczarr-moving"
 _DONE = ".nczarr-moving-done"
 _TAKEN = ".nczarr-moving-by-"
-#: The name of an array on its way.
+#: Prefix of the temporary name of an array.
 ASIDE = "_nc-moving-"
-#: Values that are moved in one batch.
+#: Number of values that are copied in one batch.
 _BATCH = 64
 
-#: The writer of a journal whose work ended with an error.
-_NOBODY = "nobody"
+#: The writer of a journal after an error.
+_NO_WRITER = "nobody"
 
 Step = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Journal:
-    """What is to be done.
+    """The recorded steps of a move.
 
     Attributes
     ----------
     writer : str
-        Who does it; see :func:`nczarr.system.atomic.is_writing`.
+        The moving process; see :func:`nczarr.system.atomic.is_writing`.
     steps : tuple of (str, str)
-        From where to where arrays are copied, one after the other.
+        Source and target of each copied array, in order.
     nodes : tuple of (str, bool, dict)
         The path of each node that is written then, whether it is an array, and its documents by key.
     gone : tuple of str
@@ -55,43 +57,37 @@ class Journal:
 
     writer: str
     steps: tuple[Step, ...]
-    nodes: tuple[tuple[str, bool, dict[str, Any]], ...]
+    nodes: tuple[tuple[str, bool, dict[str, JSONObject]], ...]
     gone: tuple[str, ...]
 
     @classmethod
     def read(cls, store: Store) -> Journal | None:
-        """Return the journal of a store, None if there is none.
-
-        Raises
-        ------
-        MetadataError
-            If it is damaged.
-        """
+        """Return the journal of a store, None if there is none; raise MetadataError if it is damaged."""
         data = store.get(JOURNAL) if store.takes_any_key else None
         if data is None:
             return None
         try:
-            said = read_json(data)
-            steps = tuple((str(here), str(there)) for here, there in said["steps"])
-            gone = tuple(map(str, said["gone"]))
+            content = read_json(data)
+            steps = tuple((str(here), str(there)) for here, there in content["steps"])
+            gone = tuple(map(str, content["gone"]))
             nodes = tuple(
-                (str(path), bool(array), dict(documents)) for path, array, documents in said["nodes"]
+                (str(path), bool(array), dict(documents)) for path, array, documents in content["nodes"]
             )
-            for path in (*gone, *(path for step in steps for path in step)):
-                if not path:
-                    raise ValueError("the root does not move")
-            for path in (*gone, *(node[0] for node in nodes), *(path for step in steps for path in step)):
+            moved = [*gone, *(path for step in steps for path in step)]
+            if not all(moved):
+                raise ValueError("the root cannot move")
+            for path in (*moved, *(node[0] for node in nodes)):
                 check_path(path, writing=False)
-            return cls(str(said["writer"]), steps, nodes, gone)
+            return cls(str(content["writer"]), steps, nodes, gone)
         except (ValueError, LookupError, TypeError, AttributeError, NCZarrError) as error:
             raise MetadataError(
-                f"the journal of a renaming is damaged: {error}",
+                f"the journal of a rename is damaged: {error}",
                 path=store.place(JOURNAL),
-                hint="copy what can be read, or remove this key and look at the names",
+                hint="copy the readable data, or remove this key and check the names",
             ) from None
 
     def write(self, store: Store) -> None:
-        """Make it known; nothing of it is done yet."""
+        """Write the journal before the first step."""
         store.delete(_DONE)
         store.set(JOURNAL, self._data)
 
@@ -100,26 +96,30 @@ class Journal:
         return json.dumps(asdict(self)).encode("utf-8", "surrogatepass")
 
     def done(self, store: Store) -> int:
-        """How many steps are done."""
+        """Return the number of finished steps."""
         data = store.get(_DONE)
         return int(data) if data is not None and data.isdigit() else 0
 
     def give_up(self, store: Store) -> None:
-        """Say after an error that this process is not at it any more."""
+        """Record after an error that this process has stopped."""
         with suppress(NCZarrError):
-            store.set(JOURNAL, replace(self, writer=_NOBODY)._data)
+            store.set(JOURNAL, replace(self, writer=_NO_WRITER)._data)
 
     def remove(self, store: Store) -> None:
-        """Forget it, when all is done."""
+        """Remove the journal after the last step."""
         store.delete(JOURNAL)
         forget_moves(store)
+
+    def owner(self, store: Store) -> str:
+        """Return the writer of the journal, or the last writer that has taken it over."""
+        return next(reversed(takeovers(store, _TAKEN, self.writer).values()), self.writer)
 
 
 # --- moving
 
 
 def plan_steps(moves: Sequence[Step]) -> tuple[list[Step], bool]:
-    """Return in which order arrays are copied, and whether one takes the place of another that moves too.
+    """Return the order of copies, and whether an array takes the place of another that also moves.
 
     Examples
     --------
@@ -150,14 +150,14 @@ def plan_steps(moves: Sequence[Step]) -> tuple[list[Step], bool]:
 
 
 class _Paths:
-    """Some paths, and what is above them."""
+    """A set of paths, for fast comparison with :func:`touch`."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = set(paths)
         self._above = {above for path in self._paths for above in _above(path)}
 
     def touch(self, path: str) -> bool:
-        """True if a path is one of them, above one or below one."""
+        """Return whether a path is one of them, above one or below one."""
         return path in self._paths or path in self._above or any(a in self._paths for a in _above(path))
 
 
@@ -167,7 +167,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def touch(a: str, b: str) -> bool:
-    """True if two paths are the same, or one is above the other."""
+    """Return whether two paths are equal, or one is above the other."""
     return a == b or a.startswith(f"{b}/") or b.startswith(f"{a}/")
 
 
@@ -177,26 +177,27 @@ def move(
     nodes: Mapping[str, Metadata],
     gone: Iterable[str],
 ) -> Journal | None:
-    """Copy arrays, chunks and all, to their new places; the old ones are still there, where nothing took their place.
+    """Copy arrays with their chunks to new places; originals remain unless another array took their place.
 
     Parameters
     ----------
     hierarchy : Hierarchy
     moves : sequence of (str, str)
-        From where to where.
+        Source and target of each array.
     nodes : mapping
         All nodes as the caller writes them afterwards.
     gone : iterable of str
-        What the caller removes then.
+        The paths that the caller removes then.
 
     Returns
     -------
     Journal or None
-        To be removed when the caller is done; None if no step can be mistaken for another.
+        The caller removes it at the end; None if the steps need no journal.
     """
     steps, entangled = plan_steps(moves)
-    journal = None
-    if entangled and not hierarchy.hidden and _needs_journal(hierarchy.store):
+    store, journal = hierarchy.store, None
+    # Stores that change in one step, or do not change at all, need no journal.
+    if entangled and not hierarchy.hidden and store.takes_any_key and not store.is_one_file:
         targets = {there for _, there in steps}
         written = tuple(
             (path, isinstance(node, ArrayMetadata), hierarchy.make_documents(path, node))
@@ -204,19 +205,14 @@ def move(
             if path in targets or not is_same(hierarchy.nodes.get(path), node)
         )
         journal = Journal(new_writer(), tuple(steps), written, tuple(gone))
-        journal.write(hierarchy.store)
+        journal.write(store)
     try:
         _copy_arrays(hierarchy, steps, 0, journal)
     except BaseException:
         if journal is not None:
-            journal.give_up(hierarchy.store)
+            journal.give_up(store)
         raise
     return journal
-
-
-def _needs_journal(store: Store) -> bool:
-    """False for stores that change in one step, or not at all."""
-    return store.takes_any_key and not store.is_one_file
 
 
 def _copy_arrays(hierarchy: Hierarchy, steps: Sequence[Step], done: int, journal: Journal | None) -> None:
@@ -227,70 +223,56 @@ def _copy_arrays(hierarchy: Hierarchy, steps: Sequence[Step], done: int, journal
 
 
 def _copy_array(hierarchy: Hierarchy, here: str, there: str) -> None:
-    """Copy an array: its chunks first, so that nobody finds it without them."""
-    metadata = hierarchy.nodes[here]
-    assert isinstance(metadata, ArrayMetadata)
+    """Copy an array: its chunks first, so that readers never find it without them."""
+    metadata = array_at(hierarchy, here)
     for path in (*_above(there), there):
         if path in hierarchy.nodes and (path == there or hierarchy.is_array(path)):
             hierarchy.delete(path)  # it has moved before
+    store = hierarchy.store
     old, new = hierarchy.chunk_prefix(here), hierarchy.chunk_prefix(there)
-    hierarchy.store.delete_prefix(new.rstrip("/"))  # what an interrupted change may have left
+    store.delete_prefix(new.rstrip("/"))  # remains of an interrupted change
     array = hierarchy.array(here)
-    # A listing names what belongs to the array besides its chunks, and need not name all of these.
-    chunks = () if hierarchy.store.lists_all else map(array.chunk_key, array.initialized_chunks())
-    _copy(hierarchy.store, old, new, set(hierarchy.nodes.documents(here)), chunks)
+    # A listing contains the array's other keys besides its chunks, but may omit some chunks.
+    chunks = () if store.lists_all else map(array.chunk_key, array.initialized_chunks())
+    documents = set(hierarchy.nodes.documents(here))
+    listed = (key for key in store.list(old.rstrip("/")) if key not in documents)
+    for keys in batched(dict.fromkeys([*listed, *chunks]), _BATCH):
+        values = zip(keys, store.get_many(keys), strict=True)
+        store.set_many((new + key[len(old) :], value) for key, value in values if value is not None)
     hierarchy.put_array(there, metadata)
 
 
-def _copy(store: Store, old: str, new: str, documents: set[str], chunks: Iterable[str]) -> None:
-    listed = (key for key in store.list(old.rstrip("/")) if key not in documents)
-    keys = list(dict.fromkeys([*listed, *chunks]))
-    for start in range(0, len(keys), _BATCH):
-        batch = keys[start : start + _BATCH]
-        values = store.get_many(batch)
-        store.set_many(
-            (new + key[len(old) :], value)
-            for key, value in zip(batch, values, strict=True)
-            if value is not None
-        )
-
-
-# --- what was interrupted
+# --- interrupted moves
 
 
 def refuse_interrupted(store: Store) -> None:
-    """Raise an error if arrays of a dataset are between two names, for a reader who cannot finish that.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Raise StoreError for a reader if arrays of a dataset are between two names."""
     journal = Journal.read(store)
     if journal is None:
         return
-    if _is_at_it(_owner(store, journal)):
-        raise StoreError("variables are getting other names just now", path=store.url, hint="try again")
+    if _is_active(journal.owner(store)):
+        raise StoreError("a rename of variables is in progress", path=store.url, hint="try again")
     raise StoreError(
-        "variables were getting other names, which was interrupted; no value is lost",
+        "a rename of variables was interrupted; no value is lost",
         path=store.url,
         hint="nczarr clean, or opening the dataset for writing, finishes it",
     )
 
 
 def finish_moves(store: Store, *, force: bool = False) -> bool:
-    """Do the rest of what the journal says; False if there is no journal. `force`: a writer elsewhere counts as dead.
+    """Finish the journal; return False if there is none. `force`: assume that writers on other machines are dead.
 
     Raises
     ------
     StoreError
-        If another process is at it, or may be.
+        Another process is, or may be, working on it.
     """
     journal = Journal.read(store)
     if journal is None:
         return False
     claim = _claim(store, journal, force)
     try:
-        if Journal.read(store) is None:  # somebody else has just finished it
+        if Journal.read(store) is None:  # another process has just finished it
             store.delete(claim)
             return False
         _finish(store, journal)
@@ -303,7 +285,7 @@ def finish_moves(store: Store, *, force: bool = False) -> bool:
 
 
 def forget_moves(store: Store) -> None:
-    """Remove what was written beside a journal that is done."""
+    """Remove the other keys of a finished journal."""
     if store.takes_any_key and store.get(JOURNAL) is None:
         for key in [key for key in store.list_dir()[0] if key.startswith(f"{JOURNAL}-")]:
             store.delete(key)
@@ -312,56 +294,41 @@ def forget_moves(store: Store) -> None:
 def _finish(store: Store, journal: Journal) -> None:
     hierarchy = open_hierarchy(store, consolidated=False, mode="r+")
     done = journal.done(store)
-    there = set(hierarchy.nodes)
+    existing = set(hierarchy.nodes)
     for source, target in journal.steps[done:]:
-        if source not in there:
+        if source not in existing:
             raise MetadataError(
-                f"{source!r} was getting another name, which was interrupted, and is not there any more",
+                f"a rename of {source!r} was interrupted, and the array is missing",
                 path=store.url,
-                hint=f"copy what can be read, or remove the key {JOURNAL} and look at the names",
+                hint=f"copy the readable data, or remove the key {JOURNAL} and check the names",
             )
-        there.add(target)
+        existing.add(target)
     _copy_arrays(hierarchy, journal.steps, done, journal)
-    put_changed(
-        hierarchy,
-        {
-            path: hierarchy.parse_documents(path, documents, is_array=array)
-            for path, array, documents in journal.nodes
-        },
-    )
+    parse = hierarchy.parse_documents
+    put_changed(hierarchy, {path: parse(path, documents, is_array=a) for path, a, documents in journal.nodes})
     gone = [path for path in journal.gone if path in hierarchy.nodes]
     if gone:
         hierarchy.delete_many(gone)
     hierarchy.sync()
-    for path in journal.gone:  # documents go before chunks
+    for path in journal.gone:  # documents are removed before chunks
         if not any(touch(path, node) for node in hierarchy.nodes if node):
             store.delete_prefix(hierarchy.chunk_prefix(path).rstrip("/"))
 
 
-def _owner(store: Store, journal: Journal) -> str:
-    """Return the writer of a journal, or the last one that has taken it over; damaged keys may name a circle."""
-    writer = journal.writer
-    seen: set[str] = set()
-    while writer not in seen and (data := store.get(_TAKEN + writer)) is not None:
-        seen.add(writer)
-        writer = data.decode("ascii", "replace")
-    return writer
-
-
-def _is_at_it(writer: str) -> bool | None:
-    return False if writer == _NOBODY else is_writing(writer)
+def _is_active(writer: str) -> bool | None:
+    return False if writer == _NO_WRITER else is_writing(writer)
 
 
 def _claim(store: Store, journal: Journal, force: bool) -> str:
-    """Take it over from a writer who is dead; of several at once, one may. Returns the key that says so."""
-    writer = _owner(store, journal)
-    alive = _is_at_it(writer)
+    """Take a journal over from a dead writer, and return the key of the claim; one of several processes succeeds."""
+    writer = journal.owner(store)
+    alive = _is_active(writer)
     if alive is None and not force:
         raise StoreError(
-            "variables were getting other names, perhaps by a process on another machine that still is at it",
+            "a process on another machine was renaming variables, and may be active",
             path=store.url,
-            hint="if none is, nczarr clean --force finishes it",
+            hint="if it was stopped, nczarr clean --force finishes the rename",
         )
     if alive or not store.set_if_absent(_TAKEN + writer, new_writer().encode()):
-        raise StoreError("variables are getting other names: another process is at it", path=store.url)
+        raise StoreError("another process is renaming variables", path=store.url)
     return _TAKEN + writer

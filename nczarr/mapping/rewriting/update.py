@@ -1,24 +1,75 @@
-"""Change a stored dataset: write the difference between what is there and what a model says.
+"""Change a stored dataset: write the difference between its documents and those of a model.
 
-The new model is planned as if it were new; then nodes move, go, come and change, in an order in which a reader
-that comes in between sees no size that the arrays do not have.
+The new model is planned like a new dataset. Then nodes are moved, removed, created and changed in an order in which
+concurrent readers never see a size that the arrays do not have. A plan keeps the parts of the dataset that a change
+does not affect: the form of values, and additions of other programs to the documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from nczarr.errors import ModelError, ReadOnlyError, UnsupportedError
-from nczarr.mapping.dialect import Binding, Known, Plan
-from nczarr.mapping.rewriting.changed import put_changed
-from nczarr.mapping.rewriting.keeping import Before, keep_foreign, keep_plain, keep_storage, kept_encodings
+from nczarr import model
+from nczarr.errors import MetadataError, ModelError, ReadOnlyError, UnsupportedError
+from nczarr.mapping.dialect import Binding, Dialect, Known, Plan, Reading
+from nczarr.mapping.nczarr3 import keys as spec
+from nczarr.mapping.node_names import NodeNames
+from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.plain.read import DIMENSIONS_KEY
+from nczarr.mapping.rewriting.documents import Metadata, array_at, put_changed
 from nczarr.mapping.rewriting.rename_journal import move, plan_steps, touch
 from nczarr.mapping.rewriting.variable_data import VariableData
-from nczarr.model import Dataset, format_fqn, parse_fqn, resolve
-from nczarr.zarr import ArrayMetadata
-from nczarr.zarr.grids import ChunkGrid
+from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes
+from nczarr.mapping.values.declarations import declarations
+from nczarr.mapping.values.encodings import Encoding
+from nczarr.mapping.values.scalars import JSONObject, member
+from nczarr.model import Dataset, Group, Type, Variable, split_fqn
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.zarr.documents.json import as_it_stands
+
+
+@dataclass(frozen=True)
+class Before:
+    """A stored dataset before a change: its model, the places of its nodes, and the settings of its documents.
+
+    Parameters
+    ----------
+    data : mapping
+        The values of each variable, by FQN.
+    groups : mapping
+        The path of each group, by FQN.
+    identity : str or None
+        The identity of the dataset, if the dialect has one.
+    foreign : frozenset of str
+        The paths of nodes that belong to another dataset.
+    """
+
+    hierarchy: Hierarchy
+    dialect: Dialect
+    dataset: Dataset
+    data: Mapping[str, VariableData]
+    groups: Mapping[str, str]
+    options: WriteOptions
+    names: NodeNames
+    identity: str | None = None
+    foreign: frozenset[str] = frozenset()
+
+    def plan(self, dataset: Dataset, known: Known) -> Plan:
+        """Plan the documents of a model."""
+        return self.dialect.plan(dataset, self.options, self.names, known)
+
+    def array(self, fqn: str) -> ArrayMetadata:
+        """Return the stored metadata of a variable's array."""
+        return array_at(self.hierarchy, self.data[fqn].path)
+
+    @property
+    def own_paths(self) -> set[str]:
+        """The paths of the nodes in the model."""
+        return {*self.groups.values(), *(values.path for values in self.data.values())}
+
+
+# --- changing a dataset
 
 
 def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
@@ -27,7 +78,7 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
     Returns
     -------
     (Plan, Dataset)
-        What is there now, and the new model, resolved; its data are not bound.
+        The new state, and the new model, resolved and without data.
     """
     hierarchy = before.hierarchy
     if not hierarchy.writable:
@@ -35,23 +86,22 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
     sources = _sources(new, before.data)
     for source in sources.values():
         before.data[source].extend()
-    resolved = resolve(_without_data(new))
+    # Without data: the values of variables that change their shape would not fit.
+    resolved = model.resolve(model.rewrite(new, variable=lambda fqn, variable: variable.with_data(None)))
     if hierarchy.is_array(""):
         _refuse_more_than_an_array(before, resolved)
-    encodings = kept_encodings(before, resolved, sources)
-    known = replace(
-        _known(before, new, resolved, sources),
-        encodings=encodings,
-        grids={fqn: _grid(before, sources[fqn]) for fqn in encodings},
-    )
+    encodings = _kept_encodings(before, resolved, sources)
+    grids = {fqn: before.array(sources[fqn]).chunk_grid for fqn in encodings}
+    known = replace(_known(before, new, resolved, sources), encodings=encodings, grids=grids)
     plan = before.plan(resolved, known)
     resolved = plan.dataset or resolved
-    plan = keep_storage(plan, before, resolved, sources, encodings)
-    plan = keep_foreign(keep_plain(plan, before, resolved, sources), before, resolved, sources)
+    plan = _keep_storage(plan, before, resolved, sources, encodings)
+    plan = _keep_foreign(_keep_plain(plan, before, resolved, sources), before, resolved, sources)
     removed = _removed(plan, before, sources)
-    moves = _moves(plan, before, sources)
+    paths = [(before.data[source].path, plan.variables[fqn].path) for fqn, source in sources.items()]
+    moves = [(here, there) for here, there in paths if here != there]
     _refuse_loss_of_others(plan, before, removed)
-    # What is in the way of something new goes first, the rest when nothing names it any more.
+    # Nodes in the place of new nodes are removed first, all others after the last reference to them.
     blocking = [
         p
         for p in removed
@@ -61,13 +111,15 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
         hierarchy.delete_many(blocking)
     rest = [p for p in removed if p not in blocking]
     left = [p for step in plan_steps(moves)[0] for p in step] + rest
-    gone = [path for path in dict.fromkeys(left) if path not in plan.nodes]
-    journal = move(hierarchy, moves, plan.nodes, gone)
+    obsolete = [path for path in dict.fromkeys(left) if path not in plan.nodes]
+    journal = move(hierarchy, moves, plan.nodes, obsolete)
     try:
         put_changed(hierarchy, plan.nodes)
-        gone = [path for path in gone if path in hierarchy.nodes]
-        if gone:
-            hierarchy.delete_many([p for p in gone if not any(p.startswith(f"{other}/") for other in gone)])
+        obsolete = [path for path in obsolete if path in hierarchy.nodes]
+        if obsolete:
+            hierarchy.delete_many(
+                [p for p in obsolete if not any(p.startswith(f"{other}/") for other in obsolete)]
+            )
         elif removed or moves:
             hierarchy.sync()
         if journal is not None:
@@ -79,23 +131,8 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
     return plan, resolved
 
 
-def _without_data(dataset: Dataset) -> Dataset:
-    """The model without data: those of variables that change their shape would not fit it."""
-
-    def strip(group: Any) -> Any:
-        return replace(
-            group,
-            variables=tuple(v.with_data(None) for v in group.variables),
-            groups=tuple(strip(g) for g in group.groups),
-        )
-
-    result = strip(dataset)
-    assert isinstance(result, Dataset)
-    return result
-
-
 def _sources(new: Dataset, data: Mapping[str, VariableData]) -> dict[str, str]:
-    """For each variable of the new model that exists already, its FQN in the old one."""
+    """Return the old FQN of each variable of the new model that exists already, by its new FQN."""
     by_id = {id(values): fqn for fqn, values in data.items()}
     sources: dict[str, str] = {}
     used: set[str] = set()
@@ -111,91 +148,72 @@ def _sources(new: Dataset, data: Mapping[str, VariableData]) -> dict[str, str]:
     return sources
 
 
+def _node_names(groups: Mapping[str, str], arrays: Mapping[str, str]) -> dict[tuple[str, str, str], str]:
+    """Return the node names of groups and arrays, given by FQN and path, for :class:`Known`."""
+    nodes = {}
+    for kind, paths in (("group", groups), ("array", arrays)):
+        for fqn, path in paths.items():
+            if fqn != "/":
+                parent, name = split_fqn(fqn)
+                nodes[parent, kind, name] = path.rpartition("/")[2]
+    return nodes
+
+
 def _known(before: Before, given: Dataset, new: Dataset, sources: Mapping[str, str]) -> Known:
-    """The node names of what keeps its name, and the metadata of what did not change."""
+    """Return the node names of unrenamed nodes, and the metadata of unchanged arrays."""
     old, data, groups = before.dataset, before.data, before.groups
-    nodes: dict[tuple[str, str, str], str] = {}
-    for fqn in new.all_groups:
-        if fqn != "/" and fqn in old.all_groups and fqn in groups:
-            *parents, name = parse_fqn(fqn)
-            nodes[format_fqn(parents), "group", name] = groups[fqn].rpartition("/")[2]
-    for fqn, source in sources.items():
-        if fqn == source:
-            *parents, name = parse_fqn(fqn)
-            nodes[format_fqn(parents), "array", name] = data[fqn].path.rpartition("/")[2]
+    nodes = _node_names(
+        {fqn: groups[fqn] for fqn in new.all_groups if fqn in old.all_groups and fqn in groups},
+        {fqn: data[fqn].path for fqn, source in sources.items() if fqn == source},
+    )
     arrays: dict[str, tuple[ArrayMetadata, Binding]] = {}
     unchanged = list(old.all_dimensions) == list(new.all_dimensions) and old.all_types == new.all_types
     fixed = set()
     for fqn, source in sources.items():
         foreign = data[source].path in before.foreign
-        if not unchanged and not foreign:
-            continue
-        variable = given.all_variables[fqn]
+        variable, shape = given.all_variables[fqn], data[source].shape
         same = fqn == source and variable is old.all_variables[fqn]
-        if same and new.shape(variable) == data[fqn].shape:
-            binding = data[fqn].binding
-            metadata = before.hierarchy.nodes[binding.path]
-            if isinstance(metadata, ArrayMetadata) and metadata.shape[: len(variable.dimensions)] == (
-                data[fqn].shape
-            ):
-                arrays[fqn] = (metadata, binding)
-                if foreign:
-                    fixed.add(fqn)
+        if not (unchanged or foreign) or not same or new.shape(variable) != shape:
+            continue
+        metadata = before.array(fqn)
+        if metadata.shape[: len(variable.dimensions)] == shape:
+            arrays[fqn] = (metadata, data[fqn].binding)
+            if foreign:
+                fixed.add(fqn)
     return Known(nodes, arrays, frozenset(fixed), identity=before.identity)
 
 
-def _grid(before: Before, fqn: str) -> ChunkGrid:
-    metadata = before.hierarchy.nodes[before.data[fqn].path]
-    assert isinstance(metadata, ArrayMetadata)
-    return metadata.chunk_grid
-
-
-def _own(before: Before) -> set[str]:
-    """The paths of the nodes that the model knows."""
-    return {*before.groups.values(), *(values.path for values in before.data.values())}
-
-
 def _removed(plan: Plan, before: Before, sources: Mapping[str, str]) -> list[str]:
-    """The topmost paths that go; paths of arrays that move are not among them, and none that are not the model's."""
+    """Return the topmost paths of the model's nodes that are removed, without the paths of moved arrays."""
     hierarchy, staying = before.hierarchy, {before.data[source].path for source in sources.values()}
-    own = _own(before)
-    gone: list[str] = []
+    own = before.own_paths
+    removed: list[str] = []
     for path in hierarchy.nodes:
         if not path or path not in own or path in staying:
             continue
         if path in plan.nodes and hierarchy.is_array(path) == isinstance(plan.nodes[path], ArrayMetadata):
             continue
-        if not any(path.startswith(f"{g}/") for g in gone):
-            gone.append(path)
-    return gone
+        if not any(path.startswith(f"{g}/") for g in removed):
+            removed.append(path)
+    return removed
 
 
 def _refuse_loss_of_others(plan: Plan, before: Before, removed: list[str]) -> None:
-    """Refuse a change that would take along a node that has no place in the model, or take its place.
-
-    Raises
-    ------
-    ModelError
-    """
-    own = _own(before)
+    """Refuse a change that would remove or replace a node outside the model."""
+    own = before.own_paths
     for path in before.hierarchy.nodes:
         if path in own or not path:
             continue
         if path in plan.nodes or any(path.startswith(f"{group}/") for group in removed):
             raise ModelError(
-                f"the node {path!r}, which netCDF has no place for, would be lost by this change",
+                f"this change would remove the node {path!r}, which netCDF cannot represent",
                 path=before.hierarchy.store.url,
                 hint="rename or remove it with a Zarr library first",
             )
 
 
 def _refuse_more_than_an_array(before: Before, new: Dataset) -> None:
-    """Refuse what a Zarr array by itself, without a group around it, has no place for.
-
-    Raises
-    ------
-    UnsupportedError
-    """
+    """Refuse a change that requires a group, in a dataset that consists of a single Zarr array."""
     old = before.dataset
     what = None
     if new.groups != old.groups:
@@ -205,16 +223,251 @@ def _refuse_more_than_an_array(before: Before, new: Dataset) -> None:
     elif new.attributes != old.attributes:
         what = "attributes of its own: set them on the variable"
     if what is not None:
-        raise UnsupportedError(
-            f"the dataset is a single Zarr array, which has no place for {what}",
-            path=before.hierarchy.store.url,
-        )
+        message = f"the dataset is a single Zarr array, which cannot have {what}"
+        raise UnsupportedError(message, path=before.hierarchy.store.url)
 
 
-def _moves(plan: Plan, before: Before, sources: Mapping[str, str]) -> list[tuple[str, str]]:
-    moves = []
+# --- keeping unchanged parts
+
+
+def _kept_encodings(before: Before, new: Dataset, sources: Mapping[str, str]) -> dict[str, Encoding]:
+    """Return the encodings of variables whose values do not change, by their new FQN.
+
+    Raises
+    ------
+    UnsupportedError
+        An encoding cannot represent a new fill value.
+    """
+    kept: dict[str, Encoding] = {}
     for fqn, source in sources.items():
-        here, there = before.data[source].path, plan.variables[fqn].path
-        if here != there:
-            moves.append((here, there))
-    return moves
+        old, after = before.dataset.all_variables[source], new.all_variables[fqn]
+        if (
+            not _alike(old.type, after.type)
+            or old.storage != after.storage
+            or len(old.dimensions) != len(after.dimensions)
+        ):
+            continue
+        encoding = before.data[source].binding.encoding.renamed(after.type)
+        if not _same_fill(old, after) and not encoding.can_fill(model.fill_value_of(after)):
+            raise UnsupportedError(
+                "its values are stored in a form that cannot represent this fill value",
+                fqn=fqn,
+                hint="create a new variable with this fill value, and copy the values",
+            )
+        kept[fqn] = encoding
+    return kept
+
+
+def _alike(old: Type, new: Type) -> bool:
+    """Return whether two types differ in their names only, as the types of a renamed group."""
+    if not isinstance(old, model.UserType) or not isinstance(new, model.UserType):
+        return old == new
+    if isinstance(old, model.VlenType) and isinstance(new, model.VlenType):
+        return _alike(old.base, new.base)
+    if isinstance(old, model.CompoundType) and isinstance(new, model.CompoundType):
+        return len(old.fields) == len(new.fields) and all(
+            (a.name, a.shape) == (b.name, b.shape) and _alike(a.type, b.type)
+            for a, b in zip(old.fields, new.fields, strict=True)
+        )
+    return replace(old, fqn=new.fqn) == new
+
+
+def _same_fill(a: Variable, b: Variable) -> bool:
+    return a.attribute.get("_FillValue") == b.attribute.get("_FillValue")
+
+
+def _pairs(
+    plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str]
+) -> Iterator[tuple[str, ArrayMetadata, ArrayMetadata, Variable, Variable]]:
+    """Yield the FQN, the stored and planned array, and the old and new variable of each changed array."""
+    for fqn, source in sources.items():
+        existing, planned = before.array(source), plan.nodes[plan.variables[fqn].path]
+        assert isinstance(planned, ArrayMetadata)
+        if planned is not existing:
+            old, after = before.dataset.all_variables[source], new.all_variables[fqn]
+            yield fqn, existing, planned, old, after
+
+
+def _keep_storage(
+    plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str], encodings: Mapping[str, Encoding]
+) -> Plan:
+    """Return the plan with the current chunks and codecs of arrays, unless the model requests others."""
+    nodes, variables = dict(plan.nodes), dict(plan.variables)
+    kept_sources = {fqn: sources[fqn] for fqn in encodings}
+    for fqn, existing, planned, old, after in _pairs(plan, before, new, kept_sources):
+        path, encoding = plan.variables[fqn].path, encodings[fqn]
+        nodes[path] = replace(
+            planned,
+            shape=new.shape(after) + encoding.inner_shape,
+            data_type=existing.data_type,
+            chunk_grid=existing.chunk_grid,
+            chunk_key_encoding=existing.chunk_key_encoding,
+            codecs=existing.codecs,
+            fill_value=existing.fill_value if _same_fill(old, after) else planned.fill_value,
+            storage_transformers=existing.storage_transformers,
+            origin={**(existing.origin or {}), **(planned.origin or {})} or None,
+        )
+        variables[fqn] = Binding(path, encoding)
+    return replace(plan, nodes=nodes, variables=variables)
+
+
+def _keep_plain(plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str]) -> Plan:
+    """Return the plan, on plain Zarr with the stored attributes and labels where the model has not changed.
+
+    The model represents some differently (an object as text), adds some (the units of times), and omits some.
+    """
+    if not before.dialect.is_plain:
+        return plan
+    nodes = dict(plan.nodes)
+    for fqn, path in plan.groups.items():
+        if fqn in before.groups and not before.hierarchy.is_array(path):
+            group, stored = nodes[path], before.hierarchy.nodes[before.groups[fqn]]
+            attributes = _kept(stored, group, before.dataset.all_groups[fqn], new.all_groups[fqn])
+            nodes[path] = replace(group, attributes=attributes)
+    for fqn, existing, array, old, after in _pairs(plan, before, new, sources):
+        attributes = _kept(existing, array, old, after)
+        if old.dimensions == after.dimensions and _same_fill(old, after):
+            array = replace(array, dimension_names=existing.dimension_names)
+        elif DIMENSIONS_KEY in array.attributes:
+            attributes[DIMENSIONS_KEY] = array.attributes[DIMENSIONS_KEY]
+        nodes[plan.variables[fqn].path] = replace(array, attributes=attributes)
+    return replace(plan, nodes=nodes)
+
+
+def _kept(
+    existing: Metadata, planned: Metadata, old: Group | Variable, new: Group | Variable
+) -> dict[str, object]:
+    """Return the attributes in a document, with the changes of the model."""
+    was, becomes = old.attribute, new.attribute
+    kept: dict[str, object] = {
+        k: as_it_stands(v) for k, v in existing.attributes.items() if k not in was or was[k] == becomes.get(k)
+    }
+    for name, attribute in becomes.items():
+        if was.get(name) != attribute and name in planned.attributes:
+            kept[name] = planned.attributes[name]
+    return kept
+
+
+def _keep_foreign(plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str]) -> Plan:
+    """Return the plan with additions of other programs: conventions, and unknown keys.
+
+    The document of a group from another dataset does not change unless its attributes do.
+    """
+    groups, nodes = before.groups, dict(plan.nodes)
+    for fqn, path in plan.groups.items():
+        old = groups.get(fqn)
+        same = old is not None and before.dataset.all_groups[fqn].attributes == new.all_groups[fqn].attributes
+        if same and old == path and old in before.foreign:
+            nodes[path] = before.hierarchy.nodes[old]
+    places = {path: groups[fqn] for fqn, path in plan.groups.items() if fqn in groups}
+    places.update({plan.variables[fqn].path: before.data[source].path for fqn, source in sources.items()})
+    for path, old in places.items():
+        existing, planned = before.hierarchy.nodes[old], nodes[path]
+        if planned is existing:
+            continue
+        # Keys of earlier versions of NCZarr are now in other places, and would contradict the current keys.
+        foreign = {
+            k: v
+            for k, v in existing.extra.items()
+            if (k != spec.EXTENSION_NAME or before.dialect.is_plain)
+            and not k.startswith(("_NCZARR_", "_nczarr_"))
+        }
+        if foreign:
+            planned = replace(planned, extra={**foreign, **planned.extra})
+        declared = existing.attributes.get(spec.CONVENTION_KEY)
+        if isinstance(declared, list):
+            own = planned.attributes.get(spec.CONVENTION_KEY, [])
+            # Version 3.0 always declared itself. xarray shows the declaration, and cannot write it to netCDF.
+            old_form = existing.attributes.get(spec.SUPERBLOCK_KEY, {}).get("version") == "3.0.0"
+            others = [c for c in declared if c not in own and not (old_form and c == spec.CONVENTION)]
+            if others:
+                attributes = {**planned.attributes, spec.CONVENTION_KEY: [*own, *others]}
+                planned = replace(planned, attributes=attributes)
+        nodes[path] = planned
+    return replace(plan, nodes=nodes)
+
+
+# --- rewriting all documents
+
+
+def rewrite_documents(before: Before, reading: Reading, untouched: frozenset[str]) -> Plan:
+    """Rewrite all documents with their understood content, except those of variables in `untouched`.
+
+    Values do not change. Returns the new state.
+    """
+    hierarchy = before.hierarchy
+    for fqn, values in before.data.items():
+        if fqn not in untouched:
+            values.extend()
+    dataset = reading.dataset
+    if reading.guessed:
+        dataset = model.rewrite(
+            dataset, dimension=lambda fqn, dimension: None if fqn in reading.guessed else dimension
+        )
+    plan = before.plan(dataset, _known_reading(hierarchy, reading, untouched))
+    for fqn, variable in dataset.all_variables.items():
+        path = plan.variables[fqn].path
+        planned, array = plan.nodes[path], array_at(hierarchy, path)
+        if fqn in untouched:
+            continue
+        assert isinstance(planned, ArrayMetadata)
+        plan.nodes[path] = replace(
+            array,
+            attributes=_unchanged_attributes(array, planned, variable, dataset, variable.type),
+            dimension_names=planned.dimension_names,
+            extra=planned.extra,
+            extensions=planned.extensions,
+        )
+    for fqn, group in dataset.all_groups.items():
+        path = plan.groups[fqn]
+        existing, planned = hierarchy.nodes[path], plan.nodes[path]
+        assert isinstance(planned, GroupMetadata)
+        assert isinstance(existing, GroupMetadata)
+        planned = _with_damaged_types(existing, planned)
+        attributes = _unchanged_attributes(existing, planned, group, dataset, None)
+        plan.nodes[path] = replace(planned, attributes=attributes)
+    plan = _keep_foreign(plan, before, dataset, {fqn: fqn for fqn in plan.variables})
+    put_changed(hierarchy, plan.nodes)
+    return replace(plan, variables=dict(reading.variables))
+
+
+def _with_damaged_types(existing: GroupMetadata, planned: GroupMetadata) -> GroupMetadata:
+    """Return a group's document with its damaged type declarations, which nczarr must not delete."""
+    listed = member(spec.group_keys(existing)[0], spec.GROUP_KEY).get("types")
+    info = member(planned.attributes, spec.GROUP_KEY)
+    if not listed:
+        return planned
+    try:
+        declared = declarations(listed)
+    except MetadataError:
+        return planned  # declarations without names
+    known = {t["name"]: t for t in info.get("types", ())}
+    damaged = [{**d, "name": n} for n, d in declared.items() if n not in known and isinstance(d, dict)]
+    if not damaged:
+        return planned
+    info = {**info, "types": [*info.get("types", ()), *damaged]}
+    return replace(planned, attributes={**planned.attributes, spec.GROUP_KEY: info})
+
+
+def _known_reading(hierarchy: Hierarchy, reading: Reading, untouched: frozenset[str]) -> Known:
+    nodes = _node_names(reading.groups, {fqn: b.path for fqn, b in reading.variables.items()})
+    found = {fqn: (array_at(hierarchy, b.path), b) for fqn, b in reading.variables.items()}
+    arrays = {fqn: entry for fqn, entry in found.items() if fqn in untouched}
+    encodings = {fqn: binding.encoding for fqn, (_, binding) in found.items()}
+    grids = {fqn: metadata.chunk_grid for fqn, (metadata, _) in found.items()}
+    return Known(nodes, arrays, frozenset(arrays), encodings, grids, reading.identity)
+
+
+def _unchanged_attributes(
+    existing: Metadata, planned: Metadata, node: Group | Variable, dataset: Dataset, array: Type | None
+) -> JSONObject:
+    """Return the stored attributes (nested objects, true and false) if they mean the same as the planned ones."""
+    keys = spec.array_keys(planned) if isinstance(planned, ArrayMetadata) else spec.group_keys(planned)
+    info = keys[0].get(ATTR_KEY)
+    own = {k: v for k, v in planned.attributes.items() if k in RESERVED}
+    plain = {k: v for k, v in existing.attributes.items() if k not in RESERVED}
+    stale: list[str] = []
+    decoded = decode_attributes(
+        plain, info, dataset.all_types, array=array, stale=lambda name, why: stale.append(name)
+    )
+    return {**plain, **own} if decoded == node.attributes and not stale else planned.attributes

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 import numpy as np
 
 from nczarr.errors import SelectionError, error_context
 from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
-from nczarr.zarr import Array, Hierarchy, Selection
+from nczarr.zarr import Array, Selection
 from nczarr.zarr.chunks.selection import normalize
 
 
 class Owner(Protocol):
-    """What a variable's data belong to."""
+    """The stored dataset of a variable."""
 
-    hierarchy: Hierarchy
-    #: Paths of arrays that were written to.
+    #: Paths of arrays with new values.
     written: set[str]
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Protects the structure: an array is extended once."""
+
+    def array(self, path: str) -> Array:
+        """Return the array at a path."""
 
 
 def extend_with_fill(array: Array, shape: tuple[int, ...]) -> None:
-    """Make an array longer so that all that is new reads as fill.
+    """Make an array longer, so that the new part contains fill values.
 
-    A program that made it shorter before may have left values beyond its edge.
+    Another program may have shortened the array and left values beyond its edge.
     """
     old, chunks = array.shape, array.chunk_shape
     array.grow(shape)
@@ -50,7 +57,6 @@ class VariableData:
     Parameters
     ----------
     owner : StoredDataset
-        What has the hierarchy.
     fqn : str
     binding : Binding
     shape : tuple of int
@@ -67,7 +73,7 @@ class VariableData:
     [7, -2147483647]
     """
 
-    #: A chunk is encoded and stored as a whole.
+    #: Chunks are encoded and stored as a whole.
     in_place = False
 
     def __init__(self, owner: Owner, fqn: str, binding: Binding, shape: tuple[int, ...]) -> None:
@@ -91,13 +97,13 @@ class VariableData:
 
     @property
     def binding(self) -> Binding:
-        """Where the values are and how they are held."""
+        """The place and the encoding of the values."""
         return self._binding
 
     @property
     def array(self) -> Array:
         """The Zarr array."""
-        return self._owner.hierarchy.array(self._binding.path)
+        return self._owner.array(self._binding.path)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -116,17 +122,17 @@ class VariableData:
 
     @property
     def limited(self) -> bool:
-        """True if not each value of the type can be stored."""
+        """True if the encoding refuses some values of the type."""
         return self._binding.encoding.limited
 
     def check(self, values: np.ndarray) -> None:
-        """Raise what :meth:`write` would raise for values that cannot be stored, and write nothing."""
+        """Raise the error of :meth:`write` for values that cannot be stored, without writing."""
         with error_context(fqn=self.fqn):
             self._binding.encoding.encode(values)
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
-        """Shape of the blocks in which values are best written: those of the chunks, or of the shards."""
+        """The best shape of blocks for writing: the shape of the chunks, or of the shards."""
         return tuple(self.array.chunk_shape)[: len(self._shape)]
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
@@ -145,23 +151,23 @@ class VariableData:
         out[...] = values
         return out
 
-    def read_orthogonal(self, selection: Any) -> np.ndarray:
+    def read_orthogonal(self, selection: object) -> np.ndarray:
         """Read with one index for each dimension: an integer, a slice of any step, integers, or a mask.
 
         Parameters
         ----------
         selection
-            As behind square brackets; each index acts on its own dimension.
+            As in square brackets; each index applies to its own dimension.
 
         Returns
         -------
         ndarray
-            Of :attr:`dtype`; a dimension with an integer is gone.
+            Of :attr:`dtype`, without the dimensions of integers.
 
         Raises
         ------
         SelectionError
-            If the selection does not fit the shape.
+            The selection does not fit the shape.
         """
         encoding = self._binding.encoding
         with error_context(fqn=self.fqn):
@@ -171,15 +177,15 @@ class VariableData:
             raw = array.read(self._chosen(selection))
             return raw if encoding.is_identity else encoding.decode(np.asarray(raw))
 
-    def write(self, selection: Any, values: Any) -> None:
+    def write(self, selection: object, values: object) -> None:
         """Write values to a selection, as in :meth:`read_orthogonal`.
 
         Parameters
         ----------
         selection
         values : ndarray
-            In memory form, of the selection's shape or one that broadcasts to it. For sequences and strings an
-            object array, without dimensions for a single value.
+            Values in memory form; their shape broadcasts to that of the selection. Sequences and strings are object
+            arrays, without dimensions for a single value.
 
         Raises
         ------
@@ -196,13 +202,13 @@ class VariableData:
                 values = encoding.encode(values)
             try:
                 self.array.write(self._chosen(selection), values)
-            finally:  # a record that is made meanwhile may not have them
+            finally:  # a concurrent record of chunks may lack these
                 self._owner.written.add(self._binding.path)
 
     def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
         """Write values of :attr:`chunk_shape` to a chunk, given by its place in the grid.
 
-        What lies behind the shape, at its end, has to be fill.
+        Values beyond the end of the array must be fill values.
         """
         encoding, array = self._binding.encoding, self.array
         with error_context(fqn=self.fqn):
@@ -221,6 +227,7 @@ class VariableData:
         self.write(tuple(region), values[tuple([slice(0, s.stop - s.start) for s in region])])
 
     def grow(self, shape: tuple[int, ...]) -> None:
+<<<<<<< HEAD
         """Make the array longer in memory only: values can be written there, and its document follows with the
         next :meth:`StoredDataset.update` that says the same size.
         """
@@ -228,55 +235,62 @@ class VariableData:
             raise SelectionError(f"the shape {shape} has not {len(self._shape)} dimensions", fqn=self.fqn)
         longest = map(max, shape, self.stored_shape)  # another program may have made the array longer
         self.array.grow((*longest, *self._binding.encoding.inner_shape))
+=======
+        """Make the array longer in memory, for writing; the next :meth:`StoredDataset.update` writes its document."""
+        self.array.grow(self._full_shape(shape))
+>>>>>>> 2c6887d (Join the modules of mapping that belong together, in plain English)
         self._shape = tuple(shape)
 
+    def _full_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if len(shape) != len(self._shape):
+            raise SelectionError(
+                f"the shape {shape} does not have {len(self._shape)} dimensions", fqn=self.fqn
+            )
+        return (*shape, *self._binding.encoding.inner_shape)
+
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Return values of a shape as they are where nothing was written."""
+        """Return fill values of a shape, as in unwritten regions."""
         encoding, array = self._binding.encoding, self.array
         raw = np.empty(shape + encoding.inner_shape, array.dtype)
         raw.fill(array.metadata.fill)
         return raw if encoding.is_identity else encoding.decode(raw)
 
     def clear_outside(self, axes: tuple[int, ...]) -> None:
-        """Remove what a writer that died left behind the shape, along axes that are about to grow."""
+        """Remove the values of dead writers beyond the end of the array, before the axes grow."""
         with error_context(fqn=self.fqn):
             self.array.clear_outside(axes)
 
     def resize(self, shape: tuple[int, ...]) -> None:
-        """Give the array another shape; values that fall outside are lost, new ones are fill.
+        """Change the shape of the array: values outside are lost, new values are fill values.
 
-        The sizes of dimensions are not changed: :meth:`StoredDataset.update` does both.
+        The sizes of dimensions do not change: :meth:`StoredDataset.update` changes both.
         """
-        if len(shape) != len(self._shape):
-            raise SelectionError(f"the shape {shape} has not {len(self._shape)} dimensions", fqn=self.fqn)
-        self.array.resize((*shape, *self._binding.encoding.inner_shape))
+        self.array.resize(self._full_shape(shape))
         self._shape = tuple(shape)
 
     @property
     def is_short(self) -> bool:
-        """True if another program left the array shorter than an unlimited dimension; the rest reads as fill."""
-        shape = self._shape  # first: another thread that makes both longer begins with the array
-        there = self.array.shape
-        if there == shape:
-            return False
-        return any(n < size for n, size in zip(there, shape, strict=False))
+        """True if the array is shorter than an unlimited dimension, as other programs leave it; the rest is fill."""
+        shape = self._shape  # read this first: another thread that extends both begins with the array
+        stored = self.array.shape
+        return stored != shape and any(n < size for n, size in zip(stored, shape, strict=False))
 
     def extend(self) -> None:
-        """Make an array that is shorter than its dimensions as long as they are."""
+        """Extend an array that is shorter than its dimensions."""
         if not self.is_short:
             return
-        with self._owner.hierarchy.lock:
-            # Again: of two threads that come here one would remove what the other has written already.
+        with self._owner.lock:
+            # Check again: a second thread would remove values that the first has written.
             if self.is_short:
                 inner = self._binding.encoding.inner_shape
                 extend_with_fill(self.array, (*map(max, self.array.shape, self._shape), *inner))
 
-    def _chosen(self, selection: Any) -> Selection:
-        """The selection, which speaks of the variable's dimensions, with those of the array behind them."""
+    def _chosen(self, selection: object) -> Selection:
+        """Return a selection of the variable's dimensions, extended to the dimensions of the array."""
         return normalize(selection, self._shape).followed_by(self._binding.encoding.inner_shape)
 
-    def _read_short(self, selection: Any) -> np.ndarray:
-        """Read what the array has, and fill where it has nothing."""
+    def _read_short(self, selection: object) -> np.ndarray:
+        """Read the stored values, and fill values beyond the end of the array."""
         encoding = self._binding.encoding
         chosen = normalize(selection, self._shape)
         places = [axis.places for axis in chosen.axes]
@@ -291,7 +305,7 @@ class VariableData:
         else:
             out[...] = fill
         if all(map(len, inside)):
-            there = Selection.of([p[i] for p, i in zip(places, inside, strict=True)])
-            values = self.array.read(there.followed_by(encoding.inner_shape))
+            stored = Selection.of([p[i] for p, i in zip(places, inside, strict=True)])
+            values = self.array.read(stored.followed_by(encoding.inner_shape))
             chosen.expand(out)[np.ix_(*inside)] = values if encoding.is_identity else encoding.decode(values)
         return out

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from nczarr.errors import MetadataError, NCZarrError
-from nczarr.mapping.values.packed import packer, unpacker
+from nczarr.mapping.values.scalars import Scalar, packer, unpacker
 from nczarr.model import (
     CHAR,
     STRING,
@@ -38,13 +38,13 @@ from nczarr.model import (
 from nczarr.zarr import DataType, data_type_for
 from nczarr.zarr.types.registry import StructField, StructType
 
-#: A compound with more numbers than this is packed: each element of a field is a field of the Zarr document.
+#: Maximum number of elements of a ``struct``: each is a field in the Zarr document. Larger compounds are packed.
 MAX_STRUCT_FIELDS = 512
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How one variable's values are held by its array.
+    """How an array stores the values of a variable.
 
     Parameters
     ----------
@@ -53,20 +53,17 @@ class Encoding:
     data_type : DataType
         The Zarr data type of the array.
     inner_shape : tuple of int
-        Lengths of the dimensions that the array has behind those of the variable.
+        Lengths of the dimensions that the array has after those of the variable.
     """
 
     type: Type
     data_type: DataType
     inner_shape: tuple[int, ...] = ()
 
-    #: True if an array's values are the variable's values, so that nothing is to be converted.
+    #: True if the values of the array are the values of the variable, without conversion.
     is_identity = False
-
-    @property
-    def limited(self) -> bool:
-        """True if :meth:`encode` refuses some values of the type."""
-        return False
+    #: True if :meth:`encode` refuses some values of the type.
+    limited = False
 
     @property
     def dtype(self) -> np.dtype:
@@ -74,21 +71,21 @@ class Encoding:
         return self.type.dtype
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        """Turn values of the variable into values of the array, inner dimensions included."""
+        """Convert values of the variable to values of the array, inner dimensions included."""
         raise NotImplementedError
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
-        """Turn values of the array into values of the variable; the exact inverse of :meth:`encode`."""
+        """Convert values of the array to values of the variable; the exact inverse of :meth:`encode`."""
         raise NotImplementedError
 
-    def encode_fill(self, value: Any) -> Any:
-        """Turn a fill value of the variable into one of the array's data type."""
+    def encode_fill(self, value: Scalar) -> Scalar:
+        """Convert a fill value of the variable to one of the array."""
         one = np.empty((), self.dtype)
         one[()] = value
         return self.encode(one)[()]
 
-    def can_fill(self, value: Any) -> bool:
-        """True if the array's fill value can say a fill value of the variable."""
+    def can_fill(self, value: Scalar) -> bool:
+        """Return whether the fill value of the array can represent a fill value of the variable."""
         try:
             self.encode_fill(value)
         except NCZarrError:
@@ -96,13 +93,13 @@ class Encoding:
         return True
 
     def renamed(self, type_: Type) -> Self:
-        """The same for a type that differs in its name only."""
+        """Return the same encoding for a type that has another name only."""
         return replace(self, type=type_)
 
 
 @dataclass(frozen=True)
 class PlainEncoding(Encoding):
-    """The array's values are the variable's values."""
+    """The values of the array are the values of the variable."""
 
     is_identity = True
 
@@ -112,11 +109,16 @@ class PlainEncoding(Encoding):
     def decode(self, raw: np.ndarray) -> np.ndarray:
         return raw
 
-    def encode_fill(self, value: Any) -> Any:
+    def encode_fill(self, value: Scalar) -> Scalar:
         return value
 
-    def can_fill(self, value: Any) -> bool:
-        return not isinstance(value, str) or _is_unicode(value)
+    def can_fill(self, value: Scalar) -> bool:
+        try:
+            if isinstance(value, str):
+                value.encode("utf-8")
+        except UnicodeEncodeError:
+            return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ class ViewEncoding(Encoding):
 
     @property
     def _stored(self) -> np.dtype:
-        # Bytes along a dimension of their own have no codec that could turn them: they are little-endian.
+        # No codec swaps bytes that have a dimension of their own: they are always little-endian.
         return self.dtype.newbyteorder("<") if self.inner_shape else self.dtype
 
     def encode(self, values: np.ndarray) -> np.ndarray:
@@ -150,12 +152,12 @@ class ViewEncoding(Encoding):
             return stored.astype(self.dtype, copy=False)
         return raw.view(self.dtype)
 
-    def encode_fill(self, value: Any) -> Any:
+    def encode_fill(self, value: Scalar) -> Scalar:
         if self.inner_shape:
             return np.asarray(value, self._stored).tobytes()[0]
         return super().encode_fill(value)
 
-    def can_fill(self, value: Any) -> bool:
+    def can_fill(self, value: Scalar) -> bool:
         raw = np.asarray(value, self._stored).tobytes()
         return not self.inner_shape or raw == raw[:1] * len(raw)
 
@@ -191,12 +193,12 @@ class PackedEncoding(Encoding):
 
 
 def encoding_for_writing(
-    type_: Type, fill: Any = None, *, char: str = "bytes", compound: str = "bytes"
+    type_: Type, fill: Scalar = None, *, char: str = "bytes", compound: str = "bytes"
 ) -> Encoding:
-    """Choose how the values of a type are held; `char` and `compound` are those of :class:`WriteOptions`.
+    """Choose the encoding of a type; `char` and `compound` are options of :class:`WriteOptions`.
 
-    What would be bytes along a dimension is packed if its fill value is not one byte repeated, as a Zarr fill value
-    could not say it; so is a string whose fill value is not UTF-8.
+    The packed form replaces bytes along a dimension if the fill value is not one repeated byte, because a Zarr fill
+    value cannot represent it. It also replaces strings if the fill value is not UTF-8.
 
     Examples
     --------
@@ -213,9 +215,7 @@ def encoding_for_writing(
         return text if text.can_fill(fill) else PackedEncoding(type_, data_type_for("bytes"))
     if isinstance(type_, PrimitiveType | EnumType):
         return PlainEncoding(type_, data_type_for(type_.dtype))
-    if isinstance(type_, OpaqueType) or (
-        isinstance(type_, CompoundType) and type_.is_fixed_size and compound == "bytes"
-    ):
+    if isinstance(type_, OpaqueType) or (_is_fixed_compound(type_) and compound == "bytes"):
         rows = ViewEncoding(type_, data_type_for("uint8"), (type_.dtype.itemsize,))
         if rows.can_fill(default_fill(type_) if fill is None else fill):
             return rows
@@ -224,26 +224,18 @@ def encoding_for_writing(
     return PackedEncoding(type_, data_type_for("bytes"))
 
 
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+def _is_fixed_compound(type_: Type) -> bool:
+    return isinstance(type_, CompoundType) and type_.is_fixed_size
 
 
 def _leaves(type_: Type) -> int:
     if not isinstance(type_, CompoundType):
         return 1
-    total = 0
-    for f in type_.fields:
-        shape = f.shape[:-1] if f.type == CHAR else f.shape
-        total += _leaves(f.type) * math.prod(shape)
-    return total
+    return sum(_leaves(f.type) * math.prod(f.shape[:-1] if f.type == CHAR else f.shape) for f in type_.fields)
 
 
 def struct_type(type_: CompoundType) -> StructType:
-    """Return the Zarr ``struct`` of a compound: the same bytes, fields with dimensions as nested structs.
+    """Return the Zarr ``struct`` of a compound: the same bytes; fields with dimensions become nested structs.
 
     Examples
     --------
@@ -268,7 +260,7 @@ def _field_type(type_: Type, shape: tuple[int, ...]) -> DataType:
 
 
 def simple_type(data_type: DataType) -> Type | None:
-    """Return the atomic type that a Zarr data type alone stands for; None if there is none.
+    """Return the atomic type that a Zarr data type stands for without NCZarr's keys; None if there is none.
 
     Examples
     --------
@@ -284,12 +276,12 @@ def simple_type(data_type: DataType) -> Type | None:
 
 
 def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:
-    """Return the encoding of an array that has the data type given and holds values of `type_`.
+    """Return the encoding of an array of a data type that stores values of `type_`.
 
     Raises
     ------
     MetadataError
-        If values of the type cannot be held so.
+        Arrays of the data type cannot store values of the type.
 
     Examples
     --------
@@ -305,23 +297,17 @@ def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:
             return PlainEncoding(type_, data_type)
     elif type_.dtype == dtype and not isinstance(type_, CompoundType):
         return PlainEncoding(type_, data_type)
-    elif data_type.name == "uint8" and (
-        isinstance(type_, OpaqueType) or (isinstance(type_, CompoundType) and type_.is_fixed_size)
-    ):
+    elif data_type.name == "uint8" and (isinstance(type_, OpaqueType) or _is_fixed_compound(type_)):
         return ViewEncoding(type_, data_type, (type_.dtype.itemsize,))
     elif (type_ == CHAR and dtype.kind in "uiS" and dtype.itemsize == 1) or (
-        isinstance(type_, CompoundType)
-        and type_.is_fixed_size
-        and _leaf_codes(type_.dtype) == _leaf_codes(dtype)
+        _is_fixed_compound(type_) and _leaf_codes(type_.dtype) == _leaf_codes(dtype)
     ):
         return ViewEncoding(type_, data_type)
-    raise MetadataError(
-        f"values of the type {type_.name!r} cannot be held by the data type {data_type.name!r}"
-    )
+    raise MetadataError(f"the data type {data_type.name!r} cannot store values of the type {type_.name!r}")
 
 
 def _leaf_codes(dtype: np.dtype) -> list[str]:
-    """The kinds and sizes of all numbers in a packed dtype, in order; rows of bytes count as one."""
+    """Return the kinds and sizes of all numbers in a packed dtype, in order; a row of bytes counts as one."""
     codes: list[str] = []
 
     def walk(dt: np.dtype) -> None:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
 from nczarr.errors import MetadataError, ModelError, error_context
-from nczarr.mapping.values.json import check_unicode, int_from_json, show
+from nczarr.mapping.values.scalars import check_unicode, int_from_json, show
 from nczarr.model import (
     CHAR,
     PRIMITIVES,
@@ -20,6 +19,7 @@ from nczarr.model import (
     EnumType,
     Field,
     OpaqueType,
+    PrimitiveType,
     Type,
     UserType,
     VlenType,
@@ -31,7 +31,7 @@ from nczarr.model import (
     split_fqn,
 )
 
-#: numpy counts the bytes of one value in a C int.
+#: numpy stores the number of bytes of one value in a C int.
 _MAX_BYTES = 2**31 - 1
 _BY_NAME = {t.zarr_name: t for t in PRIMITIVES.values()}
 
@@ -47,18 +47,19 @@ def type_name(type_: Type) -> str:
     """
     if isinstance(type_, UserType):
         return type_.fqn
-    return type_.zarr_name  # type: ignore[attr-defined]
+    assert isinstance(type_, PrimitiveType)
+    return type_.zarr_name
 
 
-def find_type(name: Any, types: Mapping[str, UserType]) -> Type:
-    """Return the type that a name in NCZarr metadata stands for.
+def find_type(name: object, types: Mapping[str, UserType]) -> Type:
+    """Return the type of a name in NCZarr metadata.
 
-    numpy's names with a byte order (``<f4``), which NCZarr on Zarr v2 uses, are understood too.
+    NCZarr on Zarr v2 uses numpy's names with a byte order (``<f4``); they are accepted too.
 
     Raises
     ------
     MetadataError
-        If there is no such type.
+        The type does not exist.
 
     Examples
     --------
@@ -84,7 +85,7 @@ def find_type(name: Any, types: Mapping[str, UserType]) -> Type:
     raise MetadataError(f"there is no type {show(name)}")
 
 
-def types_to_json(types: Iterable[UserType], *, full_names: bool = False) -> list[dict[str, Any]]:
+def types_to_json(types: Iterable[UserType], *, full_names: bool = False) -> list[dict[str, object]]:
     """Return declarations in order, by simple name or by FQN.
 
     Examples
@@ -96,72 +97,60 @@ def types_to_json(types: Iterable[UserType], *, full_names: bool = False) -> lis
     return [{"name": t.fqn if full_names else t.name, **_declaration(t)} for t in types]
 
 
-def _declaration(type_: UserType) -> dict[str, Any]:
+def _declaration(type_: UserType) -> dict[str, object]:
     if isinstance(type_, EnumType):
-        return {
-            "class": "enum",
-            "base": type_name(type_.base),
-            "members": [[name, value] for name, value in type_.members],
-        }
+        return {"class": "enum", "base": type_name(type_.base), "members": [list(m) for m in type_.members]}
     if isinstance(type_, OpaqueType):
         return {"class": "opaque", "size": type_.size}
     if isinstance(type_, VlenType):
         return {"class": "vlen", "base": type_name(type_.base)}
     assert isinstance(type_, CompoundType)
-    return {
-        "class": "compound",
-        "fields": [
-            {"name": f.name, "type": type_name(f.type), **({"shape": list(f.shape)} if f.shape else {})}
-            for f in type_.fields
-        ],
-    }
+    fields = [
+        {"name": f.name, "type": type_name(f.type), **({"shape": list(f.shape)} if f.shape else {})}
+        for f in type_.fields
+    ]
+    return {"class": "compound", "fields": fields}
 
 
-def declarations(value: Any) -> dict[str, Any]:
+def declarations(value: object) -> dict[str, object]:
     """Return declarations by name: from a list (version 3.1), or from an object (version 3.0).
 
     Raises
     ------
     MetadataError
-        If it is neither, or a name stands twice.
+        The value is neither, or contains a name twice.
     """
     if isinstance(value, dict):
         return dict(value)
     if not isinstance(value, list):
         raise MetadataError(f"types: {show(value)} is not a list")
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for item in value:
         name = item.get("name") if isinstance(item, dict) else None
         if not isinstance(name, str) or not name:
             raise MetadataError(f"types: {show(item)} is not a type declaration with a name")
         if name in found:
-            raise MetadataError(f"types: two are named {name!r}")
+            raise MetadataError(f"types: two types are named {name!r}")
         found[name] = item
     return found
 
 
 class TypeBinder:
-    """Binds declarations to each other, in whatever order they stand.
+    """Binds declarations to each other, in any order.
 
-    A reference whose group is gone means the type of that simple name in the nearest group upwards: a group that
-    was renamed keeps its types.
+    A reference into a missing group means the type of that simple name in the nearest enclosing group, because another
+    program may have renamed the group.
     """
 
     def __init__(self) -> None:
-        self.declared: dict[str, Any] = {}
+        self.declared: dict[str, object] = {}
         self.bound: dict[str, UserType] = {}
-        self.under_way: set[str] = set()
-        #: References that were understood by their simple name alone, by the FQN of the type that has them.
+        self._unfinished: set[str] = set()
+        #: References that were resolved by their simple name only, by the FQN of the type that contains them.
         self.moved: dict[str, str] = {}
 
-    def declare(self, group: str, name: str, declaration: Any) -> str:
-        """Note a declaration of a group; returns the type's FQN.
-
-        Raises
-        ------
-        MetadataError
-            If the name is none.
-        """
+    def declare(self, group: str, name: str, declaration: object) -> str:
+        """Add a declaration of a group, and return the FQN of the type; raise MetadataError for an invalid name."""
         if problem := check_name(name):
             raise MetadataError(f"types: {problem}", fqn=group)
         fqn = join_fqn(group, name)
@@ -169,7 +158,7 @@ class TypeBinder:
         return fqn
 
     def resolve(self, name: str, group: str) -> str | None:
-        """Return the FQN of the declared type that a reference from a group means."""
+        """Return the FQN of the declared type that a reference in a group means; None if there is none."""
         if name in self.declared:
             return name
         if not name.startswith("/"):
@@ -183,9 +172,9 @@ class TypeBinder:
             fqn = join_fqn(format_fqn(above[:depth]), simple)
             if fqn in self.declared:
                 return fqn
-        # Types are visible from everywhere: one that is alone with its name is meant.
-        alike = [fqn for fqn in self.declared if parse_fqn(fqn)[-1] == simple]
-        return alike[0] if len(alike) == 1 else None
+        # Types are visible from everywhere, so a unique name is enough.
+        candidates = [fqn for fqn in self.declared if parse_fqn(fqn)[-1] == simple]
+        return candidates[0] if len(candidates) == 1 else None
 
     def bind(self, fqn: str) -> UserType:
         """Return a declared type.
@@ -193,37 +182,31 @@ class TypeBinder:
         Raises
         ------
         MetadataError
-            If the declaration is damaged, refers to no type, or contains itself.
+            The declaration is damaged, refers to a missing type, or contains itself.
         """
         if fqn not in self.bound:
-            if fqn in self.under_way:
+            if fqn in self._unfinished:
                 raise MetadataError("the type contains itself", fqn=fqn)
-            self.under_way.add(fqn)
+            self._unfinished.add(fqn)
             try:
                 with error_context(fqn=fqn):
                     self.bound[fqn] = self._parse(fqn, self.declared[fqn])
             finally:
-                self.under_way.discard(fqn)
+                self._unfinished.discard(fqn)
         return self.bound[fqn]
 
-    def find(self, name: Any, group: str = "/") -> Type:
-        """Return the type, user-defined or not, that a reference from a group means.
-
-        Raises
-        ------
-        MetadataError
-            If there is none.
-        """
+    def find(self, name: object, group: str = "/") -> Type:
+        """Return the type, user-defined or not, that a reference in a group means; raise MetadataError for none."""
         fqn = self.resolve(name, group) if isinstance(name, str) else None
         return find_type(name, {}) if fqn is None else self.bind(fqn)
 
-    def _find(self, name: Any, owner: str) -> Type:
+    def _find(self, name: object, owner: str) -> Type:
         found = self.find(name, split_fqn(owner)[0])
         if isinstance(found, UserType) and found.fqn != name:
             self.moved[owner] = str(name)
         return found
 
-    def _parse(self, fqn: str, declaration: Any) -> UserType:
+    def _parse(self, fqn: str, declaration: object) -> UserType:
         if not isinstance(declaration, dict):
             raise MetadataError(f"{show(declaration)} is not a type declaration")
         kind = declaration.get("class")
@@ -232,7 +215,7 @@ class TypeBinder:
         if kind == "opaque":
             size = declaration.get("size")
             if type(size) is not int or not 1 <= size < 2**31:
-                raise MetadataError(f"size: {show(size)} is not a number of bytes")
+                raise MetadataError(f"size: {show(size)} is not a size in bytes")
             return OpaqueType(fqn, size)
         if kind == "vlen":
             return VlenType(fqn, self._find(declaration.get("base"), fqn))
@@ -240,7 +223,7 @@ class TypeBinder:
             return self._compound(fqn, declaration.get("fields"))
         raise MetadataError(f"class: {show(kind)} is not enum, opaque, vlen or compound")
 
-    def _compound(self, fqn: str, items: Any) -> CompoundType:
+    def _compound(self, fqn: str, items: object) -> CompoundType:
         if not isinstance(items, list) or not items:
             raise MetadataError(f"fields: {show(items)} is not a list of fields")
         fields = []
@@ -259,12 +242,12 @@ class TypeBinder:
                 raise MetadataError(f"fields[{i}]: the compound has more than {_MAX_BYTES} bytes")
             fields.append(Field(name, type_, tuple(shape)))
         if len({f.name for f in fields}) != len(fields):
-            raise MetadataError("fields: two of them have one name")
+            raise MetadataError("fields: two fields have the same name")
         return CompoundType(fqn, tuple(fields))
 
 
-def _enum(fqn: str, base: Type, members: Any) -> EnumType:
-    if base not in PRIMITIVES.values() or base.dtype.kind not in "iu":
+def _enum(fqn: str, base: Type, members: object) -> EnumType:
+    if not isinstance(base, PrimitiveType) or not base.is_integer:
         raise MetadataError("base: an enum needs an integer type")
     if isinstance(members, dict):  # version 3.0
         members = list(members.items())
@@ -275,4 +258,4 @@ def _enum(fqn: str, base: Type, members: Any) -> EnumType:
     for name, _ in members:
         check_unicode(name, "members")
     values = tuple((name, int(int_from_json(value, base.dtype))) for name, value in members)
-    return EnumType(fqn, base, values)  # type: ignore[arg-type]
+    return EnumType(fqn, base, values)

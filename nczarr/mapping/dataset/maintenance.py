@@ -1,0 +1,401 @@
+"""Check, repair and clean datasets: metadata that other programs have changed, and remains of interrupted writers."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from nczarr import model
+from nczarr.errors import UnsupportedError
+from nczarr.mapping.dataset.open import open_dataset
+from nczarr.mapping.dataset.stored import StoredDataset
+from nczarr.mapping.dataset.subgroup import refuse_group, refuse_group_of_dataset
+from nczarr.mapping.dialect import Reading
+from nczarr.mapping.findings import Finding, RecoveryWarning
+from nczarr.mapping.guarding import changes, unfinished
+from nczarr.mapping.nczarr3 import keys as spec
+from nczarr.mapping.plain.write import Labels
+from nczarr.mapping.rewriting.rename_journal import finish_moves, forget_moves
+from nczarr.mapping.values.attributes import ATTR_KEY
+from nczarr.mapping.values.scalars import JSONObject, member
+from nczarr.stores import LocalStore, Store, open_store
+from nczarr.stores.staging import StagedStore, staged_writers
+from nczarr.system import atomic
+from nczarr.targets import parse_target
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+
+#: Maximum number of further passes of `repair`; each finds fewer faults than the previous one.
+_MORE_PASSES = 3
+Options = Mapping[str, object]
+
+
+# --- checking
+
+
+def find_faults(stored: StoredDataset) -> tuple[Finding, ...]:
+    """Return all deviations in the metadata of a dataset, including unimportant ones."""
+    found = dict.fromkeys(stored.findings)
+    if stored.layout == "nczarr-v3":
+        found.update(dict.fromkeys(_validate(stored.hierarchy, stored.reading)))
+    for fqn, wrong in model.long_names(stored.dataset):
+        what = f"{wrong}; it is invalid in netCDF files, so a copy must rename it"
+        found[Finding.of("name-long", fqn, what)] = None
+    for difference in stored.hierarchy.check_consolidated():
+        found[Finding.of("consolidated-stale", "/", f"stale: {difference}")] = None
+    # Nodes with errors require a decision by the user, so `repair` ignores them.
+    faulty = _arrays_with_errors(stored, found)
+    return tuple(replace(f, remedy="") if f.where in faulty else f for f in found)
+
+
+def _arrays_with_errors(stored: StoredDataset, found: Iterable[Finding]) -> frozenset[str]:
+    variables = stored.reading.variables
+    return frozenset(f.where for f in found if f.severity == "error" and f.where in variables)
+
+
+def check_metadata(
+    target: object, *, storage_options: Options | None = None
+) -> tuple[StoredDataset, tuple[Finding, ...]]:
+    """Open a dataset by its own documents, not their consolidated copy, and return it with all findings.
+
+    Examples
+    --------
+    >>> from nczarr.mapping import create_dataset
+    >>> from nczarr.model import Dataset
+    >>> store = {}
+    >>> create_dataset(store, Dataset("d")).commit()
+    >>> stored, findings = check_metadata(store)
+    >>> findings
+    ()
+    >>> stored.close()
+    """
+    stored = _open(target, "r", storage_options)
+    try:
+        return stored, find_faults(stored)
+    except BaseException:
+        stored.close()
+        raise
+
+
+def _validate(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
+    """Yield violations of rules for NCZarr on Zarr v3 that reading does not need."""
+    yield from _check_version(hierarchy, reading)
+    for fqn, path in reading.groups.items():
+        group = hierarchy.nodes[path]
+        if isinstance(group, GroupMetadata):
+            yield from _check_attributes(fqn, group.attributes, spec.group_keys(group)[0])
+    for fqn, type_ in reading.dataset.all_types.items():
+        if isinstance(type_, model.EnumType):
+            if not type_.members:
+                yield Finding.of("enum-empty", fqn, "the enum has no members")
+            for name, count in Counter(name for name, _ in type_.members).items():
+                if count > 1:
+                    yield Finding.of("enum-duplicate", fqn, f"{count} members are named {name!r}")
+    for fqn, type_ in model.forward_references(reading.dataset):
+        what = f"it uses the type {type_.fqn} before its declaration, which is impossible in CDL and netCDF-4 files"
+        yield Finding.of("type-forward", fqn, what)
+    labels = Labels(reading.dataset)
+    faulty = {finding.where for finding in reading.findings if finding.severity == "error"}
+    for fqn, variable in reading.dataset.all_variables.items():
+        metadata = hierarchy.nodes[reading.variables[fqn].path]
+        assert isinstance(metadata, ArrayMetadata)
+        keys = spec.array_keys(metadata)[0]
+        yield from _check_attributes(fqn, metadata.attributes, keys)
+        if keys and fqn not in faulty:
+            yield from _check_array(fqn, variable, metadata, reading, labels)
+
+
+def _check_version(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
+    root = hierarchy.nodes[""]
+    assert isinstance(root, GroupMetadata)
+    version = member(spec.group_keys(root)[0], spec.SUPERBLOCK_KEY).get("version")
+    nodes = {b.path: hierarchy.nodes[b.path] for b in reading.variables.values()}
+    old = [
+        path
+        for path, node in nodes.items()
+        if isinstance(node, ArrayMetadata) and not spec.has_object(node) and spec.array_keys(node)[0]
+    ]
+    if hierarchy.layout == "v3" and ((isinstance(version, str) and version < spec.VERSION) or old):
+        what = f"the keys are written as in version {version or '3.0.0'}"
+        if old and version == spec.VERSION:
+            what = f"the array {old[0]!r} has its keys in the place of version 3.0.0"
+        yield Finding.of("version-old", "/", what)
+
+
+def _check_attributes(fqn: str, plain: JSONObject, keys: JSONObject) -> Iterator[Finding]:
+    order = member(keys, ATTR_KEY).get("order")
+    if isinstance(order, list):
+        for name, count in Counter(n for n in order if isinstance(n, str)).items():
+            if count > 1:
+                yield Finding.of("order-duplicate", fqn, f"{ATTR_KEY}.order has {name!r} {count} times")
+    for name, value in plain.items():
+        if _has_bare_number(value):
+            what = f"attribute {name!r} has NaN or an infinity as a bare word, which is invalid JSON"
+            yield Finding.of("bare-nan", fqn, what)
+
+
+def _has_bare_number(value: object) -> bool:
+    if isinstance(value, float):
+        return value != value or value in (float("inf"), float("-inf"))
+    if isinstance(value, list):
+        return any(map(_has_bare_number, value))
+    return isinstance(value, dict) and any(map(_has_bare_number, value.values()))
+
+
+def _check_array(
+    fqn: str, variable: model.Variable, metadata: ArrayMetadata, reading: Reading, labels: Labels
+) -> Iterator[Finding]:
+    encoding = reading.variables[fqn].encoding
+    if encoding.type != variable.type:
+        return
+    expected = encoding.encode_fill(model.fill_value_of(variable))
+    dtype = metadata.data_type.dtype
+    if not model.same_values(dtype.type(expected) if dtype.kind in "iuf" else expected, metadata.fill):
+        what = f"fill_value is {metadata.fill!r}; the rule requires {expected!r}: unwritten values differ from netCDF"
+        yield Finding.of("fill-value", fqn, what)
+    names = labels.of(model.split_fqn(fqn)[0], variable.dimensions, encoding.inner_shape)
+    if metadata.dimension_names != names:
+        sides = [
+            "missing" if n is None else ", ".join(map(str, n)) or "none"
+            for n in (metadata.dimension_names, names)
+        ]
+        yield Finding.of("labels", fqn, f"dimension_names are {sides[0]}; the rule requires {sides[1]}")
+
+
+# --- repairing
+
+
+def repair(
+    target: object, *, dry_run: bool = False, storage_options: Options | None = None
+) -> tuple[Finding, ...]:
+    """Repair the metadata of an NCZarr dataset that programs without knowledge of NCZarr have changed.
+
+    The understood metadata are written: removed keys, sizes, lists of nodes, references into renamed groups. Arrays
+    whose documents contradict themselves or each other do not change. Values do not change, except for fill values
+    where an array is extended to the length of its unlimited dimension.
+
+    Parameters
+    ----------
+    target
+        A path, a URL, a mapping, or a store; see :func:`nczarr.stores.open_store`.
+    dry_run : bool
+        Return the findings without writing.
+    storage_options : mapping, optional
+        For the file system of a URL.
+
+    Returns
+    -------
+    tuple of Finding
+        All findings; those with a `remedy` are repaired.
+
+    Raises
+    ------
+    UnsupportedError
+        The dataset is not NCZarr on Zarr v3.
+    StoreError
+        The dataset is in a directory, and open for writing, in this or another process.
+
+    Examples
+    --------
+    >>> from nczarr.mapping import create_dataset
+    >>> from nczarr.model import Dataset, Variable, INT
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> create_dataset(store, Dataset("d", variables=(Variable("v", INT), Variable("w", INT)))).close()
+    >>> store.delete("v/zarr.json")
+    >>> [finding.code for finding in repair(store)]
+    ['node-missing', 'consolidated-stale']
+    >>> repair(store)
+    ()
+    """
+    found = _repair_once(target, dry_run, storage_options)
+    if not dry_run and any(f.remedy for f in found):
+        # The new documents may reveal information about a group in an array that did not change.
+        for _ in range(_MORE_PASSES):
+            if not any(f.remedy for f in _repair_once(target, False, storage_options)):
+                break
+    return found
+
+
+def _repair_once(target: object, dry_run: bool, storage_options: Options | None) -> tuple[Finding, ...]:
+    mode: Literal["r", "r+"] = "r" if dry_run else "r+"
+    with ExitStack() as stack:
+        store = open_store(target, mode, dict(storage_options) if storage_options else None)
+        if store is not target:
+            stack.callback(store.close)
+        if not dry_run:
+            stack.enter_context(changes.writing_alone(store))
+        stored = stack.enter_context(_open(store, mode, None))
+        if stored.layout != "nczarr-v3":
+            raise UnsupportedError(
+                f"only NCZarr on Zarr v3 can be repaired; the layout is {stored.layout}",
+                path=stored.store.url,
+                hint="copy it",
+            )
+        found = find_faults(stored)
+        if any(f.code == "copy-unclear" for f in found) and not dry_run:
+            raise UnsupportedError(
+                "arrays contain copies of several records, and the record of this dataset is unknown",
+                path=stored.store.url,
+                hint="remove the arrays that were copied from another dataset",
+            )
+        if dry_run or not any(f.remedy for f in found):
+            return found
+        if any(f.remedy and f.code != "consolidated-stale" for f in found):
+            stored.rewrite(_arrays_with_errors(stored, found))
+        if stored.options.consolidated:
+            stored.hierarchy.consolidate()
+        stored.sync()
+    return found
+
+
+def _open(target: object, mode: Literal["r", "r+"], storage_options: Options | None) -> StoredDataset:
+    options = dict(storage_options) if storage_options else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecoveryWarning)
+        stored = open_dataset(target, mode, consolidated=False, storage_options=options)
+    if stored.reading.part is not None:
+        stored.close()
+        place = target.url if isinstance(target, Store) else str(target)
+        refuse_group(place, "checked or repaired", stored.reading.part)
+    return stored
+
+
+# --- cleaning
+
+
+def clean(
+    target: object, *, storage_options: dict[str, object] | None = None, force: bool = False
+) -> list[str]:
+    """Finish or remove the remains of interrupted writers in a dataset, and beside it.
+
+    Complete datasets and other directories do not change. A complete replacement is put in its place; an incomplete one
+    is removed. Data of running processes stay. Without `force`, data of processes on other machines, whose state is
+    unknown, and chunks of arrays without documents stay too.
+
+    Parameters
+    ----------
+    target
+        As for :func:`nczarr.stores.open_store`.
+    storage_options : dict, optional
+        For the file system of a URL.
+    force : bool, default False
+        Assume that writers on other machines are dead, and remove chunks without documents if there is nothing else.
+
+    Returns
+    -------
+    list of str
+        A sentence for each action or obstacle.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> clean(os.path.join(tempfile.gettempdir(), "no-such.zarr"))
+    []
+    """
+    report: list[str] = []
+    if isinstance(target, str | os.PathLike) and (parsed := parse_target(target)).protocol == "file":
+        path = Path(os.path.realpath(parsed.location))
+        if atomic.restore(path):
+            report.append(f"{parsed.location}: put back; the process that was replacing it was stopped")
+        for beside in (path, path.with_name(f"{path.name}.rechunk")):  # and the intermediate of a copy
+            report += [f"{removed}: removed" for removed in atomic.remove_leftovers(beside)]
+        if not path.is_dir() or not _is_ours(path):
+            return report
+        report += [f"{removed}: removed" for removed in atomic.remove_partial_values(path)]
+    store = open_store(target, "r+", storage_options)
+    store.keep_order()
+    try:
+        refuse_group_of_dataset(store, "cleaned")
+        report += [f"{store.url}: {sentence}" for sentence in _clean_store(store, force)]
+        store.settle()
+    finally:
+        if store is not target:
+            store.close()
+    if report and isinstance(store, LocalStore):
+        atomic.remove_empty_directories(store.root)
+        with suppress(OSError):  # not empty
+            store.root.rmdir()
+    return report
+
+
+def _is_ours(folder: Path) -> bool:
+    """Return whether a directory is a dataset, or the remains of one; other directories are not searched."""
+    store = open_store(folder)
+    try:
+        marked = any(n.startswith(".nczarr-") and not n.endswith(".tmp") for n in os.listdir(folder))
+        return (
+            marked
+            or unfinished.is_zarr(store)
+            or atomic.holds_nothing(folder)
+            or unfinished.holds_orphans(store)
+        )
+    finally:
+        store.close()
+
+
+def _clean_store(store: Store, force: bool) -> Iterator[str]:
+    yield from _clean_unfinished(store, force)
+    if store.takes_any_key and store.exists(changes.UNSTORED):
+        store.delete(changes.UNSTORED)
+        yield "the marker of values that were not stored is removed"
+    if finish_moves(store, force=force):
+        yield "an interrupted rename of variables is finished"
+    if store.listable:
+        forget_moves(store)
+    changer = changes.writer_at(store)
+    if changer is not None:
+        busy = _busy(changer, force)
+        if busy:
+            yield f"its metadata are being changed; {busy}"
+        else:
+            yield from (f"{path} is removed" for path in changes.remove_unclaimed(store))
+            changes.remove_marker(store)
+            yield "the marker of an interrupted change is removed"
+    for writer in staged_writers(store) if store.listable else []:
+        busy = _busy(writer, force)
+        if busy:
+            yield f"an unfinished new dataset is beside it; {busy}"
+        else:
+            StagedStore(store, writer).discard()
+            yield "an unfinished new dataset beside it is removed"
+
+
+def _clean_unfinished(store: Store, force: bool) -> Iterator[str]:
+    marker, complete = unfinished.UnfinishedMarker.read(store), unfinished.is_zarr(store)
+    if marker is None:
+        if not complete and unfinished.holds_orphans(store):
+            if force:
+                unfinished.remove_unfinished(store)
+                yield "chunks of arrays without documents are removed"
+            else:
+                yield f"{unfinished.ORPHANS}; if no worker is running, --force removes them"
+        if complete and store.takes_any_key and store.exists(unfinished.RECORD):
+            store.delete(unfinished.RECORD)
+            yield "the record of a complete copy is removed"
+    elif busy := _busy(marker.writer, force):
+        yield f"unfinished; {busy}"
+    elif marker.staged:
+        unfinished.put_in_place(store, marker)
+        yield "the complete new dataset is now in place"
+    elif complete:
+        store.delete(unfinished.UNFINISHED)
+        yield "complete; the marker of an unfinished dataset is removed"
+    else:
+        unfinished.remove_unfinished(store)
+        yield "an unfinished dataset is removed"
+
+
+def _busy(writer: str, force: bool) -> str | None:
+    """Return why the data of a writer must stay; None if they need not."""
+    writing = atomic.is_writing(writer)
+    if writing:
+        return f"process {int(writer.split('-')[1], 16)} is writing it"
+    if writing is None and not force:
+        return "another machine may be writing it; if none is, use --force"
+    return None

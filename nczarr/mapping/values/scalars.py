@@ -1,0 +1,488 @@
+"""Write one value of any netCDF type, exactly, as JSON or as bytes, and read it.
+
+The JSON (``docs/spec/nczarr-v3.md``, *Values in JSON*):
+
+==================  ============================================================================================
+type                JSON
+==================  ============================================================================================
+integers, enum      number
+float, double       number; ``"NaN"``, ``"Infinity"``, ``"-Infinity"``; other NaNs as ``"0x"`` and the bits
+char                text of one character; ``{"base64": …}`` where the byte is not ASCII
+string              text; ``{"base64": …}`` where the bytes are not UTF-8
+opaque              base64 text
+compound            object: field name to value; fields with dimensions are nested lists
+vlen                list; of char: text
+==================  ============================================================================================
+
+The packed form (*The packed form* there): numbers are little-endian and without padding; a string is its length as
+uint32 and its bytes; a sequence inside another value is its number of elements as uint32 and the elements; a compound
+is its fields in order, a field with dimensions its elements in row-major order. A sequence that is the whole value has
+no count: it ends with the bytes. A string that is the whole value has a length.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nczarr.errors import ChunkError, MetadataError
+from nczarr.model import CHAR, STRING, CompoundType, Field, OpaqueType, Type, VlenType
+from nczarr.model.names import is_unicode
+
+#: One value in memory form (see :mod:`nczarr.model.types`): a numpy scalar, an array (vlen), a string or None.
+Scalar: TypeAlias = Any
+JSONObject: TypeAlias = dict[str, Any]
+Packer = Callable[[Scalar], bytes]
+Unpacker = Callable[[bytes], Scalar]
+#: Reads a value at an offset; returns it and the offset of the next one.
+_Reader = Callable[[bytes, int], tuple[Scalar, int]]
+
+_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_COUNT = struct.Struct("<I")
+
+
+def show(value: object) -> str:
+    """Return a JSON value, shortened, for messages."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def member(value: object, key: str) -> JSONObject:
+    """Return a member of a JSON object that is an object itself; empty if there is none.
+
+    Examples
+    --------
+    >>> member({"a": {"b": 1}}, "a"), member({"a": 1}, "a"), member(None, "a")
+    ({'b': 1}, {}, {})
+    """
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def array_of(type_: Type, values: Sequence[Scalar]) -> np.ndarray:
+    """Return values of a type as a one-dimensional array in memory form.
+
+    Examples
+    --------
+    >>> array_of(STRING, ["a", "b"])
+    array(['a', 'b'], dtype=object)
+    """
+    array = (np.empty if type_.dtype == object else np.zeros)(len(values), type_.dtype)
+    for i, value in enumerate(values):
+        array[i] = value
+    return array
+
+
+# --- text and bytes as JSON
+
+
+def _base64(data: bytes) -> dict[str, str]:
+    return {"base64": base64.b64encode(data).decode("ascii")}
+
+
+def from_base64(value: object) -> bytes:
+    """Return the bytes of ``{"base64": text}``, or of the text alone; raise MetadataError for anything else."""
+    text = value.get("base64") if isinstance(value, dict) and len(value) == 1 else value
+    if isinstance(text, str):
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            pass
+    raise MetadataError(f"{show(value)} is not base64")
+
+
+def bytes_to_json(data: bytes) -> str | dict[str, str]:
+    """Return bytes as text, or as ``{"base64": …}`` where they are not UTF-8.
+
+    Examples
+    --------
+    >>> bytes_to_json(b"caf\\xc3\\xa9"), bytes_to_json(b"\\xff")
+    ('café', {'base64': '/w=='})
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _base64(data)
+
+
+def bytes_from_json(value: object) -> bytes:
+    """Return the bytes that :func:`bytes_to_json` wrote; its exact inverse."""
+    if isinstance(value, str):
+        try:
+            return value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise MetadataError(f"{show(value)} is not Unicode text") from None
+    return from_base64(value)
+
+
+def check_unicode(text: str, what: str) -> None:
+    """Refuse text with an unpaired surrogate, which JSON can spell but UTF-8 cannot encode.
+
+    Surrogate escapes are accepted: they stand for bytes that are not UTF-8.
+    """
+    if not (text.isascii() or is_unicode(text)):  # avoids a call for ASCII, the usual case
+        raise MetadataError(f"{what}: {show(text)} is not Unicode text")
+
+
+# --- numbers as JSON
+
+
+def float_to_json(value: np.floating) -> float | str:
+    """Return a float32 or float64 scalar as JSON.
+
+    Examples
+    --------
+    >>> float_to_json(np.float32(0.1)), float_to_json(np.float64("-inf"))
+    (0.10000000149011612, '-Infinity')
+    """
+    number = float(value)
+    if math.isfinite(number):
+        return number
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    bits = np.asarray(value).tobytes()
+    if bits == np.asarray(math.nan, value.dtype).tobytes():
+        return "NaN"
+    return "0x" + np.asarray(value, value.dtype.newbyteorder(">")).tobytes().hex()
+
+
+def float_from_json(value: object, dtype: np.dtype) -> Scalar:
+    """Return the scalar that :func:`float_to_json` wrote; integers are accepted too."""
+    if isinstance(value, str):
+        if value in _SPECIAL:
+            return dtype.type(_SPECIAL[value])
+        if value.startswith("0x") and len(value) == 2 + 2 * dtype.itemsize:
+            try:
+                raw = bytes.fromhex(value[2:])
+            except ValueError:
+                raw = b""
+            if len(raw) == dtype.itemsize:
+                return np.frombuffer(raw, dtype.newbyteorder(">")).astype(dtype)[0]
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            with np.errstate(over="ignore"):
+                return dtype.type(value)
+        except OverflowError:
+            pass
+    raise MetadataError(f"{show(value)} is not a value of {dtype}")
+
+
+def int_from_json(value: object, dtype: np.dtype) -> Scalar:
+    """Return an integer scalar; whole real numbers are accepted, because some JSON writers produce them."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        low, high = _limits(dtype)
+        if low <= value <= high:
+            return dtype.type(value)
+    raise MetadataError(f"{show(value)} is not a value of {dtype}")
+
+
+@lru_cache(maxsize=32)
+def _limits(dtype: np.dtype) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+# --- values of any type as JSON
+
+
+def scalar_to_json(type_: Type, value: Scalar) -> object:
+    """Return one value of a type as JSON.
+
+    Examples
+    --------
+    >>> from nczarr.model import INT, OpaqueType
+    >>> scalar_to_json(VlenType("/v", INT), np.array([1, 2], "i4"))
+    [1, 2]
+    >>> scalar_to_json(OpaqueType("/o", 2), np.void(b"ab"))
+    'YWI='
+    """
+    if isinstance(type_, CompoundType):
+        return {f.name: _field_to_json(f, value[f.name]) for f in type_.fields}
+    if isinstance(type_, VlenType):
+        if type_.base == CHAR:
+            return bytes_to_json(np.asarray(value).tobytes())
+        return [scalar_to_json(type_.base, item) for item in value]
+    if isinstance(type_, OpaqueType):
+        return _base64(np.asarray(value, type_.dtype).tobytes())["base64"]
+    if type_ == STRING:
+        return bytes_to_json((value or "").encode("utf-8", "surrogateescape"))
+    if type_ == CHAR:
+        raw = np.asarray(value, "S1").tobytes()
+        return raw.decode("ascii") if raw[0] < 0x80 else _base64(raw)
+    return float_to_json(value) if type_.dtype.kind == "f" else int(value)
+
+
+def _field_to_json(field: Field, value: Scalar) -> object:
+    if not field.shape:
+        return scalar_to_json(field.type, _unwrapped(value))
+    if len(field.shape) > 1:
+        return [_field_to_json(Field(field.name, field.type, field.shape[1:]), row) for row in value]
+    if field.type == CHAR:
+        # A row of chars is text. The field has a fixed length, so trailing NULs are omitted.
+        return bytes_to_json(value.tobytes().rstrip(b"\0"))
+    return [scalar_to_json(field.type, item) for item in value]
+
+
+def _unwrapped(value: Scalar) -> Scalar:
+    """Return the value of an array without dimensions, as numpy returns fields; any other value unchanged."""
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+
+
+def scalar_from_json(type_: Type, value: object) -> Scalar:
+    """Return the value that :func:`scalar_to_json` wrote; its exact inverse.
+
+    Raises
+    ------
+    MetadataError
+        The JSON is not a value of the type.
+
+    Examples
+    --------
+    >>> from nczarr.model import SHORT
+    >>> t = CompoundType("/c", (Field("a", SHORT), Field("b", CHAR, (3,))))
+    >>> scalar_from_json(t, {"a": 1, "b": "xy"})["b"].tolist()
+    [b'x', b'y', b'']
+    """
+    if isinstance(type_, CompoundType):
+        return _record_from_json(type_, value)[()]
+    if isinstance(type_, VlenType):
+        if type_.base == CHAR:
+            return np.frombuffer(bytes_from_json(value), "S1").copy()
+        if not isinstance(value, list):
+            raise MetadataError(f"{show(value)} is not a list, as values of {type_.fqn} are")
+        return array_of(type_.base, [scalar_from_json(type_.base, item) for item in value])
+    if isinstance(type_, OpaqueType):
+        data = from_base64(value)
+        if len(data) != type_.size:
+            raise MetadataError(f"{len(data)} bytes for a value of {type_.fqn}, which has {type_.size}")
+        return np.void(data)
+    if type_ == STRING:
+        return bytes_from_json(value).decode("utf-8", "surrogateescape")
+    if type_ == CHAR:
+        data = bytes_from_json(value)
+        if len(data) != 1:
+            raise MetadataError(f"{show(value)} is not one char")
+        return np.bytes_(data)
+    return (float_from_json if type_.dtype.kind == "f" else int_from_json)(value, type_.dtype)
+
+
+def _record_from_json(type_: CompoundType, value: object) -> np.ndarray:
+    if not isinstance(value, dict) or set(value) != {f.name for f in type_.fields}:
+        raise MetadataError(f"{show(value)} is not an object with the fields of {type_.fqn}")
+    record = np.zeros((), type_.dtype)
+    for f in type_.fields:
+        if f.shape:
+            _set_elements(record[f.name], f.type, value[f.name], f.shape)
+        else:
+            _set_field(record, f.name, scalar_from_json(f.type, value[f.name]), f.type)
+    return record
+
+
+def _set_field(record: np.ndarray, name: str, value: Scalar, type_: Type) -> None:
+    """Set a field without dimensions. numpy takes an array that is assigned to a field by name for its elements."""
+    if type_.dtype.names is None:
+        record[name][()] = value
+    else:
+        record[name] = value
+
+
+def _set_elements(target: np.ndarray, type_: Type, value: object, shape: tuple[int, ...]) -> None:
+    if type_ == CHAR and len(shape) == 1:
+        data = bytes_from_json(value)
+        if len(data) > shape[0]:
+            raise MetadataError(f"{show(value)} is longer than {shape[0]} chars")
+        target[...] = np.frombuffer(data.ljust(shape[0], b"\0"), "S1")
+        return
+    if not isinstance(value, list) or len(value) != shape[0]:
+        raise MetadataError(f"{show(value)} is not a list of {shape[0]} values")
+    for i, item in enumerate(value):
+        if len(shape) > 1:
+            _set_elements(target[i], type_, item, shape[1:])
+        else:
+            target[i] = scalar_from_json(type_, item)
+
+
+# --- the packed form
+
+
+@lru_cache(maxsize=256)
+def packer(type_: Type) -> Packer:
+    """Return the function that packs one value of a type.
+
+    Examples
+    --------
+    >>> from nczarr.model import SHORT
+    >>> packer(VlenType("/v", SHORT))(np.array([1, 2], "i2"))
+    b'\\x01\\x00\\x02\\x00'
+    """
+    return _elements_packer(type_.base) if isinstance(type_, VlenType) else _packer(type_)
+
+
+@lru_cache(maxsize=256)
+def unpacker(type_: Type) -> Unpacker:
+    """Return the function that unpacks one value; it raises :class:`ChunkError` for bytes that do not fit.
+
+    Examples
+    --------
+    >>> from nczarr.model import SHORT
+    >>> unpacker(VlenType("/v", SHORT))(b"\\x01\\x00\\x02\\x00")
+    array([1, 2], dtype=int16)
+    """
+    if isinstance(type_, VlenType):
+        return _elements_unpacker(type_.base)
+    read = _reader(type_)
+
+    def unpack(data: bytes) -> Scalar:
+        value, end = read(data, 0)
+        if end != len(data):
+            raise ChunkError(f"{len(data)} packed bytes for a value of {end} bytes of the type {type_.name}")
+        return value
+
+    return unpack
+
+
+def _fixed_packer(dtype: np.dtype) -> Packer:
+    stored = dtype.newbyteorder("<")
+    return lambda value: np.asarray(value, dtype).astype(stored, copy=False).tobytes()
+
+
+def _elements_packer(base: Type) -> Packer:
+    if base.is_fixed_size:
+        return _fixed_packer(base.dtype)
+    pack = _packer(base)
+    return lambda value: b"".join([pack(item) for item in value])
+
+
+def _elements_unpacker(base: Type) -> Unpacker:
+    if base.is_fixed_size:
+        stored = base.dtype.newbyteorder("<")
+
+        def fixed(data: bytes) -> np.ndarray:
+            if len(data) % stored.itemsize:
+                raise ChunkError(f"{len(data)} packed bytes are not a whole number of values of {base.name}")
+            return np.frombuffer(data, stored).astype(base.dtype)
+
+        return fixed
+    read = _reader(base)
+
+    def items(data: bytes) -> np.ndarray:
+        values, offset = [], 0
+        while offset < len(data):
+            value, offset = read(data, offset)
+            values.append(value)
+        return array_of(base, values)
+
+    return items
+
+
+def _packer(type_: Type) -> Packer:
+    if type_.is_fixed_size:
+        return _fixed_packer(type_.dtype)
+    if type_ == STRING:
+        return _pack_string
+    if isinstance(type_, VlenType):
+        elements = _elements_packer(type_.base)
+        return lambda value: _COUNT.pack(len(value)) + elements(value)
+    assert isinstance(type_, CompoundType)
+    fields = [(f.name, _packer(f.type), f.shape) for f in type_.fields]
+
+    def record(value: Scalar) -> bytes:
+        parts = []
+        for name, pack, shape in fields:
+            item = value[name]
+            if shape:
+                parts.extend([pack(item[index]) for index in np.ndindex(shape)])
+            else:
+                parts.append(pack(_unwrapped(item)))
+        return b"".join(parts)
+
+    return record
+
+
+def _pack_string(value: str | None) -> bytes:
+    raw = (value or "").encode("utf-8", "surrogateescape")
+    return _COUNT.pack(len(raw)) + raw
+
+
+def _take(data: bytes, offset: int, length: int) -> int:
+    end = offset + length
+    if end > len(data):
+        raise ChunkError(f"the packed bytes end after {len(data)}, in the middle of a value")
+    return end
+
+
+def _count(data: bytes, offset: int) -> tuple[int, int]:
+    end = _take(data, offset, 4)
+    return _COUNT.unpack_from(data, offset)[0], end
+
+
+def _reader(type_: Type) -> _Reader:
+    if type_.is_fixed_size:
+        native, stored = type_.dtype, type_.dtype.newbyteorder("<")
+
+        def fixed(data: bytes, offset: int) -> tuple[Scalar, int]:
+            end = _take(data, offset, stored.itemsize)
+            return np.frombuffer(data, stored, 1, offset).astype(native)[0], end
+
+        return fixed
+    if type_ == STRING:
+        return _read_string
+    if isinstance(type_, VlenType):
+        return _sequence_reader(type_.base)
+    assert isinstance(type_, CompoundType)
+    return _record_reader(type_)
+
+
+def _read_string(data: bytes, offset: int) -> tuple[str, int]:
+    length, start = _count(data, offset)
+    end = _take(data, start, length)
+    return data[start:end].decode("utf-8", "surrogateescape"), end
+
+
+def _sequence_reader(base: Type) -> _Reader:
+    if base.is_fixed_size:
+        stored = base.dtype.newbyteorder("<")
+
+        def fixed(data: bytes, offset: int) -> tuple[np.ndarray, int]:
+            count, start = _count(data, offset)
+            end = _take(data, start, count * stored.itemsize)
+            return np.frombuffer(data, stored, count, start).astype(base.dtype), end
+
+        return fixed
+    read = _reader(base)
+
+    def items(data: bytes, offset: int) -> tuple[np.ndarray, int]:
+        count, offset = _count(data, offset)
+        values = []
+        for _ in range(count):
+            value, offset = read(data, offset)
+            values.append(value)
+        return array_of(base, values), offset
+
+    return items
+
+
+def _record_reader(type_: CompoundType) -> _Reader:
+    fields = [(f.name, f.type, _reader(f.type), f.shape) for f in type_.fields]
+
+    def record(data: bytes, offset: int) -> tuple[Scalar, int]:
+        value = np.zeros((), type_.dtype)
+        for name, field_type, read, shape in fields:
+            if shape:
+                for index in np.ndindex(shape):
+                    value[name][index], offset = read(data, offset)
+            else:
+                item, offset = read(data, offset)
+                _set_field(value, name, item, field_type)
+        return value[()], offset
+
+    return record
