@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from nczarr.display import visible
 from nczarr.model.fills import source_of
 from nczarr.model.names import join_fqn
-from nczarr.model.nodes import Attribute, Dataset, Group, Variable, same_values
+from nczarr.model.nodes import Attribute, Dataset, Dimension, Group, Variable, same_values
 from nczarr.model.sources import regions
 from nczarr.model.types import CompoundType, EnumType, OpaqueType, Type, UserType, VlenType
 
@@ -77,6 +77,9 @@ def compare(
     yield from comparison.groups("/", left, right)
 
 
+_Node = TypeVar("_Node", Attribute, Dimension, Group, UserType, Variable)
+
+
 @dataclass(frozen=True)
 class _Comparison:
     left: Dataset
@@ -87,7 +90,7 @@ class _Comparison:
     nan_payloads: bool
     order: bool
 
-    def same(self, a: Any, b: Any) -> bool:
+    def same(self, a: object, b: object) -> bool:
         return same_values(a, b, nan_payloads=self.nan_payloads)
 
     def groups(self, fqn: str, a: Group, b: Group) -> Iterator[Difference]:
@@ -97,16 +100,16 @@ class _Comparison:
                 yield Difference(t.fqn, "type", describe_type(t), describe_type(other))
         yield from self.names(fqn, "types", a.types, b.types)
         yield from self.names(fqn, "dimensions", a.dimensions, b.dimensions)
-        for d, other in _paired(a.dimensions, b.dimensions):
-            if d != other:
-                sizes = [f"{x.size}{' unlimited' * x.unlimited}" for x in (d, other)]
+        for d, dimension in _paired(a.dimensions, b.dimensions):
+            if d != dimension:
+                sizes = [f"{x.size}{' unlimited' * x.unlimited}" for x in (d, dimension)]
                 yield Difference(join_fqn(fqn, d.name), "dimension", *sizes)
         yield from self.names(fqn, "variables", a.variables, b.variables)
-        for v, other in _paired(a.variables, b.variables):
-            yield from self.variables(join_fqn(fqn, v.name), v, other)
+        for v, variable in _paired(a.variables, b.variables):
+            yield from self.variables(join_fqn(fqn, v.name), v, variable)
         yield from self.names(fqn, "groups", a.groups, b.groups)
-        for g, other in _paired(a.groups, b.groups):
-            yield from self.groups(join_fqn(fqn, g.name), g, other)
+        for g, group in _paired(a.groups, b.groups):
+            yield from self.groups(join_fqn(fqn, g.name), g, group)
 
     def attributes(self, fqn: str, a: Sequence[Attribute], b: Sequence[Attribute]) -> Iterator[Difference]:
         a = [x for x in a if x.name not in self.ignored]
@@ -146,7 +149,7 @@ class _Comparison:
                     yield Difference(fqn, f"value [{at}]", repr(x), repr(y))
                     return
 
-    def names(self, fqn: str, what: str, a: Sequence[Any], b: Sequence[Any]) -> Iterator[Difference]:
+    def names(self, fqn: str, what: str, a: Sequence[_Node], b: Sequence[_Node]) -> Iterator[Difference]:
         """Yield a difference if the names of the two sides differ, or their order."""
         names = [n.name for n in a], [n.name for n in b]
         same = names[0] == names[1] if self.order else sorted(names[0]) == sorted(names[1])
@@ -154,7 +157,7 @@ class _Comparison:
             yield Difference(fqn, what, " ".join(names[0]) or "none", " ".join(names[1]) or "none")
 
 
-def _paired(a: Sequence[Any], b: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+def _paired(a: Sequence[_Node], b: Sequence[_Node]) -> Iterator[tuple[_Node, _Node]]:
     """Yield the pairs of nodes that have the same name on both sides."""
     others = {node.name: node for node in b}
     for node in a:

@@ -503,7 +503,7 @@ def _changed(fqn: str, nodes: tuple[_Node, ...], change: _Change[_Node] | None) 
     return tuple(node for node in made if node is not None)
 
 
-def same_values(a: Any, b: Any, *, nan_payloads: bool = True) -> bool:
+def same_values(a: object, b: object, *, nan_payloads: bool = True) -> bool:
     """Return True if two values have the same dtype and the same bits, including nested sequences.
 
     Parameters

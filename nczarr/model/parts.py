@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 from nczarr.model.names import join_fqn
-from nczarr.model.nodes import Attribute, Dataset, Variable
+from nczarr.model.nodes import Attribute, Dataset, Group, Variable
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,15 @@ def parts_of(old: Dataset, new: Dataset) -> list[Part]:
     return parts
 
 
+_G = TypeVar("_G", bound=Group)
+
+
 def without(new: Dataset, old: Dataset, parts: Sequence[Part]) -> Dataset:
     """Return `new` without some of its new parts; excluded attributes keep their values from `old`."""
     excluded = set(parts)
     before = _owners(old)
 
-    def attributes(owner: Any, fqn: str) -> tuple[Attribute, ...]:
+    def attributes(owner: Group | Variable, fqn: str) -> tuple[Attribute, ...]:
         previous = before.get(fqn)
         current = {} if previous is None else {a.name: a for a in previous.attributes}
         kept = [
@@ -58,7 +61,7 @@ def without(new: Dataset, old: Dataset, parts: Sequence[Part]) -> Dataset:
         kept = attributes(node, fqn)
         return node if kept == node.attributes else replace(node, attributes=kept)
 
-    def group(node: Any, fqn: str) -> Any:
+    def group(node: _G, fqn: str) -> _G:
         return replace(
             node,
             attributes=attributes(node, fqn),
@@ -82,12 +85,10 @@ def without(new: Dataset, old: Dataset, parts: Sequence[Part]) -> Dataset:
             ),
         )
 
-    result = group(new, "/")
-    assert isinstance(result, Dataset)
-    return result
+    return group(new, "/")
 
 
-def _owners(dataset: Dataset) -> dict[str, Any]:
+def _owners(dataset: Dataset) -> dict[str, Group | Variable]:
     """Return the groups and variables of a dataset by FQN; no group shares its FQN with a variable."""
     return {**dataset.all_groups, **dataset.all_variables}
 

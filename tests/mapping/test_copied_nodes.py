@@ -157,7 +157,7 @@ def test_plain_zarr_stays_plain(tmp_path: Path, stores: tuple[Path, Path]) -> No
     for name in ("p", "q"):
         root.create_array(name, data=np.arange(4), dimension_names=("x",))
     shutil.copytree(stores[0] / "aaa", tmp_path / "p.zarr" / "aaa")
-    with pytest.warns(RecoveryWarning, match="belongs to an NCZarr dataset"):
+    with pytest.warns(RecoveryWarning, match="copied from an NCZarr dataset"):
         stored = open_dataset(tmp_path / "p.zarr")
     with stored:
         assert stored.layout == "zarr-v3"

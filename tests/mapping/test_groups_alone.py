@@ -215,7 +215,7 @@ def test_what_other_programs_leave_is_recovered_in_the_whole(folder: Path) -> No
     zarr = pytest.importorskip("zarr")
     zarr.open_group(folder / "land", mode="r+").attrs.put({"mine": 1})
     zarr.open_group(folder, mode="r+").attrs.put({"title": "sea"})
-    with pytest.warns(RecoveryWarning, match="keys were removed"):
+    with pytest.warns(RecoveryWarning, match="removed the group's keys"):
         stored = open_dataset(folder / "land", consolidated=False)
     with stored:
         assert [d.name for d in stored.dataset.dimensions] == ["x"]

@@ -158,8 +158,8 @@ def test_what_is_not_ours_stays(tmp_path: Path, dead: str) -> None:
         (path / name).write_bytes(value)
     (path / ".nczarr-writing").write_text(dead)
     assert clean(path) == [
-        f"{path}/w: removed",
-        f"{path}: the mark of a change that was interrupted is removed",
+        f"{path}: w is removed",
+        f"{path}: the marker of an interrupted change is removed",
     ]
     for name in kept:
         assert (path / name).exists() == (name != "w/c/0")
@@ -187,4 +187,4 @@ def test_damaged_marks_that_name_each_other_end() -> None:
     store = MemoryStore()
     for writer, other in (("a", "b"), ("b", "a")):
         store.set(moving._TAKEN + writer, other.encode())
-    assert moving._owner(store, moving.Journal("a", (), (), ())) == "a"
+    assert moving.Journal("a", (), (), ()).owner(store) == "a"

@@ -325,7 +325,7 @@ def test_clean_removes_the_mark_of_a_change_that_a_kill_interrupted(tmp_path: Pa
     ]
     mark = path / ".nczarr-writing"
     mark.write_bytes(subprocess.run(ended, capture_output=True, check=True).stdout)
-    assert clean(path) == [f"{path}: the mark of a change that was interrupted is removed"]
+    assert clean(path) == [f"{path}: the marker of an interrupted change is removed"]
     assert not mark.exists()
     mark.write_text(new_writer())  # of a process that lives
     assert "is writing it" in clean(path)[0]

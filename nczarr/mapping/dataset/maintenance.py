@@ -382,7 +382,7 @@ def _clean_unfinished(store: Store, force: bool) -> Iterator[str]:
         yield f"unfinished; {busy}"
     elif marker.staged:
         unfinished.put_in_place(store, marker)
-        yield "the complete new dataset is now in place"
+        yield "the complete new dataset is in place now"
     elif complete:
         store.delete(unfinished.UNFINISHED)
         yield "complete; the marker of an unfinished dataset is removed"

@@ -10,30 +10,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from nczarr import model
 from nczarr.errors import MetadataError, ModelError, error_context
 from nczarr.mapping.values.scalars import check_unicode, int_from_json, show
-from nczarr.model import (
-    CHAR,
-    PRIMITIVES,
-    CompoundType,
-    EnumType,
-    Field,
-    OpaqueType,
-    PrimitiveType,
-    Type,
-    UserType,
-    VlenType,
-    check_name,
-    format_fqn,
-    join_fqn,
-    parse_fqn,
-    primitive_for_dtype,
-    split_fqn,
-)
+from nczarr.model import PrimitiveType, Type, UserType, format_fqn, join_fqn, parse_fqn
 
 #: numpy stores the number of bytes of one value in a C int.
 _MAX_BYTES = 2**31 - 1
-_BY_NAME = {t.zarr_name: t for t in PRIMITIVES.values()}
+_BY_NAME = {t.zarr_name: t for t in model.PRIMITIVES.values()}
 
 
 def type_name(type_: Type) -> str:
@@ -42,7 +26,7 @@ def type_name(type_: Type) -> str:
     Examples
     --------
     >>> from nczarr.model import INT
-    >>> type_name(INT), type_name(OpaqueType("/g/blob", 4))
+    >>> type_name(INT), type_name(model.OpaqueType("/g/blob", 4))
     ('int32', '/g/blob')
     """
     if isinstance(type_, UserType):
@@ -73,11 +57,11 @@ def find_type(name: object, types: Mapping[str, UserType]) -> Type:
             return types[name]
         if name[:1] in ("<", ">", "|"):
             if name in (">S1", "|S1", "<S1", "|J0", "<U1", ">U1"):
-                return CHAR
+                return model.CHAR
             if name[1:2] == "S":
-                return PRIMITIVES["string"]
+                return model.PRIMITIVES["string"]
             try:
-                found = primitive_for_dtype(np.dtype(name))
+                found = model.primitive_for_dtype(np.dtype(name))
             except TypeError:
                 found = None
             if found is not None:
@@ -91,20 +75,20 @@ def types_to_json(types: Iterable[UserType], *, full_names: bool = False) -> lis
     Examples
     --------
     >>> from nczarr.model import BYTE
-    >>> types_to_json([EnumType("/g/e", BYTE, (("a", 1),))])
+    >>> types_to_json([model.EnumType("/g/e", BYTE, (("a", 1),))])
     [{'name': 'e', 'class': 'enum', 'base': 'int8', 'members': [['a', 1]]}]
     """
     return [{"name": t.fqn if full_names else t.name, **_declaration(t)} for t in types]
 
 
 def _declaration(type_: UserType) -> dict[str, object]:
-    if isinstance(type_, EnumType):
+    if isinstance(type_, model.EnumType):
         return {"class": "enum", "base": type_name(type_.base), "members": [list(m) for m in type_.members]}
-    if isinstance(type_, OpaqueType):
+    if isinstance(type_, model.OpaqueType):
         return {"class": "opaque", "size": type_.size}
-    if isinstance(type_, VlenType):
+    if isinstance(type_, model.VlenType):
         return {"class": "vlen", "base": type_name(type_.base)}
-    assert isinstance(type_, CompoundType)
+    assert isinstance(type_, model.CompoundType)
     fields = [
         {"name": f.name, "type": type_name(f.type), **({"shape": list(f.shape)} if f.shape else {})}
         for f in type_.fields
@@ -151,7 +135,7 @@ class TypeBinder:
 
     def declare(self, group: str, name: str, declaration: object) -> str:
         """Add a declaration of a group, and return the FQN of the type; raise MetadataError for an invalid name."""
-        if problem := check_name(name):
+        if problem := model.check_name(name):
             raise MetadataError(f"types: {problem}", fqn=group)
         fqn = join_fqn(group, name)
         self.declared[fqn] = declaration
@@ -201,7 +185,7 @@ class TypeBinder:
         return find_type(name, {}) if fqn is None else self.bind(fqn)
 
     def _find(self, name: object, owner: str) -> Type:
-        found = self.find(name, split_fqn(owner)[0])
+        found = self.find(name, model.split_fqn(owner)[0])
         if isinstance(found, UserType) and found.fqn != name:
             self.moved[owner] = str(name)
         return found
@@ -216,14 +200,14 @@ class TypeBinder:
             size = declaration.get("size")
             if type(size) is not int or not 1 <= size < 2**31:
                 raise MetadataError(f"size: {show(size)} is not a size in bytes")
-            return OpaqueType(fqn, size)
+            return model.OpaqueType(fqn, size)
         if kind == "vlen":
-            return VlenType(fqn, self._find(declaration.get("base"), fqn))
+            return model.VlenType(fqn, self._find(declaration.get("base"), fqn))
         if kind == "compound":
             return self._compound(fqn, declaration.get("fields"))
         raise MetadataError(f"class: {show(kind)} is not enum, opaque, vlen or compound")
 
-    def _compound(self, fqn: str, items: object) -> CompoundType:
+    def _compound(self, fqn: str, items: object) -> model.CompoundType:
         if not isinstance(items, list) or not items:
             raise MetadataError(f"fields: {show(items)} is not a list of fields")
         fields = []
@@ -240,13 +224,13 @@ class TypeBinder:
             size += type_.dtype.itemsize * math.prod(shape)
             if size >= _MAX_BYTES:
                 raise MetadataError(f"fields[{i}]: the compound has more than {_MAX_BYTES} bytes")
-            fields.append(Field(name, type_, tuple(shape)))
+            fields.append(model.Field(name, type_, tuple(shape)))
         if len({f.name for f in fields}) != len(fields):
             raise MetadataError("fields: two fields have the same name")
-        return CompoundType(fqn, tuple(fields))
+        return model.CompoundType(fqn, tuple(fields))
 
 
-def _enum(fqn: str, base: Type, members: object) -> EnumType:
+def _enum(fqn: str, base: Type, members: object) -> model.EnumType:
     if not isinstance(base, PrimitiveType) or not base.is_integer:
         raise MetadataError("base: an enum needs an integer type")
     if isinstance(members, dict):  # version 3.0
@@ -258,4 +242,4 @@ def _enum(fqn: str, base: Type, members: object) -> EnumType:
     for name, _ in members:
         check_unicode(name, "members")
     values = tuple((name, int(int_from_json(value, base.dtype))) for name, value in members)
-    return EnumType(fqn, base, values)
+    return model.EnumType(fqn, base, values)

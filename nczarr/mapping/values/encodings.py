@@ -22,19 +22,10 @@ from typing import Self
 
 import numpy as np
 
+from nczarr import model
 from nczarr.errors import MetadataError, NCZarrError
 from nczarr.mapping.values.scalars import Scalar, packer, unpacker
-from nczarr.model import (
-    CHAR,
-    STRING,
-    CompoundType,
-    EnumType,
-    OpaqueType,
-    PrimitiveType,
-    Type,
-    default_fill,
-    primitive_for_dtype,
-)
+from nczarr.model import CHAR, STRING, CompoundType, OpaqueType, Type
 from nczarr.zarr import DataType, data_type_for
 from nczarr.zarr.types.registry import StructField, StructType
 
@@ -213,11 +204,11 @@ def encoding_for_writing(
     if type_ == STRING:
         text = PlainEncoding(type_, data_type_for("string"))
         return text if text.can_fill(fill) else PackedEncoding(type_, data_type_for("bytes"))
-    if isinstance(type_, PrimitiveType | EnumType):
+    if isinstance(type_, model.PrimitiveType | model.EnumType):
         return PlainEncoding(type_, data_type_for(type_.dtype))
     if isinstance(type_, OpaqueType) or (_is_fixed_compound(type_) and compound == "bytes"):
         rows = ViewEncoding(type_, data_type_for("uint8"), (type_.dtype.itemsize,))
-        if rows.can_fill(default_fill(type_) if fill is None else fill):
+        if rows.can_fill(model.default_fill(type_) if fill is None else fill):
             return rows
     elif isinstance(type_, CompoundType) and type_.is_fixed_size and _leaves(type_) <= MAX_STRUCT_FIELDS:
         return ViewEncoding(type_, struct_type(type_))
@@ -272,7 +263,7 @@ def simple_type(data_type: DataType) -> Type | None:
         return STRING
     if data_type.dtype.hasobject or data_type.dtype.kind not in "iufS":
         return None
-    return primitive_for_dtype(data_type.dtype)
+    return model.primitive_for_dtype(data_type.dtype)
 
 
 def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:
@@ -290,7 +281,7 @@ def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:
     """
     dtype = data_type.dtype
     if data_type.name in ("bytes", "variable_length_bytes"):
-        if type_ == STRING or not isinstance(type_, PrimitiveType | EnumType):
+        if type_ == STRING or not isinstance(type_, model.PrimitiveType | model.EnumType):
             return PackedEncoding(type_, data_type)
     elif data_type.name == "string":
         if type_ == STRING:
