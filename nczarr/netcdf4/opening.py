@@ -294,6 +294,7 @@ class _Opening:
 
     def diskless(self, *, persist: bool) -> Session:
         """Edit a Zarr hierarchy, or a new one, in memory; with `persist`, write it on close."""
+
         from nczarr.mapping.guarding.destination import open_destination
 
         clobber = self.clobber or self.mode == "r+"
@@ -303,7 +304,7 @@ class _Opening:
                 locks.append(_lock(path, hint=_SHARED_HINT))
             if persist and isinstance(self.target, str | os.PathLike):
                 # Refuse a target that cannot be replaced now, not after all values are written.
-                Destination(self.target, overwrite=clobber, storage_options=self.storage_options).abort()
+                open_destination(self.target, overwrite=clobber, storage_options=self.storage_options).abort()
             keys = self._load_keys() if self.mode == "r+" else {}
             memory = replace(self, target=keys, clobber=True, storage_options=None, shared=False)
             session = memory.existing() if keys else memory.new()
@@ -312,7 +313,9 @@ class _Opening:
 
             def write_out() -> None:
                 """Write the whole dataset. An existing dataset stays until the new one is complete."""
-                output = Destination(self.target, overwrite=clobber, storage_options=self.storage_options)
+                output = open_destination(
+                    self.target, overwrite=clobber, storage_options=self.storage_options
+                )
                 try:
                     output.prepare()
                     output.store.set_many((key, keys[key]) for key in keys if "/" in key)

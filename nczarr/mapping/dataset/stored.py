@@ -208,13 +208,8 @@ class StoredDataset:
 
     @property
     def limited(self) -> frozenset[str]:
-<<<<<<< HEAD
-        """The kinds of parts of which the layout cannot hold all that the netCDF-4 model allows."""
-        return self.restrictions.limited
-=======
         """The kinds of nodes for which the layout does not represent the whole netCDF-4 model."""
-        return frozenset() if self._dialect.is_complete else _ALL_KINDS
->>>>>>> 2c6887d (Join the modules of mapping that belong together, in plain English)
+        return self.restrictions.limited
 
     def check_model(self, dataset: Dataset) -> None:
         """Raise the error of :meth:`update` for the parts of a dataset, without any change."""

@@ -227,18 +227,10 @@ class VariableData:
         self.write(tuple(region), values[tuple([slice(0, s.stop - s.start) for s in region])])
 
     def grow(self, shape: tuple[int, ...]) -> None:
-<<<<<<< HEAD
-        """Make the array longer in memory only: values can be written there, and its document follows with the
-        next :meth:`StoredDataset.update` that says the same size.
-        """
-        if len(shape) != len(self._shape):
-            raise SelectionError(f"the shape {shape} has not {len(self._shape)} dimensions", fqn=self.fqn)
-        longest = map(max, shape, self.stored_shape)  # another program may have made the array longer
-        self.array.grow((*longest, *self._binding.encoding.inner_shape))
-=======
         """Make the array longer in memory, for writing; the next :meth:`StoredDataset.update` writes its document."""
-        self.array.grow(self._full_shape(shape))
->>>>>>> 2c6887d (Join the modules of mapping that belong together, in plain English)
+        full = self._full_shape(shape)
+        # Another program may have made the array longer.
+        self.array.grow((*map(max, shape, self.stored_shape), *full[len(shape) :]))
         self._shape = tuple(shape)
 
     def _full_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
