@@ -86,22 +86,28 @@ class DetachedDataset:
         return DetachedValues(store, self.arrays, self.mark)
 
 
+class _Arrays:
+    """The arrays without their hierarchy."""
+
+    def __init__(self, store: Store, arrays: Mapping[str, _ArrayPlace]) -> None:
+        self.lock = make_lock(Rank.STRUCTURE)
+        self._arrays = {
+            a.binding.path: Array(store, a.prefix, a.metadata, path=a.binding.path) for a in arrays.values()
+        }
+
+    def array(self, path: str) -> Array:
+        return self._arrays[path]
+
+
 class DetachedValues:
     """The values of a :class:`DetachedDataset`, open; several threads may read and write."""
 
     def __init__(self, store: Store, arrays: Mapping[str, _ArrayPlace], mark: bytes | None = None) -> None:
         self.store = store
         self._mark = mark
-        self._arrays = {
-            a.binding.path: Array(store, a.prefix, a.metadata, path=a.binding.path) for a in arrays.values()
-        }
-        self.lock = make_lock(Rank.STRUCTURE)
+        self.hierarchy = _Arrays(store, arrays)
         self.written: set[str] = set()
         self._data = {fqn: VariableData(self, fqn, a.binding, a.shape) for fqn, a in arrays.items()}
-
-    def array(self, path: str) -> Array:
-        """Return the array at a path."""
-        return self._arrays[path]
 
     def is_awaited(self) -> bool:
         """Return False if the dataset was finished, removed or replaced, so that new values would be remains."""

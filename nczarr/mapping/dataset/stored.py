@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -23,7 +23,7 @@ from nczarr.model import Dataset, Region, bind_data, resolve, with_lengths
 from nczarr.model.restrictions import Restrictions
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip.store import ZipStore
-from nczarr.zarr import Array, Hierarchy, open_hierarchy
+from nczarr.zarr import Hierarchy, open_hierarchy
 
 _RESTRICTED = Restrictions(limited=frozenset({"attribute", "name", "type", "variable"}))
 
@@ -173,15 +173,6 @@ class StoredDataset:
         return f"<StoredDataset {self.store.url} {self.layout}>"
 
     # -- values
-
-    @property
-    def lock(self) -> AbstractContextManager[object]:
-        """The lock of the hierarchy."""
-        return self.hierarchy.lock
-
-    def array(self, path: str) -> Array:
-        """Return the array at a path of the hierarchy."""
-        return self.hierarchy.array(path)
 
     def data(self, fqn: str) -> VariableData:
         """Return the values of a variable; raise ModelError if there is none."""

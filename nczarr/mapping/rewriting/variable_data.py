@@ -14,11 +14,8 @@ from nczarr.zarr import Array, Selection
 from nczarr.zarr.chunks.selection import normalize
 
 
-class Owner(Protocol):
-    """The stored dataset of a variable."""
-
-    #: Paths of arrays with new values.
-    written: set[str]
+class Arrays(Protocol):
+    """The arrays of a hierarchy."""
 
     @property
     def lock(self) -> AbstractContextManager[object]:
@@ -26,6 +23,17 @@ class Owner(Protocol):
 
     def array(self, path: str) -> Array:
         """Return the array at a path."""
+
+
+class Owner(Protocol):
+    """The stored dataset of a variable."""
+
+    #: Paths of arrays with new values.
+    written: set[str]
+
+    @property
+    def hierarchy(self) -> Arrays:
+        """The arrays of the dataset."""
 
 
 def extend_with_fill(array: Array, shape: tuple[int, ...]) -> None:
@@ -103,7 +111,7 @@ class VariableData:
     @property
     def array(self) -> Array:
         """The Zarr array."""
-        return self._owner.array(self._binding.path)
+        return self._owner.hierarchy.array(self._binding.path)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -271,7 +279,7 @@ class VariableData:
         """Extend an array that is shorter than its dimensions."""
         if not self.is_short:
             return
-        with self._owner.lock:
+        with self._owner.hierarchy.lock:
             # Check again: a second thread would remove values that the first has written.
             if self.is_short:
                 inner = self._binding.encoding.inner_shape
