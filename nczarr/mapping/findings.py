@@ -92,12 +92,6 @@ class Finding:
     severity: Severity = "note"
     remedy: str = ""
 
-    @classmethod
-    def of(cls, code: str, where: str, what: str, severity: Severity | None = None) -> Finding:
-        """Return a finding with the severity and the remedy of its code in :data:`RULES`."""
-        usual, remedy = RULES[code]
-        return cls(code, where, what, severity or usual, remedy)
-
     def __str__(self) -> str:
         return f"{self.where}: {self.what} [{self.code}]"
 
@@ -105,6 +99,18 @@ class Finding:
         """Return the finding as a JSON object."""
         members = ("code", "severity", "where", "what", "remedy")
         return {member: getattr(self, member) for member in members}
+
+
+def make_finding(code: str, where: str, what: str, severity: Severity | None = None) -> Finding:
+    """Return a finding with the severity and the remedy of its code in :data:`RULES`.
+
+    Examples
+    --------
+    >>> make_finding("size-stale", "/x", "the recorded size is 2, but its arrays have 3").remedy
+    'update the record'
+    """
+    usual, remedy = RULES[code]
+    return Finding(code, where, what, severity or usual, remedy)
 
 
 @dataclass
@@ -115,7 +121,7 @@ class Findings:
 
     def add(self, code: str, where: str, what: str) -> None:
         """Add a finding with a code of :data:`RULES`."""
-        self.items[Finding.of(code, where, what)] = None
+        self.items[make_finding(code, where, what)] = None
 
 
 #: Usual findings while a program writes; they are not reported.

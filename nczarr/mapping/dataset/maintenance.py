@@ -17,7 +17,7 @@ from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dataset.subgroup import refuse_group, refuse_group_of_dataset
 from nczarr.mapping.dialect import Reading
-from nczarr.mapping.findings import Finding, RecoveryWarning
+from nczarr.mapping.findings import Finding, RecoveryWarning, make_finding
 from nczarr.mapping.guarding import changes, unfinished
 from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.plain.write import Labels
@@ -45,9 +45,9 @@ def find_faults(stored: StoredDataset) -> tuple[Finding, ...]:
         found.update(dict.fromkeys(_validate(stored.hierarchy, stored.reading)))
     for fqn, wrong in model.long_names(stored.dataset):
         what = f"{wrong}; it is invalid in netCDF files, so a copy must rename it"
-        found[Finding.of("name-long", fqn, what)] = None
+        found[make_finding("name-long", fqn, what)] = None
     for difference in stored.hierarchy.check_consolidated():
-        found[Finding.of("consolidated-stale", "/", f"stale: {difference}")] = None
+        found[make_finding("consolidated-stale", "/", f"stale: {difference}")] = None
     # Nodes with errors require a decision by the user, so `repair` ignores them.
     faulty = _arrays_with_errors(stored, found)
     return tuple(replace(f, remedy="") if f.where in faulty else f for f in found)
@@ -92,13 +92,13 @@ def _validate(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
     for fqn, type_ in reading.dataset.all_types.items():
         if isinstance(type_, model.EnumType):
             if not type_.members:
-                yield Finding.of("enum-empty", fqn, "the enum has no members")
+                yield make_finding("enum-empty", fqn, "the enum has no members")
             for name, count in Counter(name for name, _ in type_.members).items():
                 if count > 1:
-                    yield Finding.of("enum-duplicate", fqn, f"{count} members are named {name!r}")
+                    yield make_finding("enum-duplicate", fqn, f"{count} members are named {name!r}")
     for fqn, type_ in model.forward_references(reading.dataset):
         what = f"it uses the type {type_.fqn} before its declaration, which is impossible in CDL and netCDF-4 files"
-        yield Finding.of("type-forward", fqn, what)
+        yield make_finding("type-forward", fqn, what)
     labels = Labels(reading.dataset)
     faulty = {finding.where for finding in reading.findings if finding.severity == "error"}
     for fqn, variable in reading.dataset.all_variables.items():
@@ -124,7 +124,7 @@ def _check_version(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
         what = f"the keys are written as in version {version or '3.0.0'}"
         if old and version == spec.VERSION:
             what = f"the array {old[0]!r} has its keys in the place of version 3.0.0"
-        yield Finding.of("version-old", "/", what)
+        yield make_finding("version-old", "/", what)
 
 
 def _check_attributes(fqn: str, plain: JSONObject, keys: JSONObject) -> Iterator[Finding]:
@@ -132,11 +132,11 @@ def _check_attributes(fqn: str, plain: JSONObject, keys: JSONObject) -> Iterator
     if isinstance(order, list):
         for name, count in Counter(n for n in order if isinstance(n, str)).items():
             if count > 1:
-                yield Finding.of("order-duplicate", fqn, f"{ATTR_KEY}.order has {name!r} {count} times")
+                yield make_finding("order-duplicate", fqn, f"{ATTR_KEY}.order has {name!r} {count} times")
     for name, value in plain.items():
         if _has_bare_number(value):
             what = f"attribute {name!r} has NaN or an infinity as a bare word, which is invalid JSON"
-            yield Finding.of("bare-nan", fqn, what)
+            yield make_finding("bare-nan", fqn, what)
 
 
 def _has_bare_number(value: object) -> bool:
@@ -157,14 +157,14 @@ def _check_array(
     dtype = metadata.data_type.dtype
     if not model.same_values(dtype.type(expected) if dtype.kind in "iuf" else expected, metadata.fill):
         what = f"fill_value is {metadata.fill!r}; the rule requires {expected!r}: unwritten values differ from netCDF"
-        yield Finding.of("fill-value", fqn, what)
+        yield make_finding("fill-value", fqn, what)
     names = labels.of(model.split_fqn(fqn)[0], variable.dimensions, encoding.inner_shape)
     if metadata.dimension_names != names:
         sides = [
             "missing" if n is None else ", ".join(map(str, n)) or "none"
             for n in (metadata.dimension_names, names)
         ]
-        yield Finding.of("labels", fqn, f"dimension_names are {sides[0]}; the rule requires {sides[1]}")
+        yield make_finding("labels", fqn, f"dimension_names are {sides[0]}; the rule requires {sides[1]}")
 
 
 # --- repairing

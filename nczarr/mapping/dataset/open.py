@@ -15,7 +15,7 @@ from nczarr.mapping.dataset import subgroup
 from nczarr.mapping.dataset.dialects import dialect_named, dialect_of, may_be_group
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialect import Part, Reading
-from nczarr.mapping.findings import Finding, warn_of
+from nczarr.mapping.findings import Finding, make_finding, warn_of
 from nczarr.mapping.guarding.changes import moment, stale_nodes, unstored_reason
 from nczarr.mapping.guarding.destination import open_destination
 from nczarr.mapping.guarding.unfinished import refuse_unfinished
@@ -229,12 +229,12 @@ def _unstored(store: Store) -> Iterator[Finding]:
     reason = unstored_reason(store)
     if reason is not None:
         what = f"a program ended before all of its values were stored ({reason}); nczarr clean removes this marker"
-        yield Finding.of("values-unstored", "/", what)
+        yield make_finding("values-unstored", "/", what)
 
 
 def _with_losses(reading: Reading, store: Store) -> Reading:
     """Return the reading with a finding for each node that is left out, and warn of all findings."""
-    left_out = tuple(Finding.of("left-out", "/", loss) for loss in reading.losses)
+    left_out = tuple(make_finding("left-out", "/", loss) for loss in reading.losses)
     gone = tuple(f"{f.where}: {f.what}" for f in reading.findings if f.code == "node-missing")
     if left_out or gone:
         dataset = replace(reading.dataset, left_out=reading.losses, gone=gone)
@@ -310,7 +310,7 @@ def _own_documents(store: Store, hierarchy: Hierarchy, mode: _Mode) -> tuple[Hie
         return hierarchy, ()
     more = f" (and {len(stale) - 1} more)" if len(stale) > 1 else ""
     what = f"the consolidated metadata are older than the document of {stale[0] or '/'!r}{more}"
-    return own, (Finding.of("consolidated-stale", "/", what),)
+    return own, (make_finding("consolidated-stale", "/", what),)
 
 
 def _dataset_name(store: Store) -> str:

@@ -10,7 +10,7 @@ from typing import NoReturn, TypeVar
 from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping.dialect import Binding, Part, Reading
-from nczarr.mapping.findings import Finding
+from nczarr.mapping.findings import Finding, make_finding
 from nczarr.mapping.nczarr3.keys import GROUP_KEY, SUPERBLOCK_KEY
 from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Attribute, Dataset, Group, Type, UserType, Variable, join_fqn, parse_fqn, split_fqn
@@ -269,4 +269,4 @@ def findings_of_group(reading: Reading, part: Part) -> tuple[Finding, ...]:
     known = "only its arrays define dimensions and types of other groups"
     group = f"the group {part.fqn}" if part.fqn else "a group"
     what = f"this is {group} of a dataset that is not above it; {known}"
-    return (Finding.of("group-alone", "/", what), *reading.findings)
+    return (make_finding("group-alone", "/", what), *reading.findings)

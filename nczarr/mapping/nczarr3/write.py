@@ -15,6 +15,7 @@ from nczarr.mapping.nczarr3.keys import (
     EXTENSION_NAME,
     GROUP_KEY,
     SUPERBLOCK_KEY,
+    new_identity,
 )
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
@@ -93,7 +94,7 @@ class _Writer:
                 for path, node in plan.nodes.items()
             ]
             content = [records, keys, nodes]
-            identity = self.known.identity or spec.new_identity(self.dataset, content)
+            identity = self.known.identity or new_identity(self.dataset, content)
             self.identify(identity, records, plan)
             copies = self.copies(records)
         for fqn, binding in plan.variables.items():

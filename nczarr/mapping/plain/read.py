@@ -30,7 +30,7 @@ import numpy as np
 from nczarr import model
 from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError, error_context
 from nczarr.mapping.dialect import Binding, Reading, left_out_nodes
-from nczarr.mapping.findings import Finding
+from nczarr.mapping.findings import make_finding
 from nczarr.mapping.node_names import free_name, unescape_name
 from nczarr.mapping.values import encodings, foreign
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes, infer_attribute
@@ -80,7 +80,7 @@ def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
     single = name if hierarchy.is_array("") else None
     dataset = dataset_of(reader.group("/", "", name, single), name)
     findings = [
-        Finding.of(
+        make_finding(
             "node-foreign",
             fqn,
             "the array was copied from an NCZarr dataset; it is read as plain Zarr",
@@ -90,7 +90,7 @@ def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
         if binding.path and _NCZARR in hierarchy.nodes[binding.path].extra
     ]
     if not hierarchy.complete and single is None:
-        findings.append(Finding.of("nodes-unsure", "/", _UNSURE))
+        findings.append(make_finding("nodes-unsure", "/", _UNSURE))
     return Reading(dataset, reader.variables, reader.groups, tuple(reader.losses), tuple(findings))
 
 
