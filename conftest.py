@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-#: Test files by folder, with the core of every package: ``-m quick`` runs them in less than a minute on two processors.
+#: Test files by folder, with the core of the packages: ``-m quick`` runs them in less than a minute on two processors.
 QUICK = {
     "": ("documented", "floors", "lazy", "prose", "public_names", "where_to_look"),
     "cdl": ("load_errors", "load_values"),
@@ -21,7 +21,6 @@ QUICK = {
     "netcdf4": ("attributes", "dataset", "tree", "unlimited"),
     "session": ("chunk_cache",),
     "stores": ("local", "open"),
-    "system": ("atomic",),
     "view": ("grids", "overview"),
     "zarr": ("documents_v3", "hierarchy", "names_grids_keys", "selection", "shards"),
 }
