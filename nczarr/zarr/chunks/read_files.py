@@ -40,6 +40,8 @@ FEW_FILES = 4
 FEW_SHARDS = 4
 #: The size of a Python object of a variable-length value, without its characters.
 OBJECT_BYTES = 64
+#: Uncompressed chunks up to this size are read at once, and copied if their region is not contiguous.
+WHOLE_BYTES = 256 << 10
 
 
 def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray) -> None:
@@ -295,6 +297,11 @@ def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, ta
         view = target[take(item, "out")].transpose(order)
         if whole and view.flags.c_contiguous and view.dtype == stored:
             read_exactly(descriptor, view.reshape(-1).view(np.uint8), base)
+        elif whole and (chain.decoded_size or 0) <= WHOLE_BYTES and not view.flags.c_contiguous:
+            size = chain.decoded_size or 0
+            buffer = scratch("box", size)[:size]
+            read_exactly(descriptor, buffer, base)
+            np.copyto(view, buffer.view(stored).reshape(shape))
         else:
             read_box(descriptor, view, [item[i].inner for i in order], shape, stored, base)
         return
