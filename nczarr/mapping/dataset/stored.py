@@ -195,7 +195,7 @@ class StoredDataset:
     @property
     def restrictions(self) -> Restrictions:
         """The parts of the netCDF-4 model that the layout cannot hold."""
-        return Restrictions() if self._dialect.name == "nczarr-v3" else _RESTRICTED
+        return Restrictions() if self._dialect.is_complete else _RESTRICTED
 
     @property
     def limited(self) -> frozenset[str]:
