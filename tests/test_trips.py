@@ -16,10 +16,10 @@ SCRIPT = Path(__file__).parents[1] / "docs" / "trace_trips.py"
 #: At most so many rooms, pairs of rooms that call each other both ways, and modules. One more than today: a trip that
 #: looks at something new should say so here.
 MOST = {
-    "copy a.nc b.zarr": (32, 0, 81),
-    'Dataset("b.zarr")': (25, 0, 53),
-    "variable[1:3]": (13, 0, 27),
-    "gen a.cdl c.zarr": (33, 0, 84),
+    "copy a.nc b.zarr": (30, 0, 83),
+    'Dataset("b.zarr")': (23, 0, 56),
+    "variable[1:3]": (13, 0, 29),
+    "gen a.cdl c.zarr": (28, 0, 87),
 }
 
 
