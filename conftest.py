@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -33,6 +34,12 @@ def pytest_configure(config: pytest.Config) -> None:
     missing = sorted(str(path.relative_to(HERE)) for path in _QUICK_FILES if not path.is_file())
     if missing:
         raise pytest.UsageError(f"conftest.py: QUICK names files that do not exist: {', '.join(missing)}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """With ``-n auto``, run more workers than processors: many tests wait for servers and other processes."""
+    return -(-3 * (os.cpu_count() or 1) // 2)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

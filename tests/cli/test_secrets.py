@@ -191,5 +191,5 @@ def test_errors_show_no_secret_however_their_place_is_set() -> None:
 def test_credentials_before_a_bucket_are_refused(url: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["info", url]) == 1
     said = capfd.readouterr().err
-    assert "more before its path than the bucket" in said
+    assert "more than the bucket before its path" in said
     assert SECRET not in said

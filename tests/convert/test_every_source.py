@@ -446,7 +446,7 @@ def test_what_cannot_be_listed_is_not_replaced() -> None:
     held: dict[str, bytes] = {}
     nczarr.copy(cdl.loads("netcdf d {variables: int v; data: v = 1;}"), held)
     before = dict(held)
-    with pytest.raises(NCZarrError, match="would show through"):
+    with pytest.raises(NCZarrError, match="would mix with the dataset"):
         nczarr.copy(cdl.loads("netcdf d {variables: int v;}"), Forgetful(held), overwrite=True)
     assert held == before
 

@@ -163,7 +163,7 @@ def test_what_is_no_part_of_the_dataset_is_never_overwritten(layout: str, place:
     nczarr.copy(EXAMPLE, out, overwrite=True, **options)
     (out / place).parent.mkdir(exist_ok=True, parents=True)
     (out / place).write_text("precious")
-    with pytest.raises(DatasetExistsError, match="no part of the dataset"):
+    with pytest.raises(DatasetExistsError, match="not a part of the dataset"):
         nczarr.copy(EXAMPLE, out, overwrite=True, **options)
     assert (out / place).read_text() == "precious"
     (out / place).unlink()
@@ -179,7 +179,7 @@ def test_what_looks_like_a_draft_by_its_names(tmp_path: Path) -> None:
         ds.createGroup("meta")
         ds.createGroup("data")
     (groups / "notes.txt").write_text("precious")
-    with pytest.raises(DatasetExistsError, match=r"notes\.txt, which is no part of the dataset"):
+    with pytest.raises(DatasetExistsError, match=r"notes\.txt, which is not a part of the dataset"):
         nczarr.copy(EXAMPLE, groups, overwrite=True)
 
 

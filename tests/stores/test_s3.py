@@ -282,7 +282,7 @@ sink.commit()
             assert "removed" in clean(target, storage_options=options)[0]
             assert read(target, options) == [1] * 4
         else:
-            with pytest.raises(DatasetNotFoundError, match="all of the new one is there"):
+            with pytest.raises(DatasetNotFoundError, match="the new dataset is complete"):
                 read(target, options)
             assert "in place now" in clean(target, storage_options=options)[0]
             assert read(target, options) == [2] * 4
