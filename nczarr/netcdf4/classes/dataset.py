@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nczarr.display import visible
-from nczarr.errors import ModelError
 from nczarr.formats import local_path
 from nczarr.model import normalize_name
 from nczarr.netcdf4.cdl_text import from_cdl, to_cdl
@@ -603,13 +602,7 @@ class Dataset(AttributeOwner):
             groups = self.groups
             node = self._nc_node.rename_group(oldname, newname)
             groups[node.name] = groups.pop(oldname)
-        try:
-            session.flush()
-        except ModelError:  # the store refuses it: the later changes can be stored without it
-            with session.lock:
-                self._nc_node.rename_group(newname, oldname)
-                groups[oldname] = groups.pop(newname)
-            raise
+        session.flush()
 
     # -- settings ----------------------------------------------------------------------------------------
 
