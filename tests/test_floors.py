@@ -38,6 +38,7 @@ SUB_FLOORS = {
     "netcdf": [{"bytes"}, {"classic", "hdf5"}, {"edit"}],
     "convert": [{"verify"}, {"values"}, {"change"}, {"many"}, {"virtual"}],
     "netcdf4": [{"values"}, {"classes"}],
+    "view": [{"picture"}, {"page"}],
 }
 #: Packages of lower floors that a package must not know all the same: the engine and its stores know bytes and
 #: arrays, not netCDF; the edges do not know Zarr.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
+    from nczarr.view.page.server import serve
     from nczarr.view.plotting import plot
-    from nczarr.view.server import serve
 else:
-    __getattr__ = lazy(__name__, {"server": ["serve"], "plotting": ["plot"]})
+    __getattr__ = lazy(__name__, {"page.server": ["serve"], "plotting": ["plot"]})
 
 __all__ = ["plot", "serve"]

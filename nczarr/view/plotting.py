@@ -18,12 +18,19 @@ from nczarr.display import visible
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import Dataset
 from nczarr.system.atomic import partial_path
-from nczarr.view.colours import DIVERGING, MISSING, SEQUENTIAL, Colours, adjust_colours, choose_colours
-from nczarr.view.drawer import Drawer
-from nczarr.view.drawings import Drawing, Line, Picture, Scale, Table
-from nczarr.view.grids import coastlines
 from nczarr.view.opened import OpenedDataset
-from nczarr.view.selection import select
+from nczarr.view.picture.colours import (
+    DIVERGING,
+    MISSING,
+    SEQUENTIAL,
+    Colours,
+    adjust_colours,
+    choose_colours,
+)
+from nczarr.view.picture.drawer import Drawer
+from nczarr.view.picture.drawings import Drawing, Line, Picture, Scale, Table
+from nczarr.view.picture.grids import coastlines
+from nczarr.view.picture.selection import select
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ import pytest
 
 import nczarr
 from nczarr.view import serve
-from nczarr.view.colours import MISSING, palette
+from nczarr.view.picture.colours import MISSING, palette
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nczarr.view.grids import Cells, Extent, GlobeGrid, RectilinearGrid, unrotate
+from nczarr.view.picture.grids import Cells, Extent, GlobeGrid, RectilinearGrid, unrotate
 
 numbers = st.lists(st.integers(-500, 500), min_size=1, max_size=12, unique=True).map(sorted)
 

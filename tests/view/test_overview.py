@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import nczarr
 from nczarr.stores import LocalStore
-from nczarr.view.drawer import Drawer, zoomed
-from nczarr.view.drawings import Picture
-from nczarr.view.grids import Extent
 from nczarr.view.opened import OpenedDataset
-from nczarr.view.sampling import Statistics, plan_overview, whole_statistics
-from nczarr.view.selection import first_selection
+from nczarr.view.picture.drawer import Drawer, zoomed
+from nczarr.view.picture.drawings import Picture
+from nczarr.view.picture.grids import Extent
+from nczarr.view.picture.sampling import Statistics, plan_overview, whole_statistics
+from nczarr.view.picture.selection import first_selection
 
 
 def touched(parts: tuple[slice, ...], chunks: list[int]) -> int:

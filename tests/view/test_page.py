@@ -13,9 +13,9 @@ import nczarr
 from nczarr import cdl
 from nczarr.model import Dataset, Group, Variable
 from nczarr.model import types as t
-from nczarr.view.details import MOST_LISTED, list_tree
 from nczarr.view.opened import OpenedDataset
-from nczarr.view.worker import Worker
+from nczarr.view.page.details import MOST_LISTED, list_tree
+from nczarr.view.page.worker import Worker
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -100,8 +100,8 @@ def test_names_with_blanks_and_strokes_are_found() -> None:
 def test_axes_are_chosen_by_name_and_give_way() -> None:
     pytest.importorskip("panel_material_ui")
     from nczarr.view.coordinates import Coordinates
-    from nczarr.view.selection import first_selection
-    from nczarr.view.widgets import VALUES, AxisChoice
+    from nczarr.view.page.widgets import VALUES, AxisChoice
+    from nczarr.view.picture.selection import first_selection
 
     chosen: list[tuple[int, ...]] = []
     choice = AxisChoice(chosen.append)
@@ -123,8 +123,8 @@ def test_axes_are_chosen_by_name_and_give_way() -> None:
 def test_sliders_say_dates_and_values() -> None:
     pytest.importorskip("panel_material_ui")
     from nczarr.view.coordinates import Coordinates
-    from nczarr.view.selection import first_selection
-    from nczarr.view.widgets import Sliders
+    from nczarr.view.page.widgets import Sliders
+    from nczarr.view.picture.selection import first_selection
 
     moved: list[tuple[int, int]] = []
     with OpenedDataset(DATA / "example.nc") as opened:

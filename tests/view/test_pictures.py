@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr import cdl
 from nczarr.errors import NCZarrError
-from nczarr.view.colours import adjust_colours, choose_colours, find_categories
 from nczarr.view.coordinates import TimeUnits
-from nczarr.view.drawer import Drawer, Spread
-from nczarr.view.drawings import Drawing, Line, Picture, Table, to_csv
-from nczarr.view.grids import Extent, coastlines
 from nczarr.view.opened import OpenedDataset
-from nczarr.view.selection import select
-from nczarr.view.state import Address
+from nczarr.view.page.state import Address
+from nczarr.view.picture.colours import adjust_colours, choose_colours, find_categories
+from nczarr.view.picture.drawer import Drawer, Spread
+from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
+from nczarr.view.picture.grids import Extent, coastlines
+from nczarr.view.picture.selection import select
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -19,7 +19,7 @@ from PIL import Image
 import nczarr
 from nczarr.cli import main
 from nczarr.view import plot
-from nczarr.view.colours import MISSING
+from nczarr.view.picture.colours import MISSING
 
 DATA = Path(__file__).parents[1] / "data"
 EXAMPLE = str(DATA / "example.nc")

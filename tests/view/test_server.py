@@ -14,7 +14,7 @@ import pytest
 from nczarr.cli import main
 from nczarr.errors import NCZarrError
 from nczarr.view import serve
-from nczarr.view.state import Address
+from nczarr.view.page.state import Address
 
 pytest.importorskip("panel_material_ui")
 requests = pytest.importorskip("requests")

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.view.coordinates import Coordinates
 from nczarr.view.opened import OpenedDataset
+from nczarr.view.page.state import Address
+from nczarr.view.picture.selection import select
 from nczarr.view.plotting import as_texts, find_variable
-from nczarr.view.selection import select
-from nczarr.view.state import Address
 
 if TYPE_CHECKING:
     from typing import Self
@@ -40,7 +40,7 @@ class Served:
     def __init__(self, opened: OpenedDataset, port: int) -> None:
         import panel as pn
 
-        from nczarr.view.viewer import build_page
+        from nczarr.view.page.viewer import build_page
 
         self._opened = opened
         secret = secrets.token_urlsafe(12)

@@ -322,7 +322,7 @@ def unrotate(
 
 @cache
 def _lines() -> tuple[np.ndarray, ...]:
-    text = files("nczarr.view").joinpath("coastlines.json").read_text(encoding="utf-8")
+    text = files("nczarr.view.picture").joinpath("coastlines.json").read_text(encoding="utf-8")
     return tuple(np.array(line) for line in json.loads(text)["coordinates"])
 
 

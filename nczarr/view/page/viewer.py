@@ -14,18 +14,18 @@ from param.parameterized import Event
 from nczarr.display import visible
 from nczarr.errors import NCZarrError
 from nczarr.model import split_fqn
-from nczarr.view import details
-from nczarr.view.drawer import Drawer, Spread, zoomed
-from nczarr.view.drawings import Drawing, Line, Picture, Table, to_csv
-from nczarr.view.figures import LineFigure, PictureFigure
-from nczarr.view.grids import Extent
 from nczarr.view.opened import OpenedDataset, is_drawable
+from nczarr.view.page import details
+from nczarr.view.page.state import Address, State
+from nczarr.view.page.widgets import AxisChoice, ColourChoice, Sliders, VariableTree
+from nczarr.view.page.worker import Worker
+from nczarr.view.picture.drawer import Drawer, Spread, zoomed
+from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
+from nczarr.view.picture.figures import LineFigure, PictureFigure
+from nczarr.view.picture.grids import Extent
+from nczarr.view.picture.sampling import Statistics, whole_statistics
+from nczarr.view.picture.selection import Selection, first_selection, with_drawn
 from nczarr.view.plotting import to_image
-from nczarr.view.sampling import Statistics, whole_statistics
-from nczarr.view.selection import Selection, first_selection, with_drawn
-from nczarr.view.state import Address, State
-from nczarr.view.widgets import AxisChoice, ColourChoice, Sliders, VariableTree
-from nczarr.view.worker import Worker
 
 #: Maximum number of axes for which a click shows a line.
 _MOST_LINES = 2

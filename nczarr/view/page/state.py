@@ -9,12 +9,12 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 import numpy as np
 
 from nczarr.errors import NCZarrError
-from nczarr.view.colours import DIVERGING, SEQUENTIAL, Colours, adjust_colours, choose_colours
 from nczarr.view.coordinates import Coordinates
-from nczarr.view.drawer import Spread
-from nczarr.view.drawings import Drawing
 from nczarr.view.opened import OpenedDataset
-from nczarr.view.selection import Selection, first_selection, with_drawn
+from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL, Colours, adjust_colours, choose_colours
+from nczarr.view.picture.drawer import Spread
+from nczarr.view.picture.drawings import Drawing
+from nczarr.view.picture.selection import Selection, first_selection, with_drawn
 
 
 @dataclass

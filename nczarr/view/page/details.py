@@ -9,10 +9,10 @@ import numpy as np
 from nczarr.display import format_value, safe_html, show_array, visible
 from nczarr.model import CompoundType, Dataset, Group, Variable, join_fqn, split_fqn
 from nczarr.model.describe import describe_variable
-from nczarr.view.colours import Category
-from nczarr.view.drawings import Drawing, Table
 from nczarr.view.opened import FieldSource, OpenedDataset, is_drawable, long_name, text_attribute
-from nczarr.view.sampling import Statistics
+from nczarr.view.picture.colours import Category
+from nczarr.view.picture.drawings import Drawing, Table
+from nczarr.view.picture.sampling import Statistics
 
 Theme = Literal["light", "dark"]
 #: Maximum number of variables to list; a search finds the others.

@@ -14,11 +14,11 @@ from nczarr.errors import NCZarrError
 from nczarr.model import CHAR, split_fqn
 from nczarr.system.locks import TABLES
 from nczarr.view.coordinates import Axis, Coordinates, Geography
-from nczarr.view.drawings import Columns, Drawing, Line, Picture, Scale, Table
-from nczarr.view.grids import Cells, Extent, GlobeGrid, Grid, RectilinearGrid, unrotate
 from nczarr.view.opened import OpenedDataset, is_drawable, long_name, text_attribute
-from nczarr.view.sampling import MOST_BYTES, Overview, plan_overview
-from nczarr.view.selection import Selection
+from nczarr.view.picture.drawings import Columns, Drawing, Line, Picture, Scale, Table
+from nczarr.view.picture.grids import Cells, Extent, GlobeGrid, Grid, RectilinearGrid, unrotate
+from nczarr.view.picture.sampling import MOST_BYTES, Overview, plan_overview
+from nczarr.view.picture.selection import Selection
 
 #: Maximum number of points of a line.
 MOST_POINTS = 4000
@@ -89,7 +89,7 @@ class Drawer:
     Examples
     --------
     >>> from nczarr import cdl
-    >>> from nczarr.view.selection import first_selection
+    >>> from nczarr.view.picture.selection import first_selection
     >>> text = "netcdf d { dimensions: y = 2; x = 3; variables: int v(y, x); data: v = 1, 2, 3, 4, 5, 6; }"
     >>> with OpenedDataset(cdl.loads(text)) as opened:
     ...     drawer = Drawer(opened)

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from nczarr.view.grids import Extent, Grid
-from nczarr.view.selection import Selection
+from nczarr.view.picture.grids import Extent, Grid
+from nczarr.view.picture.selection import Selection
 
 Columns = tuple[tuple[str, np.ndarray], ...]
 
@@ -153,8 +153,8 @@ def to_csv(drawing: Drawing) -> str:
     --------
     >>> from nczarr import cdl
     >>> from nczarr.view.opened import OpenedDataset
-    >>> from nczarr.view.drawer import Drawer
-    >>> from nczarr.view.selection import first_selection
+    >>> from nczarr.view.picture.drawer import Drawer
+    >>> from nczarr.view.picture.selection import first_selection
     >>> with OpenedDataset(cdl.loads("netcdf d { dimensions: x = 2; variables: int v(x); data: v = 7, _; }")) as o:
     ...     drawer = Drawer(o)
     ...     print(to_csv(drawer.draw(first_selection(o, drawer.coordinates, "/v"))))

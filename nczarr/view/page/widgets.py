@@ -12,11 +12,11 @@ from param.parameterized import Event
 from nczarr.display import visible
 from nczarr.errors import NCZarrError
 from nczarr.model import Dataset
-from nczarr.view.colours import DIVERGING, SEQUENTIAL
 from nczarr.view.coordinates import Axis, Coordinates
-from nczarr.view.details import Item, list_tree
-from nczarr.view.selection import Selection
-from nczarr.view.state import Address, parse_limit
+from nczarr.view.page.details import Item, list_tree
+from nczarr.view.page.state import Address, parse_limit
+from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL
+from nczarr.view.picture.selection import Selection
 
 #: Option for the vertical axis: it shows the values, so that the drawing is a line.
 VALUES = "(values)"

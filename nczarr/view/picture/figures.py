@@ -10,9 +10,9 @@ from bokeh.events import RangesUpdate, Tap
 from bokeh.plotting import figure
 
 from nczarr.display import visible
-from nczarr.view.colours import MISSING, Category, Colours
-from nczarr.view.drawings import Drawing, Line, Picture, Scale
-from nczarr.view.grids import Extent, coastlines
+from nczarr.view.picture.colours import MISSING, Category, Colours
+from nczarr.view.picture.drawings import Drawing, Line, Picture, Scale
+from nczarr.view.picture.grids import Extent, coastlines
 
 _HEIGHT = 500
 _LINE = "#0b7285"
