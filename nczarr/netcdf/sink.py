@@ -68,14 +68,11 @@ class FileSink:
             content = DiskFile(str(self._output.path), "x")
         except OSError as error:
             raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
+        content.durable = False  # `commit` syncs the complete file
         try:
-            content.durable = False  # `commit` syncs the complete file
             self._file = edited_file(path, content, dataset, self._output)
-        except BaseException as error:  # also an interrupt
-            self._output.discard()
-            if isinstance(error, PartlyStoredError):
-                raise error.failures[0][1] from None
-            raise
+        except PartlyStoredError as error:
+            raise error.failures[0][1] from None
 
     def _check_target(self) -> None:
         if self._output.is_stream:
@@ -155,11 +152,8 @@ class FileSink:
         with self._lock:
             if self._open:
                 self._open = False
-                try:
-                    with suppress(NCZarrError, OSError, RuntimeError, ValueError):
-                        self._file.abandon()
-                finally:
-                    self._output.discard()
+                with suppress(NCZarrError, OSError, RuntimeError, ValueError):
+                    self._file.abandon()
 
     def __enter__(self) -> FileSink:
         return self

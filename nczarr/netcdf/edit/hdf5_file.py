@@ -102,8 +102,6 @@ class EditedHDF5(EditedFile):
                 self.file = HDF5File(path, file, self._disk, _KEPT if output is None else _ALL)
         except BaseException:
             self._disk.close()
-            if output is not None:
-                output.discard()
             raise
         try:
             with hdf5().phil, hdf5_errors(path):

@@ -215,9 +215,17 @@ def edited_file(
     *,
     format_: str | None = None,
 ) -> EditedFile:
-    """Return the editor of bytes: of a new file with the content `dataset`, or of a file that has `format_`."""
-    if (format_ != "hdf5") if dataset is None else (dataset.format in FORMATS):
-        return EditedClassic(path, content, dataset, output=output)
-    from nczarr.netcdf.edit.hdf5_file import EditedHDF5
+    """Return the editor of bytes: of a new file with the content `dataset`, or of a file that has `format_`.
 
-    return EditedHDF5(path, content, dataset, output=output)
+    After an error or an interrupt, the file of `output` is removed.
+    """
+    try:
+        if (format_ != "hdf5") if dataset is None else (dataset.format in FORMATS):
+            return EditedClassic(path, content, dataset, output=output)
+        from nczarr.netcdf.edit.hdf5_file import EditedHDF5
+
+        return EditedHDF5(path, content, dataset, output=output)
+    except BaseException:
+        if output is not None:
+            output.discard()
+        raise
