@@ -6,7 +6,6 @@ Each error class is an NCZarrError and the corresponding builtin exception.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from nczarr import model
 from nczarr.errors import NCZarrError, PartlyStoredError, ReadOnlyError
@@ -45,46 +44,35 @@ class RangeError(NCZarrError, OverflowError):
     """A number out of range (also an :class:`OverflowError`)."""
 
 
-class TextError(NCZarrError, UnicodeEncodeError):
-    """A string with half a surrogate pair, which no encoding can store (also a :class:`UnicodeEncodeError`).
+class _UnicodeProblem(NCZarrError):
+    """An error with the arguments of a :class:`UnicodeError`, the second base of its subclasses.
 
     Parameters
     ----------
-    cause : UnicodeEncodeError
-        The string, the encoding, and the position in the string.
+    cause : UnicodeError
+        The value, the encoding, and the position in the value.
     """
 
-    def __init__(self, message: str, *, cause: UnicodeEncodeError, fqn: str | None = None) -> None:
-        UnicodeEncodeError.__init__(self, *cause.args)
+    def __init__(self, message: str, *, cause: UnicodeError, fqn: str | None = None) -> None:
+        super(NCZarrError, self).__init__(*cause.args)
         self.message, self.path, self.fqn, self.hint = message, None, fqn, None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _text_error, (self.message, self.fqn, self.args)
+        return _unpickled, (type(self), self.message, self.fqn, self.args)
 
 
-class BytesError(NCZarrError, UnicodeDecodeError):
-    """Bytes that are invalid in their encoding (also a :class:`UnicodeDecodeError`).
-
-    Parameters
-    ----------
-    cause : UnicodeDecodeError
-        The bytes, the encoding, and the position in the bytes.
-    """
-
-    def __init__(self, message: str, *, cause: UnicodeDecodeError, fqn: str | None = None) -> None:
-        UnicodeDecodeError.__init__(self, *cause.args)
-        self.message, self.path, self.fqn, self.hint = message, None, fqn, None
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _bytes_error, (self.message, self.fqn, self.args)
+class TextError(_UnicodeProblem, UnicodeEncodeError):
+    """A string with half a surrogate pair, which no encoding can store (also a :class:`UnicodeEncodeError`)."""
 
 
-def _text_error(message: str, fqn: str | None, cause: tuple[Any, ...]) -> TextError:
-    return TextError(message, cause=UnicodeEncodeError(*cause), fqn=fqn)
+class BytesError(_UnicodeProblem, UnicodeDecodeError):
+    """Bytes that are invalid in their encoding (also a :class:`UnicodeDecodeError`)."""
 
 
-def _bytes_error(message: str, fqn: str | None, cause: tuple[Any, ...]) -> BytesError:
-    return BytesError(message, cause=UnicodeDecodeError(*cause), fqn=fqn)
+def _unpickled(
+    kind: type[_UnicodeProblem], message: str, fqn: str | None, arguments: tuple[object, ...]
+) -> _UnicodeProblem:
+    return kind(message, cause=UnicodeError(*arguments), fqn=fqn)
 
 
 def check_unicode(text: str, what: str, fqn: str | None = None) -> None:
