@@ -13,6 +13,8 @@ class FilterKind(NamedTuple):
     ----------
     number : int
         Its number in HDF5's registry.
+    name : str
+        Its name in messages and listings.
     keyword : str
         Its name in ``createVariable`` and in netCDF4-python's ``filters``.
     codecs : tuple of str

@@ -34,6 +34,7 @@ from nczarr.transfer import MEMORY, NoProgress, PartOfProgress, Progress, datase
 
 if TYPE_CHECKING:
     from nczarr.convert.cluster import Cluster
+    from nczarr.convert.many.appending import Appending
     from nczarr.convert.values.resume import SourceFingerprint
 
 #: Layouts that do not store the order of dimensions.
@@ -373,14 +374,13 @@ class CopyTask:
                 if report is not None:
                     report.variables += plan
                 return tuple(map(str, plan))
-            readings = request.trust.readings
-            total = readings * dataset_bytes(shaped.dataset)
-            with request.as_one_job(total) if readings > 1 else nullcontext(request) as part:
+            readings, size = request.trust.readings, dataset_bytes(shaped.dataset)
+            with request.as_one_job(readings * size) if readings > 1 else nullcontext(request) as part:
                 losses += replace(self, request=part).write(
                     shaped.dataset, options, source_chunks, kind, partial(sources.refuse_changes, states)
                 )
         if report is not None:
-            report.add(sources.paths, self.target, dataset_bytes(shaped.dataset))
+            report.add(sources.paths, self.target, size)
             report.losses += losses
         return losses
 
@@ -654,7 +654,23 @@ class AppendTask:
             raise UnsupportedError(
                 "--append keeps the chunks and codecs of the dataset; omit the options of the storage"
             )
-        size = self.append_to_zarr() if kind == "zarr" else self.append_to_file()
+        from nczarr.convert.many.appending import Appending
+
+        resources, destination = request.resources, request.destination
+        appending = Appending(
+            self.opening,
+            self.sources.paths,
+            self.sources.concat,
+            self.replace_steps,
+            self.sources.join,
+            destination.durable,
+            resources.progress,
+            resources.memory,
+        )
+        if kind == "zarr":
+            size = appending.to_zarr(target, destination.storage_options, resources.workers)
+        else:
+            size = self.append_to_file(appending)
         if request.report is not None:
             request.report.add(self.sources.paths, None, size)
 
@@ -663,43 +679,18 @@ class AppendTask:
         concat = fqn if len(self.sources.paths) > 1 else None
         return _open_part(replace(self.sources, concat=concat), self.request.destination.lossy)
 
-    def append_to_zarr(self) -> int:
-        """Append to a Zarr dataset; return the size of the values in bytes."""
-        from nczarr.convert.many.appending import append
-
-        resources, destination = self.request.resources, self.request.destination
-        return append(
-            self.opening,
-            self.sources.paths,
-            self.target,
-            along=self.sources.concat,
-            replace_steps=self.replace_steps,
-            join=self.sources.join,
-            durable=destination.durable,
-            target_options=destination.storage_options,
-            progress=resources.progress,
-            workers=resources.workers,
-            memory=resources.memory,
-        )
-
-    def append_to_file(self) -> int:
+    def append_to_file(self, appending: Appending) -> int:
         """Append to a netCDF file; return the size of the values in bytes."""
-        from nczarr.convert.many.appending import append_records, append_to_copy, appended, growing_dimension
+        from nczarr.convert.many.appending import appended, growing_dimension
         from nczarr.netcdf.edit.hdf5_file import FixedFileError
 
         sources, target, destination = self.sources, self.target, self.request.destination
         path = local_path(target)
         if path is not None and not destination.options:
-            form: dict[str, Any] = {
-                "along": sources.concat, "join": sources.join, "durable": destination.durable,
-                "progress": self.request.resources.progress, "memory": self.request.resources.memory
-            }  # fmt: skip
             if not self.replace_steps and netcdf_format(str(path)) != "hdf5" and not _has_digest(path):
-                return append_records(self.opening, sources.paths, path, **form)
+                return appending.to_records(path)
             with suppress(FixedFileError):
-                return append_to_copy(
-                    self.opening, sources.paths, path, replace_steps=self.replace_steps, **form
-                )
+                return appending.to_copy(path)
         # Write a new file if the existing one cannot be changed.
         with (
             open_source(target) as old,

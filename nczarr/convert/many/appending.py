@@ -24,23 +24,12 @@ from nczarr.stores import open_store
 from nczarr.transfer import Progress, blocks_of, data_bytes, transfer
 
 
-def append(
-    opening: Callable[[str], AbstractContextManager[Dataset]],
-    sources: Sequence[object],
-    target: object,
-    *,
-    along: str | None = None,
-    replace_steps: bool = False,
-    join: str = "outer",
-    durable: bool | None = None,
-    target_options: Mapping[str, object] | None = None,
-    progress: Progress,
-    workers: int,
-    memory: int,
-) -> int:
-    """Append the steps of sources to a Zarr dataset. A reader sees the old length or the new one.
+@dataclass(frozen=True)
+class Appending:
+    """Appends the steps of sources to a dataset: values behind the old length first, then the lengths.
 
-    The values are written behind the old length first, then the lengths.
+    A reader sees the old length or the new one. Each method returns the number of bytes of the added values. It raises
+    ModelError or UnsupportedError if the datasets do not fit together; nothing is written then.
 
     Parameters
     ----------
@@ -57,104 +46,10 @@ def append(
         difference of attributes.
     durable : bool, optional
         False: do not wait for the disk, and do not order the writes.
-
-    Returns
-    -------
-    int
-        Number of bytes of the added values.
-
-    Raises
-    ------
-    ModelError, UnsupportedError
-        If the datasets do not fit together. Nothing is written then.
+    memory : int
+        Maximum size of the values in memory, in bytes.
     """
-    options = dict(target_options) if target_options else None
-    store = open_store(target, "r+", options)
-    with (
-        writing_alone(store) as check,
-        open_dataset(store, "r+", consolidated=False if store.listable else None) as stored,
-    ):
-        if stored.layout in ("zarr-v3", "zarr-v2"):
-            raise UnsupportedError(
-                f"--append: plain Zarr ({stored.layout}) has no unlimited dimension",
-                path=str(target),
-                hint="copy it with --layout nczarr-v3 --unlimited DIMENSION first",
-            )
-        session = Session(stored, name=str(target), writable=True)
-        work = _Appending(session, opening, sources, along, replace_steps, join, durable, progress, memory)
-        return work.run(check, workers, concurrent=True)
 
-
-def append_records(
-    opening: Callable[[str], AbstractContextManager[Dataset]],
-    sources: Sequence[object],
-    target: Path,
-    *,
-    along: str | None = None,
-    join: str = "outer",
-    durable: bool | None = None,
-    progress: Progress,
-    memory: int,
-) -> int:
-    """Append the steps of sources to a classic netCDF file, in place.
-
-    The new records are written behind the counted records, which readers ignore, then the number of records in one
-    write. A process that is killed before leaves the old dataset with spare bytes, which the next append overwrites.
-    The parameters are those of :func:`append`.
-
-    Raises
-    ------
-    ModelError, UnsupportedError
-        If the datasets do not fit together. Nothing is written then.
-    NetCDFFileError
-        If the file cannot be written. It is unchanged then.
-    """
-    from nczarr.netcdf.edit.opening import edit_records
-
-    with edit_records(target) as file:
-        session = Session(file, name=str(target), writable=True)
-        return _Appending(session, opening, sources, along, False, join, durable, progress, memory).run()
-
-
-def append_to_copy(
-    opening: Callable[[str], AbstractContextManager[Dataset]],
-    sources: Sequence[object],
-    target: Path,
-    *,
-    along: str | None = None,
-    replace_steps: bool = False,
-    join: str = "outer",
-    durable: bool | None = None,
-    progress: Progress,
-    memory: int,
-) -> int:
-    """Append the steps of sources to a copy of a netCDF file, which then replaces the file.
-
-    No single write extends all variables of an HDF5 file, or replaces steps in a file of any format. The copy is
-    bytewise, and shares the bytes on file systems that support this. The parameters are those of :func:`append`.
-
-    Raises
-    ------
-    FixedFileError
-        If the file is readable but cannot be changed.
-    ModelError, UnsupportedError
-        If the datasets do not fit together.
-    NetCDFFileError
-        If the file cannot be written. The file is unchanged in all cases.
-    """
-    from nczarr.netcdf.edit.opening import edit_copy
-
-    with edit_copy(target) as file:
-        session = Session(file, name=str(target), writable=True)
-        work = _Appending(session, opening, sources, along, replace_steps, join, durable, progress, memory)
-        return work.run()
-
-
-@dataclass(frozen=True)
-class _Appending:
-    """An append through a session: values first, then the lengths."""
-
-    session: Session
     opening: Callable[[str], AbstractContextManager[Dataset]]
     sources: Sequence[object]
     along: str | None
@@ -164,11 +59,67 @@ class _Appending:
     progress: Progress
     memory: int
 
-    def run(
-        self, check: Callable[[], None] = lambda: None, workers: int = 1, *, concurrent: bool = False
+    def to_zarr(self, target: object, options: Mapping[str, object] | None, workers: int) -> int:
+        """Append to a Zarr dataset. `options` are those of the file system."""
+        store = open_store(target, "r+", dict(options) if options else None)
+        with (
+            writing_alone(store) as check,
+            open_dataset(store, "r+", consolidated=False if store.listable else None) as stored,
+        ):
+            if stored.layout in ("zarr-v3", "zarr-v2"):
+                raise UnsupportedError(
+                    f"--append: plain Zarr ({stored.layout}) has no unlimited dimension",
+                    path=str(target),
+                    hint="copy it with --layout nczarr-v3 --unlimited DIMENSION first",
+                )
+            session = Session(stored, name=str(target), writable=True)
+            return self._run(session, check, workers, concurrent=True)
+
+    def to_records(self, target: Path) -> int:
+        """Append to a classic netCDF file, in place.
+
+        The new records are written behind the counted records, which readers ignore, then the number of records in
+        one write. A process that is killed before leaves the old dataset with spare bytes, which the next append
+        overwrites.
+
+        Raises
+        ------
+        NetCDFFileError
+            If the file cannot be written. It is unchanged then.
+        """
+        from nczarr.netcdf.edit.opening import edit_records
+
+        with edit_records(target) as file:
+            return self._run(Session(file, name=str(target), writable=True))
+
+    def to_copy(self, target: Path) -> int:
+        """Append to a copy of a netCDF file, which then replaces the file.
+
+        No single write extends all variables of an HDF5 file, or replaces steps in a file of any format. The copy is
+        bytewise, and shares the bytes on file systems that support this.
+
+        Raises
+        ------
+        FixedFileError
+            If the file is readable but cannot be changed.
+        NetCDFFileError
+            If the file cannot be written. The file is unchanged in all cases.
+        """
+        from nczarr.netcdf.edit.opening import edit_copy
+
+        with edit_copy(target) as file:
+            return self._run(Session(file, name=str(target), writable=True))
+
+    def _run(
+        self,
+        session: Session,
+        check: Callable[[], None] = lambda: None,
+        workers: int = 1,
+        *,
+        concurrent: bool = False,
     ) -> int:
-        """Write the values, call `check`, and store the lengths. Return the bytes of the added values."""
-        session, stored, target = self.session, self.session.stored, self.session.name
+        """Write the values, call `check`, and store the lengths."""
+        stored, target = session.stored, session.name
         stored.durable = self.durable
         session.cache.bound = min(session.cache.bound, self.memory)
         old = stored.dataset
