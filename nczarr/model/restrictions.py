@@ -26,6 +26,8 @@ class Restrictions:
         Chunks of strings and sequences contain references only.
     reserved_names : frozenset of str
         Names of attributes that the form itself uses.
+    omitted : frozenset of str
+        FQNs of nodes that readers leave out. Their names are in use, and their groups keep their names.
 
     Examples
     --------
@@ -40,3 +42,4 @@ class Restrictions:
     strings_end_at_nul: bool = False
     strings_outside_chunks: bool = False
     reserved_names: frozenset[str] = frozenset()
+    omitted: frozenset[str] = frozenset()

@@ -7,12 +7,12 @@ node stays valid after renames.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from nczarr import model
-from nczarr.errors import NCZarrError
+from nczarr.errors import ModelError, NCZarrError
 from nczarr.model import Attribute, DimensionRef, Storage, Type, UserType, join_fqn, normalize_name
 from nczarr.model.names import check_new_name, is_unicode
 from nczarr.model.nodes import LARGEST_DIMENSION
@@ -582,6 +582,17 @@ class GroupNode(_WithAttributes):
         of_type = (shared or kind == "type") and any(node.type.name == name for node in self.types)
         if of_type or any(name in names for names in used):
             raise EditError(f"NetCDF: String match to name in use: the {kind} {name!r}", fqn=self.fqn)
+        if kind in ("variable", "group"):
+            self._check_omitted(lambda fqn: fqn == join_fqn(self.fqn, name))
+
+    def _check_omitted(self, touches: Callable[[str], bool]) -> None:
+        """Raise if a change would remove a node that is not in the tree."""
+        for fqn in filter(touches, self.state.restrictions.omitted):
+            raise ModelError(
+                f"this change would remove the node {fqn!r}, which netCDF cannot represent",
+                path=self.state.name,
+                hint="rename or remove it with a Zarr library first",
+            )
 
     # -- renaming
 
@@ -624,6 +635,7 @@ class GroupNode(_WithAttributes):
             node = self.groups[old]
             self._check_moving(node)
             before = node.fqn
+            self._check_omitted(lambda fqn: fqn.startswith(f"{before}/"))
             node.name = new
             self.groups = _renamed(self.groups, old, new, to_end=self.state.restrictions.renamed_last)
             self.root._requalify(before, join_fqn(self.fqn, new))

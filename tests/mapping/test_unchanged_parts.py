@@ -143,12 +143,16 @@ def test_nodes_that_netcdf_has_no_name_for_stay(tmp_path: Path, version: Any) ->
         ds["v"][:] = 7
     assert documents(folder).keys() == before.keys()
     assert zarr.open_group(folder, mode="r")["lost /x"][...].tolist() == [0, 1, 2]
-    ds = nczarr.Dataset(folder, "a")
-    with pytest.raises(ModelError, match="would remove the node 'g/blank '"):
-        ds.renameGroup("g", "h")
-    with pytest.raises(ModelError, match="would remove the node 'g/blank '"):
-        ds.close()
-    assert zarr.open_group(folder, mode="r")["g/blank "][...].tolist() == [0, 1, 2]
+    with nczarr.Dataset(folder, "a") as ds:
+        with pytest.raises(ModelError, match="would remove the node '/g/blank"):
+            ds.renameGroup("g", "h")
+        # A refused change is not in the tree, and later changes are stored.
+        assert list(ds.groups) == ["g"]
+        ds["g/w"][:] = 8
+        ds.later = "stored"
+    group = zarr.open_group(folder, mode="r")
+    assert (group.attrs["later"], group["g/w"][...].tolist()) == ("stored", [8, 8, 8])
+    assert group["g/blank "][...].tolist() == [0, 1, 2]
 
 
 def test_a_single_array_stays_one(tmp_path: Path) -> None:

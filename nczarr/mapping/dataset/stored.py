@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +20,7 @@ from nczarr.mapping.guarding.manifest import record_chunks, recorded_arrays
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.rewriting.variable_data import VariableData
-from nczarr.model import Dataset, Region, bind_data, resolve, with_lengths
+from nczarr.model import Dataset, Region, bind_data, join_fqn, resolve, with_lengths
 from nczarr.model.restrictions import Restrictions
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip.store import ZipStore
@@ -195,7 +196,15 @@ class StoredDataset:
     @property
     def restrictions(self) -> Restrictions:
         """The parts of the netCDF-4 model that the layout cannot hold."""
-        return Restrictions() if self._dialect.is_complete else _RESTRICTED
+        restrictions = Restrictions() if self._dialect.is_complete else _RESTRICTED
+        return replace(restrictions, omitted=self._omitted())
+
+    def _omitted(self) -> frozenset[str]:
+        """Return the FQNs of the nodes outside the model."""
+        own = {*self.groups.values(), *(data.path for data in self._data.values())}
+        fqns = {path: fqn for fqn, path in self.groups.items()}
+        parts = {path: path.rpartition("/") for path in self.hierarchy.nodes if path not in own}
+        return frozenset(join_fqn(fqns[p], name) for p, _, name in parts.values() if p in fqns and name)
 
     @property
     def limited(self) -> frozenset[str]:
