@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,44 @@ QUICK = {
     "view": ("grids", "overview"),
     "zarr": ("documents_v3", "hierarchy", "names_grids_keys", "selection", "shards"),
 }
+#: The test files that take longest, the longest first. Several workers begin with them, and end together.
+LONGEST = (
+    "view/browser",
+    "trust/trials",
+    "mapping/requests",
+    "convert/every_source",
+    "stores/silent_servers",
+    "mapping/killed_changes",
+    "netcdf4/in_memory",
+    "cli/secrets",
+    "netcdf4/growth",
+    "convert/dask",
+    "cli/screen",
+    "stores/zip",
+    "netcdf4/netcdf_files",
+    "system/durability",
+    "netcdf4/silent_losses",
+    "cdl/load_corpus",
+    "cli/hostile",
+    "netcdf/isolated",
+    "stores/s3",
+    "second_reader/second_reader",
+)
 _QUICK_FILES = {
     HERE / "tests" / folder / f"test_{name}.py" for folder, names in QUICK.items() for name in names
 }
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    missing = sorted(str(path.relative_to(HERE)) for path in _QUICK_FILES if not path.is_file())
+    named = {*_QUICK_FILES, *map(_long_file, LONGEST)}
+    missing = sorted(str(path.relative_to(HERE)) for path in named if not path.is_file())
     if missing:
-        raise pytest.UsageError(f"conftest.py: QUICK names files that do not exist: {', '.join(missing)}")
+        raise pytest.UsageError(f"conftest.py names files that do not exist: {', '.join(missing)}")
+
+
+def _long_file(name: str) -> Path:
+    folder, _, stem = name.rpartition("/")
+    return HERE / "tests" / folder / f"test_{stem}.py"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -52,6 +82,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path in _QUICK_FILES:
             item.add_marker("quick")
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        _sort_by_length(items)
+
+
+def _sort_by_length(items: list[pytest.Item]) -> None:
+    """Sort the files for several workers: the longest first, then those with the most tests."""
+    order = {_long_file(name): -i for i, name in enumerate(reversed(LONGEST), 1)}
+    tests = Counter(item.path for item in items)
+    # Files of one length keep their order, and the tests of a file stay together.
+    files = {path: i for i, path in enumerate(tests)}
+    items.sort(key=lambda item: (order.get(item.path, 0), -tests[item.path], files[item.path]))
 
 
 @pytest.fixture(autouse=True)
