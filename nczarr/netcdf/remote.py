@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,30 +29,34 @@ from nczarr.system.locks import Rank, make_lock
 from nczarr.system.redirects import http_client
 from nczarr.targets import client_options
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 _BLOCK = 4 << 20
 #: Storage options of S3 that s3fs does not accept.
 _OBSTORE = frozenset({"backend", "client_options", "retry_config"})
 
 
-class _RemoteClassicFile(ClassicFile):
-    """A classic file behind a file object; a lock serialises its reads."""
+class _RemoteFile:
+    """The bytes behind a file object; a lock serialises its reads."""
 
-    def __init__(self, path: str, file: Any, size: int, ranges: Ranges | None) -> None:
-        self.path = path
+    def __init__(self, file: Any, size: int, ranges: Ranges | None) -> None:
         self.size = size
-        self._descriptor = -1
         self._lock = make_lock(Rank.STORE)
         self._file, self._ranges = file, ranges
 
-    def _read_at(self, offset: int, size: int) -> bytes:
-        if self._ranges is not None and size >= _BLOCK // 4:
-            return bytes(self._ranges.read(offset, min(size, self.size - offset)))
-        with self._lock:
-            self._file.seek(offset)
-            return bytes(self._file.read(size))
+    def readinto(self, offset: int, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        if self._ranges is not None and len(view) >= _BLOCK // 4:
+            data = self._ranges.read(offset, min(len(view), self.size - offset))
+        else:
+            with self._lock:
+                self._file.seek(offset)
+                data = self._file.read(len(view))
+        view[: len(data)] = data
+        return len(data)
 
     def close(self) -> None:
-        self._descriptor = None
         self._file.close()
         if self._ranges is not None:
             self._ranges.close()
@@ -101,7 +105,7 @@ def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Rang
 
             opened = HDF5File.open(url, file, ranges)
             return OpenFile(url, read_hdf5(opened, name), opened)
-        classic = _RemoteClassicFile(url, file, size, ranges)
+        classic = ClassicFile(url, _RemoteFile(file, size, ranges))
         return OpenFile(url, read_classic(classic, name), classic)
     except BaseException:
         file.close()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
-from types import TracebackType
 
 import numpy as np
 
-from nczarr.errors import DatasetExistsError, NCZarrError, NetCDFFileError, PartlyStoredError, SelectionError
+from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, SelectionError
 from nczarr.model import Dataset, Region
-from nczarr.netcdf.bytes.file import DiskFile
+from nczarr.netcdf.bytes.file import DiskFile, file_errors
 from nczarr.netcdf.edit.editor import block_shape
-from nczarr.netcdf.edit.opening import edited_file
+from nczarr.netcdf.edit.opening import check_target, edited_file
 from nczarr.system.atomic import Output
 from nczarr.system.locks import Rank, make_lock
 
@@ -59,15 +57,11 @@ class FileSink:
         self._overwrite = overwrite
         self._lock = make_lock(Rank.STRUCTURE)
         self._open = True
-        try:
+        with file_errors(path):
             self._output = Output(path)
-        except OSError as error:
-            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
         self._check_target()
-        try:
+        with file_errors(path):
             content = DiskFile(str(self._output.path), "x")
-        except OSError as error:
-            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
         content.durable = False  # `commit` syncs the complete file
         try:
             self._file = edited_file(path, content, dataset, self._output)
@@ -75,16 +69,8 @@ class FileSink:
             raise error.failures[0][1] from None
 
     def _check_target(self) -> None:
-        if self._output.is_stream:
-            return
-        if os.path.isdir(self.path):
-            raise DatasetExistsError("this is a directory; a file cannot take its place", path=self.path)
-        if os.path.exists(self.path) and not self._overwrite:
-            raise DatasetExistsError(
-                "the file exists", path=self.path, hint="--overwrite, in Python overwrite=True, replaces it"
-            )
-        if not self._output.target.parent.is_dir():
-            raise NetCDFFileError("the folder for the file does not exist", path=self.path)
+        if not self._output.is_stream:
+            check_target(self.path, self._overwrite)
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
         """Return the block shape for efficient writes of a variable: whole chunks, a few MiB."""
@@ -158,7 +144,5 @@ class FileSink:
     def __enter__(self) -> FileSink:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.abort()

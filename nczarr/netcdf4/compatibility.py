@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.machinery import ModuleSpec
 from numbers import Real
-from types import ModuleType, TracebackType
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -273,9 +273,7 @@ class Installed:
     def __enter__(self) -> Installed:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         uninstall()
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from nczarr.errors import NetCDFFileError
+import numpy as np
+
+from nczarr.errors import NCZarrError, NetCDFFileError, error_context
 from nczarr.system.descriptors import pread, pwrite
 from nczarr.system.durability import sync_descriptor, sync_folder_of
 from nczarr.system.forks import Origin
@@ -14,11 +16,39 @@ from nczarr.system.locks import TABLES
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-_FLAGS = {"x": os.O_CREAT | os.O_EXCL, "w": os.O_CREAT | os.O_TRUNC, "r+": 0}
+_FLAGS = {
+    "x": os.O_RDWR | os.O_CREAT | os.O_EXCL,
+    "w": os.O_RDWR | os.O_CREAT | os.O_TRUNC,
+    "r+": os.O_RDWR,
+    "r": os.O_RDONLY,
+}
 
 
-class ByteFile(Protocol):
-    """Random access to bytes by offset. Methods raise OSError and are safe to call from any thread."""
+class file_errors(error_context):
+    """Turn an OSError into :class:`NetCDFFileError` with the path: the file cannot be written, or `done` otherwise.
+
+    Examples
+    --------
+    >>> with file_errors("a.nc", "read"):
+    ...     raise OSError("no disk")
+    Traceback (most recent call last):
+    nczarr.errors.NetCDFFileError: a.nc: the file cannot be read: no disk
+    """
+
+    __slots__ = ("done",)
+
+    def __init__(self, path: str | None, done: str = "written") -> None:
+        super().__init__(path)
+        self.done = done
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and not isinstance(error, NCZarrError):
+            reason = error.strerror or error
+            raise NetCDFFileError(f"the file cannot be {self.done}: {reason}", path=self.path) from error
+
+
+class ReadableFile(Protocol):
+    """Bytes that are read by offset, safely from any thread."""
 
     @property
     def size(self) -> int:
@@ -26,6 +56,13 @@ class ByteFile(Protocol):
 
     def readinto(self, offset: int, buffer: WriteableBuffer) -> int:
         """Fill the buffer up to the end of the file, and return the number of bytes read."""
+
+    def close(self) -> None:
+        """Release the file. A second call has no effect."""
+
+
+class ByteFile(ReadableFile, Protocol):
+    """Random access to bytes by offset. Methods raise OSError and are safe to call from any thread."""
 
     def write(self, offset: int, data: ReadableBuffer) -> int:
         """Write bytes, and return the number of bytes written, which is at least one."""
@@ -38,12 +75,9 @@ class ByteFile(Protocol):
     def sync(self) -> None:
         """Wait until the bytes are on the disk, if the file is `durable`."""
 
-    def close(self) -> None:
-        """Release the file. A second call has no effect."""
-
 
 class DiskFile:
-    """A file on disk, open for reading and writing: created (``x``), truncated (``w``) or as it is (``r+``).
+    """A file on disk, open for writing: created (``x``), truncated (``w``), as it is (``r+``); or for reading (``r``).
 
     A forked child inherits the file but must not change it: its writes are ignored.
 
@@ -61,14 +95,14 @@ class DiskFile:
     >>> file.close()
     """
 
-    def __init__(self, path: str, mode: Literal["x", "w", "r+"]) -> None:
-        flags = os.O_RDWR | _FLAGS[mode] | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    def __init__(self, path: str, mode: Literal["x", "w", "r+", "r"]) -> None:
+        flags = _FLAGS[mode] | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         self._descriptor: int | None = os.open(path, flags, 0o666)
         self._origin = Origin()
         self.durable = True
-        self._unsynced = mode != "r+"
+        self._unsynced = mode in ("x", "w")
         #: The path of a new file, until its name is on the disk.
-        self._unnamed = path if mode != "r+" else None
+        self._unnamed = path if self._unsynced else None
 
     @property
     def _open(self) -> int:
@@ -184,7 +218,7 @@ class MemoryFile:
         """Do nothing: the bytes stay available."""
 
 
-def read_all(file: ByteFile, offset: int, size: int, path: str) -> bytearray:
+def read_all(file: ReadableFile, offset: int, size: int, path: str) -> memoryview:
     """Read exactly `size` bytes, or raise :class:`NetCDFFileError`.
 
     Examples
@@ -192,11 +226,9 @@ def read_all(file: ByteFile, offset: int, size: int, path: str) -> bytearray:
     >>> bytes(read_all(MemoryFile(b"abcd"), 1, 2, "a.nc"))
     b'bc'
     """
-    buffer = bytearray(size)
-    try:
+    buffer = memoryview(np.empty(size, np.uint8))
+    with file_errors(path, "read"):
         count = file.readinto(offset, buffer)
-    except OSError as error:
-        raise NetCDFFileError(f"the file cannot be read: {error.strerror or error}", path=path) from error
     if count < size:
         raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + count}", path=path)
     return buffer
@@ -213,13 +245,11 @@ def write_all(file: ByteFile, offset: int, data: ReadableBuffer, path: str) -> N
     b'ab'
     """
     view = memoryview(data).cast("B")
-    try:
+    with file_errors(path):
         while view:
             count = file.write(offset, view)
             offset += count
             view = view[count:]
-    except OSError as error:
-        raise NetCDFFileError(f"the file cannot be written: {error.strerror or error}", path=path) from error
 
 
 def text_of(name: bytes) -> str:

@@ -124,6 +124,11 @@ class Header:
             return variable.begin + (self.records - 1) * self.record_size + self.slab(variable)
         return variable.begin + self.slab(variable)
 
+    @property
+    def file_size(self) -> int:
+        """Return the size of the complete file, which has padding at its end."""
+        return padded(max([len(format_header(self)), *map(self.end, self.variables)]))
+
 
 _NUMBERS = {type_: number for number, type_ in TYPES.items()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from nczarr.errors import NetCDFFileError
 from nczarr.formats import CLASSIC
 from nczarr.model import Attribute, Dataset, Dimension, Region, Variable, join_fqn, normalize_name
-from nczarr.netcdf.bytes.file import text_of
+from nczarr.netcdf.bytes.file import DiskFile, ReadableFile, file_errors, read_all, text_of
 from nczarr.netcdf.bytes.ranges import FilePlaces, largest_part
 from nczarr.netcdf.classic.header import (
     TYPES,
@@ -24,7 +23,6 @@ from nczarr.netcdf.classic.header import (
     Widths,
     padded,
 )
-from nczarr.system.descriptors import pread
 
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
 _BLOCK = 1 << 16
@@ -37,45 +35,28 @@ _CHUNK = 16 << 20
 class ClassicFile:
     """A classic file, open for reads at any offset from any thread."""
 
-    def __init__(self, path: str, descriptor: int) -> None:
+    def __init__(self, path: str, content: ReadableFile) -> None:
         self.path = path
-        self.size = os.fstat(descriptor).st_size
-        self._descriptor: int | None = descriptor
+        self.size = content.size
+        self.content = content
+        self._is_open = True
 
     @classmethod
     def open(cls, path: str) -> ClassicFile:
         """Open a file."""
-        try:
-            return cls(path, os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)))
-        except OSError as error:
-            raise NetCDFFileError(f"the file cannot be read: {error.strerror}", path=path) from error
+        with file_errors(path, "read"):
+            return cls(path, DiskFile(path, "r"))
 
-    def read(self, offset: int, size: int) -> bytes:
+    def read(self, offset: int, size: int) -> memoryview:
         """Return `size` bytes from `offset`. Raises :class:`NetCDFFileError` if the file ends before."""
-        if self._descriptor is None:
+        if not self._is_open:
             raise NetCDFFileError("the file is closed", path=self.path)
-        parts = []
-        while size:
-            try:
-                part = self._read_at(offset, size)
-            except OSError as error:
-                raise NetCDFFileError(f"the file cannot be read: {error.strerror}", path=self.path) from error
-            if not part:
-                raise NetCDFFileError(f"the file is truncated: it ends at byte {offset}", path=self.path)
-            parts.append(part)
-            offset += len(part)
-            size -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _read_at(self, offset: int, size: int) -> bytes:
-        assert self._descriptor is not None
-        return pread(self._descriptor, size, offset)
+        return read_all(self.content, offset, size, self.path)
 
     def close(self) -> None:
         """Close the file. Its sources are no longer readable."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        self._is_open = False
+        self.content.close()
 
 
 def read_classic(file: ClassicFile, name: str) -> Dataset:

@@ -12,7 +12,7 @@ import numpy as np
 from nczarr.errors import ModelError, NetCDFFileError
 from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, bind_data, fill_value_of, join_fqn
 from nczarr.model.restrictions import Restrictions
-from nczarr.netcdf.bytes.file import ByteFile, DiskFile, write_all
+from nczarr.netcdf.bytes.file import ByteFile, DiskFile, file_errors, write_all
 from nczarr.netcdf.classic.header import (
     FORMATS,
     Header,
@@ -189,9 +189,9 @@ class EditedClassic(EditedFile):
         records = [v.records for v in self._values.values() if v.is_record]
         count = max(records, default=0)
         longest = replace(planned, records=max(count, planned.records))
-        ends = [longest.end(v) for v in longest.variables]
-        beside = self._continue_in_copy() if moving else None
-        self._extend(padded(max([len(format_header(planned)), *ends])))
+        with file_errors(self.path):
+            beside = self._continue_in_copy() if moving else None
+        self._extend(longest.file_size)
         if moving:
             write_all(self.file.content, 0, _MOVING, self.path)
             move_data(self.file, old, planned, records)
@@ -228,10 +228,10 @@ class EditedClassic(EditedFile):
             content = DiskFile(str(output.path), "r+")
         except PermissionError:
             return None
-        except OSError as error:
+        except OSError:
             output.discard()
             self._moving = False
-            raise self._failed(error) from error
+            raise
         content.durable = self._content.durable
         self._replaced = self._content
         self._content = self.file.content = content
@@ -239,14 +239,11 @@ class EditedClassic(EditedFile):
         return output
 
     def _replace_file(self, output: Output) -> None:
-        try:
+        with file_errors(self.path):
             self.file.content.sync()
-            self._locks.append(
-                FileLock(str(output.path))
-            )  # the lock of the old file does not cover the new one
+            # The lock of the old file does not cover the new one.
+            self._locks.append(FileLock(str(output.path)))
             output.commit()
-        except OSError as error:
-            raise self._failed(error) from error
         self._moved = None
         self._close_replaced()
 
@@ -280,11 +277,9 @@ class EditedClassic(EditedFile):
             for values in self._values.values():
                 if values.is_record:
                     values.records = self.header.records
-            ends = [self.header.end(v) for v in self.header.variables]
-            end = padded(max([len(format_header(self.header)), *ends]))
             with suppress(OSError):  # readers ignore bytes behind the last record
-                if end < self.file.content.size:
-                    self.file.content.truncate(end)
+                if self.header.file_size < self.file.content.size:
+                    self.file.content.truncate(self.header.file_size)
 
     def count_in_header(self) -> None:
         """Write the number of records to a header that leaves it to the file's size, as in a stream.
@@ -309,25 +304,21 @@ class EditedClassic(EditedFile):
             if values.is_record:
                 values.fill_records(records)
         counted = replace(self.header, records=records)
-        ends = [counted.end(v) for v in counted.variables]
-        self._extend(padded(max([len(format_header(counted)), *ends])))
+        self._extend(counted.file_size)
         self.header = counted
         self._wait_for_disk()
         self._write_count()
 
     def _wait_for_disk(self) -> None:
         """Wait until the values are on the disk, before the header counts them."""
-        try:
+        with file_errors(self.path):
             self.file.content.sync()
-        except OSError as error:
-            raise self._failed(error) from error
 
     def _extend(self, size: int) -> None:
         """Extend the file to at least this size."""
-        try:
-            self.file.extend(size)
-        except OSError as error:
-            raise self._failed(error) from error
+        with file_errors(self.path):
+            if self.file.content.size < size:
+                self.file.content.truncate(size)
 
     # -- closing
 

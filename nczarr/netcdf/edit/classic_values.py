@@ -31,26 +31,11 @@ _STEP = 8 << 20
 class ClassicBytes(ClassicFile):
     """A reader of a classic file on the bytes that an editor writes to. Writers hold `lock`."""
 
+    content: ByteFile
+
     def __init__(self, path: str, content: ByteFile) -> None:
-        self.path = path
-        self.content = content
-        self.size = content.size
+        super().__init__(path, content)
         self.lock = make_lock(Rank.STORE)
-        self._descriptor = -1
-
-    def _read_at(self, offset: int, size: int) -> bytes:
-        buffer = bytearray(size)
-        return bytes(buffer[: self.content.readinto(offset, buffer)])
-
-    def extend(self, size: int) -> None:
-        """Extend the file to at least this size."""
-        if self.content.size < size:
-            self.content.truncate(size)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._descriptor = None
-        self.content.close()
 
     def move(self, source: int, target: int, size: int) -> None:
         """Move bytes towards the end, from the last to the first, since the ranges may overlap."""
@@ -67,7 +52,7 @@ class ClassicBytes(ClassicFile):
             n = min(rows, count - start)
             # The last record may lack its padding.
             there = min(n * old, self.content.size - (source + start * old))
-            data = read_all(self.content, source + start * old, there, self.path).ljust(n * old, b"\0")
+            data = bytes(read_all(self.content, source + start * old, there, self.path)).ljust(n * old, b"\0")
             moved = np.zeros((n, new), np.uint8)
             moved[:, :old] = np.frombuffer(data, np.uint8).reshape(n, old)
             write_all(self.content, target + start * new, moved.data, self.path)

@@ -9,11 +9,11 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
+from nczarr.errors import ModelError, NetCDFFileError
 from nczarr.model import Dataset, Region, Type, with_lengths
 from nczarr.model.restrictions import Restrictions
 from nczarr.model.sources import handed
-from nczarr.netcdf.bytes.file import ByteFile, DiskFile
+from nczarr.netcdf.bytes.file import ByteFile, DiskFile, file_errors
 from nczarr.system.atomic import Output
 from nczarr.system.forks import Origin
 
@@ -215,10 +215,8 @@ class EditedFile(ABC):
         if self._output is not None:
             self.sync()
             output, self._output = self._output, None
-            try:
+            with file_errors(self.path):
                 output.commit()
-            except OSError as error:
-                raise self._failed(error) from error
 
     def leave_unfinished(self, reason: str) -> None:
         """Close; what could not be written is not in the file."""
@@ -229,15 +227,12 @@ class EditedFile(ABC):
         if not self.is_open:
             return
         try:
-            self.sync()
-            self._finish()
-            if self._output is not None:
-                self._output.commit()
-                self._output = None
-        except OSError as error:
-            if isinstance(error, NCZarrError):
-                raise
-            raise self._failed(error) from error
+            with file_errors(self.path):
+                self.sync()
+                self._finish()
+                if self._output is not None:
+                    self._output.commit()
+                    self._output = None
         finally:
             self.abandon()
 
@@ -261,9 +256,6 @@ class EditedFile(ABC):
     def _check_open(self) -> None:
         if not self.is_open:
             raise NetCDFFileError("the file is closed", path=self.path)
-
-    def _failed(self, error: OSError) -> NetCDFFileError:
-        return NetCDFFileError(f"the file cannot be written: {error.strerror or error}", path=self.path)
 
 
 def pieces(selection: Selection) -> Iterator[tuple[Axes, tuple[slice, ...]]]:

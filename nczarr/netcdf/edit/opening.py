@@ -10,7 +10,7 @@ from pathlib import Path
 from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import netcdf_format
 from nczarr.model import Dataset
-from nczarr.netcdf.bytes.file import ByteFile, DiskFile, MemoryFile
+from nczarr.netcdf.bytes.file import ByteFile, DiskFile, MemoryFile, file_errors
 from nczarr.netcdf.classic.header import FORMATS
 from nczarr.netcdf.edit.classic_file import EditedClassic
 from nczarr.netcdf.edit.editor import EditedFile
@@ -61,6 +61,19 @@ def create_file(
     path = os.fspath(path)
     if content is not None:
         return edited_file(path, content, dataset)
+    check_target(path, overwrite)
+    output = None
+    with file_errors(path):
+        if os.path.exists(path) and os.path.getsize(path):
+            output = Output(path)
+            content = DiskFile(str(output.path), "x")
+        else:
+            content = DiskFile(path, "w")
+    return edited_file(path, content, dataset, output)
+
+
+def check_target(path: str, overwrite: bool) -> None:
+    """Refuse a directory, an existing file without `overwrite`, and a path without its directory."""
     if os.path.isdir(path):
         raise DatasetExistsError("this is a directory; a file cannot take its place", path=path)
     if os.path.exists(path) and not overwrite:
@@ -69,16 +82,6 @@ def create_file(
         )
     if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
         raise NetCDFFileError("the folder for the file does not exist", path=path)
-    output = None
-    try:
-        if os.path.exists(path) and os.path.getsize(path):
-            output = Output(path)
-            content = DiskFile(str(output.path), "x")
-        else:
-            content = DiskFile(path, "w")
-    except OSError as error:
-        raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
-    return edited_file(path, content, dataset, output)
 
 
 def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None) -> EditedFile:
@@ -116,10 +119,8 @@ def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None
     """
     path = os.fspath(path)
     format_ = netcdf_format(path)
-    try:
+    with file_errors(path):
         opened: ByteFile = DiskFile(path, "r+") if content is None else content
-    except OSError as error:
-        raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
     return edited_file(path, opened, format_=format_)
 
 
@@ -165,11 +166,9 @@ def edit_copy(path: str | os.PathLike[str]) -> Iterator[EditedFile]:
         output = Output(path)
         before = _state(output.target)
         try:
-            try:
+            with file_errors(path, "copied"):
                 output.copy_target()
                 content = DiskFile(str(output.path), "r+")
-            except OSError as error:
-                raise NetCDFFileError(f"the file cannot be copied: {error.strerror}", path=path) from error
             file = edited_file(path, content, None, output, format_=netcdf_format(path))
             try:
                 yield file

@@ -30,7 +30,9 @@ from numcodecs.zstd import Zstd
 from nczarr.errors import NetCDFFileError, error_context
 from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, ENCODED, FILTERS, blosc_parameters, level_of
 from nczarr.model import Filter, Region
+from nczarr.netcdf.bytes.file import file_errors
 from nczarr.netcdf.bytes.ranges import Range, Ranges
+from nczarr.system.descriptors import read_at
 
 if TYPE_CHECKING:
     from h5py import h5d, h5f
@@ -108,15 +110,10 @@ class DiskRanges:
         return self._file.fileno()
 
     def read(self, offset: int, size: int) -> bytes:
-        try:
-            data = os.pread(self._file.fileno(), size, offset)
-            while len(data) < size:
-                more = os.pread(self._file.fileno(), size - len(data), offset + len(data))
-                if not more:
-                    raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}")
-                data += more
-        except OSError as error:
-            raise NetCDFFileError(f"the file cannot be read: {error.strerror}") from error
+        with file_errors(None, "read"):
+            data = read_at(self._file.fileno(), offset, size)
+        if len(data) < size:
+            raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}")
         return data
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
