@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from nczarr.system.locks import Rank, make_lock
 from nczarr.system.redirects import http_client
 from nczarr.targets import client_options
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
 _BLOCK = 4 << 20
 #: Storage options of S3 that s3fs does not accept.
 _OBSTORE = frozenset({"backend", "client_options", "retry_config"})
@@ -45,16 +42,12 @@ class _RemoteFile:
         self._lock = make_lock(Rank.STORE)
         self._file, self._ranges = file, ranges
 
-    def readinto(self, offset: int, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer).cast("B")
-        if self._ranges is not None and len(view) >= _BLOCK // 4:
-            data = self._ranges.read(offset, min(len(view), self.size - offset))
-        else:
-            with self._lock:
-                self._file.seek(offset)
-                data = self._file.read(len(view))
-        view[: len(data)] = data
-        return len(data)
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        if self._ranges is not None and size >= _BLOCK // 4:
+            return self._ranges.read(offset, min(size, self.size - offset))
+        with self._lock:
+            self._file.seek(offset)
+            return bytes(self._file.read(size))
 
     def close(self) -> None:
         self._file.close()

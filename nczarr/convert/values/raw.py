@@ -140,7 +140,7 @@ def _file_chunks(fqn: str, variable: Variable, data: ArraySource, sink: Target) 
         return None
 
     def chunks(region: Region | None) -> Iterator[StoredChunk]:
-        for origin, read in stored.chunks(region):
-            yield target.chunk_key(tuple(o // c for o, c in zip(origin, stored.shape, strict=True))), read
+        for index, read in stored.chunks(region):
+            yield target.chunk_key(index), read
 
     return chunks

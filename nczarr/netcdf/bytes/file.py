@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal, Protocol
 
-import numpy as np
-
 from nczarr.errors import NCZarrError, NetCDFFileError, error_context
-from nczarr.system.descriptors import pread, pwrite
+from nczarr.system.descriptors import pwrite, read_at
 from nczarr.system.durability import sync_descriptor, sync_folder_of
 from nczarr.system.forks import Origin
 from nczarr.system.locks import TABLES
 
 if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer, WriteableBuffer
+    from _typeshed import ReadableBuffer
 
 _FLAGS = {
     "x": os.O_RDWR | os.O_CREAT | os.O_EXCL,
@@ -54,8 +52,8 @@ class ReadableFile(Protocol):
     def size(self) -> int:
         """Number of bytes in the file."""
 
-    def readinto(self, offset: int, buffer: WriteableBuffer) -> int:
-        """Fill the buffer up to the end of the file, and return the number of bytes read."""
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        """Return bytes; fewer if the file ends before."""
 
     def close(self) -> None:
         """Release the file. A second call has no effect."""
@@ -114,22 +112,8 @@ class DiskFile:
     def size(self) -> int:
         return os.fstat(self._open).st_size
 
-    def readinto(self, offset: int, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer).cast("B")
-        done = 0
-        while done < len(view):
-            count = self._read(view[done:], offset + done)
-            if not count:
-                break
-            done += count
-        return done
-
-    def _read(self, view: memoryview, offset: int) -> int:
-        if hasattr(os, "preadv"):
-            return os.preadv(self._open, [view], offset)
-        data = pread(self._open, len(view), offset)
-        view[: len(data)] = data
-        return len(data)
+    def read(self, offset: int, size: int) -> bytes:
+        return read_at(self._open, offset, size)
 
     def write(self, offset: int, data: ReadableBuffer) -> int:
         if not self._origin.is_here:
@@ -190,12 +174,9 @@ class MemoryFile:
     def size(self) -> int:
         return len(self._bytes)
 
-    def readinto(self, offset: int, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer).cast("B")
+    def read(self, offset: int, size: int) -> bytes:
         with TABLES:
-            data = self._bytes[offset : offset + len(view)]
-        view[: len(data)] = data
-        return len(data)
+            return bytes(self._bytes[offset : offset + size])
 
     def write(self, offset: int, data: ReadableBuffer) -> int:
         view = memoryview(data).cast("B")
@@ -218,7 +199,7 @@ class MemoryFile:
         """Do nothing: the bytes stay available."""
 
 
-def read_all(file: ReadableFile, offset: int, size: int, path: str) -> memoryview:
+def read_all(file: ReadableFile, offset: int, size: int, path: str) -> bytes | memoryview:
     """Read exactly `size` bytes, or raise :class:`NetCDFFileError`.
 
     Examples
@@ -226,12 +207,11 @@ def read_all(file: ReadableFile, offset: int, size: int, path: str) -> memoryvie
     >>> bytes(read_all(MemoryFile(b"abcd"), 1, 2, "a.nc"))
     b'bc'
     """
-    buffer = memoryview(np.empty(size, np.uint8))
     with file_errors(path, "read"):
-        count = file.readinto(offset, buffer)
-    if count < size:
-        raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + count}", path=path)
-    return buffer
+        data = file.read(offset, size)
+    if len(data) < size:
+        raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}", path=path)
+    return data
 
 
 def write_all(file: ByteFile, offset: int, data: ReadableBuffer, path: str) -> None:

@@ -187,12 +187,13 @@ class GuardedFile:
     def readinto(self, buffer: WriteableBuffer) -> int:
         """Fill a buffer. Bytes beyond the end are zero."""
         view = memoryview(buffer).cast("B")
-        done = 0
+        data: bytes | memoryview = b""
         try:
-            done = self._file.readinto(self._place, view)
+            data = self._file.read(self._place, len(view))
         except BaseException as error:
             self.failure = self.failure or error
-        view[done:] = bytes(len(view) - done)
+        view[: len(data)] = data
+        view[len(data) :] = bytes(len(view) - len(data))
         if self._pending:
             self._pending.lay_over(self._place, view)
         self._place += len(view)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Protocol
 
 import numpy as np
@@ -96,6 +97,31 @@ class FilePlaces(StoredChunks):
 
     places: dict[tuple[int, ...], tuple[int, int]]
     read: Callable[[Region], np.ndarray]
+
+
+def cut_at_chunks(
+    axes: tuple[range, ...], chunk: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[range, ...]]]:
+    """Divide a selection at chunk boundaries: the chunk's origin, its place in the selection, its part of the ranges.
+
+    Examples
+    --------
+    >>> [(origin, inside) for origin, _, inside in cut_at_chunks((range(1, 8, 3),), (4,))]
+    [((0,), (range(1, 4, 3),)), ((4,), (range(4, 10, 3),))]
+    """
+    for parts in product(*(_cut(axis, size) for axis, size in zip(axes, chunk, strict=True))):
+        yield tuple(p[0] for p in parts), tuple(p[1] for p in parts), tuple(p[2] for p in parts)
+
+
+def _cut(axis: range, size: int) -> list[tuple[int, slice, range]]:
+    parts = []
+    place = 0
+    while place < len(axis):
+        start = axis[place] // size * size
+        end = place + len(range(axis[place], min(start + size, axis.stop), axis.step))
+        parts.append((start, slice(place, end), axis[place:end]))
+        place = end
+    return parts
 
 
 def largest_part(length: int, limit: int) -> int:

@@ -47,7 +47,7 @@ class ClassicFile:
         with file_errors(path, "read"):
             return cls(path, DiskFile(path, "r"))
 
-    def read(self, offset: int, size: int) -> memoryview:
+    def read(self, offset: int, size: int) -> bytes | memoryview:
         """Return `size` bytes from `offset`. Raises :class:`NetCDFFileError` if the file ends before."""
         if not self._is_open:
             raise NetCDFFileError("the file is closed", path=self.path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from nczarr.lazy import cached_property
 from nczarr.model import PrimitiveType
 from nczarr.netcdf.bytes.file import ByteFile, read_all, write_all
+from nczarr.netcdf.bytes.ranges import cut_at_chunks
 from nczarr.netcdf.classic.header import Header
 from nczarr.netcdf.classic.reader import ClassicFile, ClassicSource
 from nczarr.netcdf.edit.editor import VALUE_BLOCK, Axes, EditedValues, block_shape
@@ -130,8 +130,8 @@ class ClassicValues(EditedValues):
         if self.marks is None and inside[0]:
             out[: len(inside[0])] = self._stored(inside)
         elif self.marks is not None:
-            for index, place, part in self._blocks(inside):
-                if self.marks[index]:
+            for origin, place, part in cut_at_chunks(inside, self.chunk_shape):
+                if self.marks[self._index(origin)]:
                     out[place] = self._stored(part)
         return out
 
@@ -143,21 +143,9 @@ class ClassicValues(EditedValues):
         )
         return source.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
 
-    def _blocks(self, axes: Axes) -> list[tuple[tuple[int, ...], tuple[slice, ...], Axes]]:
-        """Split ranges at block boundaries: the block, its place in the selection, its part of the ranges."""
-        cut: list[list[tuple[int, slice, range]]] = []
-        for axis, length in zip(axes, self.chunk_shape, strict=True):
-            found, done = [], 0
-            while done < len(axis):
-                block = axis[done] // length
-                count = len(range(axis[done], min((block + 1) * length, axis.stop), axis.step))
-                found.append((block, slice(done, done + count), axis[done : done + count]))
-                done += count
-            cut.append(found)
-        return [
-            (tuple(i[0] for i in item), tuple(i[1] for i in item), tuple(i[2] for i in item))
-            for item in product(*cut)
-        ]
+    def _index(self, origin: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the position of a block in `marks`."""
+        return tuple([o // c for o, c in zip(origin, self.chunk_shape, strict=True)])
 
     # -- writing
 
@@ -170,7 +158,8 @@ class ClassicValues(EditedValues):
                 inner = all(len(axis) == n for axis, n in zip(axes[1:], self.shape[1:], strict=True))
                 self.fill_records(axes[0].start if inner and axes[0].step == 1 else axes[0][-1] + 1)
             elif self.marks is not None:
-                for index, _, part in self._blocks(axes):
+                for origin, _, part in cut_at_chunks(axes, self.chunk_shape):
+                    index = self._index(origin)
                     if not self.marks[index]:
                         if part != (place := self._block(index)):
                             self._fill(place)

@@ -20,7 +20,8 @@ from nczarr.netcdf.hdf5.memory import encode
 from nczarr.netcdf.hdf5.objects import ObjectMaker, coordinate_of
 from nczarr.netcdf.hdf5.reader import FoundObjects
 from nczarr.netcdf.hdf5.source import OWN_CACHE, HDF5Source
-from nczarr.netcdf.hdf5.tree import NON_COORDINATE, variable_name
+from nczarr.netcdf.hdf5.tree import NON_COORDINATE, GroupObject, variable_name
+from nczarr.netcdf.hdf5.types import layout_of
 
 if TYPE_CHECKING:
     from h5py.h5d import DatasetID
@@ -34,23 +35,6 @@ _SCALE = (b"CLASS", b"NAME", b"REFERENCE_LIST", _DIMENSION_ID)
 
 #: The group of a link, its name, and its new name.
 Move: TypeAlias = "tuple[GroupID, bytes, bytes]"
-
-
-@dataclass
-class GroupObject:
-    """A group of the file."""
-
-    id: GroupID
-    path: bytes
-
-    @property
-    def link(self) -> bytes:
-        """The name of the group in its parent."""
-        return self.path.rpartition(b"/")[2]
-
-    def at(self, link: bytes) -> bytes:
-        """Return the path of an object of the group."""
-        return self.path.rstrip(b"/") + b"/" + link
 
 
 @dataclass(eq=False)
@@ -416,19 +400,18 @@ class _Change:
             link,
             parent.at(link),
             variable.type,
-            made.layout,
+            layout_of(made.type_id, variable.type),
             shape,
             shape,
             model.fill_value_of(variable),
             touched=True,
         )
-        values.note(made)
         self.values[fqn] = values
         self.created[values] = made.id
         self.detached.update((fqn, axis) for axis in range(len(shape)))
-        chunk_bytes = math.prod(made.chunk or ()) * made.layout.dtype.itemsize
-        if made.chunk is None or made.encoded or chunk_bytes <= OWN_CACHE:
-            self.file.keep(values.path, made.id)
+        chunk_bytes = math.prod(made.chunk or ()) * values.layout.dtype.itemsize
+        if made.chunk is None or made.is_ours or chunk_bytes <= OWN_CACHE:
+            self.file.keep(values.path, made)
 
     def dataset(self, values: HDF5Values) -> DatasetID:
         """Return the HDF5 dataset of a variable. A new one is still open."""
@@ -552,7 +535,7 @@ class _Change:
                 return False
             type_id = same
             keep: list[object] = []
-            layout = self.make.types.layout(attribute.type, type_id)
+            layout = layout_of(type_id, attribute.type)
             raw = encode(layout, attribute.values, attribute.type, keep)
         with hdf5_errors(self.make.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
             write_attribute(current, type_id, raw)

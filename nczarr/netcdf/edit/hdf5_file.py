@@ -212,8 +212,6 @@ class EditedHDF5(EditedFile):
         with hdf5().phil:
             if hasattr(self, "_objects"):
                 self._objects.groups.clear()
-                for values in self._objects.values.values():
-                    values.release()
             self._make.types.committed.clear()
             with suppress(NCZarrError, OSError, RuntimeError, ValueError):
                 self.file.close()
@@ -235,7 +233,7 @@ def _check_links(root: FoundGroup, path: str) -> None:
     seen = set()
     file = address_of(root.id)[0]
     for group in root.walk():
-        datasets = [(text_of(group.link_path(link)), dataset) for link, dataset in group.datasets]
+        datasets = [(text_of(group.at(link)), dataset) for link, dataset in group.datasets]
         for fqn, found in [(group.fqn, group.id), *datasets]:
             address = address_of(found)
             if address in seen or address[0] != file:

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from nczarr.errors import NetCDFFileError
+from nczarr.lazy import cached_property
 from nczarr.model import Type, regions
 from nczarr.netcdf.edit.editor import Axes, EditedValues, block_shape
-from nczarr.netcdf.hdf5.chunks import is_ours
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_fixed_text, has_pointers
-from nczarr.netcdf.hdf5.objects import VariableObject
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source, fill_with
-
-if TYPE_CHECKING:
-    from h5py import h5t
-
-
-class _Facts(NamedTuple):
-    """The constant properties of an HDF5 dataset: its type, its block shape, its way of writing blocks.
-
-    With `encoded`, chunks are encoded here. With `plain`, chunks are stored as values lie in memory.
-    """
-
-    type_id: h5t.TypeID
-    encoded: bool
-    block: tuple[int, ...]
-    plain: bool
 
 
 class Owner(Protocol):
@@ -66,41 +50,18 @@ class HDF5Values(EditedValues):
     stored: tuple[int, ...]
     fill: object
     touched: bool = False
-    _facts: _Facts | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         #: True if the values are strings or sequences.
         self.pointers = has_pointers(self.layout)
         self.limited = has_fixed_text(self.layout)
 
-    def known(self) -> _Facts:
-        """The properties that stay constant while the file is open."""
-        if self._facts is None:
-            with hdf5().phil, hdf5_errors(self.owner.file.path, self.fqn):
-                opened = self.owner.file.opened(self.path)
-                chunked = opened.plist.get_layout() == hdf5().h5d.CHUNKED
-                filters = opened.filters if chunked else ()
-                chunk = tuple(opened.plist.get_chunk()) if chunked else None
-                self.note(
-                    VariableObject(
-                        opened.id, opened.type_id, self.layout, is_ours(filters), chunk, bool(filters)
-                    )
-                )
-            assert self._facts is not None
-        return self._facts
-
-    def note(self, made: VariableObject) -> None:
-        """Copy the properties of the open HDF5 dataset."""
-        block = made.chunk
-        if block is None:
-            block = block_shape(self.shape, (1,) * len(self.shape), self.layout.dtype.itemsize)
-        plain = made.chunk is not None and not made.filtered and not self.pointers
-        self._facts = _Facts(made.type_id, made.encoded, block, plain)
-
-    @property
+    @cached_property
     def chunk_shape(self) -> tuple[int, ...]:
         """Return the chunk shape, or a block shape if the dataset has no chunks."""
-        return (self._facts or self.known()).block
+        with hdf5().phil, hdf5_errors(self.owner.file.path, self.fqn):
+            chunk = self.owner.file.opened(self.path).chunk
+        return chunk or block_shape(self.shape, (1,) * len(self.shape), self.layout.dtype.itemsize)
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return an array of the unwritten value."""
@@ -123,24 +84,25 @@ class HDF5Values(EditedValues):
             return
         keep: list[object] = []
         raw = np.ascontiguousarray(encode(self.layout, values, self.type, keep)).reshape(values.shape)
-        facts = self._facts or self.known()
         file = self.owner.file
         with hdf5().phil, hdf5_errors(file.path, self.fqn, "the values cannot be written"):
             self.owner.check()
-            dataset = file.dataset(self.path)
+            opened = file.opened(self.path)
             needed = tuple([max(n, a[-1] + 1) for n, a in zip(self.stored, axes, strict=True)])
             if needed != self.stored:
                 if any(n > most for n, most in zip(needed, self.shape, strict=True)):
                     raise NetCDFFileError(f"the index {needed} is outside the shape {self.shape}")
-                dataset.set_extent(needed)
+                opened.id.set_extent(needed)
                 self.stored = needed
-            origin = _chunk_at(axes, facts.block) if facts.plain else None
+            origin = None
+            if opened.chunk is not None and not opened.filters and not self.pointers:
+                origin = _chunk_at(axes, opened.chunk)
             if origin is not None:
-                dataset.write_direct_chunk(origin, raw, 0)
+                opened.id.write_direct_chunk(origin, raw, 0)
             else:
-                VariableObject(dataset, facts.type_id, self.layout, facts.encoded).write(axes, raw)
+                opened.write(axes, raw)
             self.touched = True
-            if facts.encoded:
+            if opened.is_ours:
                 file.forget(self.path)
             self.owner.check()
 
@@ -150,20 +112,16 @@ class HDF5Values(EditedValues):
             self.owner.file.dataset(self.path).set_extent(shape)
             self.stored = shape
 
-    def release(self) -> None:
-        """Release the HDF5 objects of the open file."""
-        self._facts = None
-
     def complete(self) -> None:
         """Write unwritten chunks of strings or sequences, which HDF5 cannot read otherwise."""
         with hdf5().phil, hdf5_errors(self.owner.file.path, self.fqn, "the values cannot be written"):
             opened = self.owner.file.opened(self.path)
             if not opened.lacks_chunks():
                 return
-            dataset = opened.id
-            for region in regions(dataset.shape, opened.plist.get_chunk()):
+            assert opened.chunk is not None
+            for region in regions(opened.id.shape, opened.chunk):
                 origin = tuple(s.start for s in region)
-                if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
+                if opened.id.get_chunk_info_by_coord(origin).byte_offset is None:
                     shape = tuple(s.stop - s.start for s in region)
                     self._write(tuple(range(s.start, s.stop) for s in region), self.filled(shape))
 

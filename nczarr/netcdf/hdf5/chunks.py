@@ -227,7 +227,7 @@ class StoredChunks:
     shape, extent : tuple of int
         The shapes of a chunk and of the dataset.
     places : dict
-        Offset and size in the file, by the chunk's origin.
+        Offset and size in the file, by the chunk's position in the grid.
     """
 
     file: Ranges
@@ -238,13 +238,14 @@ class StoredChunks:
     places: dict[tuple[int, ...], tuple[int, int]]
 
     def chunks(self, region: Region | None = None) -> Iterator[tuple[tuple[int, ...], ReadBytes]]:
-        """Yield the origin of each chunk and the reader of its bytes, for all chunks or those of a region."""
-
-        origins: Iterable[tuple[int, ...]] = self.places
+        """Yield the position of each chunk and the reader of its bytes, for all chunks or those of a region."""
+        indices: Iterable[tuple[int, ...]] = self.places
         if region is not None:
-            origins = product(*(range(s.start, s.stop, c) for s, c in zip(region, self.shape, strict=True)))
-        for origin in origins:
-            yield origin, StoredBytes(self.file, self.path, *self.places[origin])
+            indices = product(
+                *(range(s.start // c, -(-s.stop // c)) for s, c in zip(region, self.shape, strict=True))
+            )
+        for index in indices:
+            yield index, StoredBytes(self.file, self.path, *self.places[index])
 
 
 # --- filters

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from nczarr.errors import LossError, UnsupportedError
 from nczarr.filters import BUILT_IN
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.netcdf.bytes.file import bytes_of
-from nczarr.netcdf.hdf5.chunks import complete, describe_filter, encode_chunk, is_ours
+from nczarr.netcdf.hdf5.chunks import complete, describe_filter, is_ours
 from nczarr.netcdf.hdf5.library import (
     available_filter,
     hdf5,
@@ -31,19 +31,11 @@ from nczarr.netcdf.hdf5.library import (
     set_fill_value,
     without_plugins,
     write_attribute,
-    write_dataset,
 )
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
-from nczarr.netcdf.hdf5.source import (
-    chunks_of,
-    decoded_chunk,
-    filters_of,
-    hyperslab,
-    part_of_chunk,
-    unwritten_chunk,
-)
+from nczarr.netcdf.hdf5.source import OpenDataset
 from nczarr.netcdf.hdf5.tree import NO_VARIABLE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
-from nczarr.netcdf.hdf5.types import TypeWriter, record_bases
+from nczarr.netcdf.hdf5.types import BASES, TypeWriter, bases_to_record, layout_of
 
 if TYPE_CHECKING:
     from h5py import h5d, h5f, h5g, h5p, h5s, h5t
@@ -56,35 +48,6 @@ _TEXT_TYPES = 256
 _CHUNK_LIMIT = (1 << 32) - 1
 #: Size limit of a fill value, which is in the object header.
 _LARGEST_FILL = 65_000
-
-
-@dataclass(frozen=True, eq=False)
-class VariableObject:
-    """The HDF5 dataset of a variable.
-
-    Attributes
-    ----------
-    encoded : bool
-        True if chunks are encoded here, not by HDF5.
-    chunk : tuple of int or None
-    filtered : bool
-        True if chunks differ from the values in memory.
-    """
-
-    id: h5d.DatasetID
-    type_id: h5t.TypeID
-    layout: MemoryLayout
-    encoded: bool
-    chunk: tuple[int, ...] | None = None
-    filtered: bool = True
-
-    def write(self, axes: tuple[range, ...], raw: np.ndarray) -> None:
-        """Write values in the file's own form. The caller holds the lock."""
-        if self.encoded:
-            _write_chunks(self.id, axes, raw)
-        else:
-            memory, chosen = hyperslab(self.id, axes)
-            write_dataset(self.id, self.type_id, memory, chosen, raw)
 
 
 class ObjectMaker:
@@ -130,7 +93,9 @@ class ObjectMaker:
         with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
             made = self.types.build(type_)
             made.commit(group, bytes_of(type_.name))
-            record_bases(made, type_, declared)
+            bases = bases_to_record(type_, declared)
+            if bases is not None:
+                self.text(made, BASES, bytes_of(bases))
             self.types.committed[type_.fqn] = made
 
     def check_type(self, type_: model.UserType) -> None:
@@ -171,14 +136,14 @@ class ObjectMaker:
                     path=self.path,
                     fqn=fqn,
                 )
-            layout = self.types.layout(variable.type, type_id)
+            layout = layout_of(type_id, variable.type)
             if not has_pointers(layout) and not is_ours(variable.storage.filters):
                 for filter_ in variable.storage.filters:
                     self._put_filter(hdf5().h5p.create(hdf5().h5p.DATASET_CREATE), filter_, fqn)
 
     def variable(
         self, group: h5g.GroupID, link: bytes, variable: model.Variable, dataset: model.Dataset, fqn: str
-    ) -> VariableObject:
+    ) -> OpenDataset:
         """Create the HDF5 dataset of a variable, without attributes and dimension scales."""
         api = hdf5()
         type_id = self.types.make(variable.type, variable.storage.endian)
@@ -195,7 +160,7 @@ class ObjectMaker:
             space = api.h5s.create_simple(shape, limits)
         else:
             space = api.h5s.create(api.h5s.SCALAR)
-        layout = self.types.layout(variable.type, type_id)
+        layout = layout_of(type_id, variable.type)
         if has_pointers(layout) and is_ours(variable.storage.filters):
             # A chunk contains references only: plugins gain nothing, and netCDF refuses them there.
             own = tuple(f for f in variable.storage.filters if f.id in BUILT_IN)
@@ -204,8 +169,11 @@ class ObjectMaker:
         size = math.prod(shape) * type_id.get_size()
         with without_plugins(f.id for f in variable.storage.filters) if ours else nullcontext():
             creation = self._creation(fqn, variable, chunk, size, type_id, layout)
-            made = api.h5d.create(group, link, type_id, space, creation)
-        return VariableObject(made, type_id, layout, ours, chunk, bool(variable.storage.filters))
+            made = OpenDataset(api.h5d.create(group, link, type_id, space, creation))
+        # HDF5 would have to be asked for these.
+        made.type_id, made.chunk, made.is_ours = type_id, chunk, ours
+        made.filters = variable.storage.filters
+        return made
 
     def _creation(
         self,
@@ -298,7 +266,7 @@ class ObjectMaker:
             api.h5a.create(owner, name, type_id, api.h5s.create(api.h5s.NULL))
             return
         made = api.h5a.create(owner, name, type_id, api.h5s.create_simple(attribute.values.shape))
-        layout = self.types.layout(attribute.type, type_id)
+        layout = layout_of(type_id, attribute.type)
         keep: list[object] = []
         write_attribute(made, type_id, encode(layout, attribute.values, attribute.type, keep))
 
@@ -428,23 +396,6 @@ def _link_names(group: model.Group) -> Iterator[tuple[str, str]]:
     for dimension in group.dimensions:
         if dimension.name not in variables:
             yield "dimension", dimension.name
-
-
-def _write_chunks(dataset: h5d.DatasetID, axes: tuple[range, ...], values: np.ndarray) -> None:
-    """Write values chunk by chunk through filters that HDF5 itself lacks."""
-    plist = dataset.get_create_plist()
-    shape, filters = plist.get_chunk(), filters_of(plist)
-    for origin, place, inside in chunks_of(dataset, axes):
-        whole = all(
-            a.step == 1 and a.start == o and a.stop == min(o + c, n)
-            for a, o, c, n in zip(inside, origin, shape, dataset.shape, strict=True)
-        )
-        if whole:  # the part behind the dataset's edge must equal unwritten values when the dataset grows
-            chunk = unwritten_chunk(dataset, values.dtype)
-        else:
-            chunk = decoded_chunk(dataset, origin, values.dtype).copy()
-        chunk[part_of_chunk(origin, inside)] = values[place]
-        dataset.write_direct_chunk(origin, encode_chunk(chunk, filters, values.dtype.itemsize), 0)
 
 
 @lru_cache(1)

@@ -126,7 +126,7 @@ class _Reader:
         source = HDF5Source(
             self.file,
             fqn,
-            group.link_path(link),
+            group.at(link),
             type_,
             layout,
             tuple(shape),

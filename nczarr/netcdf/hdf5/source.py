@@ -6,7 +6,7 @@ import math
 import os
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -19,7 +19,7 @@ from nczarr.model import Filter, Region, Type
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes.file import bytes_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
-from nczarr.netcdf.bytes.ranges import FilePlaces, Ranges
+from nczarr.netcdf.bytes.ranges import FilePlaces, Ranges, cut_at_chunks
 from nczarr.netcdf.hdf5.chunks import (
     SMALLEST,
     SMALLEST_WHOLE,
@@ -28,6 +28,7 @@ from nczarr.netcdf.hdf5.chunks import (
     StoredChunks,
     decode_chunk,
     describe_filter,
+    encode_chunk,
     is_known,
     is_ours,
     ranges_of,
@@ -41,6 +42,7 @@ from nczarr.netcdf.hdf5.library import (
     hdf5_errors,
     read_dataset,
     reclaim,
+    write_dataset,
 )
 from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.tree import FOLLOW
@@ -126,14 +128,68 @@ class OpenDataset:
     @cached_property
     def filters(self) -> tuple[Filter, ...]:
         """The filters, in the order of encoding."""
-        return filters_of(self.plist)
+        return tuple(Filter(*self.plist.get_filter(i)[::2]) for i in range(self.plist.get_nfilters()))
+
+    @cached_property
+    def chunk(self) -> tuple[int, ...] | None:
+        """The chunk shape; None for another layout."""
+        chunked = self.plist.get_layout() == hdf5().h5d.CHUNKED
+        return tuple(self.plist.get_chunk()) if chunked else None
+
+    @cached_property
+    def is_ours(self) -> bool:
+        """True if :mod:`nczarr.netcdf.hdf5.chunks` encodes and decodes the chunks, not HDF5."""
+        return self.chunk is not None and is_ours(self.filters)
 
     def lacks_chunks(self) -> bool:
         """Return True if any chunk was never written."""
-        if self.plist.get_layout() != hdf5().h5d.CHUNKED:
+        if self.chunk is None:
             return False
-        sizes = zip(self.id.shape, self.plist.get_chunk(), strict=True)
+        sizes = zip(self.id.shape, self.chunk, strict=True)
         return bool(self.id.get_num_chunks() < math.prod(-(-n // c) for n, c in sizes))
+
+    def write(self, axes: tuple[range, ...], raw: np.ndarray) -> None:
+        """Write values in the file's own form."""
+        if not self.is_ours:
+            write_dataset(self.id, self.type_id, *hyperslab(self.id, axes), raw)
+            return
+        assert self.chunk is not None
+        for origin, place, inside in cut_at_chunks(axes, self.chunk):
+            whole = all(
+                a.step == 1 and a.start == o and a.stop == min(o + c, n)
+                for a, o, c, n in zip(inside, origin, self.chunk, self.id.shape, strict=True)
+            )
+            if whole:  # the part behind the dataset's edge must equal unwritten values when the dataset grows
+                chunk = self._unwritten_chunk(raw.dtype)
+            else:
+                chunk = self.decoded_chunk(origin, raw.dtype).copy()
+            chunk[_part_of_chunk(origin, inside)] = raw[place]
+            self.id.write_direct_chunk(origin, encode_chunk(chunk, self.filters, raw.dtype.itemsize), 0)
+
+    def decoded_chunk(self, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Return a chunk with filters that HDF5 lacks, in the file's type, or its fill value if unwritten."""
+        assert self.chunk is not None
+        if self.id.get_chunk_info_by_coord(origin).byte_offset is None:
+            found = self._unwritten_chunk(dtype)
+            inside = tuple(
+                range(o, min(o + c, n)) for o, c, n in zip(origin, self.chunk, self.id.shape, strict=True)
+            )
+            part = _buffer(self.plist, [len(axis) for axis in inside], dtype)
+            self.id.read(*hyperslab(self.id, inside), part, self.type_id)  # an unwritten chunk has no filters
+            found[tuple(slice(n) for n in part.shape)] = part
+            return found
+        mask, data = self.id.read_direct_chunk(origin)
+        size = math.prod(self.chunk) * dtype.itemsize
+        decoded = decode_chunk(data, self.filters, mask, dtype.itemsize, size)
+        return decoded.view(dtype).reshape(self.chunk)
+
+    def _unwritten_chunk(self, dtype: np.dtype) -> np.ndarray:
+        """Return an unwritten chunk, in the file's own type."""
+        assert self.chunk is not None
+        fill = np.zeros((), dtype)
+        if self.plist.fill_value_defined() != hdf5().h5d.FILL_VALUE_UNDEFINED:
+            get_fill_value(self.plist, self.type_id, fill)
+        return np.full(self.chunk, fill)
 
 
 @dataclass
@@ -196,9 +252,9 @@ class HDF5File:
             self._datasets.popitem(last=False)
         return found
 
-    def keep(self, link: bytes, dataset: h5d.DatasetID) -> None:
+    def keep(self, link: bytes, dataset: OpenDataset) -> None:
         """Add a new dataset to the open ones. The caller holds the lock."""
-        self._datasets[link] = OpenDataset(dataset)
+        self._datasets[link] = dataset
         if len(self._datasets) > self.kept:
             self._datasets.popitem(last=False)
 
@@ -207,14 +263,14 @@ class HDF5File:
         found = OpenDataset(api.h5d.open(self.id, link))
         if not is_on("NCZARR_EXTERNAL_FILES"):
             _refuse_external(found.plist)
-        if found.plist.get_layout() == api.h5d.CHUNKED and not is_ours(found.filters):
+        if found.chunk is not None and not found.is_ours:
             for filter_ in found.filters:
                 if not available_filter(filter_.id):
                     raise NetCDFFileError(
                         f"the installed HDF5 has no filter {describe_filter(filter_.id)}",
                         hint="install hdf5plugin, which provides many filters",
                     )
-            chunk = math.prod(found.plist.get_chunk()) * found.type_id.get_size()
+            chunk = math.prod(found.chunk) * found.type_id.get_size()
             # HDF5's default cache may be smaller than one chunk. Each read would then decode the chunk again.
             if chunk > OWN_CACHE:
                 access = api.h5p.create(api.h5p.DATASET_ACCESS)
@@ -222,13 +278,11 @@ class HDF5File:
                 found.id = api.h5d.open(self.id, link, access)
         return found
 
-    def chunk(
-        self, link: bytes, dataset: h5d.DatasetID, origin: tuple[int, ...], dtype: np.dtype
-    ) -> np.ndarray:
+    def chunk(self, link: bytes, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return a chunk that HDF5 cannot decode, as an array. The caller holds the lock."""
         found = self._decoded.get((link, origin))
         if found is None:
-            found = self._decoded[link, origin] = decoded_chunk(dataset, origin, dtype)
+            found = self._decoded[link, origin] = self.opened(link).decoded_chunk(origin, dtype)
         self._decoded.move_to_end((link, origin))
         while len(self._decoded) > 1 and sum(a.nbytes for a in self._decoded.values()) > _CACHE_LIMIT:
             self._decoded.popitem(last=False)
@@ -371,8 +425,8 @@ class HDF5Source:
             return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             opened = self.file.opened(self.link)
-            if is_ours(opened.filters):
-                raw = self._decoded_here(opened.id, axes, shape)
+            if opened.is_ours:
+                raw = self._decoded_here(opened, axes, shape)
             elif not has_pointers(self.layout):
                 raw = _buffer(opened.plist, shape, self.layout.dtype)
                 # No object may be freed inside this call: h5py has a callback for freed objects, and an
@@ -392,10 +446,10 @@ class HDF5Source:
             return None
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             opened = self.file.opened(self.link)
-            dataset, plist, filters = opened.id, opened.plist, opened.filters
-            if plist.get_layout() != hdf5().h5d.CHUNKED or not is_known(filters):
+            dataset, chunk, filters = opened.id, opened.chunk, opened.filters
+            if chunk is None or not is_known(filters):
                 return None
-            file, chunk = self.file.raw_file(), tuple(plist.get_chunk())
+            file = self.file.raw_file()
             touched = math.prod(
                 c * (axis[-1] // c - axis[0] // c + 1) for axis, c in zip(axes, chunk, strict=True)
             )
@@ -403,15 +457,15 @@ class HDF5Source:
                 return None
             places = self.file.places(self.link, dataset)
             stored, missing = [], []
-            for origin, place, inside in chunks_of(dataset, axes):
+            for origin, place, inside in cut_at_chunks(axes, chunk):
                 found = places[origin]
                 if found is None:
                     missing.append((place, inside))
                     continue
-                stored.append(StoredChunk(*found, place, part_of_chunk(origin, inside)))
+                stored.append(StoredChunk(*found, place, _part_of_chunk(origin, inside)))
             out = np.empty(shape, self.layout.dtype)
             for place, inside in missing:  # HDF5 knows the fill value
-                part = _buffer(plist, [len(axis) for axis in inside], out.dtype)
+                part = _buffer(opened.plist, [len(axis) for axis in inside], out.dtype)
                 memory, chosen = hyperslab(dataset, inside)
                 dataset.read(memory, chosen, part, opened.type_id)
                 out[place] = part
@@ -422,12 +476,11 @@ class HDF5Source:
         """Return the stored bytes, and of chunks how many are stored, of how many."""
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn):
             opened = self.file.opened(self.link)
-            dataset, plist = opened.id, opened.plist
-            size = int(dataset.get_storage_size())
-            if plist.get_layout() != hdf5().h5d.CHUNKED:
+            size = int(opened.id.get_storage_size())
+            if opened.chunk is None:
                 return size, None, None
-            count = math.prod(-(-n // c) for n, c in zip(self.stored, plist.get_chunk(), strict=True))
-            return size, int(dataset.get_num_chunks()), count
+            count = math.prod(-(-n // c) for n, c in zip(self.stored, opened.chunk, strict=True))
+            return size, int(opened.id.get_num_chunks()), count
 
     def chunk_places(self) -> FilePlaces | None:
         """Return the locations of the chunks, or None if the values need more than their bytes."""
@@ -435,60 +488,61 @@ class HDF5Source:
             return None
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
             opened = self.file.opened(self.link)
-            dataset, plist = opened.id, opened.plist
             if self.file.raw_file() is None:
                 return None
-            if plist.get_layout() == hdf5().h5d.CONTIGUOUS:
-                offset = dataset.get_offset()
-                if offset is None:
-                    return None
-                place = {(0,) * len(self.shape): (offset, dataset.get_storage_size())}
-                return FilePlaces(self.shape, (), self._is_big, place, self.read)
-            if plist.get_layout() != hdf5().h5d.CHUNKED:
-                return None
-            shape, places = tuple(plist.get_chunk()), self.file.places(self.link, dataset)
-            found = {}
-            for index in product(*(range(-(-n // c)) for n, c in zip(self.stored, shape, strict=True))):
-                at = places[tuple(i * c for i, c in zip(index, shape, strict=True))]
-                if at is None:
-                    continue
-                if at[2]:
+            if opened.chunk is not None:
+                shape, filters, places = opened.chunk, opened.filters, self._unmasked_places(opened)
+                if places is None:
                     raise NetCDFFileError(
                         "a chunk's filter mask is not zero; a reference cannot express that"
                     )
-                found[index] = at[:2]
-            return FilePlaces(shape, filters_of(plist), self._is_big, found, self.read)
+            else:
+                contiguous = opened.plist.get_layout() == hdf5().h5d.CONTIGUOUS
+                offset = opened.id.get_offset() if contiguous else None
+                if offset is None:
+                    return None
+                places = {(0,) * len(self.shape): (offset, opened.id.get_storage_size())}
+                shape, filters = self.shape, ()
+            return FilePlaces(shape, filters, self._is_big, places, self.read)
 
     def stored_chunks(self) -> StoredChunks | None:
         """The chunks as they are in the file; None where some was never written, or left out a filter."""
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
             opened = self.file.opened(self.link)
-            dataset, plist = opened.id, opened.plist
             file = self.file.raw_file()
-            if plist.get_layout() != hdf5().h5d.CHUNKED or file is None or has_pointers(self.layout):
+            if opened.chunk is None or file is None or has_pointers(self.layout) or opened.lacks_chunks():
                 return None
-            shape, places = tuple(plist.get_chunk()), self.file.places(self.link, dataset)
-            count = math.prod(-(-n // c) for n, c in zip(self.stored, shape, strict=True))
-            if dataset.get_num_chunks() != count:
-                return None
-            found = {}
-            for origin in product(*(range(0, n, c) for n, c in zip(self.stored, shape, strict=True))):
-                place = places[origin]
-                if place is None or place[2]:
+            found = self._unmasked_places(opened)
+        if found is None:
+            return None
+        return StoredChunks(file, self.file.path, opened.chunk, self.stored, self._is_big, found)
+
+    def _unmasked_places(self, opened: OpenDataset) -> dict[tuple[int, ...], tuple[int, int]] | None:
+        """Return offset and size of the written chunks by their position in the grid.
+
+        The result is None if a chunk left out a filter.
+        """
+        assert opened.chunk is not None
+        places = self.file.places(self.link, opened.id)
+        found = {}
+        for index in product(*(range(-(-n // c)) for n, c in zip(self.stored, opened.chunk, strict=True))):
+            place = places[tuple(i * c for i, c in zip(index, opened.chunk, strict=True))]
+            if place is not None:
+                if place[2]:
                     return None
-                found[origin] = place[:2]
-        return StoredChunks(file, self.file.path, shape, self.stored, self._is_big, found)
+                found[index] = place[:2]
+        return found
 
     def _decoded_here(
-        self, dataset: h5d.DatasetID, axes: tuple[range, ...], shape: tuple[int, ...]
+        self, opened: OpenDataset, axes: tuple[range, ...], shape: tuple[int, ...]
     ) -> np.ndarray:
         """Read values chunk by chunk through filters that HDF5 itself lacks."""
         if has_pointers(self.layout):
             raise NetCDFFileError("strings and sequences cannot have these filters", fqn=self.fqn)
         raw = np.empty(shape, self.layout.dtype)
-        for origin, place, inside in chunks_of(dataset, axes):
-            chunk = self.file.chunk(self.link, dataset, origin, raw.dtype)
-            raw[place] = chunk[part_of_chunk(origin, inside)]
+        assert opened.chunk is not None
+        for origin, place, inside in cut_at_chunks(axes, opened.chunk):
+            raw[place] = self.file.chunk(self.link, origin, raw.dtype)[_part_of_chunk(origin, inside)]
         return raw
 
     def _with_pointers(
@@ -506,7 +560,8 @@ class HDF5Source:
         """Read values chunk by chunk, since HDF5 cannot read strings or sequences from an unwritten chunk."""
         out = np.empty(shape, self.dtype)
         fill_with(out, self.fill)
-        for origin, place, inside in chunks_of(opened.id, axes):
+        assert opened.chunk is not None
+        for origin, place, inside in cut_at_chunks(axes, opened.chunk):
             if opened.id.get_chunk_info_by_coord(origin).byte_offset is not None:
                 count = tuple(len(axis) for axis in inside)
                 out[place] = self._with_pointers(opened, inside, count)
@@ -532,48 +587,7 @@ def _refuse_external(plist: h5p.PropDCID) -> None:
         raise NetCDFFileError(f"the values are in another file, {names[0]!r}", hint=FOLLOW)
 
 
-def filters_of(plist: h5p.PropDCID) -> tuple[Filter, ...]:
-    """Return the filters of a creation property list, in the order of encoding."""
-    return tuple(Filter(*plist.get_filter(i)[::2]) for i in range(plist.get_nfilters()))
-
-
-def decoded_chunk(dataset: h5d.DatasetID, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return a chunk with filters that HDF5 lacks, in the file's type, or its fill value if unwritten."""
-    plist = dataset.get_create_plist()
-    shape = plist.get_chunk()
-    if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
-        inside = tuple(range(o, min(o + c, n)) for o, c, n in zip(origin, shape, dataset.shape, strict=True))
-        found = unwritten_chunk(dataset, dtype)
-        part = _buffer(plist, [len(axis) for axis in inside], dtype)
-        dataset.read(
-            *hyperslab(dataset, inside), part, dataset.get_type()
-        )  # an unwritten chunk has no filters
-        found[tuple(slice(n) for n in part.shape)] = part
-        return found
-    mask, data = dataset.read_direct_chunk(origin)
-    size = math.prod(shape) * dtype.itemsize
-    return decode_chunk(data, filters_of(plist), mask, dtype.itemsize, size).view(dtype).reshape(shape)
-
-
-def unwritten_chunk(dataset: h5d.DatasetID, dtype: np.dtype) -> np.ndarray:
-    """Return an unwritten chunk of a dataset, in the file's own type."""
-    plist = dataset.get_create_plist()
-    fill = np.zeros((), dtype)
-    if plist.fill_value_defined() != hdf5().h5d.FILL_VALUE_UNDEFINED:
-        get_fill_value(plist, dataset.get_type(), fill)
-    return np.full(plist.get_chunk(), fill)
-
-
-def chunks_of(
-    dataset: h5d.DatasetID, axes: tuple[range, ...]
-) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[range, ...]]]:
-    """Yield the chunks of a selection: origin, place in the selection, range inside the chunk."""
-    sizes = dataset.get_create_plist().get_chunk()
-    for pieces in product(*(_cut(axis, size) for axis, size in zip(axes, sizes, strict=True))):
-        yield tuple(p[0] for p in pieces), tuple(p[1] for p in pieces), tuple(p[2] for p in pieces)
-
-
-def part_of_chunk(origin: tuple[int, ...], inside: tuple[range, ...]) -> tuple[slice, ...]:
+def _part_of_chunk(origin: tuple[int, ...], inside: tuple[range, ...]) -> tuple[slice, ...]:
     """Return the index in a chunk of the ranges that a selection has inside it."""
     return tuple([slice(a[0] - o, a[-1] - o + 1, a.step) for a, o in zip(inside, origin, strict=True)])
 
@@ -585,18 +599,6 @@ def fill_with(out: np.ndarray, value: object) -> None:
         return
     for index in np.ndindex(out.shape):
         out[index] = value
-
-
-def _cut(axis: range, size: int) -> list[tuple[int, slice, range]]:
-    """Split an axis of a selection at chunk boundaries: origin, place in the selection, and range inside."""
-    pieces = []
-    place = 0
-    while place < len(axis):
-        start = axis[place] // size * size
-        end = place + len(range(axis[place], min(start + size, axis.stop), axis.step))
-        pieces.append((start, slice(place, end), axis[place:end]))
-        place = end
-    return pieces
 
 
 def hyperslab(dataset: h5d.DatasetID, axes: tuple[range, ...]) -> tuple[h5s.SpaceID, h5s.SpaceID]:

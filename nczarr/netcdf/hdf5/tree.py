@@ -34,13 +34,28 @@ FOLLOW = "if you trust the file, set NCZARR_EXTERNAL_FILES=1; a file can name an
 
 
 @dataclass(eq=False)
-class FoundGroup:
+class GroupObject:
+    """A group of the file, and its HDF5 path."""
+
+    id: h5g.GroupID
+    path: bytes
+
+    @property
+    def link(self) -> bytes:
+        """The name of the group in its parent."""
+        return self.path.rpartition(b"/")[2]
+
+    def at(self, link: bytes) -> bytes:
+        """Return the path of an object of the group."""
+        return self.path.rstrip(b"/") + b"/" + link
+
+
+@dataclass(eq=False)
+class FoundGroup(GroupObject):
     """A group of the file with its objects, in order. Types are pairs of FQN and HDF5 type."""
 
     name: str
     fqn: str
-    path: bytes
-    id: h5g.GroupID
     datasets: list[tuple[bytes, h5d.DatasetID]] = field(default_factory=list)
     types: list[tuple[str, h5t.TypeID]] = field(default_factory=list)
     groups: list[FoundGroup] = field(default_factory=list)
@@ -51,10 +66,6 @@ class FoundGroup:
         for group in self.groups:
             yield from group.walk()
 
-    def link_path(self, link: bytes) -> bytes:
-        """Return HDF5's path of an object of the group."""
-        return self.path.rstrip(b"/") + b"/" + link
-
 
 def collect(file: h5f.FileID, path: str) -> FoundGroup:
     """Walk the groups of an open HDF5 file.
@@ -64,7 +75,7 @@ def collect(file: h5f.FileID, path: str) -> FoundGroup:
     NetCDFFileError
         If a group contains itself through a link, or an object is not readable.
     """
-    root = FoundGroup("", "/", b"/", hdf5().h5g.open(file, b"/"))
+    root = FoundGroup(hdf5().h5g.open(file, b"/"), b"/", "", "/")
     _collect(root, path, frozenset())
     return root
 
@@ -88,7 +99,7 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
             if isinstance(found, api.h5g.GroupID):
                 if address_of(found) in above:
                     raise NetCDFFileError("the group contains itself through a link", path=path, fqn=fqn)
-                group.groups.append(FoundGroup(name, fqn, group.link_path(link), found))
+                group.groups.append(FoundGroup(found, group.at(link), name, fqn))
             elif isinstance(found, api.h5d.DatasetID):
                 group.datasets.append((link, found))
             else:
@@ -137,6 +148,8 @@ class FoundDimension:
     size: int
     unlimited: bool
     link: bytes | None = None
+    #: The length of the longest variable along it; None without variables.
+    used: int | None = None
 
 
 class FoundDimensions:
@@ -155,16 +168,15 @@ class FoundDimensions:
         self.dimensions: dict[int, FoundDimension] = {}
         self.scales: dict[tuple[int, int], FoundDimension] = {}
         self.next_number = 0
-        self.numbers: dict[str, tuple[int, ...]] = {}
-        self.extents: dict[str, tuple[int, ...]] = {}
+        self.of_variable: dict[str, tuple[FoundDimension, ...]] = {}
         self.of_group: dict[str, list[Dimension]] = {}
         for group in root.walk():
             self.find_scales(group)
         self.references(root)
-        self.measure()
-        self.of_variable = {
-            fqn: tuple(self.dimensions[number] for number in numbers) for fqn, numbers in self.numbers.items()
-        }
+        for _, d in sorted(self.dimensions.items()):
+            if d.unlimited and d.used is not None:
+                d.size = d.used
+            self.of_group.setdefault(d.group.fqn, []).append(Dimension(d.name, d.size, d.unlimited))
 
     def find_scales(self, group: FoundGroup) -> None:
         h5ds = hdf5().h5ds
@@ -176,7 +188,7 @@ class FoundDimensions:
             made = self.add_dimension(
                 group, normalize_name(text_of(link)), shape[0], unlimited, number[0] if number else None
             )
-            made.link = group.link_path(link)
+            made.link = group.at(link)
             self.scales[address_of(dataset)] = made
 
     def add_dimension(
@@ -203,26 +215,30 @@ class FoundDimensions:
                     raise NetCDFFileError(
                         "it has HDF5's null dataspace, without shape and values, which netCDF cannot represent"
                     )
-                numbers = self.variable_dimensions(group, dataset)
-                self.numbers[fqn] = numbers
-                self.extents[fqn] = dataset.shape
+                found = self.variable_dimensions(group, dataset)
+                self.of_variable[fqn] = found
+                for dimension, size in zip(found, dataset.shape, strict=True):
+                    dimension.used = max(dimension.used or 0, size)
 
-    def variable_dimensions(self, group: FoundGroup, dataset: h5d.DatasetID) -> tuple[int, ...]:
+    def variable_dimensions(self, group: FoundGroup, dataset: h5d.DatasetID) -> tuple[FoundDimension, ...]:
         rank = dataset.rank
         numbers = _integers(dataset, b"_Netcdf4Coordinates")
         if numbers is not None and len(numbers) == rank and all(n in self.dimensions for n in numbers):
-            return numbers
+            return tuple(self.dimensions[n] for n in numbers)
         own = self.scales.get(address_of(dataset))
-        found: list[int | None] = [own.number if own and axis == 0 else None for axis in range(rank)]
-        if own is None:
-            for axis in range(rank):
-                scale = self.attached_scale(dataset, axis)
-                found[axis] = scale.number if scale else None
+        if own is not None:
+            scales = [own, *[None] * (rank - 1)]
+        else:
+            scales = [self.attached_scale(dataset, axis) for axis in range(rank)]
         limits = dataset.get_space().get_simple_extent_dims(True) if rank else ()
-        for axis, size in enumerate(dataset.shape):
-            if found[axis] is None:
-                found[axis] = self.phony(group, size, limits[axis] == hdf5().h5s.UNLIMITED, found)
-        return tuple(n for n in found if n is not None)
+        taken = [scale for scale in scales if scale is not None]
+        found = []
+        for scale, size, most in zip(scales, dataset.shape, limits, strict=True):
+            if scale is None:
+                scale = self.phony(group, size, most == hdf5().h5s.UNLIMITED, taken)
+                taken.append(scale)
+            found.append(scale)
+        return tuple(found)
 
     def attached_scale(self, dataset: h5d.DatasetID, axis: int) -> FoundDimension | None:
         h5ds = hdf5().h5ds
@@ -238,27 +254,15 @@ class FoundDimensions:
         h5ds.iterate(dataset, axis, look)
         return seen[0] if seen else None
 
-    def phony(self, group: FoundGroup, size: int, unlimited: bool, taken: list[int | None]) -> int:
+    def phony(
+        self, group: FoundGroup, size: int, unlimited: bool, taken: list[FoundDimension]
+    ) -> FoundDimension:
         """Return a dimension for an axis without a scale: one for each size, as in the netCDF library."""
         for known in self.dimensions.values():
             same = known.group is group and known.size == size and known.unlimited == unlimited
-            if same and known.number not in taken:
-                return known.number
-        made = self.add_dimension(group, f"phony_dim_{self.next_number}", size, unlimited, None)
-        return made.number
-
-    def measure(self) -> None:
-        """Set sizes: an unlimited dimension has the length of the longest variable along it."""
-        longest: dict[int, int] = {}
-        for fqn, numbers in self.numbers.items():
-            for number, size in zip(numbers, self.extents[fqn], strict=True):
-                longest[number] = max(longest.get(number, 0), size)
-        for number, dimension in self.dimensions.items():
-            if dimension.unlimited and number in longest:
-                dimension.size = longest[number]
-        for number in sorted(self.dimensions):
-            d = self.dimensions[number]
-            self.of_group.setdefault(d.group.fqn, []).append(Dimension(d.name, d.size, d.unlimited))
+            if same and known not in taken:
+                return known
+        return self.add_dimension(group, f"phony_dim_{self.next_number}", size, unlimited, None)
 
 
 def _integers(dataset: h5d.DatasetID, name: bytes) -> tuple[int, ...] | None:

@@ -12,14 +12,15 @@ import numpy as np
 from nczarr import model
 from nczarr.errors import LossError, NetCDFFileError, error_context
 from nczarr.netcdf.bytes.file import bytes_of, text_of
-from nczarr.netcdf.hdf5.library import hdf5, insert_member, member_value, read_text, write_attribute
+from nczarr.netcdf.hdf5.library import hdf5, insert_member, member_value, read_text
 from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, Plain, Record, Sequence, Text
 
 if TYPE_CHECKING:
     from h5py._objects import ObjectID
     from h5py.h5t import TypeID
 
-_BASES = b"_nczarr_bases"
+#: The attribute of a committed type with the names of the types inside; see :func:`bases_to_record`.
+BASES = b"_nczarr_bases"
 
 
 def address_of(object_id: ObjectID) -> tuple[int, int]:
@@ -102,21 +103,15 @@ class KnownTypes:
                 raise NetCDFFileError(f"netCDF has no type for HDF5's {dtype}")
             return primitive, Plain(dtype)
         if kind == h5t.STRING:
-            if type_id.is_variable_str():
-                return model.STRING, Text()
-            size = type_id.get_size()
-            if size == 1:
-                return model.CHAR, Plain(model.CHAR.dtype)
-            ended = type_id.get_strpad() == h5t.STR_NULLTERM
-            blank = type_id.get_strpad() == h5t.STR_SPACEPAD
-            return model.STRING, FixedText(np.dtype(f"S{size}"), size - ended, b" " if blank else b"\0")
+            text = model.STRING if type_id.is_variable_str() or type_id.get_size() > 1 else model.CHAR
+            return text, layout_of(type_id, text)
         if kind in (h5t.ENUM, h5t.OPAQUE, h5t.COMPOUND, h5t.VLEN):
             named = self._named(type_id, group)
             if named is None and self._may_name:
                 named = self._name_it(type_id, group)
             if named is None:
                 raise NetCDFFileError(f"its type, {_KINDS[kind]}, is not one of the file's named types")
-            return named, self.layout(type_id, named, group)
+            return named, layout_of(type_id, named)
         raise NetCDFFileError(f"netCDF has no type for HDF5's class {_KINDS.get(kind, kind)}")
 
     def _named(self, type_id: TypeID, group: str) -> model.UserType | None:
@@ -140,20 +135,6 @@ class KnownTypes:
             self.unnamed.setdefault(group, []).append(made)
         return made
 
-    def layout(self, type_id: TypeID, type_: model.Type, group: str) -> MemoryLayout:
-        """Return the memory layout of an HDF5 type whose type in the model is `type_`."""
-        if isinstance(type_, model.EnumType):
-            return Plain(_number_dtype(type_id.get_super()))
-        if isinstance(type_, model.OpaqueType):
-            return Plain(type_.dtype)
-        if isinstance(type_, model.VlenType):
-            return Sequence(base=self.find(type_id.get_super(), group)[1])
-        if not isinstance(type_, model.CompoundType):
-            return self.find(type_id, group)[1]
-        members = [_array_base(type_id.get_member_type(i))[0] for i in range(type_id.get_nmembers())]
-        parts = [self.find(base, group)[1] for base in members]
-        return _record(type_id, type_, parts)
-
     def _make(
         self, type_id: TypeID, fqn: str, group: str, made: dict[str, model.UserType]
     ) -> model.UserType | None:
@@ -176,7 +157,8 @@ class KnownTypes:
             recorded = bases[index] if index < len(bases) else ""
             if recorded and recorded not in made:
                 raise NetCDFFileError(f"its base {recorded!r} is not one of the file's named types")
-            return made[recorded] if recorded else self.find(base_id, group)[0]
+            found = self.find(base_id, group)[0]
+            return made[recorded] if recorded and _alike(made[recorded], found) else found
 
         if kind == h5t.VLEN:
             return model.VlenType(fqn, inside(type_id.get_super(), 0))
@@ -196,12 +178,12 @@ _KINDS = {
 
 
 def _recorded_bases(type_id: TypeID) -> list[str]:
-    """Return the FQNs of the types inside a named type, from the attribute of :func:`record_bases`."""
-    return ((type_id.committed() and read_text(type_id, _BASES)) or "").split("\n")
+    """Return the FQNs of the types inside a named type, from its attribute :data:`BASES`."""
+    return ((type_id.committed() and read_text(type_id, BASES)) or "").split("\n")
 
 
-def record_bases(type_id: TypeID, type_: model.UserType, declared: Collection[model.UserType]) -> None:
-    """Store the names of the types inside a committed type, if HDF5 cannot distinguish them.
+def bases_to_record(type_: model.UserType, declared: Collection[model.UserType]) -> str | None:
+    """Return the names of the types inside a type, if HDF5 cannot distinguish these types; otherwise None.
 
     HDF5 stores no names for types inside a type, so two declared types of one definition are equal to it. An
     attribute of the named type, which the netCDF library ignores, preserves the names.
@@ -213,14 +195,8 @@ def record_bases(type_id: TypeID, type_: model.UserType, declared: Collection[mo
         isinstance(base, model.UserType) and any(d.fqn != base.fqn and _alike(d, base) for d in declared)
         for base in bases
     ):
-        return
-    api = hdf5()
-    names = [base.fqn if isinstance(base, model.UserType) else "" for base in bases]
-    text = bytes_of("\n".join(names))
-    kind = api.h5t.C_S1.copy()
-    kind.set_size(len(text))
-    attribute = api.h5a.create(type_id, _BASES, kind, api.h5s.create(api.h5s.SCALAR))
-    write_attribute(attribute, kind, np.frombuffer(text, "S1"))
+        return None
+    return "\n".join([base.fqn if isinstance(base, model.UserType) else "" for base in bases])
 
 
 def _alike(a: model.Type, b: model.Type) -> bool:
@@ -245,12 +221,9 @@ def _number_dtype(type_id: TypeID) -> np.dtype:
     order = "<" if type_id.get_order() in (h5t.ORDER_LE, h5t.ORDER_NONE) else ">"
     size = type_id.get_size()
     if kind == h5t.FLOAT:
-        for code, standards in (
-            ("f4", (h5t.IEEE_F32LE, h5t.IEEE_F32BE)),
-            ("f8", (h5t.IEEE_F64LE, h5t.IEEE_F64BE)),
-        ):
-            if any(type_id.equal(standard) for standard in standards):
-                return np.dtype(order + code)
+        standards = (h5t.IEEE_F32LE, h5t.IEEE_F32BE, h5t.IEEE_F64LE, h5t.IEEE_F64BE)
+        if any(type_id.equal(standard) for standard in standards):
+            return np.dtype(f"{order}f{size}")
         raise NetCDFFileError(f"netCDF has no type for a float of {size} bytes of this form")
     if size not in (1, 2, 4, 8) or type_id.get_precision() != 8 * size:
         raise NetCDFFileError(f"netCDF has no integer type of {type_id.get_precision()} bits in {size} bytes")
@@ -316,26 +289,26 @@ class TypeWriter:
             made.insert(bytes_of(name), start, part)
         return made
 
-    def layout(self, type_: model.Type, type_id: TypeID) -> MemoryLayout:
-        """Return the memory layout of a type from :meth:`make`."""
-        if isinstance(type_, model.PrimitiveType):
-            if type_ == model.STRING:
-                return Text()
-            return Plain(type_.dtype) if type_ == model.CHAR else Plain(_number_dtype(type_id))
-        if isinstance(type_, model.EnumType):
-            return Plain(_number_dtype(type_id.get_super()))
-        if isinstance(type_, model.OpaqueType):
-            return Plain(type_.dtype)
-        if isinstance(type_, model.VlenType):
-            return Sequence(base=self.layout(type_.base, type_id.get_super()))
-        assert isinstance(type_, model.CompoundType)
-        members = [_array_base(type_id.get_member_type(i))[0] for i in range(len(type_.fields))]
-        parts = [self.layout(f.type, base) for f, base in zip(type_.fields, members, strict=True)]
-        return _record(type_id, type_, parts)
 
-
-def _record(type_id: TypeID, type_: model.CompoundType, parts: list[MemoryLayout]) -> MemoryLayout:
-    """Return the layout of a compound from those of its fields."""
+def layout_of(type_id: TypeID, type_: model.Type) -> MemoryLayout:
+    """Return the memory layout of an HDF5 type whose type in the model is `type_`."""
+    h5t = hdf5().h5t
+    if type_ == model.STRING:
+        if type_id.is_variable_str():
+            return Text()
+        size, padding = type_id.get_size(), type_id.get_strpad()
+        pad = b" " if padding == h5t.STR_SPACEPAD else b"\0"
+        return FixedText(np.dtype(f"S{size}"), size - (padding == h5t.STR_NULLTERM), pad)
+    if type_ == model.CHAR or isinstance(type_, model.OpaqueType):
+        return Plain(type_.dtype)
+    if isinstance(type_, model.EnumType):
+        return Plain(_number_dtype(type_id.get_super()))
+    if isinstance(type_, model.VlenType):
+        return Sequence(base=layout_of(type_id.get_super(), type_.base))
+    if not isinstance(type_, model.CompoundType):
+        return Plain(_number_dtype(type_id))
+    members = [_array_base(type_id.get_member_type(i))[0] for i in range(len(type_.fields))]
+    parts = [layout_of(base, f.type) for base, f in zip(members, type_.fields, strict=True)]
     dtype = np.dtype(
         {
             "names": [f.name for f in type_.fields],
