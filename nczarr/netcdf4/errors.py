@@ -47,34 +47,52 @@ NetCDFTypeError = ArgumentTypeError
 NetCDFUnicodeError = TextError
 
 
-def translated(
-    error: ValueError | TypeError | OverflowError, message: str, fqn: str | None = None
-) -> NCZarrError:
-    """Convert numpy's or Python's error of an argument to an error of this interface.
-
-    Examples
-    --------
-    >>> translated(OverflowError("300 is too large"), "the fill value cannot be stored", "/v")
-    RangeError('the fill value cannot be stored: 300 is too large')
-    """
-    if isinstance(error, UnicodeEncodeError):
-        return TextError(f"{message}: {error.reason}", cause=error, fqn=fqn)
-    if isinstance(error, UnicodeDecodeError):
-        return BytesError(f"{message}: {error.reason}", cause=error, fqn=fqn)
-    kind: type[NCZarrError] = NetCDFValueError
-    if isinstance(error, OverflowError):
-        kind = NetCDFOverflowError
-    elif isinstance(error, TypeError):
-        kind = NetCDFTypeError
-    return kind(f"{message}: {error}", fqn=fqn)
-
-
 class NetCDFIndexError(NCZarrError, IndexError):
     """An invalid index, or a missing path (also an :class:`IndexError`)."""
 
 
 class NetCDFLookupError(NCZarrError, LookupError):
     """An attribute with an encoding that Python lacks (also a :class:`LookupError`)."""
+
+
+class translating:
+    """Context manager that converts numpy's or Python's error of an argument to an error of this interface.
+
+    Examples
+    --------
+    >>> with translating("the value {} cannot be stored", 300, fqn="/v"):
+    ...     raise OverflowError("it is too large")
+    Traceback (most recent call last):
+    nczarr.session.errors.RangeError: /v: the value 300 cannot be stored: it is too large
+    """
+
+    __slots__ = ("fqn", "message", "parts")
+
+    def __init__(self, message: str, *parts: object, fqn: str | None = None) -> None:
+        self.message, self.parts, self.fqn = message, parts, fqn
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, NCZarrError):
+            return
+        message = self.message.format(*self.parts)
+        if isinstance(error, UnicodeEncodeError):
+            raise TextError(f"{message}: {error.reason}", cause=error, fqn=self.fqn) from error
+        if isinstance(error, UnicodeDecodeError):
+            raise BytesError(f"{message}: {error.reason}", cause=error, fqn=self.fqn) from error
+        for builtin, ours in _ARGUMENT_ERRORS.items():
+            if isinstance(error, builtin):
+                raise ours(f"{message}: {error}", fqn=self.fqn) from error
+
+
+_ARGUMENT_ERRORS: dict[type[Exception], type[NCZarrError]] = {
+    OverflowError: NetCDFOverflowError,
+    TypeError: NetCDFTypeError,
+    ValueError: NetCDFValueError,
+    LookupError: NetCDFLookupError,
+}
 
 
 class NetCDFOSError(NCZarrError, OSError):

@@ -163,7 +163,14 @@ def _add_copying(parser: argparse.ArgumentParser) -> None:
     """Add the options of both programs that copy."""
     parser.add_argument("-o", dest="clobber", action="store_true", help="replace an existing target")
     _add_switch(parser, "quiet", False, "print nothing")
-    parser.add_argument("--chunk", type=int, default=10, help="records copied at once; 0: all (default: 10)")
+    parser.add_argument(
+        "--chunk",
+        dest="nchunk",
+        metavar="CHUNK",
+        type=int,
+        default=10,
+        help="records copied at once; 0: all (default: 10)",
+    )
 
 
 def _add_switch(parser: argparse.ArgumentParser, name: str, default: bool, text: str) -> None:
@@ -210,29 +217,19 @@ def nc3tonc4(arguments: Sequence[str] | None = None) -> None:
     _add_switch(parser, "shuffle", True, "shuffle bytes before compressing")
     _add_switch(parser, "fletcher32", False, "add checksums")
     _add_switch(parser, "unpackshort", True, "make floats of packed 16-bit integers")
-    parser.add_argument("--quantize", type=_parse_digits, help="decimal digits to keep: speed=2,height=-2")
+    parser.add_argument(
+        "--quantize",
+        dest="lsd_dict",
+        metavar="QUANTIZE",
+        type=_parse_digits,
+        help="decimal digits to keep: speed=2,height=-2",
+    )
     parser.add_argument("--istart", type=int, default=0, help="first record")
     parser.add_argument("--istop", type=int, default=-1, help="the record to stop before; -1: to the end")
-    parser.add_argument("source")
-    parser.add_argument("target")
+    parser.add_argument("filename3", metavar="source")
+    parser.add_argument("filename4", metavar="target")
     given = parser.parse_args(arguments)
-    _nc3tonc4(
-        given.source,
-        given.target,
-        unpackshort=bool(given.unpackshort),
-        zlib=bool(given.zlib),
-        complevel=given.complevel,
-        shuffle=bool(given.shuffle),
-        fletcher32=bool(given.fletcher32),
-        clobber=given.clobber,
-        lsd_dict=given.quantize,
-        nchunk=given.chunk,
-        quiet=bool(given.quiet),
-        classic=bool(given.classic),
-        vars=given.vars,
-        istart=given.istart,
-        istop=given.istop,
-    )
+    _nc3tonc4(**vars(given))
 
 
 def nc4tonc3(arguments: Sequence[str] | None = None) -> None:
@@ -262,17 +259,10 @@ def nc4tonc3(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--format", default="NETCDF3_64BIT", help="the target's model (default: NETCDF3_64BIT)"
     )
-    parser.add_argument("source")
-    parser.add_argument("target")
+    parser.add_argument("filename4", metavar="source")
+    parser.add_argument("filename3", metavar="target")
     given = parser.parse_args(arguments)
-    _nc4tonc3(
-        given.source,
-        given.target,
-        clobber=given.clobber,
-        nchunk=given.chunk,
-        quiet=bool(given.quiet),
-        format=given.format,
-    )
+    _nc4tonc3(**vars(given))
 
 
 _PACKING = ("scale_factor", "add_offset")

@@ -167,7 +167,7 @@ def test_plain_selections_and_what_follows_give_the_selection(selection: Any) ->
         parsed = parse_selection(selection, SHAPE)
     except NCZarrError:
         return
-    plain, then = parsed.reading()
+    plain, then = parsed.divided()
     for axis in plain:
         if isinstance(axis, np.ndarray):
             assert (np.diff(axis) > 0).all()

@@ -23,7 +23,7 @@ from nczarr.netcdf4.errors import (
     NetCDFRuntimeError,
     NetCDFTypeError,
     NetCDFValueError,
-    translated,
+    translating,
 )
 from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.attributes import make_attribute
@@ -402,11 +402,9 @@ def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: 
         return Attribute.of(name, text, STRING)
     if not primitive and not isinstance(type_, model.EnumType):
         raise NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
-    try:
+    with translating("fill_value {!r} is no value of {}", fill_value, dtype):
         given = np.array(fill_value, dtype)
         value = np.array(given.reshape(-1)[:1], type_.dtype)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise translated(error, f"fill_value {fill_value!r} is no value of {dtype}") from error
     if given.ndim > 1 or given.size > 1 or (not given.size and type_ != CHAR):
         raise NetCDFValueError(f"fill_value {fill_value!r} is not one value")
     if type_ == CHAR and value.size == 0:

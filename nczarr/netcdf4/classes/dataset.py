@@ -287,36 +287,30 @@ class Dataset(AttributeOwner):
     @property
     def groups(self) -> dict[str, Group]:
         """Groups by name."""
-        if self._nc_groups is None:
-            with self._nc_session.lock:
-                if self._nc_groups is None:
-                    nodes = self._nc_node.groups.items()
-                    self._nc_groups = Named("group", {n: Group._nc_of(self, node) for n, node in nodes})
-        return self._nc_groups
+        found = self._nc_groups
+        return self._nc_show("group", Group) if found is None else found
 
     @property
     def dimensions(self) -> dict[str, Dimension]:
         """Dimensions by name."""
-        if self._nc_dimensions is None:
-            session = self._nc_session
-            with session.lock:
-                if self._nc_dimensions is None:
-                    nodes = self._nc_node.dimensions.items()
-                    shown = {n: Dimension._nc_of(session, self, node) for n, node in nodes}
-                    self._nc_dimensions = Named("dimension", shown)
-        return self._nc_dimensions
+        found = self._nc_dimensions
+        return self._nc_show("dimension", Dimension) if found is None else found
 
     @property
     def variables(self) -> dict[str, Variable]:
         """Variables by name."""
-        if self._nc_variables is None:
-            session = self._nc_session
-            with session.lock:
-                if self._nc_variables is None:
-                    nodes = self._nc_node.variables.items()
-                    shown = {n: Variable._nc_of(session, self, node) for n, node in nodes}
-                    self._nc_variables = Named("variable", shown)
-        return self._nc_variables
+        found = self._nc_variables
+        return self._nc_show("variable", Variable) if found is None else found
+
+    def _nc_show(self, kind: str, cls: Any) -> dict[str, Any]:
+        """Create the objects of the nodes of a kind; another thread may have done it."""
+        with self._nc_session.lock:
+            found: dict[str, Any] | None = getattr(self, f"_nc_{kind}s")
+            if found is None:
+                nodes = getattr(self._nc_node, f"{kind}s").items()
+                found = Named(kind, {name: cls._nc_of(self, node) for name, node in nodes})
+                setattr(self, f"_nc_{kind}s", found)
+            return found
 
     def _nc_types_of(self, kind: type[UserDefinedType]) -> dict[str, Any]:
         shown = [shown_type(node) for node in self._nc_node.types]

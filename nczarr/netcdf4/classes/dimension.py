@@ -9,7 +9,7 @@ from typing import Protocol
 from nczarr.display import show_dimension, visible
 from nczarr.model.describe import describe_dimension
 from nczarr.netcdf4.classes.base import Owner, node_of, reference_to, session_of
-from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError, NetCDFTypeError, translated
+from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError, NetCDFTypeError, translating
 from nczarr.session import DimensionNode, Session
 
 
@@ -65,26 +65,22 @@ class Dimension:
         session = session_of(grp)
         if isinstance(size, str | bytes):
             raise NetCDFTypeError(f"the size of the dimension {name!r} is a number, not {size!r}")
-        try:
+        with translating("the size of the dimension {!r} is a number, not {!r}", name, size):
             length = 0 if size is None else operator.index(int(size))
-        except (ValueError, TypeError, OverflowError) as error:
-            raise translated(
-                error, f"the size of the dimension {name!r} is a number, not {size!r}"
-            ) from error
         with session.lock:
             shown = grp.dimensions
             node = node_of(grp).add_dimension(name, length, unlimited=length == 0)
-            self._nc_bind(session, grp, node)
+            self._nc_bind(grp, node)
             shown[node.name] = self
 
     @classmethod
-    def _nc_of(cls, session: Session, group: GroupLike, node: DimensionNode) -> Dimension:
+    def _nc_of(cls, group: GroupLike, node: DimensionNode) -> Dimension:
         dimension = cls.__new__(cls)
-        dimension._nc_bind(session, group, node)
+        dimension._nc_bind(group, node)
         return dimension
 
-    def _nc_bind(self, session: Session, group: GroupLike, node: DimensionNode) -> None:
-        self._nc_session = session
+    def _nc_bind(self, group: GroupLike, node: DimensionNode) -> None:
+        self._nc_session = session_of(group)
         self._nc_group = reference_to(group)
         self._nc_node = node
 

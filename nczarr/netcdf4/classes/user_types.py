@@ -19,7 +19,7 @@ from nczarr.netcdf4.errors import (
     NetCDFTypeError,
     NetCDFValueError,
     NotPicklableError,
-    translated,
+    translating,
 )
 from nczarr.netcdf4.values.types import aligned_dtype, find_compound, view_dtype
 from nczarr.session import GroupNode, TypeNode, checked_name, kept_name
@@ -37,6 +37,10 @@ class UserDefinedType:
 
     def __reduce__(self) -> NoReturn:
         raise NotPicklableError(f"{type(self).__name__} is not picklable")
+
+    def __repr__(self) -> str:
+        kind, name = type(self).__name__, visible(str(self.name))
+        return f"\"<class 'nczarr.{kind}'>\": name = '{name}', numpy dtype = {self.dtype}"
 
     def _repr_html_(self) -> str | None:
         return None if self._nc_node is None else show_type(describe_type(self._nc_node.type))
@@ -108,9 +112,7 @@ class CompoundType(UserDefinedType):
         self.dtype_view = view_dtype(type_)
 
     def __repr__(self) -> str:
-        return (
-            f"<class 'nczarr.CompoundType'>: name = '{visible(str(self.name))}', numpy dtype = {self.dtype}"
-        )
+        return super().__repr__().replace('"', "", 2)
 
 
 def _field(group: GroupNode, name: str, dtype: np.dtype) -> Field:
@@ -167,10 +169,8 @@ class VLType(UserDefinedType):
         if dt is str:
             self._nc_bind(None, model.STRING)
             return
-        try:
+        with translating("unsupported datatype specified for VLEN"):
             base = primitive_for_dtype(dt)
-        except TypeError as error:
-            raise NetCDFTypeError(f"unsupported datatype specified for VLEN: {error}") from error
         if base is None:
             raise NetCDFKeyError(f"unsupported datatype specified for VLEN: {np.dtype(dt)}")
         name = checked_name(dtype_name, "type")
@@ -189,7 +189,7 @@ class VLType(UserDefinedType):
     def __repr__(self) -> str:
         if self.name is None:
             return "\"<class 'nczarr.VLType'>\": string type"
-        return f"\"<class 'nczarr.VLType'>\": name = '{visible(str(self.name))}', numpy dtype = {self.dtype}"
+        return super().__repr__()
 
 
 class EnumType(UserDefinedType):
@@ -227,10 +227,8 @@ class EnumType(UserDefinedType):
     enum_dict: dict[str, int]
 
     def __init__(self, grp: Owner, dt: Any, dtype_name: str, enum_dict: Mapping[str, int]) -> None:
-        try:
+        with translating("unsupported datatype specified for ENUM"):
             base = primitive_for_dtype(dt)
-        except TypeError as error:
-            raise NetCDFTypeError(f"unsupported datatype specified for ENUM: {error}") from error
         if base is None or not base.is_integer:
             raise NetCDFKeyError(f"unsupported datatype specified for ENUM (must be integer): {np.dtype(dt)}")
         if not isinstance(enum_dict, Mapping):
@@ -246,10 +244,7 @@ class EnumType(UserDefinedType):
         self.enum_dict = dict(type_.members)
 
     def __repr__(self) -> str:
-        return (
-            f"\"<class 'nczarr.EnumType'>\": name = '{visible(str(self.name))}', numpy dtype = {self.dtype}, "
-            f"fields/values ={self.enum_dict}"
-        )
+        return f"{super().__repr__()}, fields/values ={self.enum_dict}"
 
 
 def _member_name(key: object) -> str:
@@ -259,10 +254,8 @@ def _member_name(key: object) -> str:
 
 
 def _member_value(key: object, value: object, base: model.PrimitiveType) -> int:
-    try:
+    with translating("the value {!r} of the member {!r} is no {}", value, key, base.name):
         return int(np.array(value, base.dtype))
-    except (ValueError, TypeError, OverflowError) as error:
-        raise translated(error, f"the value {value!r} of the member {key!r} is no {base.name}") from error
 
 
 class OpaqueType(UserDefinedType):
@@ -283,11 +276,6 @@ class OpaqueType(UserDefinedType):
     """
 
     __slots__ = ()
-
-    def __repr__(self) -> str:
-        return (
-            f"\"<class 'nczarr.OpaqueType'>\": name = '{visible(str(self.name))}', numpy dtype = {self.dtype}"
-        )
 
 
 def shown_type(node: TypeNode) -> UserDefinedType:

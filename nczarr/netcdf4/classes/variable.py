@@ -53,7 +53,7 @@ from nczarr.netcdf4.values.types import (
     stored_endian,
 )
 from nczarr.netcdf4.values.writing import write
-from nczarr.session import DimensionNode, Session, TypeNode, VariableNode
+from nczarr.session import DimensionNode, TypeNode, VariableNode
 
 _CAST_ATTRIBUTES = ("valid_min", "valid_max", "valid_range", "missing_value")
 
@@ -150,24 +150,24 @@ class Variable(AttributeOwner):
         with session.lock:
             variables = grp.variables
             node = node_of(grp).add_variable(name, kind, dims, storage, attributes)
-            self._nc_bind(session, grp, node, shown, dtype)
+            self._nc_bind(grp, node, shown, dtype)
             self._nc_endian = None if dtype is None else endian
             variables[node.name] = self
         if chunk_cache is not None:
             self.set_var_chunk_cache(chunk_cache)
 
     @classmethod
-    def _nc_of(cls, session: Session, group: Any, node: VariableNode) -> Variable:
+    def _nc_of(cls, group: Any, node: VariableNode) -> Variable:
         """Return the object of an existing variable."""
         variable = cls.__new__(cls)
         shown = text_type() if node.type == model.STRING else None
         if node.type_node is not None:
             shown = shown_type(node.type_node)  # type: ignore[assignment]
-        variable._nc_bind(session, group, node, shown, None)
+        variable._nc_bind(group, node, shown, None)
         return variable
 
-    def _nc_bind(self, session: Session, group: Any, node: VariableNode, shown: Any, dtype: Any) -> None:
-        self._nc_session = session
+    def _nc_bind(self, group: Any, node: VariableNode, shown: Any, dtype: Any) -> None:
+        self._nc_session = session = session_of(group)
         self._nc_group = reference_to(group)
         self._nc_node = node
         self._nc_datatype = shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import ma
 
-from nczarr.netcdf4.errors import NetCDFLookupError, NetCDFValueError, translated
+from nczarr.netcdf4.errors import NetCDFValueError, translating
 
 #: Encodings of raw bytes.
 RAW = ("none", "None", "bytes")
@@ -129,10 +129,6 @@ def chartostring(b: np.ndarray, encoding: str | None = None) -> np.ndarray:
     if b.dtype.kind == "U":
         joined = np.ascontiguousarray(b).reshape(-1, length).view(f"U{length}")
         return joined.reshape(b.shape[:-1])
-    try:
+    with translating("the characters are not {}", encoding):
         texts = [piece.decode(encoding) for piece in pieces]
-    except UnicodeDecodeError as error:
-        raise translated(error, f"the characters are not {encoding}") from error
-    except LookupError as error:
-        raise NetCDFLookupError(f"the characters cannot be decoded: {error}") from error
     return np.array(texts, f"U{length}").reshape(b.shape[:-1])

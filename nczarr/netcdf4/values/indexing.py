@@ -54,48 +54,41 @@ class Index:
         """The required sizes of the axes; 0 for an empty selection."""
         return tuple([_last(axis) + 1 for axis in self.axes])
 
-    def reading(self) -> tuple[tuple[slice | np.ndarray, ...], tuple[slice | np.ndarray | None, ...]]:
-        """Divide the selection for reading into a plain selection and an index of its result.
+    def divided(
+        self, *, writing: bool = False
+    ) -> tuple[tuple[slice | np.ndarray, ...], tuple[slice | np.ndarray | None, ...]]:
+        """Divide the selection into a plain selection and an index.
 
         Returns
         -------
         plain : tuple of (slice or ndarray)
             Slices with positive steps or increasing positions, which stores read and write efficiently.
-        then : tuple of (slice, ndarray or None)
-            The index of each axis of the plain result; None: the whole axis.
+        order : tuple of (slice, ndarray or None)
+            The index of each axis of the plain result, or of the data before they are written; None: the whole
+            axis. For a repeated position, the last value is written.
         """
-        pairs = [_plain(axis) for axis in self.axes]
-        then: list[slice | np.ndarray | None] = []
-        for axis, (plain, turned) in zip(self.axes, pairs, strict=True):
-            if turned and isinstance(axis, np.ndarray) and isinstance(plain, np.ndarray):
-                then.append(np.searchsorted(plain, axis))
-            else:
-                then.append(slice(None, None, -1) if turned else None)
-        return tuple(plain for plain, _ in pairs), tuple(then)
+        plain: list[slice | np.ndarray] = []
+        orders: list[slice | np.ndarray | None] = []
+        for axis in self.axes:
+            selector, turned = _plain(axis)
+            order: slice | np.ndarray | None = slice(None, None, -1) if turned else None
+            if turned and isinstance(axis, np.ndarray) and isinstance(selector, np.ndarray):
+                order = np.searchsorted(selector, axis)
+                if writing:
+                    order = len(axis) - 1 - np.unique(axis[::-1], return_index=True)[1]
+            plain.append(selector)
+            orders.append(order)
+        return tuple(plain), tuple(orders)
 
-    def writing(self) -> tuple[tuple[slice | np.ndarray, ...], tuple[slice | np.ndarray | None, ...]]:
-        """Divide the selection for writing: as :meth:`reading`, with indices of the data *before* they are written.
 
-        For a repeated position, the last value is written.
-        """
-        simple = [
-            slice(axis.start, axis[-1] + 1, axis.step)
-            if isinstance(axis, range)
-            else slice(axis, axis + 1, 1)
-            for axis in self.axes
-            if isinstance(axis, int) or (isinstance(axis, range) and axis.step > 0 and len(axis))
-        ]
-        if len(simple) == len(self.axes):
-            return tuple(simple), (None,) * len(simple)
-        pairs = [_plain(axis) for axis in self.axes]
-        before: list[slice | np.ndarray | None] = []
-        for axis, (_, turned) in zip(self.axes, pairs, strict=True):
-            if turned and isinstance(axis, np.ndarray):
-                _, last = np.unique(axis[::-1], return_index=True)
-                before.append(len(axis) - 1 - last)
-            else:
-                before.append(slice(None, None, -1) if turned else None)
-        return tuple(plain for plain, _ in pairs), tuple(before)
+def reordered(block: np.ndarray, orders: tuple[slice | np.ndarray | None, ...]) -> np.ndarray:
+    """Apply the index of :meth:`Index.divided` to values."""
+    for axis, order in enumerate(orders):
+        if isinstance(order, np.ndarray):
+            block = np.take(block, order, axis)
+        elif order is not None:
+            block = np.flip(block, axis)
+    return block
 
 
 def _plain(axis: AxisIndex) -> tuple[slice | np.ndarray, bool]:

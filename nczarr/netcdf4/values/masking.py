@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -202,24 +202,14 @@ def mask_missing(data: np.ndarray, missing: Missing, *, always_mask: bool) -> np
     MaskedArray, ndarray, or ``numpy.ma.masked``
         The constant for a single missing value.
     """
-    masks: list[np.ndarray] = []
     found: set[str] = set()
-    for what, values in (("missing_value", missing.values), ("_FillValue", missing.markers)):
-        hit = _any_of(data, values) if values else None
-        if hit is not None:
-            masks.append(hit)
-            found.add(what)
-    if missing.low is not None:
-        masks.append(data < _fitting(missing.low, data))
-    if missing.high is not None:
-        masks.append(data > _fitting(missing.high, data))
-    total = _union(masks)
-    if total is None or not (total.any() if isinstance(total, np.ndarray) else total):
-        plain = ma.masked_array(data)
-        if always_mask:
-            return plain
-        return data if isinstance(data, np.ndarray) else np.asarray(data)
-    masked = ma.masked_array(data, mask=total, fill_value=missing.shown(found))
+    for limit in (missing.low, missing.high):
+        if limit is not None and np.ndim(limit):
+            _check_limit(limit, data)
+    mask = _mask_of(data, missing, found)
+    if mask is None:
+        return ma.masked_array(data) if always_mask else np.asarray(data)
+    masked = ma.masked_array(data, mask=mask, fill_value=missing.shown(found))
     return masked[()] if masked.shape == () else masked
 
 
@@ -295,40 +285,35 @@ class Missing:
         return asked
 
 
-def _any_of(data: np.ndarray, values: Iterable[np.ndarray]) -> np.ndarray | None:
-    """Return a mask of the elements equal to some values (NaN equals NaN), or None."""
-    masks = []
-    for value in values:
-        found = np.isnan(data) if _is_nan(value) else data == value
-        if found.any() if isinstance(found, np.ndarray) else found:
-            masks.append(found)
-    return _union(masks)
+def _mask_of(data: np.ndarray, missing: Missing, found: set[str]) -> np.ndarray | None:
+    """Return a mask of the missing elements, and note the attributes that they have; None without such elements."""
+    total = None
+    for what, test in missing.tests:
+        hit = test(data)
+        if hit.any():
+            found.add(what)
+            if total is None:
+                total = hit
+            else:
+                total |= hit
+    return total
 
 
-def _fitting(limit: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Return a limit with a value for each element or for all, or raise."""
-    if np.ndim(limit):
-        try:
-            fits = np.broadcast_shapes(np.shape(limit), np.shape(data)) == np.shape(data)
-        except ValueError:
-            fits = False
-        if not fits:
-            raise NetCDFValueError(
-                f"valid_min or valid_max has {np.size(limit)} values, which do not fit an array of {np.shape(data)}",
-                hint="change the attribute, or set_auto_mask(False) to read values as they are",
-            )
-    return limit
+def _check_limit(limit: np.ndarray, data: np.ndarray) -> None:
+    """Raise if a limit with several values does not fit the data."""
+    try:
+        fits = np.broadcast_shapes(np.shape(limit), np.shape(data)) == np.shape(data)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise NetCDFValueError(
+            f"valid_min or valid_max has {np.size(limit)} values, which do not fit an array of {np.shape(data)}",
+            hint="change the attribute, or set_auto_mask(False) to read values as they are",
+        )
 
 
 def _is_nan(value: np.ndarray) -> bool:
     return value.dtype.kind == "f" and bool(value != value)
-
-
-def _union(masks: list[np.ndarray]) -> np.ndarray | None:
-    total: np.ndarray | None = None
-    for mask in masks:
-        total = mask if total is None else total | mask
-    return total
 
 
 def _valid_range(limits: _Limits) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -397,16 +382,6 @@ def mask_and_unpack(
     found: set[str] = set()
     errors = {**np.geterr(), "divide": "ignore", "invalid": "ignore"}
 
-    def mask_of(block: np.ndarray) -> np.ndarray | None:
-        assert missing is not None
-        total = None
-        for what, test in missing.tests:
-            hit = test(block)
-            if hit.any():
-                found.add(what)
-                total = hit if total is None else np.logical_or(total, hit, out=total)
-        return total
-
     def whole_mask() -> np.ndarray:
         if not mask:
             mask.append(np.zeros(flat.shape, bool))
@@ -418,7 +393,7 @@ def mask_and_unpack(
             for at in range(start, min(start + BLOCK * _PER_TASK, flat.size), BLOCK):
                 part = slice(at, at + BLOCK)
                 block = flat[part]
-                hit = mask_of(block) if missing is not None else None
+                hit = None if missing is None else _mask_of(block, missing, found)
                 if unpack is not None:
                     unpack(block, out[part])
                 else:

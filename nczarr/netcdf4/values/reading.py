@@ -12,7 +12,7 @@ from nczarr import model
 from nczarr.netcdf4.errors import NetCDFIndexError
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import chartostring
-from nczarr.netcdf4.values.indexing import Index, parse_selection
+from nczarr.netcdf4.values.indexing import Index, parse_selection, reordered
 from nczarr.netcdf4.values.masking import (
     Missing,
     Packing,
@@ -60,13 +60,8 @@ def _stored(session: Session, node: VariableNode, index: Index, shape: tuple[int
         return value if whole else value[()]
     if 0 in index.counts:
         return np.empty(index.shape, node.type.dtype)
-    plain, then = index.reading()
-    block = session.read(node, plain)
-    for axis, order in enumerate(then):
-        if isinstance(order, np.ndarray):
-            block = np.take(block, order, axis)
-        elif order is not None:
-            block = np.flip(block, axis)
+    plain, orders = index.divided()
+    block = reordered(session.read(node, plain), orders)
     return block[tuple([0 if isinstance(axis, int) else slice(None) for axis in index.axes])]
 
 

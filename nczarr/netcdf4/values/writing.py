@@ -12,19 +12,17 @@ from numpy import ma
 from numpy.typing import ArrayLike
 
 from nczarr import model
-from nczarr.errors import NCZarrError
 from nczarr.netcdf4.errors import (
     NetCDFIndexError,
-    NetCDFLookupError,
     NetCDFOverflowError,
     NetCDFRuntimeError,
     NetCDFTypeError,
     NetCDFValueError,
-    translated,
+    translating,
 )
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import RAW, stringtochar
-from nczarr.netcdf4.values.indexing import Index, axis_integer, parse_selection
+from nczarr.netcdf4.values.indexing import Index, axis_integer, parse_selection, reordered
 from nczarr.netcdf4.values.masking import fill_masked, packing_of
 from nczarr.netcdf4.values.quantize import quantize, round_to_digit
 from nczarr.netcdf4.values.types import Settings, complex_values
@@ -69,12 +67,8 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
         values, shape = values.reshape(index.counts), node.shape
     stored = _stored_form(node, settings, values)
     _grow(node, index.extent)
-    plain, before = index.writing()
-    for axis, order in enumerate(before):
-        if isinstance(order, np.ndarray):
-            stored = np.take(stored, order, axis)
-        elif order is not None:
-            stored = np.flip(stored, axis)
+    plain, orders = index.divided(writing=True)
+    stored = reordered(stored, orders)
     if shape:
         session.write(node, plain, stored)
     else:
@@ -122,10 +116,8 @@ def _as_array(
     if not isinstance(data, np.ndarray | np.generic):
         packed = bool(packing_of(lookup_in(node))) and settings.scale
         dtype = np.dtype(np.float64) if packed and type_.dtype.kind in "iuf" else settings.dtype
-        try:
+        with translating("the data cannot be turned into {}", dtype, fqn=node.fqn):
             data = np.array(data, dtype)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise translated(error, f"the data cannot be turned into {dtype}", node.fqn) from error
     if isinstance(type_, model.EnumType):
         _check_members(node, type_, data)
     return elem, data if isinstance(data, np.ndarray) else np.asarray(data)
@@ -150,18 +142,14 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
     length = node.shape[-1]
     if encoding in RAW and texts.dtype.kind == "U":
         encoding = "utf-8"
-    try:
-        flat = texts.reshape(-1)
+    flat = texts.reshape(-1)
+    with translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
         if texts.dtype.kind == "S" and encoding not in RAW:
             for text in flat.tolist():  # raises for bytes that are invalid in the encoding
                 text.ljust(length, b"\0").decode(encoding)
         chars = stringtochar(flat, encoding=encoding, n_strlen=max(length, texts.dtype.itemsize))
         if chars.dtype.kind == "U":
             chars = chars.astype("S1")
-    except (ValueError, TypeError) as error:
-        raise translated(error, f"the text cannot be stored as {encoding!r}", node.fqn) from error
-    except LookupError as error:
-        raise NetCDFLookupError(f"the attribute '_Encoding': {error}", fqn=node.fqn) from error
     rest = np.ascontiguousarray(chars[:, length:]).view(np.uint8)
     if rest.any():
         longest = flat[int(rest.any(axis=1).argmax())]
@@ -236,12 +224,8 @@ def _sequences(
     if base.dtype.kind in "iuf":
         array = np.asarray(data)
         if settings.scale:
-            try:
+            with translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
                 array = np.asarray(packing_of(lookup_in(node)).pack(array, base.dtype)).astype(base.dtype)
-            except (ValueError, TypeError, OverflowError) as error:
-                raise translated(
-                    error, f"the sequence cannot be turned into {base.name}", node.fqn
-                ) from error
         data = array
     return _single(node, elem, data)
 
@@ -376,10 +360,8 @@ def _fill_scalar(node: VariableNode) -> Any:
 def _cast(node: VariableNode, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if values.dtype == dtype:
         return values
-    try:
+    with translating("{} cannot be turned into {}", values.dtype, dtype, fqn=node.fqn):
         return values.astype(dtype)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise translated(error, f"{values.dtype} cannot be turned into {dtype}", node.fqn) from error
 
 
 def _map_objects(values: np.ndarray, convert: Callable[[Any], object]) -> np.ndarray:
@@ -404,12 +386,8 @@ def _text(node: VariableNode, text: Any) -> str:
         return str(text)
     encoding = lookup_in(node)("_Encoding")
     if isinstance(encoding, str):
-        try:
+        with translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
             text = text.encode(encoding).decode("utf-8", "surrogateescape")
-        except UnicodeError as error:
-            raise translated(error, f"the text cannot be stored as {encoding!r}", node.fqn) from error
-        except LookupError as error:
-            raise NetCDFLookupError(f"the attribute '_Encoding': {error}", fqn=node.fqn) from error
     node.state.check_text(text, node.fqn)
     return str(text)
 
@@ -432,14 +410,10 @@ def _check_texts(node: VariableNode, values: np.ndarray, type_: model.Type) -> N
 
 def _sequence(node: VariableNode, sequence: ArrayLike) -> np.ndarray:
     base = node.type.base  # type: ignore[attr-defined]
-    try:
+    with translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
         array = np.asarray(sequence, object) if base.dtype == object else np.asarray(sequence)
         if base.dtype.kind in "iufS" and array.dtype.newbyteorder("=") != base.dtype:
             raise NetCDFTypeError(
                 f"wrong data type in object array: should be {base.dtype}, got {array.dtype}", fqn=node.fqn
             )
         return array.astype(base.dtype).reshape(-1)
-    except (ValueError, TypeError, OverflowError) as error:
-        if isinstance(error, NCZarrError):
-            raise
-        raise translated(error, f"the sequence cannot be turned into {base.name}", node.fqn) from error
