@@ -150,6 +150,31 @@ def client_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (options or {}).items() if name != "allow"}
 
 
+def s3_endpoint() -> str | None:
+    """Return the endpoint of S3 in the environment."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def s3fs_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return storage options for s3fs, without those of nczarr and obstore.
+
+    The endpoint of the environment becomes an option: for equal options fsspec returns an earlier client, even if the
+    environment named another server then.
+
+    Examples
+    --------
+    >>> s3fs_options({"backend": "s3fs", "region_name": "eu-north-1", "endpoint_url": "http://localhost:9000"})
+    {'endpoint_url': 'http://localhost:9000', 'client_kwargs': {'region_name': 'eu-north-1'}}
+    """
+    of_obstore = ("backend", "client_options", "retry_config")
+    kept = {name: value for name, value in client_options(options).items() if name not in of_obstore}
+    arguments = kept.get("client_kwargs") or {}
+    if "region_name" in kept:
+        kept["client_kwargs"] = arguments = {"region_name": kept.pop("region_name"), **arguments}
+    endpoint = kept.get("endpoint_url") or s3_endpoint()
+    return {**kept, "endpoint_url": endpoint} if endpoint and "endpoint_url" not in arguments else kept
+
+
 def check_slashes(target: str | bytes) -> None:
     """Refuse a path that looks like a URL with a missing slash, such as ``s3:/bucket``.
 

@@ -56,6 +56,17 @@ def test_both_clients_mean_the_same_keys(s3_server: dict[str, str]) -> None:
 
 
 @pytest.mark.s3
+def test_the_endpoint_of_the_environment_may_change(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client of an earlier endpoint does not serve the next one."""
+    url = f"s3://test/endpoints/{next(numbers)}"
+    open_store(url, "w", {"backend": backend}).set("k", b"first")
+    monkeypatch.setenv("NCZARR_ANSWER_SECONDS", "1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(StoreError, match=r"127\.0\.0\.1:1"):
+        open_store(url, "r", {"backend": backend}).get("k")
+
+
+@pytest.mark.s3
 def test_the_default_client_is_obstore(s3_server: dict[str, str]) -> None:
     assert isinstance(open_store("s3://test/x"), ObstoreStore)
     assert isinstance(open_store("s3://test/x", storage_options={"backend": "s3fs"}), FsspecStore)

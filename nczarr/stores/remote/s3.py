@@ -16,6 +16,7 @@ from typing import Any
 from nczarr.errors import NCZarrError, StoreError, error_context
 from nczarr.stores.remote.concurrent import ConcurrentStore
 from nczarr.system.environment import limit
+from nczarr.targets import s3_endpoint, s3fs_options
 
 Options = dict[str, Any]
 """Options of a client."""
@@ -144,18 +145,13 @@ def open_s3(
 def _open_s3fs(url: str, options: Options, writable: bool) -> ConcurrentStore:
     from nczarr.stores.remote.fsspec_store import FsspecStore, file_system
 
-    options = {
-        name: value for name, value in options.items() if name not in ("client_options", "retry_config")
-    }
+    options = s3fs_options(options)
     # botocore's defaults, ten connections and five attempts, are too few for batches and for busy servers.
     options["config_kwargs"] = {
         "max_pool_connections": 64,
         "retries": {"mode": "standard", "max_attempts": 16},
         **(options.get("config_kwargs") or {}),
     }
-    if "region_name" in options:
-        region = options.pop("region_name")
-        options["client_kwargs"] = {"region_name": region, **(options.get("client_kwargs") or {})}
     return FsspecStore(*file_system(url, options), url=url, writable=writable)
 
 
@@ -188,11 +184,7 @@ def _open_obstore(url: str, options: Options, writable: bool, *, only: bool) -> 
             return None
         settings = found or settings
     provider = settings.pop("credential_provider", None)
-    endpoint = (
-        settings.get("endpoint")
-        or os.environ.get("AWS_ENDPOINT_URL_S3")
-        or os.environ.get("AWS_ENDPOINT_URL")
-    )
+    endpoint = settings.get("endpoint") or s3_endpoint()
     if endpoint:
         settings["endpoint"] = endpoint
         if str(endpoint).startswith("http://"):
