@@ -11,7 +11,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nczarr.display import shown_location
@@ -92,6 +91,17 @@ def check_prefix(prefix: str) -> str:
     if prefix == "":
         return prefix
     return check_key(prefix.removesuffix("/"))
+
+
+def start_of(prefix: str) -> str:
+    """Return the beginning of all keys below a legal prefix: empty, or the prefix and a slash.
+
+    Examples
+    --------
+    >>> start_of(""), start_of("g/"), start_of("g/h")
+    ('', 'g/', 'g/h/')
+    """
+    return check_prefix(prefix) + "/" if prefix else ""
 
 
 def as_view(data: Buffer) -> memoryview:
@@ -306,8 +316,7 @@ class Store(ABC):
 
         Both lists are sorted. Object stores allow a name in both.
         """
-        prefix = check_prefix(prefix)
-        skip = len(prefix) + 1 if prefix else 0
+        skip = len(start_of(prefix))
         return split_names(key[skip:] for key in self.list(prefix))
 
     def _walk(self, prefix: str) -> Iterator[str]:
@@ -315,7 +324,7 @@ class Store(ABC):
         pending = [prefix]
         while pending:
             folder = pending.pop()
-            start = f"{folder}/" if folder else ""
+            start = start_of(folder)
             names, prefixes = self.list_dir(folder)
             yield from (start + name for name in names)
             pending.extend(start + name for name in reversed(prefixes))
@@ -379,12 +388,7 @@ class Store(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -5,26 +5,26 @@ from __future__ import annotations
 import codecs
 import contextlib
 import errno
-import functools
 import itertools
 import os
 import stat
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import special_kind
-from nczarr.stores.base import Buffer, Names, Store, as_view, batched, check_key, check_prefix, clip
+from nczarr.stores.base import Buffer, Names, Store, as_view, batched, check_key, check_prefix, clip, start_of
 from nczarr.stores.replaced import replaced_error
 from nczarr.system.atomic import is_partial, value_name
 from nczarr.system.descriptors import read_at
 from nczarr.system.durability import WriteOrder, sync_all, sync_tree
 
 #: Hints for errors of the operating system. Only ENOENT means that a key is missing.
-HINTS = {
+HINTS: dict[int | None, str] = {
     errno.ENAMETOOLONG: "the file system cannot hold so long a name",
     errno.ELOOP: "symbolic links form a loop",
     errno.EACCES: "the user lacks the permission",
@@ -132,9 +132,6 @@ class LocalStore(Store):
             raise replaced_error(self.url)
 
     def close(self) -> None:
-        self._let_go()
-
-    def _let_go(self) -> None:
         held, self._held = self._held, None
         if held is not None:
             held.release()
@@ -181,10 +178,7 @@ class LocalStore(Store):
         return self._base + key
 
     def _fail(self, what: str, key: str, error: OSError) -> NoReturn:
-        reason = error.strerror or str(error)
-        raise StoreError(
-            f"cannot {what}: {reason}", path=self.place(key), hint=HINTS.get(error.errno or 0)
-        ) from error
+        raise system_error(what, self.place(key), error) from error
 
     # --- reading
 
@@ -210,7 +204,7 @@ class LocalStore(Store):
             return None
         try:
             status = os.fstat(descriptor)
-            self._refuse_special(status, key)
+            refuse_special(status, self.place(key))
             first, last = clip(status.st_size, start, length)
             return read_at(descriptor, first, last - first)
         except OSError as error:
@@ -226,13 +220,8 @@ class LocalStore(Store):
             return None
         except OSError as error:
             self._fail("read", key, error)
-        self._refuse_special(status, key)
+        refuse_special(status, self.place(key))
         return status.st_size
-
-    def _refuse_special(self, status: os.stat_result, key: str) -> None:
-        kind = "directory" if stat.S_ISDIR(status.st_mode) else special_kind(status.st_mode)
-        if kind:
-            raise StoreError(f"cannot read: this is a {kind}, not a file", path=self.place(key))
 
     def exists(self, key: str) -> bool:
         return self.size(key) is not None
@@ -240,7 +229,7 @@ class LocalStore(Store):
     # --- writing
 
     def set(self, key: str, data: Buffer) -> None:
-        self._put(key, _writer(data), os.replace, self.order)
+        self._put(key, partial(write_bytes, as_view(data)), os.replace, self.order)
 
     def set_from_file(self, key: str, descriptor: int, offset: int, size: int) -> None:
         """Set a value to bytes of an open file; the operating system copies them if it can.
@@ -267,7 +256,7 @@ class LocalStore(Store):
             os.unlink(temporary)
 
         try:
-            self._put(key, _writer(data), link, self.order)
+            self._put(key, partial(write_bytes, as_view(data)), link, self.order)
         except StoreError as error:
             if isinstance(error.__cause__, FileExistsError):
                 return False
@@ -286,7 +275,7 @@ class LocalStore(Store):
             os.utime(temporary, ns=(time, time))
             os.replace(temporary, path)
 
-        self._put(key, _writer(data), place, self.order)
+        self._put(key, partial(write_bytes, as_view(data)), place, self.order)
 
     def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
         if self.order is None or not self._case_sensitive:
@@ -300,7 +289,7 @@ class LocalStore(Store):
         aside: list[tuple[str, str]] = []
         try:
             for key, data in items:
-                self._put(key, _writer(data), lambda *paths: aside.append(paths), None)
+                self._put(key, partial(write_bytes, as_view(data)), lambda *paths: aside.append(paths), None)
             try:
                 if any(_is_document(key) for key, _ in items):
                     order.settle()
@@ -323,7 +312,7 @@ class LocalStore(Store):
         self,
         key: str,
         write: Callable[[int], None],
-        place: Callable[[str, str], None],
+        place: Callable[[str, str], object],
         order: WriteOrder | None,
     ) -> None:
         self.check_writable(key)
@@ -333,38 +322,67 @@ class LocalStore(Store):
             self.prepare_folder(key.rpartition("/")[0])
         else:
             self.check_links(key.rpartition("/")[0])
+
+        def place_checked(temporary: str, path: str) -> None:
+            if self._case_sensitive is None:
+                folder, _, name = temporary.rpartition("/")
+                self._case_sensitive = not os.path.lexists(f"{folder}/{name.upper()}")
+                if not self._case_sensitive:
+                    self._check_case(key)
+            place(temporary, path)
+
         try:
-            folder = path.rpartition("/")[0]
-            temporary = f"{folder}/{value_name()}"
             if self._case_sensitive is False:
                 self._check_case(key)
-            descriptor = self._create(folder, temporary)
-            try:
-                try:
-                    write(descriptor)
-                    document = _is_document(key)
-                    # A new document describes chunks, and an empty one would make all unreadable.
-                    waits = order is not None and (document or os.path.lexists(path))
-                    if order is not None and waits:
-                        order.before_replacing(descriptor, document=document)
-                finally:
-                    os.close(descriptor)
-                if self._case_sensitive is None:
-                    self._case_sensitive = not os.path.lexists(
-                        f"{folder}/{os.path.basename(temporary).upper()}"
-                    )
-                    if not self._case_sensitive:
-                        self._check_case(key)
-                place(temporary, path)
-                if order is not None:
-                    order.note(path, synced=waits)
-            except BaseException:
-                # An interrupt may come after the rename.
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary)
-                raise
+            self.put_file(path, write, place_checked, order, document=_is_document(key))
         except OSError as error:
             self._fail("write", key, error)
+
+    def put_file(
+        self,
+        path: str,
+        write: Callable[[int], None],
+        place: Callable[[str, str], object] | None,
+        order: WriteOrder | None,
+        *,
+        document: bool = False,
+        folder: str = "",
+        descriptor: int | None = None,
+    ) -> None:
+        """Write a file under a temporary name, and move it to its place; missing directories are created.
+
+        Parameters
+        ----------
+        write : callable
+            Writes the bytes to a file descriptor.
+        place : callable or None
+            Moves the file from the first path to the second; None: by a system call.
+        document : bool
+            True for a document: it describes chunks, and an empty one would make all unreadable.
+        folder, descriptor : optional
+            The directory to which the path is relative.
+        """
+        temporary = path[: path.rfind("/") + 1] + value_name()
+        file = self._create(temporary, folder, descriptor)
+        try:
+            try:
+                write(file)
+                waits = order is not None and (document or _exists(path, descriptor))
+                if order is not None and waits:
+                    order.before_replacing(file, document=document)
+            finally:
+                os.close(file)
+            if place is None:
+                os.replace(temporary, path, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+            else:
+                place(temporary, path)
+            if order is not None:
+                order.note(folder + path, synced=waits)
+        except BaseException:
+            # An interrupt may come after the rename.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=descriptor)
+            raise
 
     def prepare_folder(self, folder: str, name: str | None = None, descriptor: int | None = None) -> None:
         """Check a directory as :meth:`check_links` does, and create it if it is not known.
@@ -412,15 +430,15 @@ class LocalStore(Store):
             self._plain.clear()
         self._plain.add(folder)
 
-    def _create(self, folder: str, path: str) -> int:
+    def _create(self, path: str, folder: str, descriptor: int | None) -> int:
         # A directory disappears before its use if another thread deletes its last key.
         for _ in range(100):
             try:
-                return os.open(path, _CREATE, 0o666)
+                return os.open(path, _CREATE, 0o666, dir_fd=descriptor)
             except FileNotFoundError:
                 with contextlib.suppress(FileNotFoundError):
-                    self.make_folder(folder)
-        return os.open(path, _CREATE, 0o666)
+                    self.make_folder((folder + path).rpartition("/")[0])
+        return os.open(path, _CREATE, 0o666, dir_fd=descriptor)
 
     @staticmethod
     def make_folder(path: str) -> None:
@@ -514,8 +532,7 @@ class LocalStore(Store):
     # --- listing
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        prefix = check_prefix(prefix)
-        pending = [f"{prefix}/" if prefix else ""]
+        pending = [start_of(prefix)]
         while pending:
             start = pending.pop()
             files, folders = self._scan(start)
@@ -523,8 +540,7 @@ class LocalStore(Store):
             pending.extend(f"{start}{name}/" for name in reversed(folders))
 
     def list_dir(self, prefix: str = "") -> Names:
-        prefix = check_prefix(prefix)
-        return self._scan(f"{prefix}/" if prefix else "")
+        return self._scan(start_of(prefix))
 
     def _scan(self, start: str) -> Names:
         try:
@@ -550,6 +566,19 @@ class LocalStore(Store):
         return names, sorted(folders)
 
 
+def system_error(what: str, place: str, error: Exception) -> StoreError:
+    """Return the error for a failed system call, or another failure to read or write a file."""
+    reason = getattr(error, "strerror", None) or error
+    return StoreError(f"cannot {what}: {reason}", path=place, hint=HINTS.get(getattr(error, "errno", None)))
+
+
+def refuse_special(status: os.stat_result, place: str) -> None:
+    """Raise an error for a directory, a pipe, a socket or a device."""
+    kind = "directory" if stat.S_ISDIR(status.st_mode) else special_kind(status.st_mode)
+    if kind:
+        raise StoreError(f"cannot read: this is a {kind}, not a file", path=place)
+
+
 def _is_document(key: str) -> bool:
     """True for the documents of Zarr and nczarr, which describe other values."""
     name = key.rpartition("/")[2]
@@ -564,7 +593,7 @@ def _unknown_name(place: str) -> StoreError:
     )
 
 
-@functools.cache
+@cache
 def _has_utf8_names() -> bool:
     """True if Python encodes file names as UTF-8; only rare locales and settings differ."""
     return codecs.lookup(sys.getfilesystemencoding()).name == "utf-8"
@@ -610,8 +639,12 @@ def refuse_dangling(path: str, place: str, folder: int | None = None) -> None:
         return
 
 
-def _writer(data: Buffer) -> Callable[[int], None]:
-    return lambda descriptor: _write(descriptor, as_view(data))
+def _exists(path: str, folder: int | None) -> bool:
+    try:
+        os.stat(path, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _copy_bytes(source: int, offset: int, size: int, target: int) -> int:
@@ -623,12 +656,13 @@ def _copy_bytes(source: int, offset: int, size: int, target: int) -> int:
             while done < size and (count := os.copy_file_range(source, target, size - done, offset + done)):
                 done += count
     while done < size and (data := os.pread(source, min(size - done, _PIECE), offset + done)):
-        _write(target, memoryview(data))
+        write_bytes(memoryview(data), target)
         done += len(data)
     return done
 
 
-def _write(descriptor: int, view: memoryview) -> None:
+def write_bytes(view: memoryview, descriptor: int) -> None:
+    """Write all of a flat view; the system writes only a part at a time, for example above 2 GiB."""
     done = 0
     while done < len(view):
         done += os.write(descriptor, view[done:] if done else view)

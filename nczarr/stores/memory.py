@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, NoReturn
 
 from nczarr.errors import StoreError
-from nczarr.stores.base import Buffer, Store, as_view, check_key, check_prefix
+from nczarr.stores.base import Buffer, Store, as_view, check_key, start_of
 from nczarr.system.locks import TABLES
 
 
@@ -20,8 +20,6 @@ class MappingStore(Store):
     mapping : Mapping[str, bytes]
     writable : bool, optional
         By default, whether the mapping is mutable.
-    url : str, optional
-        For messages.
 
     Examples
     --------
@@ -31,11 +29,9 @@ class MappingStore(Store):
     {'zarr.json': b'{}'}
     """
 
-    def __init__(
-        self, mapping: Mapping[str, Any], *, writable: bool | None = None, url: str | None = None
-    ) -> None:
+    def __init__(self, mapping: Mapping[str, Any], *, writable: bool | None = None) -> None:
         self.mapping = mapping
-        self.url = url or type(mapping).__name__
+        self.url = type(mapping).__name__
         self.writable = isinstance(mapping, MutableMapping) if writable is None else writable
         self.lists_all = type(mapping) is dict
 
@@ -43,12 +39,11 @@ class MappingStore(Store):
         raise StoreError(f"cannot {what}: {type(error).__name__}: {error}", path=self.place(key)) from error
 
     def get(self, key: str) -> bytes | None:
+        check_key(key)
         try:
-            return bytes(as_view(self.mapping[check_key(key)]))
+            return bytes(as_view(self.mapping[key]))
         except KeyError:
             return None
-        except StoreError:
-            raise
         except Exception as error:
             self._fail("read", key, error)
 
@@ -68,18 +63,16 @@ class MappingStore(Store):
 
     def delete(self, key: str) -> None:
         self.check_writable(key)
+        check_key(key)
         try:
-            del self.mapping[check_key(key)]  # type: ignore[attr-defined]
+            del self.mapping[key]  # type: ignore[attr-defined]
         except KeyError:
             return
-        except StoreError:
-            raise
         except Exception as error:
             self._fail("delete", key, error)
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        prefix = check_prefix(prefix)
-        start = f"{prefix}/" if prefix else ""
+        start = start_of(prefix)
         try:
             keys = list(self.mapping)
         except Exception as error:
@@ -104,7 +97,7 @@ class MemoryStore(MappingStore):
 
     def __init__(self, *, url: str = "memory", writable: bool = True) -> None:
         # Single operations on a dict are atomic, so reads take no lock.
-        super().__init__({}, writable=writable, url=url)
+        super().__init__({}, writable=writable)
         self.url = url
 
     def set_if_absent(self, key: str, data: Buffer) -> bool:

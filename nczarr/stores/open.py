@@ -11,7 +11,7 @@ from typing import Any, Literal
 from nczarr.errors import DatasetNotFoundError, ReadOnlyError, StoreError
 from nczarr.formats import describe_file, is_icechunk, is_references, is_zip, special_kind
 from nczarr.stores.base import Store
-from nczarr.stores.local import LocalStore
+from nczarr.stores.local import LocalStore, system_error
 from nczarr.targets import Target, allowed, client_options, parse_target
 
 Mode = Literal["r", "r+", "w"]
@@ -171,26 +171,24 @@ def _open_reference_url(url: str, mode: Mode, options: Options, allow: list[str]
         more = options.pop(other, None)
         options |= more if isinstance(more, dict) else {}
     folder: Store
-    if isinstance(found, dict):
-        folder = MemoryStore(url="")
-        folder.set("refs.json", json.dumps(found).encode())
-        return open_references(
-            folder, "refs.json", url, allow=allow, options=options, open_folder=_open_folder
-        )
-    if not isinstance(found, str | os.PathLike):
-        raise StoreError("storage_options['fo'] must be the references or their location", path=url)
-    target = parse_target(found)
-    if target.protocol == "file":
-        store = _open_referring(target.location, mode, options, allow)
-        if store is None:
-            raise DatasetNotFoundError("this is not a set of references", path=target.location)
-        return store
-    address = target.location.rstrip("/")
     name: str | None = None
-    if address.endswith(".json"):
-        address, _, name = address.rpartition("/")
-    folder = _open_remote(address, target, "r", dict(options))
-    return open_references(folder, name, address, allow=allow, options=options, open_folder=_open_folder)
+    if isinstance(found, dict):
+        folder, name, where = MemoryStore(url=""), "refs.json", url
+        folder.set(name, json.dumps(found).encode())
+    elif isinstance(found, str | os.PathLike):
+        target = parse_target(found)
+        if target.protocol == "file":
+            store = _open_referring(target.location, mode, options, allow)
+            if store is None:
+                raise DatasetNotFoundError("this is not a set of references", path=target.location)
+            return store
+        where = target.location.rstrip("/")
+        if where.endswith(".json"):
+            where, _, name = where.rpartition("/")
+        folder = _open_remote(where, target, "r", dict(options))
+    else:
+        raise StoreError("storage_options['fo'] must be the references or their location", path=url)
+    return open_references(folder, name, where, allow=allow, options=options, open_folder=_open_folder)
 
 
 def _open_local(target: Target, mode: Mode) -> Store:
@@ -211,15 +209,14 @@ def _open_local(target: Target, mode: Mode) -> Store:
         return store
     try:
         kind = special_kind(os.stat(path).st_mode)
-    except OSError:
-        kind = None
-    if kind:
-        raise DatasetNotFoundError(f"this is a {kind}, not a Zarr directory or zip file", path=path)
-    try:
+        if kind:
+            raise DatasetNotFoundError(f"this is a {kind}, not a Zarr directory or zip file", path=path)
         with open(path, "rb") as file:
             start = file.read(8)
+    except DatasetNotFoundError:
+        raise
     except OSError as error:
-        raise StoreError(f"cannot read: {error.strerror}", path=path) from error
+        raise system_error("read", path, error) from error
     if is_zip(start):
         from nczarr.stores.zip.store import ZipStore
 

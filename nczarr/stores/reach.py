@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from stat import S_ISREG
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from nczarr.errors import NotAllowedError, StoreError
 from nczarr.stores.base import Request, Store, clip
+from nczarr.stores.local import system_error
 from nczarr.system.descriptors import read_at
 from nczarr.system.redirects import http_client
 from nczarr.targets import parse_target
@@ -206,17 +208,13 @@ class Reach:
     def _store(self, folder: str, place: Place) -> Store:
         store = self._stores.get(folder)
         if store is None:
-            options = self.options_for(place)
+            fitting = [(len(p.parts), options) for p, options in self._options if place.is_within(p)]
+            options = dict(max(fitting, key=itemgetter(0))[1]) if fitting else {}
             if place.scheme in _PORTS:
                 options.setdefault("get_client", partial(http_client, may_reach=self.allows))
             # Opening sends no request, so another thread may open the folder, too; all use the first store.
             store = self._stores.setdefault(folder, self._open_folder(folder, options))
         return store
-
-    def options_for(self, place: Place) -> dict[str, Any]:
-        """Return the storage options for the host of a place."""
-        fitting = [(len(p.parts), options) for p, options in self._options if place.is_within(p)]
-        return dict(max(fitting, key=lambda found: found[0])[1]) if fitting else {}
 
     def close(self) -> None:
         """Close the remote folders."""
@@ -263,7 +261,7 @@ def _read_file(path: str, requests: Sequence[Request]) -> list[bytes | None]:
             return [read_at(file.fileno(), first, last - first) for first, last in pieces]
     except FileNotFoundError:
         return [None] * len(requests)
+    except StoreError:
+        raise
     except OSError as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(f"cannot read: {error.strerror}", path=path) from error
+        raise system_error("read", path, error) from error

@@ -10,6 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeGuard
 from urllib.parse import unquote
@@ -23,17 +24,7 @@ from nczarr.errors import (
     error_context,
 )
 from nczarr.formats import state_of_file
-from nczarr.stores.base import (
-    Buffer,
-    Names,
-    Request,
-    Store,
-    Values,
-    check_key,
-    check_prefix,
-    clip,
-    split_names,
-)
+from nczarr.stores.base import Buffer, Names, Request, Store, Values, check_key, clip, split_names, start_of
 from nczarr.stores.reach import OpenFolder, Options, Reach, place_of
 from nczarr.system.environment import read_json
 
@@ -73,7 +64,7 @@ class ReferenceStore(Store):
         self.url = url
 
     def get(self, key: str) -> bytes | None:
-        return self.get_ranges([(key, 0, None)])[0]
+        return self.get_range(key, 0)
 
     def get_many(self, keys: Sequence[str]) -> Values:
         return self.get_ranges([(key, 0, None) for key in keys])
@@ -89,8 +80,7 @@ class ReferenceStore(Store):
             with error_context(self.place(key)):
                 found = self._references.find(check_key(key))
             if isinstance(found, bytes):
-                first, last = clip(len(found), start, length)
-                values[number] = found[first:last]
+                values[number] = found[slice(*clip(len(found), start, length))]
             elif found is not None:
                 url, offset, size = found
                 if size is not None:
@@ -124,15 +114,15 @@ class ReferenceStore(Store):
         raise ReadOnlyError("nczarr only reads references to other files", path=self.place(key))
 
     def delete(self, key: str) -> None:
-        raise ReadOnlyError("nczarr only reads references to other files", path=self.place(key))
+        self.set(key, b"")
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        prefix = check_prefix(prefix)
-        start = f"{prefix}/" if prefix else ""
+        start = start_of(prefix)
         return iter(sorted(key for key in self._references.keys(start) if key.startswith(start)))
 
     def list_dir(self, prefix: str = "") -> Names:
-        return self._references.names(check_prefix(prefix))
+        start = start_of(prefix)
+        return split_names(key[len(start) :] for key in self._references.near(start) if key.startswith(start))
 
     def close(self) -> None:
         self._reach.close()
@@ -149,10 +139,9 @@ class References(ABC):
     def keys(self, start: str) -> Iterable[str]:
         """Return all keys that begin with `start`, and possibly others."""
 
-    def names(self, prefix: str) -> Names:
-        """Return the names directly below a prefix: those of keys, and those that are prefixes of keys."""
-        start = f"{prefix}/" if prefix else ""
-        return split_names(key[len(start) :] for key in self.keys(start) if key.startswith(start))
+    def near(self, start: str) -> Iterable[str]:
+        """Return keys like :meth:`keys`: enough of them for the names directly below `start`."""
+        return self.keys(start)
 
 
 class JSONReferences(References):
@@ -229,7 +218,7 @@ class ParquetReferences(References):
         if key in self._documents:
             text = self._documents[key]
             return text.encode() if isinstance(text, str) else json.dumps(text).encode()
-        array, _, chunk = key.rpartition("/")
+        array, chunk = key[: key.rfind("/") + 1], key[key.rfind("/") + 1 :]
         grid = self._grid(array)
         if grid is None or not re.fullmatch(r"\d{1,18}(\.\d{1,18})*", chunk):
             return None
@@ -243,21 +232,21 @@ class ParquetReferences(References):
         return None if rows is None else _row(rows, number % self._size)
 
     def _grid(self, array: str) -> tuple[int, ...] | None:
-        """Return the number of chunks of an array along each dimension; one for a scalar."""
-        text = self._documents.get(f"{array}/.zarray" if array else ".zarray")
+        """Return the number of chunks of an array (its path and a slash) along each dimension; one for a scalar."""
+        text = self._documents.get(f"{array}.zarray")
         if text is None:
             return None
         try:
             found = read_json(text) if isinstance(text, str) else text
             grid = tuple(-(-int(n) // int(c)) for n, c in zip(found["shape"], found["chunks"], strict=True))
         except (TypeError, KeyError, ValueError, ZeroDivisionError) as error:
-            raise MetadataError(f"{array}/.zarray: {error!r}", path=self._folder.url) from None
+            raise MetadataError(f"{array}.zarray: {error!r}", path=self._folder.url) from None
         return grid or (1,)
 
     def _read(self, array: str, record: int) -> Rows | None:
         from pyarrow import ArrowException, BufferReader, parquet
 
-        key = f"{array}/refs.{record}.parq" if array else f"refs.{record}.parq"
+        key = f"{array}refs.{record}.parq"
         data = self._folder.get(key)
         if data is None:
             if self._writes_all:
@@ -273,21 +262,17 @@ class ParquetReferences(References):
     def keys(self, start: str) -> Iterable[str]:
         yield from self._documents
         for array in self._arrays():
-            if array.startswith(start) or start.startswith(f"{array}/" if array else ""):
+            if array.startswith(start) or start.startswith(array):
                 yield from self._chunks(array)
 
-    def names(self, prefix: str) -> Names:
-        if prefix in self._arrays():
-            return super().names(prefix)
-        start = f"{prefix}/" if prefix else ""
-        return split_names(key[len(start) :] for key in self._documents if key.startswith(start))
+    def near(self, start: str) -> Iterable[str]:
+        return self.keys(start) if start in self._arrays() else self._documents
 
     def _arrays(self) -> list[str]:
-        return [k.rpartition("/")[0] for k in self._documents if k.rpartition("/")[2] == ".zarray"]
+        return [k.removesuffix(".zarray") for k in self._documents if k.rpartition("/")[2] == ".zarray"]
 
     def _chunks(self, array: str) -> Iterator[str]:
         grid = self._grid(array) or ()
-        above = f"{array}/" if array else ""
         count = math.prod(grid)
         for record in self._records(array, -(-count // self._size)):
             rows = self._rows(array, record) or {}
@@ -299,7 +284,7 @@ class ParquetReferences(References):
                     for n in reversed(grid):
                         rest, i = divmod(rest, n)
                         index.append(str(i))
-                    yield above + ".".join(reversed(index))
+                    yield array + ".".join(reversed(index))
 
     def _records(self, array: str, count: int) -> Iterable[int]:
         """Return the numbers of the files of an array; a hostile shape may imply too many to open."""
@@ -310,7 +295,7 @@ class ParquetReferences(References):
         if self._writes_all and len(found) < count:
             missing = next(n for n, number in enumerate([*found, -1]) if n != number)
             raise StoreError(
-                "a file of the references is missing", path=self._folder.place(f"{array}/refs.{missing}.parq")
+                "a file of the references is missing", path=self._folder.place(f"{array}refs.{missing}.parq")
             )
         return found
 
@@ -385,8 +370,8 @@ def open_references(
         If they are in Parquet files and pyarrow is not installed, or they require computation.
     """
     with error_context(where):
-        if name is None:
-            _need_parquet()
+        if name is None and find_spec("pyarrow") is None:
+            raise UnsupportedError("references in Parquet files need pyarrow", hint="pip install pyarrow")
         data = folder.get(name or ".zmetadata")
         if data is None:
             raise MetadataError("there are no references")
@@ -422,15 +407,6 @@ def _refuse_changed(document: Mapping[str, object], reach: Reach) -> None:
                 path=url,
                 hint="write the references again with nczarr copy --virtual --overwrite",
             )
-
-
-def _need_parquet() -> None:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise UnsupportedError(
-            "references in Parquet files need pyarrow", hint="pip install pyarrow"
-        ) from None
 
 
 def open_repository(path: Path, reach: Reach) -> Store:

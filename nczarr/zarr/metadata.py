@@ -51,7 +51,7 @@ class NamedConfig:
 
 
 def parse_named_config(value: object, key: str) -> NamedConfig:
-    """Return a codec, transformer or extension from JSON: an object, or a bare name.
+    """Return a codec, transformer or extension from JSON: an object, or a bare name; a NamedConfig is returned as is.
 
     Raises
     ------
@@ -63,6 +63,8 @@ def parse_named_config(value: object, key: str) -> NamedConfig:
     >>> parse_named_config("bytes", "codecs[0]")
     NamedConfig(name='bytes', configuration={}, must_understand=True)
     """
+    if isinstance(value, NamedConfig):
+        return value
     if isinstance(value, str):
         if not value:
             raise bad(f"{key}: the name is empty")
@@ -108,8 +110,7 @@ def inner_codecs(shards: NamedConfig) -> tuple[NamedConfig, ...]:
     found = shards.configuration.get("codecs")
     if not isinstance(found, list | tuple) or not found:
         raise bad(f"codec {shards.name!r}: codecs is missing or empty")
-    items = enumerate(found)
-    return tuple(c if isinstance(c, NamedConfig) else parse_named_config(c, f"codecs[{i}]") for i, c in items)
+    return parse_named_configs(list(found), "codecs")
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,13 +111,13 @@ class ConcurrentStore(Store):
         value = await self._fetch(key, 0, None)
         return None if value is None else len(value)
 
-    @abstractmethod
     async def _put(self, key: str, data: memoryview) -> None:
-        """Put one value."""
+        """Put one value; stores for reading only need no such method."""
+        raise NotImplementedError
 
-    @abstractmethod
     async def _remove(self, key: str) -> None:
-        """Remove one value."""
+        """Remove one value; stores for reading only need no such method."""
+        raise NotImplementedError
 
     async def _put_new(self, key: str, data: memoryview) -> bool:
         """Put one value if the key has none, with the client's conditional write if it has one."""

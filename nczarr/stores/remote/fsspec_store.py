@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.stores.base import Names, Request, Store, Values, check_key, check_prefix, clip, url_above
-from nczarr.stores.remote.concurrent import ConcurrentStore, FileSystem, Results, T, of_this_process
+from nczarr.stores.base import Names, Request, Store, Values, check_key, clip, start_of, url_above
+from nczarr.stores.remote.concurrent import ConcurrentStore, FileSystem, T, of_this_process
 from nczarr.system.failures import in_time
 from nczarr.system.redirects import http_client
 
@@ -142,10 +142,15 @@ class FsspecStore(ConcurrentStore):
         self._has_answered = True
         return found
 
-    async def _reach(self, key: str) -> None:
-        """Send a short request first, so that the timeout does not limit a long write."""
+    async def _change(self, method: str, key: str, *arguments: object, **options: str) -> None:
+        """Call a method of the file system that changes the value of a key."""
+        if not self._async:
+            getattr(self.fs, method)(self._path(key), *arguments, **options)
+            return
         if not self._has_answered:
+            # A short request first, so that the timeout does not limit a long write.
             await self._safe_size(key)
+        await getattr(self.fs, f"_{method}")(self._path(key), *arguments, **options)
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
         path = self._path(key)
@@ -157,8 +162,7 @@ class FsspecStore(ConcurrentStore):
         except NotImplementedError:
             # Some file systems need both ends of a range.
             value = await self._answer(self.fs._cat_file(path))
-            first, last = clip(len(value), start, length)
-            return value[first:last]
+            return value[slice(*clip(len(value), start, length))]
 
     async def _fetch_bounded(self, key: str, most: int) -> bytes | None:
         value = await self._fetch(key, 0, most + 1)
@@ -181,22 +185,23 @@ class FsspecStore(ConcurrentStore):
 
     async def _put(self, key: str, data: memoryview) -> None:
         value = data.obj if isinstance(data.obj, bytes) and len(data.obj) == len(data) else bytes(data)
-        if self._async:
-            await self._reach(key)
-            await self.fs._pipe_file(self._path(key), value)
-        else:
-            self._put_now(key, value)
+        await self._pipe(key, value)
+
+    async def _pipe(self, key: str, value: bytes, **options: str) -> None:
+        try:
+            await self._change("pipe_file", key, value, **options)
+        except FileNotFoundError:
+            if self._async:
+                raise
+            # The file system has real directories.
+            self.fs.makedirs(self._path(key).rpartition("/")[0], exist_ok=True)
+            self.fs.pipe_file(self._path(key), value, **options)
 
     async def _put_new(self, key: str, data: memoryview) -> bool:
-        path = self._path(key)
         if not self.has_conditions and await self._safe_size(key) is not None:
             return False
         try:
-            if self._async:
-                await self._reach(key)
-                await self.fs._pipe_file(path, bytes(data), mode="create")
-            else:
-                self._put_now(key, bytes(data), mode="create")
+            await self._pipe(key, bytes(data), mode="create")
         except FileExistsError:
             return False
         except (TypeError, ValueError, NotImplementedError):  # the file system lacks the mode
@@ -210,36 +215,16 @@ class FsspecStore(ConcurrentStore):
 
     async def _copy(self, source: str, target: str) -> None:
         try:
-            if self._async:
-                await self._reach(source)
-                await self.fs._cp_file(self._path(source), self._path(target))
-            else:
-                self.fs.cp_file(self._path(source), self._path(target))
+            await self._change("cp_file", source, self._path(target))
         except (NotImplementedError, FileNotFoundError):
             # The second error also if the directory of the target is missing.
-            if self._async:
-                await super()._copy(source, target)
-                return
-            value = self.get(source)
+            value = await self._fetch(source, 0, None) if self._async else self.get(source)
             if value is None:
                 raise FileNotFoundError(source) from None
-            self._put_now(target, value)
+            await self._put(target, memoryview(value))
 
     async def _remove(self, key: str) -> None:
-        if self._async:
-            await self._reach(key)
-            await self.fs._rm_file(self._path(key))
-        else:
-            self.fs.rm_file(self._path(key))
-
-    def _put_now(self, key: str, value: bytes, **options: str) -> None:
-        path = self._path(key)
-        try:
-            self.fs.pipe_file(path, value, **options)
-        except FileNotFoundError:
-            # The file system has real directories.
-            self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            self.fs.pipe_file(path, value, **options)
+        await self._change("rm_file", key)
 
     # --- other file systems
 
@@ -266,16 +251,20 @@ class FsspecStore(ConcurrentStore):
             whole = start < 0 or length == 0
             starts.append(None if whole or (start == 0 and length is None) else start)
             ends.append(None if whole or length is None else start + length)
-        if self._reference and any(isinstance(end, int) for end in ends):
-            found = [self._cat_one(*item) for item in zip(paths, starts, ends, strict=True)]
-        elif self._reference:
-            found = self._cat_references(paths)
-        else:
-            try:
+        parts = list(zip(paths, starts, ends, strict=True))
+        try:
+            if not self._reference:
                 found = self.fs.cat_ranges(paths, starts, ends, on_error="return")
-            except Exception:
-                # Caching file systems fetch all files first, and fail at the first that is missing.
-                found = [self._cat_one(*item) for item in zip(paths, starts, ends, strict=True)]
+            elif any(part[1:] != (None, None) for part in parts):
+                found = [self._cat_one(*part) for part in parts]
+            else:
+                by_path = self.fs.cat(paths, on_error="return")
+                if isinstance(by_path, bytes):
+                    by_path = {paths[0]: by_path}
+                found = [by_path.get(path, FileNotFoundError(path)) for path in paths]
+        except Exception:
+            # Caching file systems fetch all files first, and fail at the first that is missing.
+            found = [self._cat_one(*part) for part in parts]
         return [self._checked(value, *request) for value, request in zip(found, requests, strict=True)]
 
     def _cat_one(self, path: str, start: int | None, end: int | None) -> bytes | Exception:
@@ -294,15 +283,6 @@ class FsspecStore(ConcurrentStore):
             self._fail("read", key, error)
         return True
 
-    def _cat_references(self, paths: Sequence[str]) -> Results[bytes | Exception]:
-        try:
-            found = self.fs.cat(paths, on_error="return")
-        except Exception:
-            return [self._cat_one(path, None, None) for path in paths]
-        if isinstance(found, bytes):
-            return [found]
-        return [found.get(path, FileNotFoundError(path)) for path in paths]
-
     def _checked(self, value: bytes | Exception, key: str, start: int, length: int | None) -> bytes | None:
         if isinstance(value, NCZarrError):
             raise value
@@ -314,28 +294,23 @@ class FsspecStore(ConcurrentStore):
                 if size is None or size == 0 or start >= size:
                     return None if size is None else b""
             self._fail("read", key, value)
-        if start < 0 or length == 0:
-            first, last = clip(len(value), start, length)
-            return bytes(value[first:last])
-        return bytes(value)
+        return bytes(value[slice(*clip(len(value), start, length))] if start < 0 or length == 0 else value)
 
     # --- listing
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        prefix = check_prefix(prefix)
         if not self._flat:
             # fsspec's walk treats folders that cannot be listed as empty.
             yield from self._walk(prefix)
             return
-        below = self._path(f"{prefix}/" if prefix else "")
+        below = self._path(start_of(prefix))
         skip = len(self._root)
         for path in sorted(self._listing(prefix, "find", below)):
             if path.startswith(below) and not path.endswith("/"):
                 yield path[skip:]
 
     def list_dir(self, prefix: str = "") -> Names:
-        prefix = check_prefix(prefix)
-        below = self._path(f"{prefix}/" if prefix else "")
+        below = self._path(start_of(prefix))
         names: set[str] = set()
         prefixes: set[str] = set()
         for entry in self._listing(prefix, "ls", below, detail=True):
@@ -351,18 +326,13 @@ class FsspecStore(ConcurrentStore):
 
     def _listing(self, prefix: str, method: str, below: str, **options: Any) -> Any:
         path = below.rstrip("/") or below
-        try:
+        with self._explained("list", prefix, may_be_missing=True):
             # A cached listing may be older than another writer's changes.
-            self.fs.invalidate_cache(self._path(prefix).rstrip("/"))
+            self.fs.invalidate_cache(below.rstrip("/"))
             if not self._async:
                 return getattr(self.fs, method)(path, **options)
             return self._run(self._asked, getattr(self.fs, f"_{method}"), path, options)
-        except NCZarrError:
-            raise
-        except Exception as error:
-            if not self._is_missing(error):
-                self._fail("list", prefix, error)
-            return []
+        return []
 
     async def _asked(self, ask: Callable[..., Awaitable[T]], path: str, options: dict[str, object]) -> T:
         return await self._answer(ask(path, **options))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
-from nczarr.errors import NCZarrError, ReadOnlyError, StoreError
-from nczarr.stores.base import Names, Store, check_prefix, clip
+from nczarr.errors import StoreError
+from nczarr.stores.base import Names, Store, check_prefix, clip, start_of
 from nczarr.stores.remote.concurrent import ConcurrentStore, FileSystem, of_this_process
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class HTTPStore(ConcurrentStore):
             limit, enough = most, None
             if answer.status == 206 and (start < 0 or length is not None):
                 limit = -start if start < 0 else length or 0
-            elif part and start >= 0 and length is not None:
+            elif start >= 0 and length is not None:
                 enough = start + length
             value = await self._body(key, answer, limit, enough)
             size = len(value)
@@ -258,24 +259,13 @@ class HTTPStore(ConcurrentStore):
             )
         return size if whole is None else whole
 
-    async def _put(self, key: str, data: memoryview) -> None:
-        raise ReadOnlyError("a web server is for reading only", path=self.place(key))
-
-    async def _remove(self, key: str) -> None:
-        raise ReadOnlyError("a web server is for reading only", path=self.place(key))
-
     # --- listing, from index pages
 
     def _index(self, prefix: str) -> tuple[set[str], set[str]]:
-        folder = f"{self._base}{quote(prefix, safe='/')}/" if prefix else self._base
-        try:
+        folder = self._base + quote(start_of(prefix), safe="/")
+        entries: list[str] = []
+        with self._explained("list", prefix), suppress(FileNotFoundError, NotADirectoryError):
             entries = self.fs.ls(folder, detail=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return set(), set()
-        except NCZarrError:
-            raise
-        except Exception as error:
-            self._fail("list", prefix, error)
         names: set[str] = set()
         prefixes: set[str] = set()
         for url in entries:
@@ -286,7 +276,7 @@ class HTTPStore(ConcurrentStore):
         return names, prefixes
 
     def list_dir(self, prefix: str = "") -> Names:
-        names, prefixes = self._index(check_prefix(prefix))
+        names, prefixes = self._index(prefix)
         return sorted(names), sorted(prefixes)
 
     def list(self, prefix: str = "") -> Iterator[str]:

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from nczarr.errors import StoreError
-from nczarr.stores.base import Names, Store, check_prefix, url_above
+from nczarr.stores.base import Names, Store, check_prefix, start_of, url_above
 from nczarr.stores.remote.concurrent import ConcurrentStore, Results, T
 from nczarr.system.forks import Origin
 from nczarr.system.locks import TABLES
@@ -55,7 +56,7 @@ class ObstoreStore(ConcurrentStore):
         self._client = store
         self._again = again
         self._instead: ConcurrentStore | None = None
-        self._prefix = check_prefix(prefix) + "/" if prefix else ""
+        self._prefix = start_of(prefix)
         self.url = url or f"{type(store).__name__}/{prefix}"
         self.writable = writable
         # A web server behind obstore does not list all keys.
@@ -161,45 +162,36 @@ class ObstoreStore(ConcurrentStore):
         if not is_usable():
             yield from self._other().list(prefix)
             return
-        below = self._prefix + (f"{prefix}/" if prefix else "")
+        below = self._prefix + start_of(prefix)
         skip = len(self._prefix)
         sizes: dict[str, int] = {}
-        try:
+        with self._explained("list", prefix, may_be_missing=True):
             for entries in self._client.list(below or None):
                 for entry in entries:
                     if entry["path"].startswith(below):
                         sizes[entry["path"][skip:]] = entry["size"]
-        except Exception as error:
-            if not self._is_missing(error):
-                self._fail("list", prefix, error)
         # Other clients mark a folder with an empty object "g/", which obstore lists as "g".
         empty = {key for key, size in sizes.items() if not size}
         if empty:
-            folders = {key[:end] for key in sizes for end in _slashes(key)}
+            folders = {above for key in sizes for above in accumulate(key.split("/")[:-1], "{}/{}".format)}
             for key in empty & folders:
                 del sizes[key]
         yield from sorted(sizes)
 
     def list_dir(self, prefix: str = "") -> Names:
         prefix = check_prefix(prefix)
-        below = self._prefix + (f"{prefix}/" if prefix else "")
+        below = self._prefix + start_of(prefix)
         skip = len(below)
         if not is_usable():
             return self._other().list_dir(prefix)
-        try:
+        with self._explained("list", prefix, may_be_missing=True):
             found = self._client.list_with_delimiter(below or None)
-        except Exception as error:
-            if self._is_missing(error):
-                return [], []
-            self._fail("list", prefix, error)
-        prefixes = {path.rstrip("/")[skip:] for path in found["common_prefixes"]} - {""}
-        sizes = {
-            entry["path"][skip:]: entry["size"]
-            for entry in found["objects"]
-            if entry["path"].startswith(below)
-        }
-        names = sorted(name for name, size in sizes.items() if name and (size or name not in prefixes))
-        return names, sorted(prefixes)
+            prefixes = {path.rstrip("/")[skip:] for path in found["common_prefixes"]} - {""}
+            objects = [(entry["path"], entry["size"]) for entry in found["objects"]]
+            sizes = {path[skip:]: size for path, size in objects if path.startswith(below)}
+            names = sorted(name for name, size in sizes.items() if name and (size or name not in prefixes))
+            return names, sorted(prefixes)
+        return [], []
 
 
 #: The threads that call obstore, and the process that used it first: its runtime does not survive a fork.
@@ -234,10 +226,3 @@ def _drive(function: Callable[..., Awaitable[T]], *arguments: object) -> T:
         result: T = end.value
         return result
     raise AssertionError("the coroutine waits")
-
-
-def _slashes(key: str) -> Iterator[int]:
-    position = key.find("/")
-    while position >= 0:
-        yield position
-        position = key.find("/", position + 1)

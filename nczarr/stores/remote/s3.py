@@ -42,12 +42,8 @@ _ENVIRONMENT = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
-
-
-def _retries(patience: timedelta) -> Options:
-    """Return obstore's retry settings: a server that refuses every second request does not stop a copy."""
-    backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1.5), "base": 2}
-    return {"max_retries": 16, "retry_timeout": patience, "backoff": backoff}
+#: With obstore's retries, a server that refuses every second request does not stop a copy.
+_BACKOFF = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1.5), "base": 2}
 
 
 def s3_settings(storage_options: Mapping[str, Any]) -> Options | None:
@@ -130,16 +126,14 @@ def open_s3(
     backend = options.pop("backend", None)
     if backend not in (None, "s3fs", "obstore"):
         raise StoreError(f"backend must be 's3fs' or 'obstore', not {backend!r}", path=url)
-    have_s3fs = _importable("s3fs")
+    only = backend == "obstore" or not _importable("s3fs")
+    store: ConcurrentStore | None = None
     if not _importable("obstore"):
-        if backend == "obstore" or not have_s3fs:
+        if only:
             raise NCZarrError("no S3 client is installed", path=url, hint="pip install obstore s3fs")
-        return _open_s3fs(url, options, writable)
-    if backend != "s3fs":
-        store = _open_obstore(url, options, writable, only=backend == "obstore" or not have_s3fs)
-        if store is not None:
-            return store
-    return _open_s3fs(url, options, writable)
+    elif backend != "s3fs":
+        store = _open_obstore(url, options, writable, only=only)
+    return store or _open_s3fs(url, options, writable)
 
 
 def _open_s3fs(url: str, options: Options, writable: bool) -> ConcurrentStore:
@@ -169,7 +163,8 @@ def _open_obstore(url: str, options: Options, writable: bool, *, only: bool) -> 
     # No try begins after that time; the last one may take as long again.
     patience = timedelta(seconds=limit("NCZARR_ANSWER_SECONDS"))
     client_options = {"timeout": patience, **(options.pop("client_options", None) or {})}
-    retry_config = options.pop("retry_config", None) or _retries(patience)
+    retries = {"max_retries": 16, "retry_timeout": patience, "backoff": _BACKOFF}
+    retry_config = options.pop("retry_config", None) or retries
     profile = options.pop("profile", None)
     settings = s3_settings(options)
     if settings is None:

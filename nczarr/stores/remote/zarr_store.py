@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from nczarr.errors import NCZarrError, NotAllowedError
-from nczarr.stores.base import Answers, Names, Store, check_key, check_prefix
+from nczarr.stores.base import Answers, Names, Store, check_key, check_prefix, start_of
 from nczarr.stores.local import LocalStore
 from nczarr.stores.remote.concurrent import ConcurrentStore, Results, T
 from nczarr.stores.remote.fsspec_store import lists_all
@@ -25,25 +25,17 @@ def _lists_all(store: Any) -> bool:
     """Return whether a zarr-python store promises that its listings name every key."""
     if type(store).__module__.startswith("icechunk"):
         return True
-    from zarr.storage import (
-        FsspecStore,
-        LocalStore,
-        LoggingStore,
-        MemoryStore,
-        ObjectStore,
-        WrapperStore,
-        ZipStore,
-    )
+    from zarr import storage
 
     # A subclass may list differently.
     kind = type(store)
-    if kind is FsspecStore:
+    if kind is storage.FsspecStore:
         return lists_all(store.fs)
-    if kind is ObjectStore:
+    if kind is storage.ObjectStore:
         return type(store.store).__name__ != "HTTPStore"
-    if kind in (WrapperStore, LoggingStore):
+    if kind in (storage.WrapperStore, storage.LoggingStore):
         return _lists_all(store._store)
-    return kind in (LocalStore, MemoryStore, ZipStore)
+    return kind in (storage.LocalStore, storage.MemoryStore, storage.ZipStore)
 
 
 class ZarrStore(ConcurrentStore):
@@ -85,18 +77,18 @@ class ZarrStore(ConcurrentStore):
         self._prototype = default_buffer_prototype()
 
     def parent(self) -> tuple[Store, str] | None:
-        from zarr.storage import FsspecStore
-        from zarr.storage import LocalStore as ZarrLocalStore
+        from zarr import storage
 
         kind = type(self.store)
-        if kind is ZarrLocalStore:
+        if kind is storage.LocalStore:
             return LocalStore(self.store.root).parent()
-        if kind is not FsspecStore:
+        if kind is not storage.FsspecStore:
             return None
         above, _, name = self.store.path.rstrip("/").rpartition("/")
         if not name:
             return None
-        return ZarrStore(FsspecStore(self.store.fs, read_only=True, path=above or "/"), writable=False), name
+        folder = storage.FsspecStore(self.store.fs, read_only=True, path=above or "/")
+        return ZarrStore(folder, writable=False), name
 
     def _run(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
         # Clients that zarr-python has used belong to its event loop.
@@ -131,7 +123,6 @@ class ZarrStore(ConcurrentStore):
         if start < 0 and value is not None and len(value) < -start:
             # zarr-python's MemoryStore (3.1.6) returns too few bytes if the value is shorter than the suffix.
             value = await self.store.get(key, self._prototype)
-            return None if value is None else value.to_bytes()[start:]
         return None if value is None else value.to_bytes()
 
     async def _size(self, key: str) -> int | None:
@@ -153,38 +144,27 @@ class ZarrStore(ConcurrentStore):
         return [key async for key in method(prefix)]
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        prefix = check_prefix(prefix)
-        below = f"{prefix}/" if prefix else ""
-        try:
+        below = start_of(prefix)
+        keys: Iterable[str] = ()
+        with self._explained("list", prefix, may_be_missing=True):
             keys = self._run(self._collect, self.store.list_prefix, below)
-        except Exception as error:
-            if not self._is_missing(error):
-                self._fail("list", prefix, error)
-            keys = []
         return iter(sorted(key for key in keys if key.startswith(below)))
 
     def list_dir(self, prefix: str = "") -> Names:
         prefix = check_prefix(prefix)
-        try:
+        found: Iterable[str] = ()
+        with self._explained("list", prefix, may_be_missing=True):
             found = self._run(self._collect, self.store.list_dir, prefix)
-        except Exception as error:
-            if self._is_missing(error):
-                return [], []
-            self._fail("list", prefix, error)
         # The interface does not distinguish keys from prefixes: one batch of requests does.
         entries = sorted({name.rstrip("/") for name in found} - {""})
-        below = f"{prefix}/" if prefix else ""
-        is_key = self._batch(self._exists, [(below + name,) for name in entries])
+        is_key = self._batch(self._exists, [(start_of(prefix) + name,) for name in entries])
         keys = [name for name, yes in zip(entries, is_key, strict=True) if yes]
         return keys, [name for name, yes in zip(entries, is_key, strict=True) if not yes]
 
     async def _exists(self, key: str) -> bool:
-        try:
+        with self._explained("read", key, may_be_missing=True):
             return bool(await self.store.exists(key))
-        except Exception as error:
-            if self._is_missing(error):
-                return False
-            self._fail("read", key, error)
+        return False
 
     def exists(self, key: str) -> bool:
         return self._run(self._exists, check_key(key))

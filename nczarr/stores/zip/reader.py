@@ -13,17 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from nczarr.errors import DatasetNotFoundError, StoreError
-from nczarr.stores.base import (
-    Buffer,
-    Names,
-    Request,
-    Store,
-    Values,
-    check_key,
-    check_prefix,
-    clip,
-    split_names,
-)
+from nczarr.stores.base import Buffer, Request, Store, Values, check_key, clip, start_of
+from nczarr.stores.local import system_error
 from nczarr.system.descriptors import read_at
 
 #: Bytes at the end of a remote zip file that are fetched first: its directory is there.
@@ -69,7 +60,7 @@ class FileSource:
         except FileNotFoundError as error:
             raise DatasetNotFoundError("no such file", path=url) from error
         except OSError as error:
-            raise StoreError(f"cannot open: {error.strerror}", path=url) from error
+            raise system_error("open", url, error) from error
 
     def _descriptor(self) -> int:
         if self._file.closed:
@@ -83,7 +74,7 @@ class FileSource:
         try:
             return [read_at(descriptor, start, length) for start, length in pieces]
         except OSError as error:
-            raise StoreError(f"cannot read: {error.strerror}", path=self._url) from error
+            raise system_error("read", self._url, error) from error
 
     def size(self) -> int:
         return os.fstat(self._descriptor()).st_size
@@ -252,8 +243,7 @@ class ZipReader(Store):
         for key, start, length in requests:
             value = values[key] if key in values else next(found)
             if value is not None and key in values:
-                first, last = clip(len(value), start, length)
-                value = value[first:last]
+                value = value[slice(*clip(len(value), start, length))]
             result.append(value)
         return result
 
@@ -337,14 +327,8 @@ class ZipReader(Store):
     # --- listing and writing
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        prefix = check_prefix(prefix)
-        start = f"{prefix}/" if prefix else ""
+        start = start_of(prefix)
         return iter(sorted(key for key in self._members if key.startswith(start)))
-
-    def list_dir(self, prefix: str = "") -> Names:
-        prefix = check_prefix(prefix)
-        skip = len(prefix) + 1 if prefix else 0
-        return split_names(key[skip:] for key in self.list(prefix))
 
     def set(self, key: str, data: Buffer) -> None:
         self.check_writable(key)

@@ -9,11 +9,11 @@ import struct
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import BinaryIO
 
 from nczarr.errors import StoreError
 from nczarr.stores.base import Buffer, Request, Store, Values, as_view, check_key
+from nczarr.stores.local import system_error
 from nczarr.stores.zip.reader import FileSource, Source, StoreSource, ZipReader
 from nczarr.system.atomic import Output, partials_of
 from nczarr.system.durability import sync_descriptor
@@ -136,7 +136,7 @@ class ZipStore(ZipReader):
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"cannot open for writing: {_reason(error)}", path=self.url) from error
+            raise system_error("open for writing", self.url, error) from error
         with in_turn(folder):
             output = self._begin()
             others = [path for path in partials_of(output.target) if path != output.path]
@@ -172,7 +172,7 @@ class ZipStore(ZipReader):
             source = FileSource(str(output.path), self.url)
         except (OSError, zipfile.BadZipFile) as error:
             self._drop()
-            raise StoreError(f"cannot open for writing: {_reason(error)}", path=self.url) from error
+            raise system_error("open for writing", self.url, error) from error
         if self._source is not None:
             self._source.close()
         self._source = source
@@ -206,7 +206,7 @@ class ZipStore(ZipReader):
             try:
                 writer.writestr(member, as_view(data))
             except (OSError, ValueError, struct.error) as error:
-                raise StoreError(f"cannot write: {_reason(error)}", path=self.place(key)) from error
+                raise system_error("write", self.place(key), error) from error
             if not member.filename.isascii():
                 member.flag_bits |= 0x800  # as zipfile writes it: the name is UTF-8
             self._members[key] = member
@@ -286,7 +286,7 @@ class ZipStore(ZipReader):
                 self.discard()
                 if isinstance(error, StoreError):
                     raise
-                raise StoreError(f"cannot write: {_reason(error)}", path=self.url) from error
+                raise system_error("write", self.url, error) from error
             except BaseException:  # after an interrupt, the target may be this store's file
                 self.discard()
                 raise
@@ -312,20 +312,11 @@ class ZipStore(ZipReader):
         if getattr(self, "_output", None) is not None:
             self.discard()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
         if kind is None:
             self.close()
         else:
             self.discard()
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
 
 
 def _identity(path: str) -> tuple[int, ...] | None:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nczarr.errors import CodecError, StoreError
-from nczarr.formats import special_kind
-from nczarr.stores.local import HINTS, refuse_dangling
+from nczarr.stores.local import refuse_dangling, refuse_special, system_error
 from nczarr.zarr.codecs.base import Buffer, scratch
 from nczarr.zarr.codecs.chain import Chain
 
@@ -52,9 +51,10 @@ class Directory:
     """
 
     def __init__(self, path: str, place: Callable[[str], str], few: bool = False) -> None:
+        self.path = path.rstrip("/") + "/"
         self.place = place
         self.descriptor: int | None = None
-        self._start = path.rstrip("/") + "/" if few else ""
+        self._start = self.path if few else ""
         if few:
             return
         try:
@@ -62,9 +62,7 @@ class Directory:
         except FileNotFoundError:
             refuse_dangling(path.rstrip("/"), place(""))
         except OSError as error:
-            raise StoreError(
-                f"cannot open: {error.strerror}", path=place(""), hint=HINTS.get(error.errno or 0)
-            ) from error
+            raise system_error("open", place(""), error) from error
 
     def __enter__(self) -> Directory:
         return self
@@ -90,17 +88,14 @@ class Directory:
         except StoreError:  # a dangling link
             raise
         except OSError as error:
-            raise StoreError(
-                f"cannot read: {error.strerror}", path=self.place(name), hint=HINTS.get(error.errno or 0)
-            ) from error
+            raise system_error("read", self.place(name), error) from error
         if descriptor is None:
             return None
         status = os.fstat(descriptor)
-        if stat.S_ISREG(status.st_mode):
-            return descriptor, status
-        os.close(descriptor)
-        kind = "directory" if stat.S_ISDIR(status.st_mode) else special_kind(status.st_mode)
-        raise StoreError(f"cannot read: this is a {kind}, not a file", path=self.place(name))
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            refuse_special(status, self.place(name))
+        return descriptor, status
 
     def read_into(self, name: str, buffer: Buffer) -> int:
         """Read a file from its beginning until `buffer` (contiguous bytes) is full.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import islice, product
 from math import prod
@@ -17,8 +16,7 @@ import numpy as np
 
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
-from nczarr.system.atomic import value_name
-from nczarr.system.durability import WriteOrder
+from nczarr.stores.local import system_error, write_bytes
 from nczarr.system.locks import while_held
 from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
@@ -148,16 +146,11 @@ def _write_batch(chunks: Chunks, batch: list[Item], keys: list[str], source: np.
     chunks.store.set_many((keys[i], encoded[i]) for i in range(len(batch)))
 
 
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-#: A directory may disappear after its creation, if another thread deletes its last chunk.
-_ATTEMPTS = 100
-
-
 def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) -> None:
     """Write the chunks of a plan from `source`, which has the full shape of the selection."""
     store = chunks.store
     assert isinstance(store, LocalStore)
-    folder = os.path.join(store.root, chunks.prefix)
+    folder = f"{store.root}/{chunks.prefix}"
     store.check_links(chunks.prefix.rstrip("/"))
     try:
         store.check_names([chunks.prefix])
@@ -165,7 +158,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
     except StoreError:
         raise
     except OSError as error:
-        raise StoreError(f"cannot write: {error.strerror}", path=chunks.place("")) from error
+        raise system_error("write", chunks.place(""), error) from error
     items = list(product(*parts))
     with Directory(folder, chunks.place) as directory:
         name = chunks.metadata.chunk_key_encoding.key
@@ -178,7 +171,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
                 store.prepare_folder(chunks.prefix + parent, parent, directory.descriptor)
             try:
                 with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
-                    _write_chunk(chunks, directory, folder, key, index, item, source)
+                    _write_chunk(chunks, store, directory, key, index, item, source)
             except CodecError as error:
                 raise chunks.damaged(index, error) from error
             except OSError as error:
@@ -190,7 +183,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
 
         def work_row(row: Sequence[Item]) -> None:
             # If a row fails, its chunks are written one by one, which raises the exact error.
-            if len(row) == 1 or not _write_row(chunks, directory, folder, row, source):
+            if len(row) == 1 or not _write_row(chunks, store, directory, row, source):
                 for item in row:
                     work(item)
 
@@ -203,7 +196,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
 
 
 def _write_row(
-    chunks: Chunks, directory: Directory, folder: str, row: Sequence[Item], source: np.ndarray
+    chunks: Chunks, store: LocalStore, directory: Directory, row: Sequence[Item], source: np.ndarray
 ) -> bool:
     """Write a row of whole chunks; return False if the write of a chunk fails."""
     name = chunks.metadata.chunk_key_encoding.key
@@ -211,9 +204,9 @@ def _write_row(
         pieces = encode_row(chunks.chain(), len(row), row_view(row, source))
         for item, data in zip(row, pieces, strict=True):
             key = name(tuple([part.chunk for part in item]))
-            chunks.store.check_links((chunks.prefix + key).rpartition("/")[0])  # type: ignore[attr-defined]
+            store.check_links((chunks.prefix + key).rpartition("/")[0])
             with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
-                _replace(directory.descriptor, folder, key, [data], _order(chunks))
+                _replace(store, directory, key, [data])
     except (CodecError, OSError):
         return False
     return True
@@ -221,35 +214,29 @@ def _write_row(
 
 def _write_chunk(
     chunks: Chunks,
+    store: LocalStore,
     directory: Directory,
-    folder: str,
     key: str,
     index: tuple[int, ...],
     item: Item,
     source: np.ndarray,
 ) -> None:
     chain = chunks.fixed_chain or chunks.chain(index)
-    buffers: Sequence[Buffer]
-    if is_covered(item):
-        values = source[take(item, "out")]
-        if values.shape == chain.spec.shape and chain.is_raw:
-            buffers = _rows(values, chain)
-        elif values.shape == chain.spec.shape and chunks.sharding is not None:
-            buffers = [chunks.sharding.encode_shard(values, _reused)]
-        elif values.shape == chain.spec.shape and chain.writes_rows and not values.flags.c_contiguous:
-            # Reuse the scratch buffer of the thread: a new one of this size costs as much as the copy.
-            buffers = [as_bytes_array(encode_row(chain, 1, values)[0])]
-        else:
-            buffers = [as_bytes_array(encode_chunk(chunks, chain, item, None, source))]
+    covered = is_covered(item)
+    values = source[take(item, "out")]
+    whole = covered and values.shape == chain.spec.shape
+    if whole and chain.is_raw:
+        _replace(store, directory, key, _rows(values, chain))
+        return
+    if whole and chunks.sharding is not None:
+        data = chunks.sharding.encode_shard(values, lambda size: scratch("shard", size)[:size])
+    elif whole and chain.writes_rows and not values.flags.c_contiguous:
+        # Reuse the scratch buffer of the thread: a new one of this size costs as much as the copy.
+        data = encode_row(chain, 1, values)[0]
     else:
-        buffers = [
-            as_bytes_array(encode_chunk(chunks, chain, item, _old(directory, key, longest(chain)), source))
-        ]
-    _replace(directory.descriptor, folder, key, buffers, _order(chunks))
-
-
-def _reused(size: int) -> np.ndarray:
-    return scratch("shard", size)[:size]
+        old = None if covered else _old(directory, key, longest(chain))
+        data = encode_chunk(chunks, chain, item, old, source)
+    _replace(store, directory, key, [as_bytes_array(data)])
 
 
 def _old(directory: Directory, key: str, limit: int) -> Buffer | None:
@@ -282,59 +269,15 @@ def _rows(values: np.ndarray, chain: Chain) -> Sequence[Buffer]:
     return [buffer]
 
 
-def _order(chunks: Chunks) -> WriteOrder | None:
-    order: WriteOrder | None = chunks.store.order  # type: ignore[attr-defined]
-    return order
+def _replace(store: LocalStore, directory: Directory, key: str, buffers: Sequence[Buffer]) -> None:
+    write = (
+        partial(write_bytes, memoryview(buffers[0])) if len(buffers) == 1 else partial(_write_all, buffers)
+    )
+    store.put_file(key, write, None, store.order, folder=directory.path, descriptor=directory.descriptor)
 
 
-def _replace(
-    descriptor: int | None, folder: str, key: str, buffers: Sequence[Buffer], order: WriteOrder | None
-) -> None:
-    parent = key[: key.rfind("/") + 1]
-    temporary = parent + value_name()
-    for attempt in range(_ATTEMPTS):
-        try:
-            file = os.open(temporary, _CREATE, 0o666, dir_fd=descriptor)
-            break
-        except FileNotFoundError:
-            if attempt == _ATTEMPTS - 1:
-                raise
-            with suppress(FileNotFoundError):  # the parent directory disappeared again
-                LocalStore.make_folder(os.path.join(folder, parent))
-    try:
-        try:
-            _write_all(file, buffers)
-            replaces = order is not None and _exists(key, descriptor)
-            if order is not None and replaces:
-                order.before_replacing(file, document=False)
-        finally:
-            os.close(file)
-        os.rename(temporary, key, src_dir_fd=descriptor, dst_dir_fd=descriptor)
-        if order is not None:
-            order.note(os.path.join(folder, key), synced=replaces)
-    except BaseException:
-        with suppress(FileNotFoundError):  # an interrupt may occur after the rename
-            os.unlink(temporary, dir_fd=descriptor)
-        raise
-
-
-def _exists(name: str, folder: int | None) -> bool:
-    try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _write_all(file: int, buffers: Sequence[Buffer]) -> None:
+def _write_all(buffers: Sequence[Buffer], file: int) -> None:
     """Write flat buffers of equal length, one after another."""
-    if len(buffers) == 1:
-        (buffer,) = buffers
-        done = os.write(file, buffer)
-        size = memoryview(buffer).nbytes
-        while done < size:  # rare: a partial write, as above 2 GiB
-            done += os.write(file, memoryview(buffer)[done:])
-        return
     for start in range(0, len(buffers), MAX_BUFFERS):
         some = buffers[start : start + MAX_BUFFERS]
         done = os.writev(file, some)
@@ -342,7 +285,5 @@ def _write_all(file: int, buffers: Sequence[Buffer]) -> None:
             continue
         # Rare: a partial write, as above 2 GiB.
         for buffer in some:
-            rest = buffer[min(done, buffer.nbytes) :]
+            write_bytes(buffer[min(done, buffer.nbytes) :].data, file)
             done = max(0, done - buffer.nbytes)
-            while rest.nbytes:
-                rest = rest[os.write(file, rest) :]

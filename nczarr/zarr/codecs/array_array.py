@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from nczarr.errors import CodecError
-from nczarr.zarr.codecs.base import ArrayArrayCodec, ChunkSpec, check_keys, configured_int, register_codec
+from nczarr.zarr.codecs import base
+from nczarr.zarr.codecs.base import ArrayArrayCodec, ChunkSpec, register_codec
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
-from nczarr.zarr.types.base import JsonMapping
+from nczarr.zarr.types.base import Json, JsonMapping
 from nczarr.zarr.types.registry import data_type_for, parse_data_type
 
 
@@ -18,18 +22,17 @@ class TransposeCodec(ArrayArrayCodec):
     only_moves = True
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        check_keys(name, configuration, "order")
+        base.check_keys(name, configuration, "order")
         ndim = len(spec.shape)
-        order = configuration.get("order")
+        order: Json = configuration.get("order")
         if order == "C":
             order = list(range(ndim))
         elif order == "F":
             order = list(range(ndim))[::-1]
-        if not _is_permutation(order, ndim):
-            raise CodecError(
-                f"codec {name!r}: order {str(order)[:60]} is not a permutation of {ndim} dimensions"
-            )
-        self.order: tuple[int, ...] = tuple(order or ())
+        is_list = isinstance(order, list | tuple) and all(type(i) is int for i in order)
+        if not is_list or sorted(order) != list(range(ndim)):
+            raise base.codec_error(name, f"order {str(order)[:60]} is not a permutation of {ndim} dimensions")
+        self.order: tuple[int, ...] = tuple(order)
         self.inverse: tuple[int, ...] = tuple(int(i) for i in np.argsort(self.order))
 
     def moved_axes(self, ndim: int) -> tuple[int, ...]:
@@ -45,22 +48,15 @@ class TransposeCodec(ArrayArrayCodec):
         return chunk.transpose(self.inverse)
 
 
-def _is_permutation(order: object, ndim: int) -> bool:
-    if not isinstance(order, list | tuple) or any(type(i) is not int for i in order):
-        return False
-    return sorted(order) == list(range(ndim))
-
-
 @register_codec("bitround", "numcodecs.bitround")
 class BitroundCodec(ArrayArrayCodec):
     """``bitround`` and ``numcodecs.bitround``: keep only the leading bits of each value; decoding changes nothing."""
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        dtype = spec.dtype
-        check_keys(name, configuration, "keepbits")
-        self.keepbits = configured_int(name, configuration, "keepbits", 0, 1, 64)
-        if dtype.kind not in "fciuMm":
-            raise CodecError(f"codec {name!r}: values of dtype {dtype} cannot be rounded")
+        base.check_keys(name, configuration, "keepbits")
+        self.keepbits = base.configured_int(name, configuration, "keepbits", 0, 1, 64)
+        if spec.dtype.kind not in "fciuMm":
+            raise base.codec_error(name, f"values of dtype {spec.dtype} cannot be rounded")
 
     def moved_axes(self, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))
@@ -109,16 +105,15 @@ class ScaleOffsetCodec(ArrayArrayCodec):
     """``scale_offset``: ``(value - offset) * scale``, in the data type of the array."""
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        dtype = spec.dtype
-        check_keys(name, configuration, "offset", "scale")
-        if dtype.kind not in "fciu":
-            raise CodecError(f"codec {name!r}: values of dtype {dtype} cannot be scaled")
-        data_type = data_type_for(dtype)
+        base.check_keys(name, configuration, "offset", "scale")
+        if spec.dtype.kind not in "fciu":
+            raise base.codec_error(name, f"values of dtype {spec.dtype} cannot be scaled")
+        data_type = data_type_for(spec.dtype)
         self.name = name
         self.offset = data_type.fill_from_json(configuration.get("offset", 0))
         self.scale = data_type.fill_from_json(configuration.get("scale", 1))
         if not self.scale:
-            raise CodecError(f"codec {name!r}: the scale is zero")
+            raise base.codec_error(name, "the scale is zero")
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
         if spec.dtype.kind in "fc":
@@ -134,36 +129,46 @@ class ScaleOffsetCodec(ArrayArrayCodec):
         # Python integers cannot overflow.
         values = chunk.astype(object)
         if (values % int(self.scale)).any():
-            raise CodecError(f"codec {self.name!r}: a stored value is not a multiple of {self.scale}")
+            raise base.codec_error(self.name, f"a stored value is not a multiple of {self.scale}")
         return self._fitting(values // int(self.scale) + int(self.offset), spec.dtype)
 
     def _fitting(self, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
         limits = np.iinfo(dtype)
         if values.size and not (limits.min <= values.min() and values.max() <= limits.max):
-            raise CodecError(f"codec {self.name!r}: a value does not fit into {dtype}")
+            raise base.codec_error(self.name, f"a value does not fit into {dtype}")
         return values.astype(dtype)
+
+
+def _nearest_away(values: np.ndarray) -> np.ndarray:
+    whole = np.trunc(values)
+    return np.where(np.abs(values - whole) >= 0.5, whole + np.sign(values), whole)
 
 
 @register_codec("cast_value")
 class CastValueCodec(ArrayArrayCodec):
     """``cast_value``: the same values in another data type; a value that does not fit raises CodecError."""
 
-    _ROUNDINGS = ("nearest-even", "towards-zero", "towards-positive", "towards-negative", "nearest-away")
+    _ROUNDINGS: ClassVar[Mapping[str, Callable[[np.ndarray], np.ndarray]]] = {
+        "nearest-even": np.rint,
+        "nearest-away": _nearest_away,
+        "towards-zero": np.trunc,
+        "towards-positive": np.ceil,
+        "towards-negative": np.floor,
+    }
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        dtype = spec.dtype
-        check_keys(name, configuration, "data_type", "rounding", "out_of_range")
+        base.check_keys(name, configuration, "data_type", "rounding", "out_of_range")
         self.name = name
         self.target = parse_data_type(configuration.get("data_type")).dtype
-        self.rounding = configuration.get("rounding", "nearest-even")
-        self.out_of_range = configuration.get("out_of_range", "error")
-        if self.rounding not in self._ROUNDINGS:
-            raise CodecError(f"codec {name!r}: the rounding {str(self.rounding)[:50]!r} is unknown")
-        if self.out_of_range not in ("error", "clamp", "wrap"):
-            raise CodecError(f"codec {name!r}: out_of_range {str(self.out_of_range)[:50]!r} is unknown")
-        for side in (dtype, self.target):
+        self._round = self._ROUNDINGS[
+            base.configured_choice(name, configuration, "rounding", *self._ROUNDINGS)
+        ]
+        self.out_of_range = base.configured_choice(
+            name, configuration, "out_of_range", "error", "clamp", "wrap"
+        )
+        for side in (spec.dtype, self.target):
             if side.kind not in "fiu":
-                raise CodecError(f"codec {name!r}: values of dtype {side} cannot be cast")
+                raise base.codec_error(name, f"values of dtype {side} cannot be cast")
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
         return self._cast(chunk, self.target)
@@ -179,7 +184,7 @@ class CastValueCodec(ArrayArrayCodec):
         if values.dtype.kind == "f":
             finite = np.isfinite(values)
             if np.isnan(values).any():
-                raise CodecError(f"codec {self.name!r}: NaN cannot be cast to {target}")
+                raise base.codec_error(self.name, f"NaN cannot be cast to {target}")
             values = self._round(values)
             # The largest integer may not be exact as a float; the first one beyond the range is.
             inside = finite & (values >= float(limits.min)) & (values < float(limits.max) + 1)
@@ -190,14 +195,14 @@ class CastValueCodec(ArrayArrayCodec):
         if inside.all():
             return values.astype(target)
         if self.out_of_range == "error":
-            raise CodecError(f"codec {self.name!r}: a value is outside the range of {target}")
+            raise base.codec_error(self.name, f"a value is outside the range of {target}")
         result = np.where(inside, values, 0).astype(target)
         outside = values[~inside]
         if self.out_of_range == "clamp":
             result[~inside] = np.where(outside > 0, limits.max, limits.min).astype(target)
             return result
         if not finite.all():
-            raise CodecError(f"codec {self.name!r}: an infinity cannot be wrapped into {target}")
+            raise base.codec_error(self.name, f"an infinity cannot be wrapped into {target}")
         modulus = 1 << (8 * target.itemsize)
         wrapped = [(int(v) - int(limits.min)) % modulus + int(limits.min) for v in outside.tolist()]
         result[~inside] = np.array(wrapped, target)
@@ -209,22 +214,10 @@ class CastValueCodec(ArrayArrayCodec):
         overflow = np.isinf(result) & np.isfinite(values.astype(np.float64, copy=False))
         if overflow.any():
             if self.out_of_range != "clamp":
-                raise CodecError(f"codec {self.name!r}: a value is outside the range of {target}")
+                raise base.codec_error(self.name, f"a value is outside the range of {target}")
             largest = np.finfo(target).max
             result[overflow] = np.where(values[overflow] > 0, largest, -largest)
         return result
-
-    def _round(self, values: np.ndarray) -> np.ndarray:
-        if self.rounding == "nearest-away":
-            whole = np.trunc(values)
-            return np.where(np.abs(values - whole) >= 0.5, whole + np.sign(values), whole)
-        functions = {
-            "nearest-even": np.rint,
-            "towards-zero": np.trunc,
-            "towards-positive": np.ceil,
-            "towards-negative": np.floor,
-        }
-        return functions[self.rounding](values)
 
 
 @register_codec("numcodecs.astype", "numcodecs.delta", "numcodecs.fixedscaleoffset", "numcodecs.quantize")
@@ -232,10 +225,9 @@ class NumcodecsArrayCodec(ArrayArrayCodec):
     """``numcodecs.delta``, ``fixedscaleoffset``, ``quantize`` and ``astype``: they keep the shape, not the dtype."""
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        dtype = spec.dtype
         configuration = dict(configuration)
         before, after = ("decode_dtype", "encode_dtype") if name.endswith("astype") else ("dtype", "astype")
-        configuration.setdefault(before, dtype.str)
+        configuration.setdefault(before, spec.dtype.str)
         configuration.setdefault(after, configuration[before])
         self.name = name
         self._codec = numcodecs_codec(name, configuration)
@@ -243,9 +235,9 @@ class NumcodecsArrayCodec(ArrayArrayCodec):
             self.target = np.dtype(configuration[after])
             source = np.dtype(configuration[before])
         except (TypeError, ValueError, SyntaxError) as error:
-            raise CodecError(f"codec {name!r}: {error}") from error
-        if source.newbyteorder("=") != dtype:
-            raise CodecError(f"codec {name!r} is configured for {source}, but the array has {dtype}")
+            raise base.codec_error(name, str(error)) from error
+        if source.newbyteorder("=") != spec.dtype:
+            raise CodecError(f"codec {name!r} is configured for {source}, but the array has {spec.dtype}")
         for option in (source, self.target):
             # zarr-python misreads such data: the meaning of the bytes depends on the writer.
             if option != option.newbyteorder("<"):
@@ -278,11 +270,10 @@ class PackedBoolCodec(ArrayArrayCodec):
     """``numcodecs.packbits``: eight booleans in a byte, highest bit first, after a byte that counts the padding."""
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        dtype = spec.dtype
-        check_keys(name, configuration)
+        base.check_keys(name, configuration)
         self.name = name
-        if dtype != np.bool_:
-            raise CodecError(f"codec {name!r} packs bool, not {dtype}")
+        if spec.dtype != np.bool_:
+            raise CodecError(f"codec {name!r} packs bool, not {spec.dtype}")
 
     def resolve(self, spec: ChunkSpec) -> ChunkSpec:
         return ChunkSpec((1 + -(-spec.size // 8),), np.dtype(np.uint8), np.uint8(0))
@@ -293,8 +284,7 @@ class PackedBoolCodec(ArrayArrayCodec):
 
     def decode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
         if int(chunk[0]) != -spec.size % 8:
-            raise CodecError(
-                f"codec {self.name!r}: the count of padding bits is {chunk[0]}, expected {-spec.size % 8}"
-            )
+            problem = f"the count of padding bits is {chunk[0]}, expected {-spec.size % 8}"
+            raise base.codec_error(self.name, problem)
         bits = np.unpackbits(np.ascontiguousarray(chunk[1:]), count=spec.size)
         return bits.view(np.bool_).reshape(spec.shape)

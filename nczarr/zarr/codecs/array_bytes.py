@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 
 import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.system.environment import read_json
-from nczarr.zarr.codecs.base import (
-    ArrayBytesCodec,
-    Buffer,
-    ChunkSpec,
-    as_bytes_array,
-    check_keys,
-    configured_int,
-    register_codec,
-)
+from nczarr.zarr.codecs import base
+from nczarr.zarr.codecs.base import ArrayBytesCodec, Buffer, ChunkSpec, as_bytes_array, register_codec
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
 from nczarr.zarr.types.base import JsonMapping
 
@@ -28,11 +20,10 @@ class BytesCodec(ArrayBytesCodec):
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
-        check_keys(name, configuration, "endian")
+        base.check_keys(name, configuration, "endian")
         if dtype.hasobject:
-            raise CodecError(
-                f"codec {name!r} does not encode variable-length values", hint="use vlen-utf8 or vlen-bytes"
-            )
+            problem = f"codec {name!r} does not encode variable-length values"
+            raise CodecError(problem, hint="use vlen-utf8 or vlen-bytes")
         endian = configuration.get("endian")
         little, big = dtype.newbyteorder("<"), dtype.newbyteorder(">")
         # zarr-python before 3.2 omits the byte order of records, and reads them as little-endian.
@@ -41,10 +32,9 @@ class BytesCodec(ArrayBytesCodec):
         elif endian == "big":
             self.stored = big
         elif endian is None:
-            raise CodecError(f"codec {name!r}: endian is missing; values of {dtype} have several bytes")
+            raise base.codec_error(name, f"endian is missing; values of {dtype} have several bytes")
         else:
-            raise CodecError(f"codec {name!r}: endian is {str(endian)[:50]!r}, not 'little' or 'big'")
-        self.native = self.stored == dtype
+            raise base.codec_error(name, f"endian is {str(endian)[:50]!r}, not 'little' or 'big'")
 
     def encoded_size(self, spec: ChunkSpec) -> int:
         return spec.size * spec.dtype.itemsize
@@ -53,131 +43,100 @@ class BytesCodec(ArrayBytesCodec):
         return as_bytes_array(np.ascontiguousarray(chunk, self.stored))
 
     def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
-        source = as_bytes_array(data)
-        expected = spec.size * spec.dtype.itemsize
-        if source.nbytes != expected:
-            raise CodecError(f"the chunk has {source.nbytes} bytes, its shape {spec.shape} needs {expected}")
-        return source.view(self.stored).reshape(spec.shape)
+        return _sized(data, spec, self.encoded_size(spec)).view(self.stored).reshape(spec.shape)
+
+
+def _sized(data: Buffer, spec: ChunkSpec, expected: int) -> np.ndarray:
+    """Return data as an array of bytes if they have the expected number of bytes."""
+    source = as_bytes_array(data)
+    if source.nbytes != expected:
+        raise CodecError(f"the chunk has {source.nbytes} bytes, its shape {spec.shape} needs {expected}")
+    return source
 
 
 class _CountedCodec(ArrayBytesCodec):
     """A count of elements in four bytes; then, for each element, its length in four bytes and its bytes."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def _check_count(self, data: Buffer, spec: ChunkSpec) -> memoryview:
         view = memoryview(data)
         view = view.cast("B") if view.format != "B" or view.ndim != 1 else view
         if view.nbytes < 4:
-            raise CodecError(f"codec {self.name!r}: the chunk has {view.nbytes} bytes, too few for a count")
+            raise base.codec_error(self.name, f"the chunk has {view.nbytes} bytes, too few for a count")
         (count,) = struct.unpack_from("<I", view)
         if count != spec.size:
-            raise CodecError(
-                f"codec {self.name!r}: the chunk has {count} elements, its shape {spec.shape} needs {spec.size}"
-            )
+            problem = f"the chunk has {count} elements, its shape {spec.shape} needs {spec.size}"
+            raise base.codec_error(self.name, problem)
         return view
 
     def _items(self, view: memoryview) -> list[bytes]:
         items: list[bytes] = []
-        position, end = 4, view.nbytes
+        position = 4
         (count,) = struct.unpack_from("<I", view)
-        for _ in range(count):
-            if position + 4 > end:
-                raise CodecError(f"codec {self.name!r}: the chunk ends inside element {len(items)}")
-            (length,) = struct.unpack_from("<I", view, position)
-            position += 4
-            if position + length > end:
-                raise CodecError(f"codec {self.name!r}: the chunk ends inside element {len(items)}")
-            items.append(bytes(view[position : position + length]))
-            position += length
+        for number in range(count):
+            start = position + 4
+            # An incomplete length is shorter than four bytes; the next item would begin beyond the end, too.
+            position = start + int.from_bytes(view[position:start], "little")
+            if position > view.nbytes:
+                raise base.codec_error(self.name, f"the chunk ends inside element {number}")
+            items.append(bytes(view[start:position]))
         return items
 
     def _join(self, items: list[bytes]) -> bytes:
         parts = [struct.pack("<I", len(items))]
         for item in items:
             if len(item) > 0xFFFFFFFF:
-                raise CodecError(f"codec {self.name!r}: a value of {len(item)} bytes is too long")
+                raise base.codec_error(self.name, f"a value of {len(item)} bytes is too long")
             parts.append(struct.pack("<I", len(item)))
             parts.append(item)
         return b"".join(parts)
 
-    def _filled(self, items: Sequence[object], spec: ChunkSpec) -> np.ndarray:
-        result = np.empty(spec.size, object)
-        result[:] = items
-        return result.reshape(spec.shape)
 
+@register_codec("vlen-utf8", "numcodecs.vlen-utf8", "vlen-bytes", "numcodecs.vlen-bytes")
+class VlenCodec(_CountedCodec):
+    """``vlen-utf8`` and ``vlen-bytes``: variable-length text or bytes.
 
-def _writable(chunk: np.ndarray) -> np.ndarray:
-    # numcodecs rejects read-only arrays, although it does not write to them.
-    return np.require(chunk, requirements=["C", "W"]).reshape(-1)
-
-
-@register_codec("vlen-utf8", "numcodecs.vlen-utf8")
-class VlenUtf8Codec(_CountedCodec):
-    """``vlen-utf8``: variable-length text.
-
-    Bytes that are not valid UTF-8 decode to surrogate escapes, which encode to the same bytes.
+    Text that is not valid UTF-8 decodes to surrogate escapes, which encode to the same bytes.
     """
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        dtype = spec.dtype
         from numcodecs import vlen
 
-        check_keys(name, configuration)
-        if not dtype.hasobject or not isinstance(spec.fill, str):
-            found = "variable-length bytes" if dtype.hasobject else str(dtype)
-            raise CodecError(f"codec {name!r} encodes variable-length text, not {found}")
-        self.name = name
-        self._fast = vlen.VLenUTF8()
+        base.check_keys(name, configuration)
+        super().__init__(name)
+        is_text = name.endswith("utf8")
+        self._type: type = str if is_text else bytes
+        self._kind, other = ("text", "bytes") if is_text else ("bytes", "text")
+        if not spec.dtype.hasobject or not isinstance(spec.fill, self._type):
+            found = f"variable-length {other}" if spec.dtype.hasobject else str(spec.dtype)
+            raise CodecError(f"codec {name!r} encodes variable-length {self._kind}, not {found}")
+        self._fast = vlen.VLenUTF8() if is_text else vlen.VLenBytes()
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
         values = chunk.reshape(-1).tolist()
-        if not all(map(str.__instancecheck__, values)):
-            wrong = next(v for v in values if not isinstance(v, str))
-            raise CodecError(f"codec {self.name!r}: {str(wrong)[:50]!r} is {type(wrong).__name__}, not text")
+        if not all(map(self._type.__instancecheck__, values)):
+            wrong = next(v for v in values if not isinstance(v, self._type))
+            raise base.codec_error(
+                self.name, f"{str(wrong)[:50]!r} is {type(wrong).__name__}, not {self._kind}"
+            )
         try:
-            return self._fast.encode(_writable(chunk))
+            # numcodecs rejects read-only arrays, although it does not write to them.
+            return self._fast.encode(np.require(chunk, requirements=["C", "W"]).reshape(-1))
         except UnicodeEncodeError:
             try:
                 return self._join([value.encode("utf-8", "surrogateescape") for value in values])
             except UnicodeEncodeError as error:
-                raise CodecError(f"codec {self.name!r}: the text cannot be encoded: {error}") from error
+                raise base.codec_error(self.name, f"the text cannot be encoded: {error}") from error
 
     def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
         view = self._check_count(data, spec)
         try:
-            return np.asarray(self._fast.decode(view), object).reshape(spec.shape)
+            items = self._fast.decode(view)
         except UnicodeDecodeError:
             items = [item.decode("utf-8", "surrogateescape") for item in self._items(view)]
-            return self._filled(items, spec)
-
-
-@register_codec("vlen-bytes", "numcodecs.vlen-bytes")
-class VlenBytesCodec(_CountedCodec):
-    """``vlen-bytes``: variable-length bytes."""
-
-    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        dtype = spec.dtype
-        from numcodecs import vlen
-
-        check_keys(name, configuration)
-        if not dtype.hasobject or not isinstance(spec.fill, bytes):
-            found = "variable-length text" if dtype.hasobject else str(dtype)
-            raise CodecError(f"codec {name!r} encodes variable-length bytes, not {found}")
-        self.name = name
-        self._fast = vlen.VLenBytes()
-
-    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
-        for value in chunk.reshape(-1).tolist():
-            if not isinstance(value, bytes):
-                raise CodecError(
-                    f"codec {self.name!r}: {str(value)[:50]!r} is {type(value).__name__}, not bytes"
-                )
-        return self._fast.encode(_writable(chunk))
-
-    def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
-        view = self._check_count(data, spec)
-        return np.asarray(self._fast.decode(view), object).reshape(spec.shape)
+        return np.asarray(items, object).reshape(spec.shape)
 
 
 @register_codec("numcodecs.vlen-array")
@@ -185,15 +144,14 @@ class VlenArrayCodec(_CountedCodec):
     """``numcodecs.vlen-array``: one-dimensional arrays of variable length and of the configured dtype."""
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        dtype = spec.dtype
-        check_keys(name, configuration, "dtype")
-        self.name = name
+        base.check_keys(name, configuration, "dtype")
+        super().__init__(name)
         try:
             self.element = np.dtype(configuration.get("dtype"))
         except (TypeError, ValueError, SyntaxError) as error:
-            raise CodecError(f"codec {name!r}: {error}") from error
-        if not dtype.hasobject or self.element.hasobject or not self.element.itemsize:
-            raise CodecError(f"codec {name!r} does not encode {dtype} with elements of {self.element}")
+            raise base.codec_error(name, str(error)) from error
+        if not spec.dtype.hasobject or self.element.hasobject or not self.element.itemsize:
+            raise CodecError(f"codec {name!r} does not encode {spec.dtype} with elements of {self.element}")
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
         empty = np.empty(0, self.element)
@@ -205,10 +163,8 @@ class VlenArrayCodec(_CountedCodec):
         result = np.empty(spec.size, object)
         for i, item in enumerate(self._items(self._check_count(data, spec))):
             if len(item) % self.element.itemsize:
-                raise CodecError(
-                    f"codec {self.name!r}: element {i} has {len(item)} bytes, "
-                    f"not a multiple of {self.element.itemsize}"
-                )
+                problem = f"element {i} has {len(item)} bytes, not a multiple of {self.element.itemsize}"
+                raise base.codec_error(self.name, problem)
             result[i] = np.frombuffer(item, self.element).astype(self.element.newbyteorder("="))
         return result.reshape(spec.shape)
 
@@ -219,18 +175,18 @@ class PackbitsCodec(ArrayBytesCodec):
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
-        check_keys(name, configuration, "padding_encoding", "first_bit", "last_bit")
+        base.check_keys(name, configuration, "padding_encoding", "first_bit", "last_bit")
         if dtype.kind not in "biufc":
-            raise CodecError(f"codec {name!r}: values of {dtype} cannot be packed")
+            raise base.codec_error(name, f"values of {dtype} cannot be packed")
         self.name = name
         self.components = 2 if dtype.kind == "c" else 1
         self.bits = 1 if dtype.kind == "b" else 8 * dtype.itemsize // self.components
         options = {key: value for key, value in configuration.items() if value is not None}
-        self.first = configured_int(name, options, "first_bit", 0, 0, self.bits - 1)
-        self.last = configured_int(name, options, "last_bit", self.bits - 1, self.first, self.bits - 1)
-        self.padding = options.get("padding_encoding", "none")
-        if self.padding not in ("none", "first_byte", "last_byte"):
-            raise CodecError(f"codec {name!r}: padding_encoding {str(self.padding)[:50]!r} is unknown")
+        self.first = base.configured_int(name, options, "first_bit", 0, 0, self.bits - 1)
+        self.last = base.configured_int(name, options, "last_bit", self.bits - 1, self.first, self.bits - 1)
+        self.padding = base.configured_choice(
+            name, options, "padding_encoding", "none", "first_byte", "last_byte"
+        )
 
     def _bit_count(self, spec: ChunkSpec) -> int:
         return spec.size * self.components * (self.last - self.first + 1)
@@ -251,17 +207,12 @@ class PackbitsCodec(ArrayBytesCodec):
         return packed
 
     def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
-        source = as_bytes_array(data)
-        expected = self.encoded_size(spec)
-        if source.nbytes != expected:
-            raise CodecError(f"the chunk has {source.nbytes} bytes, its shape {spec.shape} needs {expected}")
+        source = _sized(data, spec, self.encoded_size(spec))
         if self.padding != "none":
             count = source[0] if self.padding == "first_byte" else source[-1]
-            if int(count) != -self._bit_count(spec) % 8:
-                raise CodecError(
-                    f"codec {self.name!r}: the count of padding bits is {count}, "
-                    f"expected {-self._bit_count(spec) % 8}"
-                )
+            padding = -self._bit_count(spec) % 8
+            if int(count) != padding:
+                raise base.codec_error(self.name, f"the count of padding bits is {count}, expected {padding}")
             source = source[1:] if self.padding == "first_byte" else source[:-1]
         kept: np.ndarray = np.unpackbits(source, count=self._bit_count(spec), bitorder="little")
         kept = kept.reshape(-1, self.last - self.first + 1)
@@ -295,15 +246,12 @@ class NumcodecsSerializer(ArrayBytesCodec):
             _check_json(self.name, data, spec.size)
         result = np.asarray(self._codec.decode(data))
         if self._has_bits and result.dtype.itemsize != spec.dtype.itemsize:
-            raise CodecError(
-                f"codec {self.name!r}: the decoded dtype is {result.dtype}, expected {spec.dtype}"
-            )
+            raise base.codec_error(self.name, f"the decoded dtype is {result.dtype}, expected {spec.dtype}")
         if result.dtype != object and spec.dtype != object and (self._has_bits or result.dtype.kind in "uV"):
             result = result.reshape(-1).view(np.uint8).view(spec.dtype)
         if result.size != spec.size:
-            raise CodecError(
-                f"codec {self.name!r}: the decoded chunk has {result.size} elements, expected {spec.size}"
-            )
+            problem = f"the decoded chunk has {result.size} elements, expected {spec.size}"
+            raise base.codec_error(self.name, problem)
         return result.reshape(spec.shape).astype(spec.dtype, copy=False)
 
 
@@ -313,6 +261,6 @@ def _check_json(name: str, data: Buffer, size: int) -> None:
         *_, shape = read_json(bytes(data))
         count = int(np.prod([int(n) for n in shape], dtype=object))
     except (ValueError, TypeError) as error:
-        raise CodecError(f"codec {name!r}: the chunk is not JSON in the format of the codec") from error
+        raise base.codec_error(name, "the chunk is not JSON in the format of the codec") from error
     if count != size:
-        raise CodecError(f"codec {name!r}: the chunk has {count} elements, expected {size}")
+        raise base.codec_error(name, f"the chunk has {count} elements, expected {size}")

@@ -207,26 +207,28 @@ def scratch(slot: str, nbytes: int) -> np.ndarray:
     return buffer
 
 
-def wrong_size(name: str, found: int, size: int) -> CodecError:
-    """Return the error for a decoded size that is not the expected one."""
-    return CodecError(f"codec {name!r}: the decoded data have {found} bytes, expected {size}")
+def codec_error(name: str, problem: str, hint: str | None = None) -> CodecError:
+    """Return the error for a problem of one codec."""
+    return CodecError(f"codec {name!r}: {problem}", hint=hint)
+
+
+def check_size(name: str, found: int, size: int | None, limit: int) -> None:
+    """Raise CodecError if a decoded size is not the expected one, or above the limit of the chunk."""
+    if size is not None and found != size:
+        raise codec_error(name, f"the decoded data have {found} bytes, expected {size}")
+    if found > limit:
+        raise too_large(name, limit)
 
 
 def too_large(name: str, limit: int) -> CodecError:
     """Return the error for a decoded size above the limit of the chunk."""
-    return CodecError(
-        f"codec {name!r}: the decoded data exceed the chunk's limit of {limit} bytes",
-        hint="NCZARR_MAX_VARIABLE_CHUNK_BYTES sets the limit for variable-length values",
-    )
+    hint = "NCZARR_MAX_VARIABLE_CHUNK_BYTES sets the limit for variable-length values"
+    return codec_error(name, f"the decoded data exceed the chunk's limit of {limit} bytes", hint)
 
 
 def deliver(name: str, data: Buffer, size: int | None, limit: int, out: np.ndarray | None) -> Buffer:
     """Check the length of a result, and return it, copied into `out` if given."""
-    length = memoryview(data).nbytes
-    if size is not None and length != size:
-        raise wrong_size(name, length, size)
-    if length > limit:
-        raise too_large(name, limit)
+    check_size(name, memoryview(data).nbytes, size, limit)
     if out is None:
         return data
     out[...] = as_bytes_array(data)
@@ -237,7 +239,7 @@ def check_keys(name: str, configuration: JsonMapping, *known: str) -> None:
     """Raise CodecError if a configuration has keys that are not in the codec's specification."""
     extra = sorted(set(configuration) - set(known))
     if extra:
-        raise CodecError(f"codec {name!r}: unknown configuration {', '.join(map(repr, extra))}")
+        raise codec_error(name, f"unknown configuration {', '.join(map(repr, extra))}")
 
 
 def configured_int(name: str, configuration: JsonMapping, key: str, default: int, low: int, high: int) -> int:
@@ -255,8 +257,24 @@ def configured_int(name: str, configuration: JsonMapping, key: str, default: int
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise CodecError(f"codec {name!r}: {key} is {str(value)[:50]!r}, not an integer from {low} to {high}")
+        raise codec_error(name, f"{key} is {str(value)[:50]!r}, not an integer from {low} to {high}")
     return value
+
+
+def configured_choice(name: str, configuration: JsonMapping, key: str, default: str, *others: str) -> str:
+    """Return a word of a configuration: `default` or one of the `others`.
+
+    Examples
+    --------
+    >>> configured_choice("crc32", {"location": "end"}, "location", "start", "end")
+    'end'
+    """
+    value = configuration.get(key, default)
+    if value != default and value not in others:
+        raise codec_error(
+            name, f"{key} is {str(value)[:50]!r}, not {' or '.join(map(repr, (default, *others)))}"
+        )
+    return str(value)
 
 
 Codec = ArrayArrayCodec | ArrayBytesCodec | BytesBytesCodec

@@ -17,20 +17,8 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError
-from nczarr.zarr.codecs.base import (
-    ANY_NUMCODECS,
-    PREFIX,
-    Buffer,
-    BytesBytesCodec,
-    ChunkSpec,
-    as_bytes_array,
-    check_keys,
-    configured_int,
-    deliver,
-    register_codec,
-    too_large,
-    wrong_size,
-)
+from nczarr.zarr.codecs import base
+from nczarr.zarr.codecs.base import Buffer, BytesBytesCodec, ChunkSpec, as_bytes_array, register_codec
 from nczarr.zarr.types.base import JsonMapping
 
 
@@ -49,10 +37,10 @@ class DeflateCodec(BytesBytesCodec):
     """``gzip`` and ``numcodecs.gzip`` (RFC 1952), ``numcodecs.zlib`` (RFC 1950)."""
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        check_keys(name, configuration, "level")
+        base.check_keys(name, configuration, "level")
         self.name = name
         self.is_gzip = name.endswith("gzip")
-        self.level = configured_int(name, configuration, "level", 5 if self.is_gzip else 1, -1, 9)
+        self.level = base.configured_int(name, configuration, "level", 5 if self.is_gzip else 1, -1, 9)
         self._bits = 31 if self.is_gzip else 15
 
     def encode(self, data: Buffer) -> Buffer:
@@ -65,16 +53,16 @@ class DeflateCodec(BytesBytesCodec):
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         # DEFLATE expands at most 1,032 times: refuse larger sizes before an allocation.
         if size is not None and size > 1032 * memoryview(data).nbytes:
-            raise CodecError(f"codec {self.name!r}: the compressed data are too short for {size} bytes")
+            raise base.codec_error(self.name, f"the compressed data are too short for {size} bytes")
         fast = _libdeflate()
         if fast is not None and size:
             try:
                 result = (fast.gzip_decompress if self.is_gzip else fast.zlib_decompress)(data, size)
                 if len(result) == size:
-                    return deliver(self.name, result, size, limit, out)
+                    return base.deliver(self.name, result, size, limit, out)
             except fast.DeflateError:
                 pass  # several members, or damage: zlib distinguishes them
-        return deliver(self.name, self._inflate(data, limit if size is None else size), size, limit, out)
+        return base.deliver(self.name, self._inflate(data, limit if size is None else size), size, limit, out)
 
     def _inflate(self, data: Buffer, limit: int) -> Buffer:
         parts = []
@@ -87,9 +75,9 @@ class DeflateCodec(BytesBytesCodec):
             parts.append(part)
             length += len(part)
             if length > limit:
-                raise too_large(self.name, limit)
+                raise base.too_large(self.name, limit)
             if not inflater.eof:
-                raise CodecError(f"codec {self.name!r}: the compressed data are incomplete")
+                raise base.codec_error(self.name, "the compressed data are incomplete")
             rest = inflater.unused_data
             # A gzip file may have several members; other trailing bytes are ignored, as by gzip.
             if not self.is_gzip or not rest.startswith(b"\x1f\x8b"):
@@ -109,34 +97,32 @@ class BloscCodec(BytesBytesCodec):
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         from numcodecs import blosc
 
-        check_keys(name, configuration, "cname", "clevel", "shuffle", "typesize", "blocksize")
+        base.check_keys(name, configuration, "cname", "clevel", "shuffle", "typesize", "blocksize")
         # nczarr decodes chunks in parallel; blosc's own thread pool would serialize them with a global lock.
         blosc.use_threads = False
         self.name = name
         self._blosc = blosc
         cname = configuration.get("cname", "lz4")
         if not isinstance(cname, str) or cname not in blosc.list_compressors():
-            raise CodecError(f"codec {name!r}: cname {cname!r} is not a compressor of the blosc library")
+            raise base.codec_error(name, f"cname {cname!r} is not a compressor of the blosc library")
         self.cname = cname.encode()
-        self.level = configured_int(name, configuration, "clevel", 5, 0, 9)
+        self.level = base.configured_int(name, configuration, "clevel", 5, 0, 9)
         shuffle = configuration.get("shuffle", 1)
-        if isinstance(shuffle, str) and shuffle in self._SHUFFLES:
-            shuffle = self._SHUFFLES[shuffle]
-        self.shuffle = configured_int(name, {"shuffle": shuffle}, "shuffle", 1, -1, 2)
+        if isinstance(shuffle, str):
+            shuffle = self._SHUFFLES.get(shuffle, shuffle)
+        self.shuffle = base.configured_int(name, {"shuffle": shuffle}, "shuffle", 1, -1, 2)
         # Zarr v2 has no typesize: use the size of an element.
-        typesize = configured_int(name, configuration, "typesize", 0, 0, 2**31 - 1) or spec.itemsize
+        typesize = base.configured_int(name, configuration, "typesize", 0, 0, 2**31 - 1) or spec.itemsize
         self.typesize = typesize if typesize <= 255 else 1
         if self.shuffle == -1:
             self.shuffle = 2 if spec.itemsize == 1 else 1
-        self.blocksize = configured_int(name, configuration, "blocksize", 0, 0, 2**31 - 1)
+        self.blocksize = base.configured_int(name, configuration, "blocksize", 0, 0, 2**31 - 1)
 
     def encode(self, data: Buffer) -> Buffer:
         source = as_bytes_array(data)
         if source.nbytes > 2**31 - 17:
-            raise CodecError(
-                f"codec {self.name!r}: the chunk has {source.nbytes} bytes; blosc compresses at most {2**31 - 17}",
-                hint="use smaller chunks",
-            )
+            problem = f"the chunk has {source.nbytes} bytes; blosc compresses at most {2**31 - 17}"
+            raise base.codec_error(self.name, problem, "use smaller chunks")
         return self._blosc.compress(
             source, self.cname, self.level, self.shuffle, self.blocksize, typesize=self.typesize
         )
@@ -144,14 +130,11 @@ class BloscCodec(BytesBytesCodec):
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         found = memoryview(data).nbytes
         if found < 16:
-            raise CodecError(f"codec {self.name!r}: the header is incomplete")
+            raise base.codec_error(self.name, "the header is incomplete")
         stated, _, stored = _BLOSC_SIZES(data, 4)
         if stored > found or stored < 16:
-            raise CodecError(f"codec {self.name!r}: the compressed data are incomplete")
-        if size is not None and stated != size:
-            raise wrong_size(self.name, stated, size)
-        if stated > limit:
-            raise too_large(self.name, limit)
+            raise base.codec_error(self.name, "the compressed data are incomplete")
+        base.check_size(self.name, stated, size, limit)
         target = np.empty(stated, np.uint8) if out is None else out
         return self._blosc.decompress(data, target) if stated else target
 
@@ -163,9 +146,9 @@ class Lz4Codec(BytesBytesCodec):
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         from numcodecs import lz4
 
-        check_keys(name, configuration, "acceleration")
+        base.check_keys(name, configuration, "acceleration")
         self.name = name
-        self.acceleration = configured_int(name, configuration, "acceleration", 1, -(2**31), 2**31 - 1)
+        self.acceleration = base.configured_int(name, configuration, "acceleration", 1, -(2**31), 2**31 - 1)
         self._lz4 = lz4
 
     def encode(self, data: Buffer) -> Buffer:
@@ -173,12 +156,9 @@ class Lz4Codec(BytesBytesCodec):
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         if memoryview(data).nbytes < 5:
-            raise CodecError(f"codec {self.name!r}: the compressed data are incomplete")
+            raise base.codec_error(self.name, "the compressed data are incomplete")
         (stated,) = struct.unpack("<I", bytes(memoryview(data)[:4]))
-        if size is not None and stated != size:
-            raise wrong_size(self.name, stated, size)
-        if stated > limit:
-            raise too_large(self.name, limit)
+        base.check_size(self.name, stated, size, limit)
         return self._lz4.decompress(data, np.empty(stated, np.uint8) if out is None else out)
 
 
@@ -187,16 +167,17 @@ class Bz2Codec(BytesBytesCodec):
     """``numcodecs.bz2``."""
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        check_keys(name, configuration, "level")
+        base.check_keys(name, configuration, "level")
         self.name = name
-        self.level = configured_int(name, configuration, "level", 1, 1, 9)
+        self.level = base.configured_int(name, configuration, "level", 1, 1, 9)
 
     def encode(self, data: Buffer) -> Buffer:
         return bz2.compress(data, self.level)
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
-        result = _bounded(self.name, bz2.BZ2Decompressor(), data, limit if size is None else size)
-        return deliver(self.name, result, size, limit, out)
+        return base.deliver(
+            self.name, _bounded(self.name, bz2.BZ2Decompressor(), data, size, limit), size, limit, out
+        )
 
 
 @register_codec("numcodecs.lzma")
@@ -204,12 +185,12 @@ class LzmaCodec(BytesBytesCodec):
     """``numcodecs.lzma``; the configuration is that of Python's :mod:`lzma`."""
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        check_keys(name, configuration, "format", "check", "preset", "filters")
+        base.check_keys(name, configuration, "format", "check", "preset", "filters")
         self.name = name
-        self.format = configured_int(name, configuration, "format", lzma.FORMAT_XZ, 0, 3)
+        self.format = base.configured_int(name, configuration, "format", lzma.FORMAT_XZ, 0, 3)
         self.options = {k: v for k, v in configuration.items() if k != "format" and v is not None}
         if self.format == lzma.FORMAT_AUTO:
-            raise CodecError(f"codec {name!r}: format 0 is for reading only", hint="use 1 (xz), 2 or 3")
+            raise base.codec_error(name, "format 0 is for reading only", "use 1 (xz), 2 or 3")
 
     def encode(self, data: Buffer) -> Buffer:
         return lzma.compress(data, format=self.format, **self.options)
@@ -217,19 +198,19 @@ class LzmaCodec(BytesBytesCodec):
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         filters = self.options.get("filters") if self.format == lzma.FORMAT_RAW else None
         decoder = lzma.LZMADecompressor(self.format, filters=filters)
-        result = _bounded(self.name, decoder, data, limit if size is None else size)
-        return deliver(self.name, result, size, limit, out)
+        return base.deliver(self.name, _bounded(self.name, decoder, data, size, limit), size, limit, out)
 
 
-def _bounded(name: str, decoder: Any, data: Buffer, limit: int) -> bytes:
+def _bounded(name: str, decoder: Any, data: Buffer, size: int | None, limit: int) -> bytes:
+    limit = limit if size is None else size
     result: bytes = decoder.decompress(data, limit + 1)
     if len(result) > limit:
-        raise too_large(name, limit)
+        raise base.too_large(name, limit)
     if not decoder.eof:
         # The end marker may follow the last requested byte.
         result += decoder.decompress(b"", limit + 1 - len(result)) if not decoder.needs_input else b""
         if not decoder.eof:
-            raise CodecError(f"codec {name!r}: the compressed data are incomplete")
+            raise base.codec_error(name, "the compressed data are incomplete")
     return result
 
 
@@ -335,12 +316,10 @@ class ChecksumCodec(BytesBytesCodec):
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         self.name = name
-        self._function, location = self._FUNCTIONS[name]
-        check_keys(name, configuration, *(("location",) if name != "crc32c" else ()))
-        location = configuration.get("location") or location
-        if location not in ("start", "end"):
-            raise CodecError(f"codec {name!r}: location is {str(location)[:50]!r}, not 'start' or 'end'")
-        self._first = location == "start"
+        self._function, usual = self._FUNCTIONS[name]
+        base.check_keys(name, configuration, *(("location",) if name != "crc32c" else ()))
+        location = {"location": configuration.get("location") or usual}
+        self._first = base.configured_choice(name, location, "location", "start", "end") == "start"
 
     def encoded_size(self, size: int) -> int:
         return size + 4
@@ -356,16 +335,14 @@ class ChecksumCodec(BytesBytesCodec):
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         source = as_bytes_array(data)
         if source.nbytes < 4:
-            raise CodecError(f"codec {self.name!r}: the data are too short for a checksum")
+            raise base.codec_error(self.name, "the data are too short for a checksum")
         payload, mark = (source[4:], source[:4]) if self._first else (source[:-4], source[-4:])
         stored = int.from_bytes(mark.tobytes(), "little")
         found = self._function(payload)
         if stored != found:
-            raise CodecError(
-                f"codec {self.name!r}: the data have the checksum {found:08x}, the stored one is {stored:08x}",
-                hint="the chunk is damaged; restore it from a copy",
-            )
-        return deliver(self.name, payload, size, limit, out)
+            problem = f"the data have the checksum {found:08x}, the stored one is {stored:08x}"
+            raise base.codec_error(self.name, problem, "the chunk is damaged; restore it from a copy")
+        return base.deliver(self.name, payload, size, limit, out)
 
 
 @register_codec("numcodecs.shuffle")
@@ -377,9 +354,9 @@ class ShuffleCodec(BytesBytesCodec):
     """
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        check_keys(name, configuration, "elementsize")
+        base.check_keys(name, configuration, "elementsize")
         self.name = name
-        stated = configured_int(name, configuration, "elementsize", 0, 0, 2**31 - 1)
+        stated = base.configured_int(name, configuration, "elementsize", 0, 0, 2**31 - 1)
         self.elementsize = stated or spec.itemsize
 
     def encoded_size(self, size: int) -> int:
@@ -401,34 +378,29 @@ class ShuffleCodec(BytesBytesCodec):
         return data if self.elementsize <= 1 else self._move(data, None, True)
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
-        found = memoryview(data).nbytes
-        if size is not None and found != size:
-            raise wrong_size(self.name, found, size)
         if self.elementsize <= 1:
-            return deliver(self.name, data, size, limit, out)
+            return base.deliver(self.name, data, size, limit, out)
+        base.check_size(self.name, memoryview(data).nbytes, size, limit)
         return self._move(data, out, False)
 
 
-@register_codec(ANY_NUMCODECS, "numcodecs.fletcher32", "numcodecs.jenkins_lookup3")
+@register_codec(base.ANY_NUMCODECS, "numcodecs.fletcher32", "numcodecs.jenkins_lookup3")
 class NumcodecsBytesCodec(BytesBytesCodec):
     """Any other bytes-to-bytes codec of numcodecs or of its registry."""
-
-    _CHECKSUMS = ("numcodecs.fletcher32", "numcodecs.jenkins_lookup3")
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         self.name = name
         self._codec = numcodecs_codec(name, configuration)
-        self._added = 4 if name in self._CHECKSUMS else None
 
     def encoded_size(self, size: int) -> int | None:
-        return None if self._added is None else size + self._added
+        return size + 4 if self.name in ("numcodecs.fletcher32", "numcodecs.jenkins_lookup3") else None
 
     def encode(self, data: Buffer) -> Buffer:
         return as_bytes_array(np.ascontiguousarray(self._codec.encode(as_bytes_array(data))))
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         result = self._codec.decode(as_bytes_array(data))
-        return deliver(self.name, as_bytes_array(result), size, limit, out)
+        return base.deliver(self.name, as_bytes_array(result), size, limit, out)
 
 
 def numcodecs_codec(name: str, configuration: JsonMapping) -> Any:
@@ -441,12 +413,12 @@ def numcodecs_codec(name: str, configuration: JsonMapping) -> Any:
     """
     import numcodecs
 
-    identifier = name.removeprefix(PREFIX)
+    identifier = name.removeprefix(base.PREFIX)
     if identifier == "pickle":
         raise CodecError("codec 'numcodecs.pickle' is refused: unpickling runs code from the data")
     try:
         return numcodecs.get_codec({**configuration, "id": identifier})
     except ImportError as error:
-        raise CodecError(f"codec {name!r}: a library is missing: {error}") from error
+        raise base.codec_error(name, f"a library is missing: {error}") from error
     except Exception as error:
         raise CodecError(f"codec {name!r} is not available, or misconfigured: {error}") from error

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from nczarr.errors import CodecError, NCZarrError
+from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import (
-    CODECS,
     ArrayArrayCodec,
     ArrayBytesCodec,
     Buffer,
@@ -17,8 +17,6 @@ from nczarr.zarr.codecs.base import (
     ChunkSpec,
     Codec,
     as_bytes_array,
-    find_codec,
-    known_codecs,
     scratch,
 )
 from nczarr.zarr.limits import LIMITS
@@ -118,7 +116,7 @@ class Chain:
         return self._sizes[0][0]
 
     def _build(self, config: NamedConfig, spec: ChunkSpec) -> Codec | None:
-        found = find_codec(config.name)
+        found = base.find_codec(config.name)
         if found is not None:
             name, factory = found
             try:
@@ -133,7 +131,7 @@ class Chain:
         if not config.must_understand:
             return None
         raise CodecError(
-            f"the codec {config.name!r} is unknown", hint=f"known codecs: {', '.join(known_codecs())}"
+            f"the codec {config.name!r} is unknown", hint=f"known codecs: {', '.join(base.known_codecs())}"
         )
 
     def _storage_order(self) -> tuple[int, ...] | None:
@@ -335,12 +333,12 @@ def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dt
         See :class:`Chain`.
     """
     # The cache keeps references to these objects, so that their ids stay valid.
-    key = (id(codecs), id(fill), id(dtype), shape, CODECS.version)
+    key = (id(codecs), id(fill), id(dtype), shape, base.CODECS.version)
     known = _made.get(key)
     if known is not None:
         return known[3]
     contents = _contents(codecs, dtype, fill)
-    chain = _equal.get((contents, shape, CODECS.version)) if contents else None
+    chain = _equal.get((contents, shape, base.CODECS.version)) if contents else None
     if chain is None:
         chain = Chain(codecs, ChunkSpec(shape, dtype, fill))
     if len(_made) >= _MAX_MADE:
@@ -348,7 +346,7 @@ def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dt
         _equal.clear()
     _made[key] = (codecs, fill, dtype, chain)
     if contents:
-        _equal[contents, shape, CODECS.version] = chain
+        _equal[contents, shape, base.CODECS.version] = chain
     return chain
 
 

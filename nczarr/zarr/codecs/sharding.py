@@ -12,17 +12,10 @@ from types import EllipsisType
 import numpy as np
 
 from nczarr.errors import CodecError, MetadataError
-from nczarr.zarr.codecs.base import (
-    ArrayBytesCodec,
-    Buffer,
-    ChunkSpec,
-    as_bytes_array,
-    check_keys,
-    register_codec,
-    scratch,
-)
+from nczarr.zarr.codecs import base
+from nczarr.zarr.codecs.base import ArrayBytesCodec, Buffer, ChunkSpec, as_bytes_array, register_codec
 from nczarr.zarr.codecs.chain import Chain
-from nczarr.zarr.metadata import NamedConfig, parse_named_config
+from nczarr.zarr.metadata import NamedConfig, parse_named_configs
 from nczarr.zarr.types.base import JsonMapping
 
 #: Offset and length of an inner chunk that is not stored.
@@ -76,14 +69,12 @@ class ShardingCodec(ArrayBytesCodec):
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         self.name = name
-        check_keys(name, configuration, "chunk_shape", "codecs", "index_codecs", "index_location")
+        base.check_keys(name, configuration, "chunk_shape", "codecs", "index_codecs", "index_location")
         shape = configuration.get("chunk_shape")
         if not isinstance(shape, list | tuple) or not all(type(n) is int and n >= 1 for n in shape):
-            raise CodecError(f"codec {self.name!r}: chunk_shape {str(shape)[:60]} is not a shape")
+            raise base.codec_error(name, f"chunk_shape {str(shape)[:60]} is not a shape")
         if len(shape) != len(spec.shape) or any(n % m for n, m in zip(spec.shape, shape, strict=True)):
-            raise CodecError(
-                f"codec {self.name!r}: chunk_shape {shape} does not divide the shard shape {spec.shape}"
-            )
+            raise base.codec_error(name, f"chunk_shape {shape} does not divide the shard shape {spec.shape}")
         self.inner_shape: tuple[int, ...] = tuple(shape)
         self.grid: tuple[int, ...] = tuple(n // m for n, m in zip(spec.shape, shape, strict=True))
         self.count = prod(self.grid)
@@ -93,29 +84,20 @@ class ShardingCodec(ArrayBytesCodec):
         index_spec = ChunkSpec((*self.grid, 2), np.dtype(np.uint64), np.uint64(MISSING))
         self.index_chain = Chain(self._configs(configuration, "index_codecs"), index_spec)
         if self.index_chain.encoded_size is None:
-            raise CodecError(
-                f"codec {self.name!r}: the index_codecs give an index of variable size",
-                hint="use index_codecs without compression",
-            )
+            problem = "the index_codecs give an index of variable size"
+            raise base.codec_error(name, problem, "use index_codecs without compression")
         self.index_size: int = self.index_chain.encoded_size
-        location = configuration.get("index_location", "end")
-        if location not in ("start", "end"):
-            raise CodecError(
-                f"codec {self.name!r}: index_location is {str(location)[:50]!r}, not 'start' or 'end'"
-            )
+        location = base.configured_choice(name, configuration, "index_location", "end", "start")
         self.index_first = location == "start"
 
     def _configs(self, configuration: JsonMapping, key: str) -> Sequence[NamedConfig]:
         value = configuration.get(key)
         if not isinstance(value, list | tuple) or not value:
-            raise CodecError(f"codec {self.name!r}: {key} is missing or empty")
+            raise base.codec_error(self.name, f"{key} is missing or empty")
         try:
-            return [
-                item if isinstance(item, NamedConfig) else parse_named_config(item, f"{key}[{i}]")
-                for i, item in enumerate(value)
-            ]
+            return parse_named_configs(list(value), key)
         except MetadataError as error:
-            raise CodecError(f"codec {self.name!r}: {error.message}") from error
+            raise base.codec_error(self.name, error.message) from error
 
     def encoded_bound(self, spec: ChunkSpec) -> int | None:
         # Twice the size, for shards that still contain replaced inner chunks.
@@ -184,7 +166,7 @@ class ShardingCodec(ArrayBytesCodec):
         length = inner.decoded_size or 0
         size = self.count * length
         if not inner.is_raw:
-            serialized = scratch("serialized", size)[:size]
+            serialized = base.scratch("serialized", size)[:size]
             inner.serialize(chunk, self.grid, serialized)
             pieces = list(inner.encode_row(serialized, self.count))
             return self.assemble([as_bytes_array(piece) for piece in pieces], allocate)

@@ -11,18 +11,8 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError
-from nczarr.zarr.codecs.base import (
-    Buffer,
-    BytesBytesCodec,
-    ChunkSpec,
-    as_bytes_array,
-    check_keys,
-    configured_int,
-    deliver,
-    register_codec,
-    too_large,
-    wrong_size,
-)
+from nczarr.zarr.codecs import base
+from nczarr.zarr.codecs.base import Buffer, BytesBytesCodec, ChunkSpec, as_bytes_array, register_codec
 from nczarr.zarr.types.base import JsonMapping
 
 
@@ -44,13 +34,13 @@ _local = threading.local()
 
 def _compressor(zstandard: Any, level: int, checksum: bool) -> Any:
     """Return the compressor of this thread, which reuses its context."""
-    if level > KEPT_LEVEL:
-        return zstandard.ZstdCompressor(level=level, write_checksum=checksum)
     kept = _local.__dict__
     name = f"{level} {checksum}"
     compressor = kept.get(name)
     if compressor is None:
-        compressor = kept[name] = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
+        compressor = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
+        if level <= KEPT_LEVEL:
+            kept[name] = compressor
     return compressor
 
 
@@ -61,9 +51,9 @@ class ZstdCodec(BytesBytesCodec):
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         from numcodecs import zstd
 
-        check_keys(name, configuration, "level", "checksum")
+        base.check_keys(name, configuration, "level", "checksum")
         self.name = name
-        self.level = configured_int(name, configuration, "level", 0, -131072, 22)
+        self.level = base.configured_int(name, configuration, "level", 0, -131072, 22)
         self.checksum = bool(configuration.get("checksum", False))
         self._compress = zstd.compress
         self._decompress = zstd.decompress
@@ -87,12 +77,11 @@ class ZstdCodec(BytesBytesCodec):
         # unknown size. So a first frame with the expected content size needs no further check.
         if size is None or frame_header(data)[1] != size:
             exact, most = content_size(data)
-            if size is not None and exact is not None and exact != size:
-                raise wrong_size(self.name, exact, size)
+            if size is not None and exact is not None:
+                base.check_size(self.name, exact, size, size)
             if size is None:
-                if most > limit:
-                    raise too_large(self.name, limit)
-                return deliver(self.name, self._decompress(data), size, limit, out)
+                base.check_size(self.name, most, None, limit)
+                return base.deliver(self.name, self._decompress(data), size, limit, out)
         return self._decompress(data, np.empty(size, np.uint8) if out is None else out)
 
     def decode_start(self, data: np.ndarray, size: int, out: np.ndarray) -> bool:
@@ -116,17 +105,14 @@ class ZstdCodec(BytesBytesCodec):
         # Concatenated frames are valid zstd data (RFC 8878, section 3). One call needs one context instead of one
         # for each frame: a quarter of the time for frames of 64 KiB.
         size = out.nbytes // len(bounds)
-        if not _are_contiguous(bounds) or not _all_frames(data, bounds, size):
+        is_contiguous = all(before[1] == after[0] for before, after in pairwise(bounds))
+        if not is_contiguous or not _all_frames(data, bounds, size):
             return False
         try:
             self._decompress(data[bounds[0][0] : bounds[-1][1]], out)
         except Exception:  # the caller decodes them one by one and names the damaged one
             return False
         return True
-
-
-def _are_contiguous(bounds: Sequence[tuple[int, int]]) -> bool:
-    return all(before[1] == after[0] for before, after in pairwise(bounds))
 
 
 def _all_frames(data: np.ndarray, bounds: Sequence[tuple[int, int]], size: int) -> bool:
