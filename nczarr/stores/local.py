@@ -334,55 +334,9 @@ class LocalStore(Store):
         try:
             if self._case_sensitive is False:
                 self._check_case(key)
-            self.put_file(path, write, place_checked, order, document=_is_document(key))
+            put_file(path, write, place_checked, order, document=_is_document(key))
         except OSError as error:
             self._fail("write", key, error)
-
-    def put_file(
-        self,
-        path: str,
-        write: Callable[[int], None],
-        place: Callable[[str, str], object] | None,
-        order: WriteOrder | None,
-        *,
-        document: bool = False,
-        folder: str = "",
-        descriptor: int | None = None,
-    ) -> None:
-        """Write a file under a temporary name, and move it to its place; missing directories are created.
-
-        Parameters
-        ----------
-        write : callable
-            Writes the bytes to a file descriptor.
-        place : callable or None
-            Moves the file from the first path to the second; None: by a system call.
-        document : bool
-            True for a document: it describes chunks, and an empty one would make all unreadable.
-        folder, descriptor : optional
-            The directory to which the path is relative.
-        """
-        temporary = path[: path.rfind("/") + 1] + value_name()
-        file = self._create(temporary, folder, descriptor)
-        try:
-            try:
-                write(file)
-                waits = order is not None and (document or _exists(path, descriptor))
-                if order is not None and waits:
-                    order.before_replacing(file, document=document)
-            finally:
-                os.close(file)
-            if place is None:
-                os.replace(temporary, path, src_dir_fd=descriptor, dst_dir_fd=descriptor)
-            else:
-                place(temporary, path)
-            if order is not None:
-                order.note(folder + path, synced=waits)
-        except BaseException:
-            # An interrupt may come after the rename.
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=descriptor)
-            raise
 
     def prepare_folder(self, folder: str, name: str | None = None, descriptor: int | None = None) -> None:
         """Check a directory as :meth:`check_links` does, and create it if it is not known.
@@ -429,16 +383,6 @@ class LocalStore(Store):
         if len(self._plain) >= _REMEMBERED:
             self._plain.clear()
         self._plain.add(folder)
-
-    def _create(self, path: str, folder: str, descriptor: int | None) -> int:
-        # A directory disappears before its use if another thread deletes its last key.
-        for _ in range(100):
-            try:
-                return os.open(path, _CREATE, 0o666, dir_fd=descriptor)
-            except FileNotFoundError:
-                with contextlib.suppress(FileNotFoundError):
-                    self.make_folder((folder + path).rpartition("/")[0])
-        return os.open(path, _CREATE, 0o666, dir_fd=descriptor)
 
     @staticmethod
     def make_folder(path: str) -> None:
@@ -637,6 +581,63 @@ def refuse_dangling(path: str, place: str, folder: int | None = None) -> None:
                     f"cannot read: the symbolic link {path} has no target", path=place
                 ) from error
         return
+
+
+def put_file(
+    path: str,
+    write: Callable[[int], None],
+    place: Callable[[str, str], object] | None,
+    order: WriteOrder | None,
+    *,
+    document: bool = False,
+    folder: str = "",
+    descriptor: int | None = None,
+) -> None:
+    """Write a file under a temporary name, and move it to its place; missing directories are created.
+
+    Parameters
+    ----------
+    write : callable
+        Writes the bytes to a file descriptor.
+    place : callable or None
+        Moves the file from the first path to the second; None: by a system call.
+    document : bool
+        True for a document: it describes chunks, and an empty one would make all unreadable.
+    folder, descriptor : optional
+        The directory to which the path is relative.
+    """
+    temporary = path[: path.rfind("/") + 1] + value_name()
+    file = _create(temporary, folder, descriptor)
+    try:
+        try:
+            write(file)
+            waits = order is not None and (document or _exists(path, descriptor))
+            if order is not None and waits:
+                order.before_replacing(file, document=document)
+        finally:
+            os.close(file)
+        if place is None:
+            os.replace(temporary, path, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+        else:
+            place(temporary, path)
+        if order is not None:
+            order.note(folder + path, synced=waits)
+    except BaseException:
+        # An interrupt may come after the rename.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=descriptor)
+        raise
+
+
+def _create(path: str, folder: str, descriptor: int | None) -> int:
+    # A directory disappears before its use if another thread deletes its last key.
+    for _ in range(100):
+        try:
+            return os.open(path, _CREATE, 0o666, dir_fd=descriptor)
+        except FileNotFoundError:
+            with contextlib.suppress(FileNotFoundError):
+                LocalStore.make_folder((folder + path).rpartition("/")[0])
+    return os.open(path, _CREATE, 0o666, dir_fd=descriptor)
 
 
 def _exists(path: str, folder: int | None) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
-from nczarr.stores.local import system_error, write_bytes
+from nczarr.stores.local import put_file, system_error, write_bytes
 from nczarr.system.locks import while_held
 from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
@@ -273,7 +273,7 @@ def _replace(store: LocalStore, directory: Directory, key: str, buffers: Sequenc
     write = (
         partial(write_bytes, memoryview(buffers[0])) if len(buffers) == 1 else partial(_write_all, buffers)
     )
-    store.put_file(key, write, None, store.order, folder=directory.path, descriptor=directory.descriptor)
+    put_file(key, write, None, store.order, folder=directory.path, descriptor=directory.descriptor)
 
 
 def _write_all(buffers: Sequence[Buffer], file: int) -> None:
