@@ -13,13 +13,13 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nczarr.errors import NCZarrError, NetCDFFileError
-from nczarr.model import Attribute, Dataset, Group, Region, join_fqn
+from nczarr.model import ArraySource, Attribute, Dataset, Region, Variable, bind_data
 from nczarr.model.sources import handed
 from nczarr.netcdf.datasets import OpenFile, open_dataset, provenance
 from nczarr.system.environment import limit
@@ -28,8 +28,6 @@ from nczarr.system.locks import Rank, make_lock
 
 #: The request for the attributes that describe the file.
 _PROVENANCE = "provenance"
-
-_G = TypeVar("_G", bound=Group)
 
 
 def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -> OpenFile:
@@ -62,7 +60,12 @@ def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -
     child = _Child(path, seconds or limit("NCZARR_ISOLATED_SECONDS"))
     try:
         dataset: Dataset = child.ask(None)
-        return OpenFile(path, _with_sources(dataset, "/", child), child)
+        sources = {
+            fqn: _IsolatedSource(child, fqn, v.data.shape, v.type.dtype)
+            for fqn, v in dataset.all_variables.items()
+            if v.data is not None
+        }
+        return OpenFile(path, bind_data(dataset, sources), child)
     except BaseException:
         child.close()
         raise
@@ -91,17 +94,6 @@ def provenance_isolated(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
         return found
     finally:
         child.close()
-
-
-def _with_sources(group: _G, fqn: str, child: _Child) -> _G:
-    """Return the group with sources that read through the child, in place of the shapes that the child sent."""
-    variables = []
-    for variable in group.variables:
-        data: Any = variable.data
-        source = _IsolatedSource(child, join_fqn(fqn, variable.name), data.shape, variable.type.dtype)
-        variables.append(replace(variable, data=source))
-    groups = tuple(_with_sources(g, join_fqn(fqn, g.name), child) for g in group.groups)
-    return replace(group, variables=tuple(variables), groups=groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,25 +212,18 @@ def serve() -> None:
             request = pickle.load(sys.stdin.buffer)
             try:
                 if request is None:
-                    answer(_without_data(file.dataset))
+                    variables = file.dataset.all_variables.items()
+                    shapes: dict[str, Any] = {fqn: _Shape(_data(v).shape) for fqn, v in variables}
+                    answer(bind_data(file.dataset, shapes))
                 elif request == _PROVENANCE:
                     answer(provenance(sys.argv[1]))
                 else:
-                    answer(_values(file, *request))
+                    fqn, region = request
+                    answer(_data(file.dataset.variable_at(fqn)).read(region))
             except NCZarrError as error:
                 answer(error)
 
 
-def _values(file: OpenFile, fqn: str, region: Region) -> np.ndarray:
-    data = file.dataset.variable_at(fqn).data
-    assert data is not None
-    return data.read(region)
-
-
-def _without_data(group: _G) -> _G:
-    variables = []
-    for variable in group.variables:
-        assert variable.data is not None
-        shape: Any = _Shape(variable.data.shape)
-        variables.append(replace(variable, data=shape))
-    return replace(group, variables=tuple(variables), groups=tuple(_without_data(g) for g in group.groups))
+def _data(variable: Variable) -> ArraySource:
+    assert variable.data is not None
+    return variable.data

@@ -9,15 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import (
-    DatasetExistsError,
-    DatasetNotFoundError,
-    NCZarrError,
-    NetCDFFileError,
-    ReadOnlyError,
-    StoreError,
-    UnsupportedError,
-)
+from nczarr import errors
 from nczarr.formats import format_of
 from nczarr.model import Dataset, Region
 from nczarr.netcdf.bytes.ranges import Ranges
@@ -84,9 +76,9 @@ def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Rang
         size = file.seek(0, 2)
     except Exception as error:
         if isinstance(error, FileNotFoundError) and not (lacks_bucket(error) or is_unreached(error)):
-            raise DatasetNotFoundError("there is no such file", path=url) from None
+            raise errors.DatasetNotFoundError("there is no such file", path=url) from None
         reason, hint = reason_of(error)
-        raise NetCDFFileError(f"the file cannot be read: {reason}", path=url, hint=hint) from error
+        raise errors.NetCDFFileError(f"the file cannot be read: {reason}", path=url, hint=hint) from error
     try:
         if ranges is not None and not _is_same(file, ranges, size):
             ranges = None
@@ -111,7 +103,7 @@ def _is_same(file: Any, ranges: Ranges, size: int) -> bool:
         try:
             if bytes(ranges.read(offset, len(data))) != bytes(data):
                 return False
-        except NCZarrError:
+        except errors.NCZarrError:
             return False
     return True
 
@@ -139,12 +131,12 @@ class RemoteSink:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if url.lower().startswith(("http://", "https://")):
-            raise ReadOnlyError("HTTP URLs are read-only", path=url)
+            raise errors.ReadOnlyError("HTTP URLs are read-only", path=url)
         self._url = url
         self._fs, self._path = _file_system(url, options)
         _reach(self._fs, self._path, url)
         if not overwrite and self._fs.exists(self._path):
-            raise DatasetExistsError(
+            raise errors.DatasetExistsError(
                 "the file exists", path=url, hint="--overwrite, in Python overwrite=True, replaces it"
             )
         self._folder = tempfile.TemporaryDirectory(prefix="nczarr-", ignore_cleanup_errors=True)
@@ -171,10 +163,12 @@ class RemoteSink:
         try:
             self._sink.commit()
             self._fs.put_file(str(self._local), self._path)
-        except NCZarrError:
+        except errors.NCZarrError:
             raise
         except Exception as error:
-            raise StoreError(f"cannot write: {type(error).__name__}: {error}", path=self._url) from error
+            raise errors.StoreError(
+                f"cannot write: {type(error).__name__}: {error}", path=self._url
+            ) from error
         finally:
             self._folder.cleanup()
 
@@ -195,7 +189,7 @@ def _reach(fs: Any, path: str, url: str) -> None:
 
     try:
         sync(fs.loop, ask)
-    except StoreError:
+    except errors.StoreError:
         raise
     except Exception:
         return  # the next request reports the error
@@ -211,6 +205,6 @@ def _file_system(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]
         return url_to_fs(url, **plain)
     except ImportError as error:
         hint = "pip install s3fs" if url.startswith("s3") else "pip install aiohttp"
-        raise UnsupportedError(f"cannot open: {error}", path=url, hint=hint) from error
+        raise errors.UnsupportedError(f"cannot open: {error}", path=url, hint=hint) from error
     except Exception as error:
-        raise StoreError(f"cannot open: {reason_of(error)[0]}", path=url) from error
+        raise errors.StoreError(f"cannot open: {reason_of(error)[0]}", path=url) from error

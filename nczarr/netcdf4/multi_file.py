@@ -11,17 +11,10 @@ from typing import Any
 import numpy as np
 from numpy import ma
 
+from nczarr.netcdf4 import errors
 from nczarr.netcdf4.classes.base import data_model_of, node_of, session_of
 from nczarr.netcdf4.classes.dataset import Dataset
 from nczarr.netcdf4.classes.variable import Variable
-from nczarr.netcdf4.errors import (
-    NetCDFAttributeError,
-    NetCDFIndexError,
-    NetCDFKeyError,
-    NetCDFOSError,
-    NetCDFTypeError,
-    NetCDFValueError,
-)
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.indexing import AxisIndex, parse_selection
 
@@ -83,9 +76,9 @@ class MFDataset(Dataset):
         if isinstance(files, str):
             files = sorted(glob(files))
         if not len(files):
-            raise NetCDFOSError("no files specified (file list is empty)")
+            raise errors.NetCDFOSError("no files specified (file list is empty)")
         if master_file is not None and master_file not in files:
-            raise NetCDFValueError("master_file not in files list")
+            raise errors.NetCDFValueError("master_file not in files list")
         master = files[0] if master_file is None else master_file
         super().__init__(master)
         try:
@@ -99,7 +92,7 @@ class MFDataset(Dataset):
         own = self.dimensions  # the master's dimensions, before joining
         names = [n for n, d in own.items() if (d.isunlimited() if aggdim is None else n == aggdim)]
         if not names:
-            raise NetCDFOSError(f"master dataset {master} does not have a aggregation dimension")
+            raise errors.NetCDFOSError(f"master dataset {master} does not have a aggregation dimension")
         joining = names[-1]
         joined = {
             name: v
@@ -107,12 +100,12 @@ class MFDataset(Dataset):
             if name not in exclude and v.dimensions[:1] == (joining,)
         }
         if not joined:
-            raise NetCDFOSError(f"master dataset {master} does not have any variables to aggregate")
+            raise errors.NetCDFOSError(f"master dataset {master} does not have any variables to aggregate")
         parts: dict[str, list[Variable]] = {name: [] for name in joined}
         lengths = []
         for part in self._nc_parts:
             if joining not in part.dimensions:
-                raise NetCDFOSError(f"there is no dimension {joining}", path=part.filepath())
+                raise errors.NetCDFOSError(f"there is no dimension {joining}", path=part.filepath())
             lengths.append(len(part.dimensions[joining]))
             for name, v in joined.items():
                 parts[name].append(_counterpart(part, name, v, check))
@@ -185,7 +178,7 @@ def _counterpart(part: Dataset, name: str, master: Variable, check: bool) -> Var
     path = part.filepath()
     found = part.variables.get(name)
     if found is None:
-        error = NetCDFOSError if check else NetCDFKeyError
+        error = errors.NetCDFOSError if check else errors.NetCDFKeyError
         raise error(f"aggregation variable {name} not defined in {path}")
     if check:
         for what, ours, theirs in (
@@ -194,7 +187,7 @@ def _counterpart(part: Dataset, name: str, master: Variable, check: bool) -> Var
             ("data type", master.dtype, found.dtype),
         ):
             if ours != theirs:
-                raise NetCDFOSError(
+                raise errors.NetCDFOSError(
                     f"variable {name} : {what} mismatch: {ours} in the master, {theirs} in {path}"
                 )
     return found
@@ -258,12 +251,12 @@ class _Variable:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
-            raise NetCDFAttributeError(f"no attribute {name!r}")
+            raise errors.NetCDFAttributeError(f"no attribute {name!r}")
         return self._mastervar.getncattr(name)
 
     def __len__(self) -> int:
         if not self.shape:
-            raise NetCDFTypeError("len() of unsized object")
+            raise errors.NetCDFTypeError("len() of unsized object")
         return self.shape[0]
 
     def _each(self, method: str, value: bool) -> None:
@@ -294,7 +287,9 @@ class _Variable:
         axes = parse_selection(elem, self.shape).axes
         items = elem if isinstance(elem, tuple) else (elem,)
         if any(isinstance(i, slice) and (i.step or 1) < 0 for i in items) and any(map(_is_backward, axes)):
-            raise NetCDFIndexError("negative strides not allowed when slicing MFVariable Variable instance")
+            raise errors.NetCDFIndexError(
+                "negative strides not allowed when slicing MFVariable Variable instance"
+            )
         records = np.atleast_1d(np.asarray(axes[0], dtype=np.intp))
         rest = tuple(_index(axis) for axis in axes[1:])
         pieces, order, first = [], [], 0
@@ -389,7 +384,7 @@ class MFTime:
         if calendar is None:
             calendars = {lookup_in(node_of(part))("calendar") for part in time._recVar}
             if None in calendars or len(calendars) > 1:
-                raise NetCDFValueError(
+                raise errors.NetCDFValueError(
                     "MFTime requires that the time variable in all files have the same calendar attribute",
                     hint="give a calendar",
                 )
@@ -402,7 +397,7 @@ class MFTime:
             target = cftime.date2num(days, self.units, calendar)
             found = [cftime.date2num(days, part.getncattr("units"), calendar) for part in time._recVar]
         except ValueError as error:
-            raise NetCDFValueError(f"MFTime cannot convert the times: {error}") from error
+            raise errors.NetCDFValueError(f"MFTime cannot convert the times: {error}") from error
         steps = [_ratio(target[1] - target[0], first[1] - first[0]) for first in found]
         shifts = [target[0] - step * first[0] for step, first in zip(steps, found, strict=True)]
         self._step = np.repeat(steps, time._recLen)
@@ -411,7 +406,7 @@ class MFTime:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
-            raise NetCDFAttributeError(f"no attribute {name!r}")
+            raise errors.NetCDFAttributeError(f"no attribute {name!r}")
         return getattr(self._time, name)
 
     def __len__(self) -> int:

@@ -18,15 +18,8 @@ from nczarr import model, netcdf
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.formats import STORAGES, is_netcdf, is_references, is_zip, kind_of_source, local_path, storage_of
 from nczarr.netcdf.bytes.file import MemoryFile
+from nczarr.netcdf4 import errors
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
-from nczarr.netcdf4.errors import (
-    NetCDFLockedError,
-    NetCDFOSError,
-    NetCDFTypeError,
-    NetCDFUnsupportedError,
-    NetCDFValueError,
-    raise_as_netcdf4,
-)
 from nczarr.session import Session, SourceOnly, Stored
 from nczarr.stores import LocalStore, open_store
 from nczarr.system.atomic import Output
@@ -66,11 +59,11 @@ def open_session(
     """Open or create; see :class:`nczarr.netcdf4.Dataset` for the arguments."""
     close_dropped()
     if mode not in _MODES:
-        raise NetCDFValueError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
+        raise errors.NetCDFValueError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
     if parallel:
-        raise NetCDFValueError("parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI")
+        raise errors.NetCDFValueError("parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI")
     if storage is not None and storage not in STORAGES:
-        raise NetCDFValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
+        raise errors.NetCDFValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
     mode, exclusive = _MODES[mode], _MODES[mode] == "x"
     data_model = _data_model(format, mode, target)
     if exclusive:
@@ -90,7 +83,7 @@ def open_session(
             return opening.from_memory(bytes(memory))
         return opening.given() or opening.session(as_file=as_file, diskless=diskless, persist=persist)
     except (NCZarrError, OSError) as error:
-        raise_as_netcdf4(
+        errors.raise_as_netcdf4(
             error, opening.target if memory is None else None, opening.name, mode, clobber=clobber
         )
 
@@ -106,7 +99,7 @@ def open_to_read(target: Any, storage_options: dict[str, Any] | None = None) -> 
     try:
         return opening.given() or opening.existing()
     except (NCZarrError, OSError) as error:
-        raise_as_netcdf4(error, opening.target, opening.name, "r")
+        errors.raise_as_netcdf4(error, opening.target, opening.name, "r")
 
 
 def _data_model(format: str, mode: str, target: object) -> str:
@@ -114,14 +107,16 @@ def _data_model(format: str, mode: str, target: object) -> str:
     path = local_path(target)
     exists = mode == "r" or (mode == "r+" and path is not None and os.path.exists(path))
     if format not in DATA_MODELS and not exists:
-        raise NetCDFValueError(f"unrecognized format requested: {format!r}", hint=", ".join(DATA_MODELS))
+        raise errors.NetCDFValueError(
+            f"unrecognized format requested: {format!r}", hint=", ".join(DATA_MODELS)
+        )
     return DATA_MODELS.get(format, "NETCDF4")
 
 
 def _check_memory(mode: str, memory: object) -> None:
     """Refuse the arguments that netCDF4-python refuses: a reader needs bytes, a new dataset a number."""
     if mode not in ("r", "w"):
-        raise NetCDFValueError("if memory kwarg specified, mode must be 'r' or 'w'")
+        raise errors.NetCDFValueError("if memory kwarg specified, mode must be 'r' or 'w'")
     try:
         if mode == "w":
             operator.index(memory)  # type: ignore[arg-type]
@@ -129,7 +124,7 @@ def _check_memory(mode: str, memory: object) -> None:
             memoryview(memory).release()  # type: ignore[arg-type]
     except TypeError as error:
         kind = "a number of bytes to write" if mode == "w" else "bytes to read"
-        raise NetCDFTypeError(f"memory must be {kind}, got {type(memory).__name__}") from error
+        raise errors.NetCDFTypeError(f"memory must be {kind}, got {type(memory).__name__}") from error
 
 
 def _name(target: object) -> str:
@@ -158,7 +153,7 @@ def _lock(path: object, *, shared: bool = False, hint: str = _FILE_HINT) -> File
     try:
         return FileLock(str(path), shared=shared)
     except BlockingIOError as error:
-        raise NetCDFLockedError(
+        raise errors.NetCDFLockedError(
             "the dataset is open for writing, here or in another process", path=str(path), hint=hint
         ) from error
 
@@ -198,7 +193,7 @@ class _Opening:
         if isinstance(self.target, str | os.PathLike) and "\0" in self.name:
             if self.mode == "r":
                 raise DatasetNotFoundError("there is no such file: a path has no NUL", path=self.name)
-            raise NetCDFValueError("a path has no NUL", path=self.name)
+            raise errors.NetCDFValueError("a path has no NUL", path=self.name)
 
     def given(self) -> Session | None:
         """Return a session on a target that is a dataset; None for other targets."""
@@ -244,8 +239,7 @@ class _Opening:
                 overwrite=self.clobber,
                 storage_options=self.storage_options,
             )
-            session = Session(stored, name=self.name, writable=True)
-            session.locks = locks
+            session = Session(stored, name=self.name, writable=True, locks=locks)
             root = str(stored.store.root) if isinstance(stored.store, LocalStore) else None
             if root is not None and not any(
                 lock.is_on(root) for lock in locks
@@ -260,7 +254,7 @@ class _Opening:
             if is_netcdf(path):
                 return self._read_file(path)
             if not is_zip(_first_bytes(path)) and not is_references(path):
-                raise NetCDFOSError("NetCDF: Unknown file format", path=self.name)
+                raise errors.NetCDFOSError("NetCDF: Unknown file format", path=self.name)
         if (
             path is None
             and not writable
@@ -287,9 +281,8 @@ class _Opening:
                 while locks:
                     locks.pop().release()
                 return replace(self, clobber=False).new()
-            session = Session(stored, name=self.name, writable=writable)
-            session.locks = locks
-            session.shared = self.shared and writable
+            session = Session(stored, name=self.name, writable=writable, locks=locks)
+        session.shared = self.shared and writable
         return session
 
     def diskless(self, *, persist: bool) -> Session:
@@ -337,7 +330,7 @@ class _Opening:
         try:
             with open_store(self.target, "r", storage_options=self.storage_options) as store:
                 if not store.lists_all:
-                    raise NetCDFUnsupportedError(
+                    raise errors.NetCDFUnsupportedError(
                         "the store does not list all its keys, so it cannot be loaded into memory as a whole",
                         path=store.url,
                         hint="open it without diskless",
@@ -374,7 +367,7 @@ class _Opening:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 keys = {entry: archive.read(entry) for entry in archive.namelist() if not entry.endswith("/")}
         except zipfile.BadZipFile as error:
-            raise NetCDFOSError(
+            raise errors.NetCDFOSError(
                 f"memory does not hold a zip archive of a Zarr hierarchy: {error}", path=self.name
             ) from error
         return replace(self, target=keys, storage_options=None).existing()
@@ -384,19 +377,19 @@ class _Opening:
     def _checked_file(self) -> Path:
         """Return the path of a netCDF file for writing, or refuse arguments that it does not support."""
         if self.path is None:
-            raise NetCDFUnsupportedError(
+            raise errors.NetCDFUnsupportedError(
                 "a netCDF file behind a URL can be read, not written",
                 path=self.name,
                 hint="write it here and copy it there, or ask for storage='zarr'",
             )
         if self.options is not None or self.shared:
-            raise NetCDFValueError(
+            raise errors.NetCDFValueError(
                 f"a netCDF file has no {'options' if self.options is not None else 'shared writing'} of Zarr",
                 path=self.name,
                 hint="ask for storage='zarr'",
             )
         if self.isolated:
-            raise NetCDFValueError(
+            raise errors.NetCDFValueError(
                 "a netCDF file is read in a child process, not written", path=self.name, hint='use mode="r"'
             )
         return self.path
@@ -417,7 +410,7 @@ class _Opening:
             path = Path(folder.name) / "memory.nc"
             path.write_bytes(content)
             if not is_netcdf(path):
-                raise NetCDFOSError(
+                raise errors.NetCDFOSError(
                     "memory holds neither a zip archive of a Zarr hierarchy nor a netCDF file", path=self.name
                 )
             session = replace(self, isolated=None)._read_file(path)
@@ -434,8 +427,7 @@ class _Opening:
             if exists:
                 locks.append(_lock(path))
             edited = netcdf.create_file(path, self._empty(path), overwrite=self.clobber)
-            session = Session(edited, name=self.name, writable=True)
-            session.locks = locks
+            session = Session(edited, name=self.name, writable=True, locks=locks)
             if not exists or edited.place != edited.path:
                 locks.append(_lock(edited.place))
         return session
@@ -443,23 +435,18 @@ class _Opening:
     def edited_file(self, path: Path) -> Session:
         """Open a netCDF file for editing in place."""
         if not os.access(path, os.W_OK):
-            raise NetCDFOSError("the file cannot be written: Permission denied", path=self.name)
+            raise errors.NetCDFOSError("the file cannot be written: Permission denied", path=self.name)
         with _locks() as locks:
             locks.append(_lock(path))
-            session = Session(netcdf.open_file(path), name=self.name, writable=True)
-            session.locks = locks
-        return session
+            return Session(netcdf.open_file(path), name=self.name, writable=True, locks=locks)
 
     def new_file_in_memory(self) -> Session:
         """Create a netCDF file in memory; closing the session returns its bytes."""
         content = MemoryFile()
-        session = self._edited_in_memory(content)
+        edited = netcdf.create_file(self.name, self._empty(self.name), content=content)
+        session = Session(edited, name=self.name, writable=True)
         session.at_close = lambda: memoryview(content.content)
         return session
-
-    def _edited_in_memory(self, content: MemoryFile) -> Session:
-        edited = netcdf.create_file(self.name, self._empty(self.name), content=content)
-        return Session(edited, name=self.name, writable=True)
 
     def diskless_file(self, path: Path, *, persist: bool) -> Session:
         """Edit a netCDF file, or a new one, in memory; with `persist`, write it on close."""
@@ -467,7 +454,7 @@ class _Opening:
         if path.is_dir() or (exists and not self.clobber and self.mode != "r+"):
             raise DatasetExistsError("the file exists", path=self.name)
         if persist and not os.access(path.absolute().parent, os.W_OK):
-            raise NetCDFOSError(
+            raise errors.NetCDFOSError(
                 "the file cannot be written: its folder does not exist, or is not writable", path=self.name
             )
         with _locks() as locks:
@@ -475,11 +462,11 @@ class _Opening:
                 locks.append(_lock(path))
             if self.mode == "r+" and exists:
                 content = MemoryFile(path.read_bytes())
-                session = Session(netcdf.open_file(path, content=content), name=self.name, writable=True)
+                edited = netcdf.open_file(path, content=content)
             else:
                 content = MemoryFile()
-                session = self._edited_in_memory(content)
-        session.locks = locks
+                edited = netcdf.create_file(self.name, self._empty(self.name), content=content)
+            session = Session(edited, name=self.name, writable=True, locks=locks)
         if persist:
 
             def write_out() -> None:
@@ -488,7 +475,7 @@ class _Opening:
                     output.path.write_bytes(content.content)
                     output.commit()
                 except OSError as error:
-                    raise NetCDFOSError(
+                    raise errors.NetCDFOSError(
                         f"the file cannot be written: {error.strerror}", path=self.name
                     ) from error
                 finally:

@@ -139,7 +139,7 @@ class Session(State):
     >>> session.close()
     """
 
-    def __init__(self, stored: Stored, *, name: str, writable: bool) -> None:
+    def __init__(self, stored: Stored, *, name: str, writable: bool, locks: Sequence[FileLock] = ()) -> None:
         super().__init__(
             name, writable=writable, format=stored.dataset.format, restrictions=stored.restrictions
         )
@@ -159,7 +159,7 @@ class Session(State):
         self._gate = Gate()
         self.cache = ChunkCache(self._stored_values, self._values, self.lock)
         #: Locks against other writers, until the dataset is closed.
-        self.locks: Sequence[FileLock] = ()
+        self.locks = locks
         self._pending: deque[tuple[VariableNode, Selection, np.ndarray]] = deque()
         self._pending_nodes: set[VariableNode] = set()
         self._pending_bytes = 0

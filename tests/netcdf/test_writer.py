@@ -503,14 +503,14 @@ def test_values_of_enums_are_there_when_hdf5_looks_at_them(
 ) -> None:
     """Interpreters reuse memory without references sooner or later."""
     with library.hdf5().phil:
-        monkeypatch.setattr(library, "_functions", library._load())
-    insert = library._functions["H5Tenum_insert"]
+        functions = library._functions()
+    insert = functions["H5Tenum_insert"]
 
     def late(*arguments: Any) -> int:
         others = [np.array(99, "i4") for _ in range(100)]
         return insert(*arguments) if others else -1
 
-    monkeypatch.setitem(library._functions, "H5Tenum_insert", late)
+    monkeypatch.setitem(functions, "H5Tenum_insert", late)
     members = (("clear", 0), ("cloudy", 2), ("missing", 100))
     declared = Dataset("d", types=(EnumType("/sky", INT, members),))
     create_dataset(tmp_path / "a.nc", declared).commit()

@@ -12,6 +12,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
     from h5py import h5a, h5d, h5f, h5p, h5s, h5t
     from h5py._objects import ObjectID
 
-_loaded: SimpleNamespace | None = None
 
-
+@cache
 def hdf5() -> Any:
     """Return the low-level modules of h5py, as attributes (``hdf5().h5t`` …).
 
@@ -40,19 +40,16 @@ def hdf5() -> Any:
     UnsupportedError
         If h5py is not installed.
     """
-    global _loaded
-    if _loaded is None:
-        try:
-            import h5py
-            from h5py import h5, h5a, h5d, h5ds, h5f, h5fd, h5g, h5i, h5l, h5o, h5p, h5s, h5t, h5z
-            from h5py._objects import phil
-        except ImportError as error:
-            raise UnsupportedError("netCDF-4 files need the package h5py", hint="pip install h5py") from error
-        _loaded = SimpleNamespace(
-            h5=h5, h5a=h5a, h5d=h5d, h5ds=h5ds, h5f=h5f, h5fd=h5fd, h5g=h5g, h5i=h5i, h5l=h5l, h5o=h5o,
-            h5p=h5p, h5s=h5s, h5t=h5t, h5z=h5z, version=h5py.version, phil=phil,
-        )  # fmt: skip
-    return _loaded
+    try:
+        import h5py
+        from h5py import h5, h5a, h5d, h5ds, h5f, h5fd, h5g, h5i, h5l, h5o, h5p, h5s, h5t, h5z
+        from h5py._objects import phil
+    except ImportError as error:
+        raise UnsupportedError("netCDF-4 files need the package h5py", hint="pip install h5py") from error
+    return SimpleNamespace(
+        h5=h5, h5a=h5a, h5d=h5d, h5ds=h5ds, h5f=h5f, h5fd=h5fd, h5g=h5g, h5i=h5i, h5l=h5l, h5o=h5o,
+        h5p=h5p, h5s=h5s, h5t=h5t, h5z=h5z, version=h5py.version, phil=phil,
+    )  # fmt: skip
 
 
 class hdf5_errors(error_context):
@@ -120,18 +117,15 @@ _SIGNATURES: dict[str, tuple[type, ...]] = {
     "H5Tget_member_value": (_ID, ctypes.c_uint, _BUFFER),
 }
 
-_functions: dict[str, Callable[..., int]] = {}
-
 
 def _call(name: str, *arguments: object) -> None:
     """Call a C function. The caller holds the lock. Raises OSError if the function fails."""
-    if not _functions:
-        _functions.update(_load())
-    if _functions[name](*arguments) < 0:
+    if _functions()[name](*arguments) < 0:
         raise OSError(f"HDF5's function {name} failed")
 
 
-def _load() -> dict[str, Callable[..., int]]:
+@cache
+def _functions() -> dict[str, Callable[..., int]]:
     module = Path(hdf5().h5p.__file__)
     library = module.with_name("hdf5.dll") if sys.platform == "win32" else module
     found = {}
@@ -190,16 +184,14 @@ def read_text(owner: ObjectID, name: bytes) -> str | None:
 
 def make_plain(owner: ObjectID, name: bytes, type_id: h5t.TypeID, space: h5s.SpaceID, raw: bytes) -> bool:
     """Call H5Acreate2 and H5Awrite for raw bytes. Return False if HDF5 refuses, as for a name in use."""
-    if not _functions:
-        _functions.update(_load())
-    create, write, close = (_functions[name] for name in ("H5Acreate2", "H5Awrite", "H5Aclose"))
-    made = create(owner.id, name, type_id.id, space.id, 0, 0)
+    functions = _functions()
+    made = functions["H5Acreate2"](owner.id, name, type_id.id, space.id, 0, 0)
     if made < 0:
         return False
-    failed = write(made, type_id.id, raw) < 0
-    close(made)
-    if failed:
-        raise OSError("HDF5's function H5Awrite failed")
+    try:
+        _call("H5Awrite", made, type_id.id, raw)
+    finally:
+        functions["H5Aclose"](made)
     return True
 
 

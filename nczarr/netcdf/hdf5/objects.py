@@ -20,6 +20,7 @@ import numpy as np
 from nczarr import model
 from nczarr.errors import LossError, UnsupportedError
 from nczarr.filters import BUILT_IN
+from nczarr.lazy import cached_property
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.netcdf.bytes.file import bytes_of
 from nczarr.netcdf.hdf5.chunks import complete, describe_filter, is_ours
@@ -64,10 +65,8 @@ class ObjectMaker:
     def __init__(self, path: str) -> None:
         self.path = path
         self.types = TypeWriter()
-        #: HDF5's string types by length, and the scalar dataspace.
+        #: HDF5's string types by length.
         self._texts: dict[int, h5t.TypeID] = {}
-        self._single: h5s.SpaceID | None = None
-        self._number: h5s.SpaceID | None = None
 
     def file(self, name: str, access: h5p.PropFAID, *, strict: bool) -> h5f.FileID:
         """Create a file with netCDF's own attributes only; `strict` selects the classic model."""
@@ -245,9 +244,9 @@ class ObjectMaker:
         if not isinstance(type_, model.PrimitiveType) or type_ == model.STRING or not values.size:
             return False
         if type_ == model.CHAR:
-            type_id, space = self._text_type(values.nbytes), self._scalar()
+            type_id, space = self._text_type(values.nbytes), self._scalar
         elif values.size == 1:
-            type_id, space = self.types.make(type_), self._one()
+            type_id, space = self.types.make(type_), self._one
         else:
             return False
         raw = values.astype(type_.dtype, copy=False).tobytes()
@@ -273,7 +272,7 @@ class ObjectMaker:
     def text(self, owner: ObjectID, name: bytes, text: bytes) -> None:
         """Create an attribute of characters."""
         type_id = self._text_type(len(text))
-        made = hdf5().h5a.create(owner, name, type_id, self._scalar())
+        made = hdf5().h5a.create(owner, name, type_id, self._scalar)
         made.write(np.frombuffer(text, "S1"), type_id)
 
     def _text_type(self, size: int) -> h5t.TypeID:
@@ -286,15 +285,13 @@ class ObjectMaker:
                 self._texts[size] = found
         return found
 
+    @cached_property
     def _scalar(self) -> h5s.SpaceID:
-        if self._single is None:
-            self._single = hdf5().h5s.create(hdf5().h5s.SCALAR)
-        return self._single
+        return hdf5().h5s.create(hdf5().h5s.SCALAR)
 
+    @cached_property
     def _one(self) -> h5s.SpaceID:
-        if self._number is None:
-            self._number = hdf5().h5s.create_simple((1,))
-        return self._number
+        return hdf5().h5s.create_simple((1,))
 
     def write_internal_attribute(
         self, owner: ObjectID, name: bytes, values: tuple[int, ...], *, scalar: bool = False

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 from nczarr.display import visible
 from nczarr.formats import local_path
 from nczarr.model import normalize_name
+from nczarr.netcdf4 import errors
 from nczarr.netcdf4.cdl_text import from_cdl, to_cdl
 from nczarr.netcdf4.classes.base import (
     AttributeOwner,
@@ -37,14 +38,6 @@ from nczarr.netcdf4.classes.user_types import (
 )
 from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.compatibility import get_chunk_cache
-from nczarr.netcdf4.errors import (
-    NetCDFIndexError,
-    NetCDFKeyError,
-    NetCDFOSError,
-    NetCDFTypeError,
-    NetCDFValueError,
-    NotPicklableError,
-)
 from nczarr.netcdf4.opening import open_session
 from nczarr.session import GroupNode, Session, kept_name
 from nczarr.system.finalizing import close_dropped, close_with
@@ -247,7 +240,7 @@ class Dataset(AttributeOwner):
         session = self._nc_session
         if session.writable or not session.is_open:
             state = "open for writing" if session.is_open else "closed"
-            raise NotPicklableError(
+            raise errors.NotPicklableError(
                 f"{type(self).__name__} is not picklable: it is {state}", path=session.name
             )
         return reopened, (type(self), self._nc_origin)
@@ -388,7 +381,7 @@ class Dataset(AttributeOwner):
         group: Any = self
         for name in directory.split("/"):
             if name and name not in group.groups:
-                raise NetCDFKeyError(
+                raise errors.NetCDFKeyError(
                     f"there is no group {name!r} in {group.path}", hint=did_you_mean(name, group.groups)
                 )
             group = group.groups[name] if name else group
@@ -397,15 +390,15 @@ class Dataset(AttributeOwner):
         if last in group.variables:
             return group.variables[last]
         names = [*group.groups, *group.variables]
-        raise NetCDFIndexError(f"{last} not found in {group.path}", hint=did_you_mean(last, names))
+        raise errors.NetCDFIndexError(f"{last} not found in {group.path}", hint=did_you_mean(last, names))
 
     def __iter__(self) -> NoReturn:
-        raise NetCDFTypeError(
+        raise errors.NetCDFTypeError(
             f"{type(self).__name__} is not iterable. Consider iterating on Dataset.variables."
         )
 
     def __contains__(self, key: object) -> NoReturn:
-        raise NetCDFTypeError(
+        raise errors.NetCDFTypeError(
             f"{type(self).__name__} does not support membership operations. "
             "Perhaps try 'varname in dataset.variables' or 'dimname in dataset.dimensions'."
         )
@@ -461,7 +454,7 @@ class Dataset(AttributeOwner):
             If the name is in use or invalid, or the dataset is read-only or has a classic data model.
         """
         if not isinstance(groupname, str):
-            raise NetCDFTypeError(f"the name of a group is text, not {groupname!r}")
+            raise errors.NetCDFTypeError(f"the name of a group is text, not {groupname!r}")
         group: Any = self
         for name in posixpath.normpath(groupname).split("/"):
             if not name:
@@ -803,7 +796,7 @@ class Group(Dataset):
 
     def close(self, *, durable: bool | None = None) -> None:
         """Raise an error: only the dataset can be closed."""
-        raise NetCDFOSError("cannot close a `Group` (only applies to Dataset)")
+        raise errors.NetCDFOSError("cannot close a `Group` (only applies to Dataset)")
 
 
 def reopened(cls: type[Dataset], origin: dict[str, Any]) -> Dataset:
@@ -818,7 +811,7 @@ def _member(group: Dataset, kind: str, name: str) -> object:
 def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
     """Return the dimension with a simple name in a group or those above."""
     if not isinstance(name, str | bytes):
-        raise NetCDFTypeError(f"a dimension is a Dimension or its name, not {name!r}", fqn=group.path)
+        raise errors.NetCDFTypeError(f"a dimension is a Dimension or its name, not {name!r}", fqn=group.path)
     requested = normalize_name(name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name)
     scope: Dataset | None = group
     while scope is not None:
@@ -827,7 +820,7 @@ def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
             return found
         scope = scope.parent
     names = [name for scope in node_of(group).ancestors() for name in list(scope.dimensions)]
-    raise NetCDFValueError(
+    raise errors.NetCDFValueError(
         f"cannot find dimension {requested} in this group or parent groups",
         fqn=group.path,
         hint=did_you_mean(requested, names),

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from nczarr import model
 from nczarr.display import visible
+from nczarr.netcdf4 import errors
 from nczarr.netcdf4.classes.base import (
     AttributeOwner,
     data_model_of,
@@ -30,13 +31,6 @@ from nczarr.netcdf4.classes.user_types import (
     text_type,
 )
 from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
-from nczarr.netcdf4.errors import (
-    NetCDFAttributeError,
-    NetCDFIndexError,
-    NetCDFRuntimeError,
-    NetCDFTypeError,
-    NetCDFValueError,
-)
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.masking import cast_safely
 from nczarr.netcdf4.values.quantize import quantization_in
@@ -126,12 +120,12 @@ class Variable(AttributeOwner):
         kind, shown, dtype = resolve_datatype(grp, datatype, where)
         type_ = kind.type if isinstance(kind, TypeNode) else kind
         if session.netcdf3 and endian != "native":
-            raise NetCDFRuntimeError(
+            raise errors.NetCDFRuntimeError(
                 f"only endian='native' allowed for NETCDF3 files, got '{endian}' {where}"
             )
         dims = tuple([d._nc_node for d in dimensions])
         if session.netcdf3 and any(d.unlimited for d in dims[1:]):
-            raise NetCDFRuntimeError(f"NetCDF: NC_UNLIMITED in the wrong index: {where}")
+            raise errors.NetCDFRuntimeError(f"NetCDF: NC_UNLIMITED in the wrong index: {where}")
         options.check_endian(type_, dtype)
         if chunk_cache is not None:
             changed_cache(get_chunk_cache(), chunk_cache, None, None)  # raise before the variable exists
@@ -139,7 +133,7 @@ class Variable(AttributeOwner):
         filters = options.suitable_filters(type_) if outside else options.filters()
         paired = dtype is not None and dtype.kind == "c"
         if paired and fill_value is not None and fill_value is not False:
-            raise NetCDFTypeError(f"illegal data type for attribute '_FillValue': {dtype} {where}")
+            raise errors.NetCDFTypeError(f"illegal data type for attribute '_FillValue': {dtype} {where}")
         attributes = options.attributes(
             type_, shown.dtype if shown is not None else dtype, data_model_of(session)
         )
@@ -280,7 +274,7 @@ class Variable(AttributeOwner):
     def setncattr(self, name: str, value: object) -> None:
         """Set a netCDF attribute. Only the creation of the variable sets ``_FillValue``."""
         if name == "_FillValue":
-            raise NetCDFAttributeError(
+            raise errors.NetCDFAttributeError(
                 "_FillValue attribute must be set when variable is created (using fill_value keyword to createVariable)"
             )
         super().setncattr(name, value)
@@ -290,7 +284,7 @@ class Variable(AttributeOwner):
         if newname == "_FillValue" and not isinstance(
             self._nc_node.type, model.PrimitiveType | model.EnumType
         ):
-            raise NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
+            raise errors.NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
         super().renameAttribute(oldname, newname)
 
     def setncatts(self, attdict: Mapping[str, object]) -> None:
@@ -307,7 +301,7 @@ class Variable(AttributeOwner):
         if current is not None and np.array_equal(current, np.asarray(value)):
             return
         if node.stored_as is not None:
-            raise NetCDFAttributeError(
+            raise errors.NetCDFAttributeError(
                 "NetCDF: Attempt to define fill value when data already exists.", fqn=node.fqn
             )
         attribute = fill_attribute(node.type, self._nc_settings.dtype, value)
@@ -337,19 +331,21 @@ class Variable(AttributeOwner):
     def __len__(self) -> int:
         shape = self.shape
         if not shape:
-            raise NetCDFTypeError("len() of unsized object", fqn=self._nc_node.fqn)
+            raise errors.NetCDFTypeError("len() of unsized object", fqn=self._nc_node.fqn)
         return shape[0]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise NetCDFValueError("the values have to be read, which makes a copy", fqn=self._nc_node.fqn)
+            raise errors.NetCDFValueError(
+                "the values have to be read, which makes a copy", fqn=self._nc_node.fqn
+            )
         data = np.asarray(self[...])
         return data if dtype is None else data.astype(dtype, copy=False)
 
     def assignValue(self, val: object) -> None:
         """Set the value of a scalar variable; otherwise :class:`IndexError`."""
         if self._nc_shown:
-            raise NetCDFIndexError(
+            raise errors.NetCDFIndexError(
                 "to assign values to a non-scalar variable, use a slice", fqn=self._nc_node.fqn
             )
         self[:] = val
@@ -357,7 +353,7 @@ class Variable(AttributeOwner):
     def getValue(self) -> Any:
         """The value of a scalar variable; otherwise :class:`IndexError`."""
         if self._nc_shown:
-            raise NetCDFIndexError(
+            raise errors.NetCDFIndexError(
                 "to retrieve values from a non-scalar variable, use slicing", fqn=self._nc_node.fqn
             )
         return self[()]

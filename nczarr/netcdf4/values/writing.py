@@ -12,14 +12,7 @@ from numpy import ma
 from numpy.typing import ArrayLike
 
 from nczarr import model
-from nczarr.netcdf4.errors import (
-    NetCDFIndexError,
-    NetCDFOverflowError,
-    NetCDFRuntimeError,
-    NetCDFTypeError,
-    NetCDFValueError,
-    translating,
-)
+from nczarr.netcdf4 import errors
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import RAW, stringtochar
 from nczarr.netcdf4.values.indexing import Index, axis_integer, parse_selection, reordered
@@ -92,7 +85,7 @@ def _grow(node: VariableNode, extent: tuple[int, ...]) -> None:
     """Grow unlimited dimensions to the extent of a selection."""
     short = [(d, n) for d, n in zip(node.dimensions, extent, strict=False) if n > d.size]
     if any(not d.unlimited for d, _ in short):
-        raise NetCDFRuntimeError("NetCDF: Index exceeds dimension bound", fqn=node.fqn)
+        raise errors.NetCDFRuntimeError("NetCDF: Index exceeds dimension bound", fqn=node.fqn)
     for dimension, size in short:
         dimension.grow(size)
 
@@ -116,7 +109,7 @@ def _as_array(
     if not isinstance(data, np.ndarray | np.generic):
         packed = bool(packing_of(lookup_in(node))) and settings.scale
         dtype = np.dtype(np.float64) if packed and type_.dtype.kind in "iuf" else settings.dtype
-        with translating("the data cannot be turned into {}", dtype, fqn=node.fqn):
+        with errors.translating("the data cannot be turned into {}", dtype, fqn=node.fqn):
             data = np.array(data, dtype)
     if isinstance(type_, model.EnumType):
         _check_members(node, type_, data)
@@ -143,7 +136,7 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
     if encoding in RAW and texts.dtype.kind == "U":
         encoding = "utf-8"
     flat = texts.reshape(-1)
-    with translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
+    with errors.translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
         if texts.dtype.kind == "S" and encoding not in RAW:
             for text in flat.tolist():  # raises for bytes that are invalid in the encoding
                 text.ljust(length, b"\0").decode(encoding)
@@ -153,7 +146,7 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
     rest = np.ascontiguousarray(chars[:, length:]).view(np.uint8)
     if rest.any():
         longest = flat[int(rest.any(axis=1).argmax())]
-        raise NetCDFValueError(
+        raise errors.NetCDFValueError(
             f"the text {longest[:40]!r} needs more than the {length} bytes of the last dimension",
             fqn=node.fqn,
         )
@@ -188,7 +181,7 @@ def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
             return data
         data = np.array(data, view)
     if data.dtype.names != own.names:
-        raise NetCDFTypeError(f"the data have the fields {data.dtype.names}", fqn=node.fqn)
+        raise errors.NetCDFTypeError(f"the data have the fields {data.dtype.names}", fqn=node.fqn)
     holds_text = any(data.dtype[n] == view[n] != own[n] for n in own.names or ())
     if own != view and not view.hasobject and holds_text:
         return np.asarray(data).astype(view).view(own)
@@ -198,7 +191,7 @@ def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
 def _check_members(node: VariableNode, type_: model.EnumType, data: np.ndarray | np.generic) -> None:
     values = data.filled() if ma.isMA(data) else data
     if not bool(np.isin(values, [value for _, value in type_.members]).all()):
-        raise NetCDFValueError("trying to assign illegal value to Enum variable", fqn=node.fqn)
+        raise errors.NetCDFValueError("trying to assign illegal value to Enum variable", fqn=node.fqn)
 
 
 def _texts(node: VariableNode, elem: object, data: object) -> tuple[object, np.ndarray]:
@@ -206,10 +199,10 @@ def _texts(node: VariableNode, elem: object, data: object) -> tuple[object, np.n
         return _single(node, elem, data)
     if data.dtype.kind in "SU":
         if ma.isMA(data):
-            raise NetCDFTypeError("masked arrays cannot be assigned by VLEN str slices", fqn=node.fqn)
+            raise errors.NetCDFTypeError("masked arrays cannot be assigned by VLEN str slices", fqn=node.fqn)
         return elem, data.astype(object)
     if data.dtype != object:
-        raise NetCDFTypeError(
+        raise errors.NetCDFTypeError(
             "only numpy string, unicode or object arrays can be assigned to VLEN str var slices", fqn=node.fqn
         )
     return elem, np.asarray(data)
@@ -224,7 +217,7 @@ def _sequences(
     if base.dtype.kind in "iuf":
         array = np.asarray(data)
         if settings.scale:
-            with translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
+            with errors.translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
                 array = np.asarray(packing_of(lookup_in(node)).pack(array, base.dtype)).astype(base.dtype)
         data = array
     return _single(node, elem, data)
@@ -242,11 +235,11 @@ def _single(node: VariableNode, elem: object, data: object) -> tuple[object, np.
         )
         elem = indices if isinstance(elem, tuple) else indices[0]
         if not all(map(_is_integer, indices)):
-            raise NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
+            raise errors.NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
     if not isinstance(elem, tuple) and ndim > 1:
-        raise NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
+        raise errors.NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
     if len(indices) != max(ndim, 1):
-        raise NetCDFIndexError("Illegal index", fqn=node.fqn)
+        raise errors.NetCDFIndexError("Illegal index", fqn=node.fqn)
     boxed = np.empty((), object)
     boxed[()] = data
     return elem, boxed
@@ -271,7 +264,7 @@ def _check_fits(node: VariableNode, values: np.ndarray, shape: tuple[int, ...]) 
     try:
         np.broadcast_shapes(values.shape, shape)
     except ValueError as error:
-        raise NetCDFValueError(
+        raise errors.NetCDFValueError(
             f"data of the shape {values.shape} do not fit the shape {shape}", fqn=node.fqn
         ) from error
 
@@ -283,13 +276,13 @@ def _conform(values: np.ndarray, counts: tuple[int, ...]) -> np.ndarray:
     if values.shape == ():
         return values.reshape(counts) if math.prod(counts) == 1 else _broadcast(values, counts)
     if values.ndim == len(counts) == 1 and 0 not in counts:
-        raise NetCDFIndexError("size of data array does not conform to slice")
+        raise errors.NetCDFIndexError("size of data array does not conform to slice")
     if values.size == math.prod(counts):
         return values.reshape(counts)
     try:
         return _broadcast(values, counts)
     except ValueError as error:
-        raise NetCDFValueError(
+        raise errors.NetCDFValueError(
             f"data of the shape {values.shape} do not fit the selection {counts}"
         ) from error
 
@@ -343,11 +336,13 @@ def _rounded(node: VariableNode, values: np.ndarray, digit: int) -> np.ndarray:
     try:
         return round_to_digit(values, digit)
     except TypeError as error:
-        raise NetCDFTypeError(
+        raise errors.NetCDFTypeError(
             f"least_significant_digit rounds numbers, and these are {values.dtype}", fqn=node.fqn
         ) from error
     except (ValueError, OverflowError) as error:
-        raise NetCDFOverflowError(f"least_significant_digit is {digit}: {error}", fqn=node.fqn) from error
+        raise errors.NetCDFOverflowError(
+            f"least_significant_digit is {digit}: {error}", fqn=node.fqn
+        ) from error
 
 
 def _fill_scalar(node: VariableNode) -> Any:
@@ -360,7 +355,7 @@ def _fill_scalar(node: VariableNode) -> Any:
 def _cast(node: VariableNode, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if values.dtype == dtype:
         return values
-    with translating("{} cannot be turned into {}", values.dtype, dtype, fqn=node.fqn):
+    with errors.translating("{} cannot be turned into {}", values.dtype, dtype, fqn=node.fqn):
         return values.astype(dtype)
 
 
@@ -380,13 +375,13 @@ def _text(node: VariableNode, text: Any) -> str:
     if encoded:
         text = text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
-        raise NetCDFTypeError(f"the value must be a string, not {type(text).__name__}", fqn=node.fqn)
+        raise errors.NetCDFTypeError(f"the value must be a string, not {type(text).__name__}", fqn=node.fqn)
     if text.isascii() or encoded:
         node.state.check_text(text, node.fqn)
         return str(text)
     encoding = lookup_in(node)("_Encoding")
     if isinstance(encoding, str):
-        with translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
+        with errors.translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
             text = text.encode(encoding).decode("utf-8", "surrogateescape")
     node.state.check_text(text, node.fqn)
     return str(text)
@@ -410,10 +405,10 @@ def _check_texts(node: VariableNode, values: np.ndarray, type_: model.Type) -> N
 
 def _sequence(node: VariableNode, sequence: ArrayLike) -> np.ndarray:
     base = node.type.base  # type: ignore[attr-defined]
-    with translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
+    with errors.translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
         array = np.asarray(sequence, object) if base.dtype == object else np.asarray(sequence)
         if base.dtype.kind in "iufS" and array.dtype.newbyteorder("=") != base.dtype:
-            raise NetCDFTypeError(
+            raise errors.NetCDFTypeError(
                 f"wrong data type in object array: should be {base.dtype}, got {array.dtype}", fqn=node.fqn
             )
         return array.astype(base.dtype).reshape(-1)
