@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ma
 
 from nczarr.netcdf4 import errors
-from nczarr.netcdf4.classes.base import data_model_of, node_of, session_of
+from nczarr.netcdf4.classes.base import data_model_of
 from nczarr.netcdf4.classes.dataset import Dataset
 from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.values.attributes import lookup_in
@@ -128,7 +128,7 @@ class MFDataset(Dataset):
     @property
     def data_model(self) -> Any:
         """The data model of each file."""
-        return [data_model_of(session_of(part)) for part in self._nc_parts]
+        return [data_model_of(part._nc_session) for part in self._nc_parts]
 
     @property
     def file_format(self) -> Any:
@@ -138,7 +138,7 @@ class MFDataset(Dataset):
     @property
     def disk_format(self) -> Any:
         """The format of each file in the store."""
-        return [session_of(part).stored.disk_format for part in self._nc_parts]
+        return [part._nc_session.stored.disk_format for part in self._nc_parts]
 
     def close(self, *, durable: bool | None = None) -> None:
         """Close all files."""
@@ -152,7 +152,7 @@ class MFDataset(Dataset):
 
     def isopen(self) -> bool:
         """True if all files are open."""
-        return all(session_of(part).is_open for part in self._nc_parts)
+        return all(part._nc_session.is_open for part in self._nc_parts)
 
     def __repr__(self) -> str:
         if not self._nc_session.is_open:
@@ -382,7 +382,7 @@ class MFTime:
 
         self._time = time
         if calendar is None:
-            calendars = {lookup_in(node_of(part))("calendar") for part in time._recVar}
+            calendars = {lookup_in(part._nc_node)("calendar") for part in time._recVar}
             if None in calendars or len(calendars) > 1:
                 raise errors.NetCDFValueError(
                     "MFTime requires that the time variable in all files have the same calendar attribute",

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.classes.base import node_of
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 
@@ -248,7 +247,7 @@ def test_ncstring_setting(same: Same) -> None:
             log(ds["g"]._ncstring_attrs__)
             if nc.__name__ != "netCDF4":
                 assert (
-                    node_of(v).attributes["a"].type.name == node_of(ds).attributes["a"].type.name == "string"
+                    v._nc_node.attributes["a"].type.name == ds._nc_node.attributes["a"].type.name == "string"
                 )
 
     same(script)

@@ -14,7 +14,6 @@ import pytest
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import NCZarrError
-from nczarr.netcdf4.classes.base import session_of
 
 _NAMES = [
     " a",
@@ -283,7 +282,7 @@ def test_closing_ends_it_even_if_it_fails(
     def full(*args: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(session_of(ds).stored, "update", full)
+    monkeypatch.setattr(ds._nc_session.stored, "update", full)
     ds.createVariable("w", "i4", ("x",))[:] = 1
     for step in (ds.sync, ds.close):
         with pytest.raises(OSError, match="No space"):

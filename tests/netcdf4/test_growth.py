@@ -18,7 +18,6 @@ from nczarr.cli.main import main
 from nczarr.mapping import WriteOptions, open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.nczarr3 import write
-from nczarr.netcdf4.classes.base import session_of
 from nczarr.stores import LocalStore
 
 VARIABLES = {
@@ -118,7 +117,7 @@ def test_lengths_reach_the_model(tmp_path: Path) -> None:
             grow(ds, "v", length)
             grow(ds, "g/h/deep", length)
             ds.sync()
-        stored = session_of(ds).stored
+        stored = ds._nc_session.stored
         assert {fqn: d.size for fqn, d in stored.dataset.all_dimensions.items()} == {
             "/t": 8,
             "/x": 3,

@@ -20,7 +20,6 @@ import pytest
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import MetadataError, NCZarrError, PartlyStoredError, StoreError
-from nczarr.netcdf4.classes.base import session_of
 from nczarr.stores import MemoryStore
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
@@ -413,7 +412,7 @@ def test_what_a_dropped_dataset_writes_with_is_not_dropped_before_it(tmp_path: P
     ds = ours.Dataset(tmp_path / "a.zarr.zip", "w")
     ds.createDimension("x", 3)
     ds.createVariable("v", "i4", ("x",))[:] = 1
-    session = weakref.ref(session_of(ds))
+    session = weakref.ref(ds._nc_session)
     circle: list[Any] = [ds]
     circle.append(circle)
     del ds, circle

@@ -16,7 +16,6 @@ import pytest
 
 import nczarr.netcdf4 as ours
 from nczarr.netcdf4.classes import base as attributes
-from nczarr.netcdf4.classes.base import session_of
 
 TRIALS = 10
 
@@ -87,7 +86,7 @@ def test_a_change_during_the_store_s_update_is_stored_later(tmp_path: Path) -> N
     path = tmp_path / "a.zarr"
     with ours.Dataset(path, "w") as ds:
         ds.createVariable("v", "i4")
-        stored = session_of(ds).stored
+        stored = ds._nc_session.stored
         update = stored.update
 
         def late(dataset: Any) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.classes.base import session_of
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 
@@ -139,8 +138,8 @@ def test_many_variables_are_made_and_filled_in_turn() -> None:
     with ours.Dataset(target, "w") as ds:
         ds.createDimension("x", 2)
         calls = []
-        update = session_of(ds).stored.update
-        session_of(ds).stored.update = lambda d: (calls.append(1), update(d))[1]  # type: ignore[method-assign]
+        update = ds._nc_session.stored.update
+        ds._nc_session.stored.update = lambda d: (calls.append(1), update(d))[1]  # type: ignore[method-assign]
         for i in range(200):
             ds.createVariable(f"v{i}", "i4", ("x",))[:] = i
         assert len(calls) <= 1

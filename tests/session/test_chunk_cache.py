@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.classes.base import node_of, session_of
 from nczarr.session.chunk_cache import default_bytes
 
 FILL = -99
@@ -57,7 +56,7 @@ def test_any_order_of_writes_and_reads(data: Any) -> None:
     ds.createDimension("x", 7)
     fill = {"fill_value": FILL} if dtype == "i4" else {}
     ds.createVariable("v", dtype, ("t", "x"), chunksizes=chunks, **fill).set_auto_mask(False)
-    session_of(ds).cache.bound = bound
+    ds._nc_session.cache.bound = bound
     try:
         for step in range(data.draw(st.integers(1, 12))):
             v = ds["v"]
@@ -94,10 +93,10 @@ def test_any_order_of_writes_and_reads(data: Any) -> None:
                 ds.close()
                 ds = ours.Dataset(target, "a")
                 ds.set_auto_mask(False)
-                session_of(ds).cache.bound = bound
-            cache = session_of(ds).cache
+                ds._nc_session.cache.bound = bound
+            cache = ds._nc_session.cache
             assert cache.weight == sum(b.weight for b in cache._blocks.values())
-            assert node_of(ds["v"]).blocks == len(cache._blocks)
+            assert ds["v"]._nc_node.blocks == len(cache._blocks)
         assert ds["v"][:].tolist() == model.tolist()
     finally:
         ds.close()
@@ -166,7 +165,7 @@ def test_the_bound_holds(store: Counting) -> None:
         ds.createDimension("x", 10000)
         v = ds.createVariable("v", "f8", ("x",), chunksizes=(100,))
         ds.sync()
-        cache = session_of(ds).cache
+        cache = ds._nc_session.cache
         cache.bound = 3 * 800
         for i in range(0, 10000, 50):
             v[i] = i
@@ -181,7 +180,7 @@ def test_settings(store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         ours.set_chunk_cache(5000)
         with ours.Dataset(store, "w") as ds:
-            assert session_of(ds).cache.bound == 5000
+            assert ds._nc_session.cache.bound == 5000
             ds.createDimension("x", 100)
             v = ds.createVariable("v", "i4", ("x",), chunksizes=(10,))
             w = ds.createVariable("w", "i4", ("x",), chunksizes=(10,), chunk_cache=0)
@@ -242,7 +241,7 @@ def test_what_is_kept_of_a_selection_may_be_replaced_by_another_thread(tmp_path:
         ds.createDimension("y", 6)
         v = ds.createVariable("v", "i4", ("x", "y"), chunksizes=(4, 2), fill_value=-1)
         ds.sync()
-        node = node_of(v)
+        node = v._nc_node
         v[0, 2:] = 1
         other = node.cut
         v[0, :4] = 2
@@ -270,7 +269,7 @@ def test_threads_write_and_read_one_variable(tmp_path: Path, bound: int) -> None
         v = ds.createVariable("v", "i4", ("x", "y"), chunksizes=(4, 3), fill_value=-1)
         v[:] = 0
         ds.sync()
-        session_of(ds).cache.bound = bound
+        ds._nc_session.cache.bound = bound
         written = [0] * 8
         stop = threading.Event()
 
@@ -351,12 +350,12 @@ def test_what_is_known_of_written_chunks_is_bounded(bound: int, monkeypatch: pyt
         ds.createDimension("x", 4)
         v = ds.createVariable("v", "i4", ("t", "x"), chunksizes=(1, 2), fill_value=FILL)
         ds.sync()
-        session_of(ds).cache.bound = bound
+        ds._nc_session.cache.bound = bound
         for i, row in enumerate(rows):
             v[i, :3] = row[:3]
-            assert len(node_of(v).stored_chunks or ()) <= 5
+            assert len(v._nc_node.stored_chunks or ()) <= 5
         ds.sync()
-        assert node_of(v).stored_chunks is None
+        assert v._nc_node.stored_chunks is None
         v[:, 3] = rows[:, 3]
         assert v[:].tolist() == rows.tolist()
 
@@ -370,7 +369,7 @@ def test_who_passes_by_waits_for_what_is_being_stored(monkeypatch: pytest.Monkey
         v = ds.createVariable("v", "i4", ("x",), fill_value=FILL)
         ds.sync()
         v[0] = 1  # into a chunk in memory
-        cache = session_of(ds).cache
+        cache = ds._nc_session.cache
         cache.bound = 0  # what is written from now on passes by
         real, others, seen = cache._store, [], []
 

@@ -39,15 +39,10 @@ _RESERVED = """
 RESERVED = frozenset(_RESERVED.split())
 
 
-class InSession(Protocol):
-    """An object of an open dataset."""
-
-    _nc_session: Session
-
-
-class Owner(InSession, Protocol):
+class Owner(Protocol):
     """A dataset or group, as the objects inside it see it."""
 
+    _nc_session: Session
     _nc_node: GroupNode
 
     @property
@@ -205,20 +200,10 @@ def data_model_of(session: Session) -> str:
     return MODEL_OF_FORMAT.get(session.format, "NETCDF4")
 
 
-def session_of(owner: InSession) -> Session:
-    """Return the session of a dataset, group, variable or dimension."""
-    return owner._nc_session
-
-
 def reference_to(group: Any) -> Any:
     """Return the reference of an object to its group: weak if the dataset was opened with `keepweakref`."""
     weak = group.keepweakref and not isinstance(group, weakref.ProxyType)
     return weakref.proxy(group) if weak else group
-
-
-def node_of(owner: Any) -> Any:
-    """Return the node of a dataset, group, variable, dimension or type."""
-    return owner._nc_node
 
 
 T = TypeVar("T")

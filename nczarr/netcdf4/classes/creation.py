@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from nczarr import model
 from nczarr.filters import FILTERS, OF_REFERENCES
 from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
-from nczarr.netcdf4.classes.base import Owner, data_model_of, node_of, session_of
+from nczarr.netcdf4.classes.base import Owner, data_model_of
 from nczarr.netcdf4.classes.user_types import UserDefinedType, shown_type, text_type
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
 from nczarr.netcdf4.errors import (
@@ -302,7 +302,7 @@ def resolve_datatype(
     NetCDFTypeError, NetCDFValueError, NetCDFRuntimeError
         If netCDF or the data model of the dataset lacks the type.
     """
-    data_model = data_model_of(session_of(group))
+    data_model = data_model_of(group._nc_session)
     classic = data_model in CLASSIC_FORMATS
     if isinstance(datatype, UserDefinedType):
         return _user_type(group, datatype, where)
@@ -337,8 +337,8 @@ def _complex_type(
     group: Owner, datatype: np.dtype, where: str
 ) -> tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]:
     """Return the compound of a real and an imaginary part, or in netCDF-3 models the type of the pairs' parts."""
-    data_model = data_model_of(session_of(group))
-    if not session_of(group).auto_complex:
+    data_model = data_model_of(group._nc_session)
+    if not group._nc_session.auto_complex:
         raise NetCDFValueError(
             f"complex datatypes ({datatype}) are only supported with `auto_complex=True` {where}"
         )
@@ -349,17 +349,17 @@ def _complex_type(
             f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}: complex numbers",
             hint='they are compounds, which format="NETCDF4" has, or pairs, as in NETCDF3_CLASSIC',
         )
-    node = types.complex_type(node_of(group), datatype)
+    node = types.complex_type(group._nc_node, datatype)
     return node, shown_type(node), None
 
 
 def _user_type(
     group: Owner, datatype: UserDefinedType, where: str
 ) -> tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]:
-    node: TypeNode | None = node_of(datatype)
+    node: TypeNode | None = datatype._nc_node
     if node is None:
         return STRING, datatype, None
-    scope = node_of(group)
+    scope = group._nc_node
     *_, root = scope.ancestors()
     own = root.all_types().get(node.type.fqn)
     if own is not None and own.type == node.type:

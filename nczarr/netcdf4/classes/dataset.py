@@ -24,8 +24,6 @@ from nczarr.netcdf4.classes.base import (
     data_model_of,
     did_you_mean,
     group_html,
-    node_of,
-    session_of,
 )
 from nczarr.netcdf4.classes.dimension import Dimension
 from nczarr.netcdf4.classes.user_types import (
@@ -777,10 +775,10 @@ class Group(Dataset):
     __slots__ = ()
 
     def __init__(self, parent: Dataset, name: str, **kwargs: object) -> None:
-        session = session_of(parent)
+        session = parent._nc_session
         with session.lock:
             groups = parent.groups
-            node = node_of(parent).add_group(name)
+            node = parent._nc_node.add_group(name)
             self._nc_bind(session, node, parent, weak=parent.keepweakref)
             groups[node.name] = self
 
@@ -788,7 +786,7 @@ class Group(Dataset):
     def _nc_of(cls, parent: Dataset, node: GroupNode) -> Group:
         """Return the object of an existing group."""
         group = cls.__new__(cls)
-        group._nc_bind(session_of(parent), node, parent, weak=parent.keepweakref)
+        group._nc_bind(parent._nc_session, node, parent, weak=parent.keepweakref)
         return group
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -819,7 +817,7 @@ def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
         if found is not None:
             return found
         scope = scope.parent
-    names = [name for scope in node_of(group).ancestors() for name in list(scope.dimensions)]
+    names = [name for scope in group._nc_node.ancestors() for name in list(scope.dimensions)]
     raise errors.NetCDFValueError(
         f"cannot find dimension {requested} in this group or parent groups",
         fqn=group.path,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from nczarr.display import show_dimension, visible
 from nczarr.model.describe import describe_dimension
-from nczarr.netcdf4.classes.base import Owner, node_of, reference_to, session_of
+from nczarr.netcdf4.classes.base import Owner, reference_to
 from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError, NetCDFTypeError, translating
 from nczarr.session import DimensionNode, Session
 
@@ -62,14 +62,14 @@ class Dimension:
     _nc_session: Session
 
     def __init__(self, grp: GroupLike, name: str, size: int | None = None) -> None:
-        session = session_of(grp)
+        session = grp._nc_session
         if isinstance(size, str | bytes):
             raise NetCDFTypeError(f"the size of the dimension {name!r} is a number, not {size!r}")
         with translating("the size of the dimension {!r} is a number, not {!r}", name, size):
             length = 0 if size is None else operator.index(int(size))
         with session.lock:
             shown = grp.dimensions
-            node = node_of(grp).add_dimension(name, length, unlimited=length == 0)
+            node = grp._nc_node.add_dimension(name, length, unlimited=length == 0)
             self._nc_bind(grp, node)
             shown[node.name] = self
 
@@ -80,7 +80,7 @@ class Dimension:
         return dimension
 
     def _nc_bind(self, group: GroupLike, node: DimensionNode) -> None:
-        self._nc_session = session_of(group)
+        self._nc_session = group._nc_session
         self._nc_group = reference_to(group)
         self._nc_node = node
 

@@ -12,7 +12,7 @@ from nczarr import model
 from nczarr.display import show_type, visible
 from nczarr.model import CHAR, Field, Type, UserType, join_fqn, primitive_for_dtype
 from nczarr.model.describe import describe_type
-from nczarr.netcdf4.classes.base import Owner, node_of
+from nczarr.netcdf4.classes.base import Owner
 from nczarr.netcdf4.errors import (
     NetCDFKeyError,
     NetCDFRuntimeError,
@@ -103,8 +103,8 @@ class CompoundType(UserDefinedType):
         if dtype.names is None:
             raise NetCDFTypeError(f"a compound type needs a structured dtype, not {dtype}")
         name = checked_name(dtype_name, "type")
-        fields = tuple(_field(node_of(grp), n, dtype[n]) for n in dtype.names)
-        group = node_of(grp)
+        fields = tuple(_field(grp._nc_node, n, dtype[n]) for n in dtype.names)
+        group = grp._nc_node
         self._nc_declare(group, model.CompoundType(join_fqn(group.fqn, name), fields))
 
     def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:
@@ -174,7 +174,7 @@ class VLType(UserDefinedType):
         if base is None:
             raise NetCDFKeyError(f"unsupported datatype specified for VLEN: {np.dtype(dt)}")
         name = checked_name(dtype_name, "type")
-        group = node_of(grp)
+        group = grp._nc_node
         self._nc_declare(group, model.VlenType(join_fqn(group.fqn, name), base))
 
     def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:
@@ -235,7 +235,7 @@ class EnumType(UserDefinedType):
             raise NetCDFTypeError(f"the members are a mapping of names to values, not {enum_dict!r}")
         members = tuple([(_member_name(key), _member_value(key, v, base)) for key, v in enum_dict.items()])
         name = checked_name(dtype_name, "type")
-        group = node_of(grp)
+        group = grp._nc_node
         self._nc_declare(group, model.EnumType(join_fqn(group.fqn, name), base, members))
 
     def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:

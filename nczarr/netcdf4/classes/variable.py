@@ -15,9 +15,7 @@ from nczarr.netcdf4 import errors
 from nczarr.netcdf4.classes.base import (
     AttributeOwner,
     data_model_of,
-    node_of,
     reference_to,
-    session_of,
     variable_html,
 )
 from nczarr.netcdf4.classes.creation import VariableOptions, fill_attribute, resolve_datatype
@@ -109,7 +107,7 @@ class Variable(AttributeOwner):
         fill_value: object = None,
         chunk_cache: int | None = None,
     ) -> None:
-        session = session_of(grp)
+        session = grp._nc_session
         session.check_writable()
         where = f"(variable '{name}', group '{grp.name}')"
         options = VariableOptions(
@@ -139,11 +137,11 @@ class Variable(AttributeOwner):
         )
         if paired:
             with session.lock:  # between lookup and creation, another thread could create the dimension
-                dims = (*dims, pair_dimension(node_of(grp)) or grp.createDimension(PAIR, 2)._nc_node)
+                dims = (*dims, pair_dimension(grp._nc_node) or grp.createDimension(PAIR, 2)._nc_node)
         storage = options.storage(session, type_, dims, filters)
         with session.lock:
             variables = grp.variables
-            node = node_of(grp).add_variable(name, kind, dims, storage, attributes)
+            node = grp._nc_node.add_variable(name, kind, dims, storage, attributes)
             self._nc_bind(grp, node, shown, dtype)
             self._nc_endian = None if dtype is None else endian
             variables[node.name] = self
@@ -161,7 +159,7 @@ class Variable(AttributeOwner):
         return variable
 
     def _nc_bind(self, group: Any, node: VariableNode, shown: Any, dtype: Any) -> None:
-        self._nc_session = session = session_of(group)
+        self._nc_session = session = group._nc_session
         self._nc_group = reference_to(group)
         self._nc_node = node
         self._nc_datatype = shown
