@@ -814,7 +814,7 @@ def _content(node: GroupNode) -> dict[str, Any]:
         "dimensions": tuple(
             model.Dimension(d.name, d.size, d.unlimited) for d in node.dimensions.values() if not d.anonymous
         ),
-        "variables": tuple(_variable(v) for v in node.variables.values()),
+        "variables": tuple(freeze_variable(v) for v in node.variables.values()),
         "groups": tuple(_group(g) for g in node.groups.values()),
     }
 
@@ -825,7 +825,8 @@ def _group(node: GroupNode) -> model.Group:
     return node.frozen
 
 
-def _variable(node: VariableNode) -> model.Variable:
+def freeze_variable(node: VariableNode) -> model.Variable:
+    """Return a variable of the model. The caller holds the tree's lock."""
     if node.frozen is None:
         node.frozen = model.Variable(
             node.name,

@@ -6,15 +6,13 @@ import weakref
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import replace
 from difflib import get_close_matches
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar
 
 from nczarr.display import ArrayDescription, Each, GroupDescription, show_array, show_group
 from nczarr.errors import NCZarrError
 from nczarr.mapping import VariableData
 from nczarr.model import Attribute
-from nczarr.model.describe import describe_attribute, describe_dimension, describe_type
-from nczarr.model.describe import describe_variable as describe_model_variable
+from nczarr.model.describe import describe_attribute, describe_dimension, describe_type, describe_variable
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, MODEL_OF_FORMAT
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
@@ -23,8 +21,8 @@ from nczarr.netcdf4.errors import (
     NetCDFReadOnlyAttributeError,
 )
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
-from nczarr.session import GroupNode, Session, VariableNode
-from nczarr.zarr.describe import MOST_COUNTED, describe_array
+from nczarr.session import GroupNode, Session, VariableNode, freeze_variable
+from nczarr.zarr.describe import MOST_COUNTED, describe_array, describe_metadata
 
 if TYPE_CHECKING:
     from typing import Self
@@ -337,37 +335,19 @@ class _Describer:
         )
 
     def variable(self, node: VariableNode) -> ArrayDescription:
-        frozen = SimpleNamespace(
-            name=node.name,
-            type=node.type,
-            dimensions=tuple(str(d.ref) for d in node.dimensions),
-            attributes=list(node.attributes.values()),
-            storage=node.storage,
-            data=None,
-        )
-        described = describe_model_variable(frozen, {str(d.ref): d for d in node.dimensions})
-        axes = tuple(
-            replace(axis, name=None) if d.anonymous else axis
-            for axis, d in zip(described.axes, node.dimensions)
-        )
-        return self._with_store(replace(described, axes=axes), node)
-
-    def _with_store(self, described: ArrayDescription, node: VariableNode) -> ArrayDescription:
-        """Add the properties of the Zarr array, if there is one and the store can be read."""
+        """Describe a variable, with the properties of its Zarr array if there is one and the store can be read."""
+        described = describe_variable(freeze_variable(node), {str(d.ref): d for d in node.dimensions})
         if node.stored_as is None:
             return described
         try:
             data = self._session.stored.data(node.stored_as)
             if not isinstance(data, VariableData):
                 return described
-            array: Any = data.array
-            if array.nchunks > self._left:
-                array = SimpleNamespace(
-                    **{n: getattr(array, n) for n in ("metadata", "path", "nchunks")}, store=_NoStore
-                )
+            if data.array.nchunks > self._left:  # counting its chunks would take long
+                stored = describe_metadata(data.array.metadata)
             else:
-                self._left -= array.nchunks
-            stored = describe_array(array)
+                self._left -= data.array.nchunks
+                stored = describe_array(data.array)
         except (NCZarrError, OSError):
             return described
         rank = len(described.axes)
@@ -379,9 +359,3 @@ class _Describer:
             stored=stored.stored,
             facts=tuple(fact for fact in stored.facts if fact[0] != "store"),
         )
-
-
-class _NoStore:
-    """Replaces a store whose chunks would take long to count."""
-
-    url = ""
