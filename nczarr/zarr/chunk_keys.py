@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import repeat
-from typing import Literal
 
-from nczarr.errors import ExtensionError, MetadataError
+from nczarr.errors import MetadataError
 from nczarr.lazy import cached_property
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types.base import JsonMapping, JsonObject, bad, show
 
-_DEFAULT_SEPARATOR = {"default": "/", "v2": ".", "experimental": "/"}
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 
 
@@ -104,27 +102,18 @@ def parse_chunk_key_encoding(name: str, configuration: JsonMapping) -> ChunkKeyE
     >>> parse_chunk_key_encoding("v2", {})
     ChunkKeyEncoding(name='v2', separator='.')
     """
-    parse = CHUNK_KEY_ENCODINGS.find(name)
-    if parse is None:
-        known = ", ".join(CHUNK_KEY_ENCODINGS.names())
-        raise ExtensionError(
-            f"chunk_key_encoding.name: {show(name)} is unknown", hint=f"known encodings: {known}"
-        )
-    return parse(configuration)
+    return CHUNK_KEY_ENCODINGS.need(name, "chunk_key_encoding.name")(configuration)
 
 
-def _separated(name: Literal["default", "v2"]) -> Callable[[JsonMapping], ChunkKeyEncoding]:
-    def parse(configuration: JsonMapping) -> ChunkKeyEncoding:
-        separator = configuration.get("separator", _DEFAULT_SEPARATOR[name])
-        if separator not in ("/", "."):
-            raise bad(f'chunk_key_encoding.configuration.separator: {show(separator)} is not "/" or "."')
-        return ChunkKeyEncoding(name, separator)
-
-    return parse
+def _separated(name: str, default: str, configuration: JsonMapping) -> ChunkKeyEncoding:
+    separator = configuration.get("separator", default)
+    if separator not in ("/", "."):
+        raise bad(f'chunk_key_encoding.configuration.separator: {show(separator)} is not "/" or "."')
+    return ChunkKeyEncoding(name, separator)
 
 
 CHUNK_KEY_ENCODINGS = Registry[Callable[[JsonMapping], ChunkKeyEncoding]](
     "nczarr.chunk_key_encodings", "chunk key encoding", MetadataError
 )
-CHUNK_KEY_ENCODINGS.register("default", _separated("default"))
-CHUNK_KEY_ENCODINGS.register("v2", _separated("v2"))
+CHUNK_KEY_ENCODINGS.register("default", partial(_separated, "default", "/"))
+CHUNK_KEY_ENCODINGS.register("v2", partial(_separated, "v2", "."))

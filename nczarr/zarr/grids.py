@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nczarr.errors import ExtensionError, MetadataError, SelectionError
+from nczarr.errors import MetadataError, SelectionError
 from nczarr.lazy import cached_property
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types.base import Json, JsonMapping, JsonObject, bad, show
+from nczarr.zarr.types.base import Json, JsonMapping, JsonObject, bad, checked_list, show
 
 #: numpy's limit.
 MAX_NDIM = 64
@@ -68,19 +68,15 @@ class ChunkGrid(ABC):
 
     def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the number of chunks along each dimension of an array of the given shape."""
-        counts = []
-        for dimension, size in enumerate(shape):
-            lengths = self.lengths(dimension, size)
-            counts.append(-(-size // lengths) if isinstance(lengths, int) else len(lengths))
-        return tuple(counts)
+        found = [(size, self.lengths(dimension, size)) for dimension, size in enumerate(shape)]
+        return tuple([-(-size // n) if isinstance(n, int) else len(n) for size, n in found])
 
     def chunk_shape_at(self, index: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of the chunk at a grid index."""
-        result = []
-        for dimension, (number, size) in enumerate(zip(index, shape, strict=True)):
-            lengths = self.lengths(dimension, size)
-            result.append(lengths if isinstance(lengths, int) else int(lengths[number]))
-        return tuple(result)
+        found = [self.lengths(dimension, size) for dimension, size in enumerate(shape)]
+        return tuple(
+            [n if isinstance(n, int) else int(n[number]) for number, n in zip(index, found, strict=True)]
+        )
 
 
 @dataclass(frozen=True)
@@ -134,7 +130,7 @@ class RectilinearGrid(ChunkGrid):
     @cached_property
     def _listed(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
         """The lengths and the offsets of the chunks for each dimension."""
-        lengths = [np.array([edge] if isinstance(edge, int) else edge, np.int64) for edge in self.edges]
+        lengths = [np.array(edge, np.int64, ndmin=1) for edge in self.edges]
         return tuple((each, np.concatenate([[0], np.cumsum(each, dtype=np.int64)])) for each in lengths)
 
     def lengths(self, dimension: int, size: int) -> int | np.ndarray:
@@ -223,13 +219,7 @@ def parse_chunk_grid(name: str, configuration: JsonMapping, shape: tuple[int, ..
     >>> parse_chunk_grid("rectilinear", {"kind": "inline", "chunk_shapes": [[[1, 2], 3]]}, (5,)).edges
     ((1, 1, 3),)
     """
-    parse = CHUNK_GRIDS.find(name)
-    if parse is None:
-        known = ", ".join(CHUNK_GRIDS.names())
-        raise ExtensionError(
-            f"chunk_grid.name: the grid {show(name)} is unknown", hint=f"known grids: {known}"
-        )
-    return parse(configuration, shape)
+    return CHUNK_GRIDS.need(name, "chunk_grid.name")(configuration, shape)
 
 
 def _regular(configuration: JsonMapping, shape: tuple[int, ...]) -> RegularGrid:
@@ -250,10 +240,8 @@ def _rectilinear(configuration: JsonMapping, shape: tuple[int, ...]) -> Rectilin
         if type(item) is int:
             edges.append(_edge(item, f"{key}[{i}]"))
             continue
-        if not isinstance(item, list):
-            raise bad(f"{key}[{i}]: {show(item)} is not a list of lengths")
         lengths: list[int] = []
-        for j, entry in enumerate(item):
+        for j, entry in enumerate(checked_list(item, f"{key}[{i}]", "a list of lengths")):
             where = f"{key}[{i}][{j}]"
             if isinstance(entry, list):
                 if len(entry) != 2 or type(entry[1]) is not int or not 1 <= entry[1] <= LIMITS.grid_lengths:

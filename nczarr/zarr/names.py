@@ -14,8 +14,7 @@ _DRAFT = re.compile(r"[A-Za-z0-9\-_.]+")
 _PERIODS = re.compile(r"\.+")
 #: Paths that are valid without further checks.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*(?:/[A-Za-z0-9][A-Za-z0-9_.\-]*)*")
-_RESERVED = ("zarr.json",)
-_RESERVED_V2 = (".zarray", ".zgroup", ".zattrs", ".zmetadata")
+_RESERVED = {"v3": ("zarr.json",), "v2": (".zarray", ".zgroup", ".zattrs", ".zmetadata")}
 
 
 def check_name(name: str, *, writing: bool = True, layout: str = "v3") -> str | None:
@@ -35,43 +34,25 @@ def check_name(name: str, *, writing: bool = True, layout: str = "v3") -> str | 
     "the name '..' consists only of periods"
     >>> check_name("__x")
     "the name '__x' begins with '__', which Zarr reserves"
+    >>> check_name("sea surface", layout="draft-2019")
+    "the name 'sea surface' contains characters other than A-Z a-z 0-9 - _ ."
     """
-    if layout == "draft-2019" and writing:
-        return check_draft_name(name)
     if not name:
         return "the name is empty"
+    if layout == "draft-2019" and writing and not _DRAFT.fullmatch(name):
+        return f"the name {name!r} contains characters other than A-Z a-z 0-9 - _ ."
+    if layout == "draft-2019" and writing and len(name) > 255:
+        return f"the name {name[:20]!r}… is longer than 255 characters"
     if "/" in name:
         return f"the name {name!r} contains '/'"
     if "\0" in name or any("\ud800" <= c <= "\udfff" for c in name):
         return f"the name {name!r} contains a character that no store supports"
     if _PERIODS.fullmatch(name):
         return f"the name {name!r} consists only of periods"
-    if layout == "v3":
-        if name in _RESERVED:
-            return f"the name {name!r} is the name of a metadata document"
-        if writing and name.startswith("__"):
-            return f"the name {name!r} begins with '__', which Zarr reserves"
-    if layout == "v2" and name in _RESERVED_V2:
+    if name in _RESERVED.get(layout, ()):
         return f"the name {name!r} is the name of a metadata document"
-    return None
-
-
-def check_draft_name(name: str) -> str | None:
-    """Return the reason why `name` is not a valid name of a node in the 2019 draft; None if it is valid.
-
-    Examples
-    --------
-    >>> check_draft_name("sea surface")
-    "the name 'sea surface' contains characters other than A-Z a-z 0-9 - _ ."
-    """
-    if not name:
-        return "the name is empty"
-    if not _DRAFT.fullmatch(name):
-        return f"the name {name!r} contains characters other than A-Z a-z 0-9 - _ ."
-    if _PERIODS.fullmatch(name):
-        return f"the name {name!r} consists only of periods"
-    if len(name) > 255:
-        return f"the name {name[:20]!r}… is longer than 255 characters"
+    if layout == "v3" and writing and name.startswith("__"):
+        return f"the name {name!r} begins with '__', which Zarr reserves"
     return None
 
 

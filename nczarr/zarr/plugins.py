@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nczarr.errors import NCZarrError
+from nczarr.errors import ExtensionError, NCZarrError
 from nczarr.system.locks import TABLES
 
 if TYPE_CHECKING:
@@ -98,6 +98,14 @@ class Registry(Generic[T]):
             ) from error
         with TABLES:
             return self._objects.setdefault(name, value)
+
+    def need(self, name: str, key: str) -> T:
+        """Return the object of a name in a document; raise ExtensionError with the key if it is unknown."""
+        found = self.find(name)
+        if found is None:
+            hint = f"known {self._kind}s: {', '.join(self.names())}"
+            raise ExtensionError(f"{key}: {name[:64]!r} is unknown", hint=hint)
+        return found
 
     def _installed(self) -> dict[str, EntryPoint]:
         if self._entry_points is None:

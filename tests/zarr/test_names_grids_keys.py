@@ -14,7 +14,7 @@ from nczarr.errors import MetadataError, NCZarrError, ZarrNameError
 from nczarr.stores import MemoryStore
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
 from nczarr.zarr.grids import RectilinearGrid, RegularGrid, parse_chunk_grid, parse_shape
-from nczarr.zarr.names import check_draft_name, check_name, check_path, check_siblings
+from nczarr.zarr.names import check_name, check_path, check_siblings
 
 names = st.text(alphabet=st.sampled_from("a. _-/Z9é\0\udc80~"), max_size=6) | st.sampled_from(
     ["zarr.json", "..", ".", "__x", ".zarray", "...", "a..b"]
@@ -36,7 +36,7 @@ def test_v3_names_against_the_rules(name):
 @given(names | st.just("a" * 255) | st.just("a" * 256))
 def test_draft_names_against_a_regular_expression(name):
     legal = re.fullmatch(r"(?!\.+\Z)[-_.a-zA-Z0-9]{1,255}", name) is not None
-    assert (check_draft_name(name) is None) == legal
+    assert (check_name(name, layout="draft-2019") is None) == legal
 
 
 @given(st.lists(names, min_size=1, max_size=3).map("/".join))

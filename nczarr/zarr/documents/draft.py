@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Literal
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, error_context
@@ -21,6 +22,7 @@ from nczarr.zarr.documents import v2_encoding as encoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.types import base
 from nczarr.zarr.types.base import DataType, Endian, Json, JsonMapping, JsonObject, TimeType, bad, show
 
 CORE_URI = "http://purl.org/zarr/spec/protocol/core/3.0"
@@ -77,29 +79,19 @@ def _check_version(value: object) -> None:
 
 
 def _extensions(document: JsonMapping) -> tuple[NamedConfig, ...]:
-    value = document.get("extensions", [])
-    if not isinstance(value, list):
-        raise bad(f"extensions: {show(value)} is not a list")
     entries = []
-    for i, item in enumerate(value):
+    for i, item in enumerate(base.checked_list(document.get("extensions", []), "extensions")):
         if not isinstance(item, dict) or not isinstance(item.get("extension"), str):
             raise bad(f"extensions[{i}]: {show(item)} is not an object with the URI of an extension")
-        must_understand = item.get("must_understand", True)
-        if not isinstance(must_understand, bool):
-            raise bad(f"extensions[{i}].must_understand: {show(must_understand)} is not true or false")
+        must_understand = base.checked_flag(
+            item.get("must_understand", True), f"extensions[{i}].must_understand"
+        )
         uri = item["extension"]
         if must_understand and uri != _FILTERS_URI and find_extension(uri) is None:
             raise ExtensionError(f"extensions[{i}]: the extension {uri!r} must be understood, but is unknown")
         rest = {key: setting for key, setting in item.items() if key not in ("extension", "must_understand")}
         entries.append(NamedConfig(uri, rest, must_understand))
     return tuple(entries)
-
-
-def _attributes(document: JsonMapping) -> JsonObject:
-    attributes = document.get("attributes", {})
-    if not isinstance(attributes, dict):
-        raise bad(f"attributes: {show(attributes)} is not an object")
-    return attributes
 
 
 def parse_group(document: JsonMapping, place: str) -> GroupMetadata:
@@ -114,8 +106,8 @@ def parse_group(document: JsonMapping, place: str) -> GroupMetadata:
         if "zarr_format" in document:
             _check_version(document["zarr_format"])
         extra = {key: value for key, value in document.items() if key not in _GROUP_KEYS}
-        metadata = GroupMetadata(_attributes(document), _extensions(document), extra)
-        return apply_on_metadata(metadata) if metadata.extensions else metadata
+        attributes = base.checked_object(document.get("attributes", {}), "attributes")
+        return apply_on_metadata(GroupMetadata(attributes, _extensions(document), extra))
 
 
 def deviations(document: JsonMapping, is_array: bool) -> Iterator[str]:
@@ -148,16 +140,13 @@ def _has_wrong_fallback(data_type: Json) -> bool:
 
 def _codec_id(item: object, key: str) -> JsonObject:
     """Return a codec of the draft as a v2 codec."""
-    if not isinstance(item, dict):
-        raise bad(f"{key}: {show(item)} is not an object with a codec")
-    uri = item.get("codec")
+    codec = base.checked_object(item, key, "an object with a codec")
+    uri = codec.get("codec")
     match = _CODEC.fullmatch(uri) if isinstance(uri, str) else None
     if match is None:
         raise bad(f"{key}.codec: {show(uri)} is not the URI of a known codec")
-    configuration = item.get("configuration", {})
-    if not isinstance(configuration, dict):
-        raise bad(f"{key}.configuration: {show(configuration)} is not an object")
-    inline = {option: value for option, value in item.items() if option not in ("codec", "configuration")}
+    configuration = base.checked_object(codec.get("configuration", {}), f"{key}.configuration")
+    inline = {option: value for option, value in codec.items() if option not in ("codec", "configuration")}
     return {**inline, **configuration, "id": match[1]}
 
 
@@ -187,9 +176,7 @@ def _data_type(value: object, filters: object) -> tuple[DataType, Endian | None]
 def _filters(document: JsonMapping, extensions: tuple[NamedConfig, ...], attributes: JsonObject) -> Json:
     for entry in extensions:
         if entry.name == _FILTERS_URI:
-            items = entry.configuration.get("filters")
-            if not isinstance(items, list):
-                raise bad(f"extensions: filters: {show(items)} is not a list")
+            items = base.checked_list(entry.configuration.get("filters"), "extensions: filters")
             return [_codec_id(item, f"filters[{i}]") for i, item in enumerate(items)]
     filters = attributes.get("filters")
     by_zarr_python = isinstance(filters, list) and all(isinstance(f, dict) and "id" in f for f in filters)
@@ -197,16 +184,13 @@ def _filters(document: JsonMapping, extensions: tuple[NamedConfig, ...], attribu
 
 
 def _grid(value: object, shape: tuple[int, ...]) -> tuple[RegularGrid, Literal["/", "."]]:
-    if not isinstance(value, dict):
-        raise bad(f"chunk_grid: {show(value)} is not an object")
-    if value.get("type") != "regular":
-        raise bad(f"chunk_grid.type: the grid {show(value.get('type'))} is unknown")
-    separator = value.get("separator", ".")
+    grid = base.checked_object(value, "chunk_grid")
+    if grid.get("type") != "regular":
+        raise bad(f"chunk_grid.type: the grid {show(grid.get('type'))} is unknown")
+    separator = grid.get("separator", ".")
     if separator not in (".", "/"):
         raise bad(f'chunk_grid.separator: {show(separator)} is not "." or "/"')
-    return RegularGrid(parse_chunk_shape(value.get("chunk_shape"), shape, "chunk_grid.chunk_shape")), (
-        "/" if separator == "/" else "."
-    )
+    return RegularGrid(parse_chunk_shape(grid.get("chunk_shape"), shape, "chunk_grid.chunk_shape")), separator
 
 
 def parse_array(document: JsonMapping, place: str, *, experimental: bool = False) -> ArrayMetadata:
@@ -238,7 +222,7 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
         for key in _REQUIRED:
             if key not in document:
                 raise bad(f"{key}: missing")
-        attributes = _attributes(document)
+        attributes = base.checked_object(document.get("attributes", {}), "attributes")
         extensions = _extensions(document)
         filters = _filters(document, extensions, attributes)
         shape = parse_shape(document["shape"])
@@ -268,15 +252,13 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
             extra={k: v for k, v in document.items() if k not in _ARRAY_KEYS and k != "storage_transformers"},
             origin={key: document[key] for key in _SPELLED if key in document},
         )
-        return apply_on_metadata(metadata) if metadata.extensions else metadata
+        return apply_on_metadata(metadata)
 
 
 def _compression(document: JsonMapping) -> tuple[list[JsonObject], JsonObject | None]:
     """Return the codecs after the filters in v2 form: a list, as in the draft's first months, or one compressor."""
     if "chunk_codecs" in document:
-        steps = document["chunk_codecs"]
-        if not isinstance(steps, list):
-            raise bad(f"chunk_codecs: {show(steps)} is not a list")
+        steps = base.checked_list(document["chunk_codecs"], "chunk_codecs")
         return [_codec_id(item, f"chunk_codecs[{i}]") for i, item in enumerate(steps)], None
     compressor = document.get("compressor")
     return [], None if compressor is None else _codec_id(compressor, "compressor")
@@ -290,14 +272,10 @@ def _sharded(
     settings = item.get("configuration") if isinstance(item, dict) and item.get("type") == "indexed" else None
     if not isinstance(settings, dict):
         raise bad(f"storage_transformers: {show(value)} is unknown")
-    counts = parse_shape(
-        settings.get("chunks_per_shard"), "storage_transformers[0].configuration.chunks_per_shard"
-    )
+    key = "storage_transformers[0].configuration.chunks_per_shard"
+    counts = parse_shape(settings.get("chunks_per_shard"), key)
     if len(counts) != len(grid.chunk_shape) or 0 in counts:
-        raise bad(
-            f"storage_transformers[0].configuration.chunks_per_shard: {show(list(counts))} is not a shape of "
-            f"{len(grid.chunk_shape)} positive integers"
-        )
+        raise bad(f"{key}: {show(list(counts))} is not a shape of {len(grid.chunk_shape)} positive integers")
     configuration = {
         "chunk_shape": list(grid.chunk_shape),
         "codecs": [codec.to_json() for codec in codecs],
@@ -362,16 +340,11 @@ def array_document(metadata: ArrayMetadata) -> JsonObject:
 def _respell(document: JsonObject, metadata: ArrayMetadata) -> None:
     """Use the original spelling of each value that is still equivalent."""
     for key, value in (metadata.origin or {}).items():
-        if key not in _SPELLED or document.get(key) == value:
+        if key not in _SPELLED or document.get(key) == value or _has_wrong_fallback(value):
             continue
-        if _has_wrong_fallback(value):
-            continue
-        try:
-            same = parse_array({**document, key: value}, "") == parse_array(document, "")
-        except NCZarrError:
-            continue
-        if same:
-            document[key] = value
+        with suppress(NCZarrError):
+            if parse_array({**document, key: value}, "") == parse_array(document, ""):
+                document[key] = value
 
 
 def _type_document(data_type: DataType, endian: Endian | None) -> Json:

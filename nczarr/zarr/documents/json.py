@@ -14,6 +14,7 @@ import marshal
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -95,17 +96,6 @@ def fast_library() -> Any:
     return msgspec
 
 
-def _parse_fast(data: bytes) -> Json:
-    """Parse JSON like ``json.loads``, in half the time; raise ValueError without msgspec, or if it fails."""
-    library = fast_library()
-    if library is None:
-        raise ValueError("no msgspec")
-    try:
-        return library.json.decode(data)
-    except (library.MsgspecError, RecursionError) as error:
-        raise ValueError(str(error)) from None
-
-
 def parse_part(text: bytes) -> Json:
     """Return the value of a part of a JSON document; the caller has checked its limits and syntax.
 
@@ -114,11 +104,9 @@ def parse_part(text: bytes) -> Json:
     MetadataError
         If an integer has more digits than the interpreter converts.
     """
-    read, errors = _part_reader()
-    try:
+    read, errors = _fast_reader()
+    with suppress(*errors):
         return read(text)
-    except errors:
-        pass
     try:
         return json.loads(bytes(text))
     except ValueError:
@@ -126,12 +114,12 @@ def parse_part(text: bytes) -> Json:
 
 
 @functools.cache
-def _part_reader() -> tuple[Callable[[bytes], Json], type[Exception]]:
-    """Return the fastest parser of a part, and the type of its errors."""
+def _fast_reader() -> tuple[Callable[[bytes], Json], tuple[type[Exception], ...]]:
+    """Return the fastest parser, and the types of its errors; the standard library then has exact messages."""
     library = fast_library()
     if library is None:
-        return lambda text: json.loads(bytes(text)), ValueError
-    return library.json.Decoder().decode, library.MsgspecError
+        return lambda text: json.loads(bytes(text).decode()), (ValueError, RecursionError)
+    return library.json.Decoder().decode, (library.MsgspecError, ValueError, RecursionError)
 
 
 def _too_many_digits(document: str | None) -> MetadataError:
@@ -182,10 +170,9 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Json:
     """
     check_bounds(data, document)
     if len(data) > MAX_CHECKED and not lenient:
-        try:
-            return _parse_fast(data)
-        except ValueError:
-            pass  # the standard library accepts more, and has exact messages
+        read, errors = _fast_reader()
+        with suppress(*errors):
+            return read(data)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -244,27 +231,26 @@ def as_it_stands(value: object) -> Json:
     >>> dump_json({"a": as_it_stands([float("nan"), 1.5]), "b": float("nan")}).decode()
     '{"a":[NaN,1.5],"b":"NaN"}'
     """
-    if isinstance(value, float) and not math.isfinite(value):
-        return BareNumber(value)
-    if isinstance(value, dict):
-        return {key: as_it_stands(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [as_it_stands(item) for item in value]
-    return value
+    return _with_numbers(value, BareNumber)
 
 
-def _finite(value: object) -> Json:
-    if isinstance(value, BareNumber):
-        return value
+def _with_numbers(value: object, replace: Callable[[float], float | str]) -> Json:
+    """Return a value in which a function has replaced each non-finite number."""
     if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return replace(value)
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _with_numbers(item, replace) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_with_numbers(item, replace) for item in value]
     if isinstance(value, np.generic | np.ndarray):
-        return _finite(value.tolist())
+        return _with_numbers(value.tolist(), replace)
     return value
+
+
+def _word(number: float) -> float | str:
+    if isinstance(number, BareNumber):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 _ENCODER = json.JSONEncoder(
@@ -293,7 +279,7 @@ def dump_json(value: object, document: str | None = None) -> bytes:
         try:
             text = _ENCODER.encode(value)
         except ValueError:
-            value = _finite(value)
+            value = _with_numbers(value, _word)
             text = _BARE.encode(value)
         try:
             return text.encode()

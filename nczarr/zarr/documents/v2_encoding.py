@@ -21,7 +21,17 @@ from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
 from nczarr.zarr.grids import RegularGrid, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 from nczarr.zarr.types import base as types
-from nczarr.zarr.types.base import DataType, Endian, Json, JsonObject, Scalar, bad, show
+from nczarr.zarr.types.base import (
+    DataType,
+    Endian,
+    Json,
+    JsonObject,
+    Scalar,
+    bad,
+    checked_list,
+    checked_object,
+    show,
+)
 from nczarr.zarr.types.registry import StructField, StructType, data_type_for
 
 #: Filters that encode object arrays as bytes; ``vlen-array`` has the same format as ``vlen-bytes``.
@@ -57,14 +67,13 @@ def object_type(filters: object) -> DataType:
 
 
 def _codec(value: object, key: str, data_type: DataType) -> tuple[str, JsonObject]:
-    if not isinstance(value, dict):
-        raise bad(f"{key}: {show(value)} is not an object with an id")
-    name = value.get("id")
+    item = checked_object(value, key, "an object with an id")
+    name = item.get("id")
     if not isinstance(name, str) or not name:
         raise bad(f"{key}.id: {show(name)} is not a name")
     configuration = {
         option: int(setting) if isinstance(setting, str) and _INTEGER.fullmatch(setting) else setting
-        for option, setting in value.items()
+        for option, setting in item.items()
         if option != "id"
     }
     if name == "shuffle" and not configuration.get("elementsize"):
@@ -155,11 +164,8 @@ def codecs_from_v2(
 
 def _steps(filters: object, compressor: object) -> list[tuple[str, Json]]:
     """Return the filters and then the compressor, with their keys in the document."""
-    if filters in (None, {}):
-        filters = []
-    if not isinstance(filters, list):
-        raise bad(f"filters: {show(filters)} is not a list")
-    steps = [(f"filters[{i}]", item) for i, item in enumerate(filters)]
+    items = [] if filters in (None, {}) else checked_list(filters, "filters")
+    steps = [(f"filters[{i}]", item) for i, item in enumerate(items)]
     return steps if compressor is None else [*steps, ("compressor", compressor)]
 
 

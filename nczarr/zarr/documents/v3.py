@@ -23,7 +23,7 @@ from nczarr.zarr.metadata import (
     parse_named_config,
     parse_named_configs,
 )
-from nczarr.zarr.types.base import DataType, Json, JsonObject, Scalar, bad, show
+from nczarr.zarr.types.base import DataType, Json, JsonObject, Scalar, bad, checked_list, checked_object, show
 from nczarr.zarr.types.registry import parse_data_type
 
 Parsed = TypeVar("Parsed")
@@ -103,8 +103,7 @@ def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> Array
     metadata = (_around.get(key) or _read_around(*key)) if after.startswith(own) else None
     if metadata is None:
         return _array(parse_part(text))
-    found = parse_part(attributes)
-    return metadata.with_attributes(found if type(found) is dict else _attributes({"attributes": found}))
+    return metadata.with_attributes(checked_object(parse_part(attributes), "attributes"))
 
 
 def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:
@@ -128,7 +127,7 @@ def _group(document: JsonObject) -> GroupMetadata:
         extensions=_extensions(document, extra),
         extra=_extra(document, _GROUP_KEYS, extra),
     )
-    return apply_on_metadata(metadata) if metadata.extensions else metadata
+    return apply_on_metadata(metadata)
 
 
 def _array(document: JsonObject) -> ArrayMetadata:
@@ -159,13 +158,11 @@ def _whole_array(document: JsonObject) -> ArrayMetadata:
         codecs,
         attributes=_attributes(document),
         dimension_names=_dimension_names(document.get("dimension_names"), shape),
-        storage_transformers=_transformers(document["storage_transformers"])
-        if "storage_transformers" in document
-        else (),
+        storage_transformers=_transformers(document.get("storage_transformers", [])),
         extensions=_extensions(document, extra),
         extra=_extra(document, _ARRAY_KEYS, extra),
     )
-    return apply_on_metadata(metadata) if metadata.extensions else metadata
+    return apply_on_metadata(metadata)
 
 
 def _encoding(data_type_json: object, fill: object, key_encoding: object, codecs: object) -> Encoding:
@@ -210,27 +207,19 @@ def _key_encoding(value: object) -> ChunkKeyEncoding:
 
 
 def _attributes(document: JsonObject) -> JsonObject:
-    attributes = document.get("attributes")
-    if attributes is None:
-        if "attributes" in document:
-            raise bad("attributes: None is not an object")
-        return {}
-    if not isinstance(attributes, dict):
-        raise bad(f"attributes: {show(attributes)} is not an object")
-    return attributes
+    return checked_object(document.get("attributes", {}), "attributes")
 
 
 def _dimension_names(value: object, shape: tuple[int, ...]) -> tuple[str | None, ...] | None:
     if value is None:  # null means no names; zarr-python 3.0 wrote it
         return None
-    if not isinstance(value, list):
-        raise bad(f"dimension_names: {show(value)} is not a list")
-    if len(value) != len(shape):
-        raise bad(f"dimension_names: {len(value)} names for {len(shape)} dimensions")
-    for i, name in enumerate(value):
+    names = checked_list(value, "dimension_names")
+    if len(names) != len(shape):
+        raise bad(f"dimension_names: {len(names)} names for {len(shape)} dimensions")
+    for i, name in enumerate(names):
         if name is not None and not isinstance(name, str):
             raise bad(f"dimension_names[{i}]: {show(name)} is not a string or null")
-    return tuple(value)
+    return tuple(names)
 
 
 def _transformers(value: object) -> tuple[NamedConfig, ...]:
@@ -242,9 +231,9 @@ def _transformers(value: object) -> tuple[NamedConfig, ...]:
 
 
 def _extensions(document: JsonObject, extra: JsonObject) -> tuple[NamedConfig, ...]:
-    value = document.get("extensions")
-    if value is None and "extensions" not in document:
+    if "extensions" not in document:
         return ()
+    value = document["extensions"]
     if isinstance(value, dict):
         # Not the list of ZEP 10, but an additional key, which the core specification allows.
         extra["extensions"] = _ignorable(value, "extensions")
@@ -277,8 +266,7 @@ def array_document(metadata: ArrayMetadata) -> JsonObject:
     UnsupportedError
         If v3 has no such data type.
     """
-    if metadata.extensions:
-        metadata = apply_on_document(metadata)
+    metadata = apply_on_document(metadata)
     _check_v3(metadata)
     document: JsonObject = {
         "zarr_format": 3,
@@ -323,8 +311,7 @@ def group_document(metadata: GroupMetadata) -> JsonObject:
     >>> group_document(GroupMetadata({"title": "x"}))
     {'zarr_format': 3, 'node_type': 'group', 'attributes': {'title': 'x'}}
     """
-    if metadata.extensions:
-        metadata = apply_on_document(metadata)
+    metadata = apply_on_document(metadata)
     document: JsonObject = {"zarr_format": 3, "node_type": "group", "attributes": metadata.attributes}
     if metadata.extensions:
         document["extensions"] = [entry.to_json() for entry in metadata.extensions]

@@ -55,6 +55,27 @@ def bad(message: str) -> MetadataError:
     return MetadataError(message)
 
 
+def checked_object(value: object, key: str, what: str = "an object") -> JsonObject:
+    """Return a JSON object; raise MetadataError with the key for another value."""
+    if not isinstance(value, dict):
+        raise bad(f"{key}: {show(value)} is not {what}")
+    return value
+
+
+def checked_list(value: object, key: str, what: str = "a list") -> list[Json]:
+    """Return a JSON list; raise MetadataError with the key for another value."""
+    if not isinstance(value, list):
+        raise bad(f"{key}: {show(value)} is not {what}")
+    return value
+
+
+def checked_flag(value: object, key: str) -> bool:
+    """Return true or false; raise MetadataError with the key for another value."""
+    if not isinstance(value, bool):
+        raise bad(f"{key}: {show(value)} is not true or false")
+    return value
+
+
 @dataclass(frozen=True)
 class DataType(ABC):
     """A Zarr data type: its name, its values in memory, and its fill value in JSON.
@@ -164,15 +185,19 @@ _NAT = -(2**63)
 _TIME_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "μs", "ns", "ps", "fs", "as", "generic")
 
 
+class _NumpyType(DataType):
+    """A type with numpy's name."""
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.name)
+
+
 @dataclass(frozen=True)
-class BoolType(DataType):
+class BoolType(_NumpyType):
     """True or false, one byte each."""
 
     name: str = "bool"
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.dtype(bool)
 
     def fill_from_json(self, value: object) -> np.bool_:
         if not isinstance(value, bool):
@@ -184,12 +209,8 @@ class BoolType(DataType):
 
 
 @dataclass(frozen=True)
-class IntegerType(DataType):
+class IntegerType(_NumpyType):
     """``int8`` to ``int64`` and ``uint8`` to ``uint64``; the fill value is a JSON integer."""
-
-    @cached_property
-    def dtype(self) -> np.dtype:
-        return np.dtype(self.name)
 
     def fill_from_json(self, value: object) -> Scalar:
         if type(value) is not int:
@@ -212,7 +233,7 @@ class IntegerType(DataType):
 
 
 @dataclass(frozen=True)
-class FloatType(DataType):
+class FloatType(_NumpyType):
     """``float16``, ``float32``, ``float64``.
 
     The fill value is a JSON number, ``"NaN"``, ``"Infinity"``, ``"-Infinity"``, or the bits as a hexadecimal string
@@ -224,10 +245,6 @@ class FloatType(DataType):
     >>> t.fill_to_json(t.fill_from_json("0x7fc00001"))
     '0x7fc00001'
     """
-
-    @cached_property
-    def dtype(self) -> np.dtype:
-        return np.dtype(self.name)
 
     @property
     def _bits(self) -> np.dtype:
@@ -276,12 +293,8 @@ class FloatType(DataType):
 
 
 @dataclass(frozen=True)
-class ComplexType(DataType):
+class ComplexType(_NumpyType):
     """``complex64`` and ``complex128``; the fill value is a list of two float fill values."""
-
-    @cached_property
-    def dtype(self) -> np.dtype:
-        return np.dtype(self.name)
 
     @cached_property
     def _part(self) -> FloatType:
@@ -347,7 +360,7 @@ class TimeType(DataType):
         return np.array(_NAT, np.int64).view(self.dtype)[()]
 
     def fill_from_json(self, value: object) -> Scalar:
-        if value == "NaT" and isinstance(value, str):
+        if value == "NaT":
             value = _NAT
         if type(value) is not int or not -(2**63) <= value < 2**63:
             raise bad(f'{show(value)} is not a 64-bit integer or "NaT"')
@@ -394,7 +407,11 @@ def decode_base64(text: str, length: int | None = None) -> bytes:
     return data
 
 
-def _byte_list(value: list[Json]) -> bytes:
+def _bytes_from_json(value: object) -> bytes:
+    if isinstance(value, str):
+        return decode_base64(value)
+    if not isinstance(value, list):
+        raise bad(f"{show(value)} is not base64 text or a list of integers")
     if not all(type(item) is int and 0 <= item <= 255 for item in value):
         raise bad(f"{show(value)} is not a list of integers from 0 to 255")
     return bytes(value)
@@ -451,11 +468,7 @@ class BytesType(DataType):
         return np.dtype(object)
 
     def fill_from_json(self, value: object) -> bytes:
-        if isinstance(value, list):
-            return _byte_list(value)
-        if not isinstance(value, str):
-            raise bad(f"{show(value)} is not base64 text or a list of integers")
-        return decode_base64(value)
+        return _bytes_from_json(value)
 
     def fill_to_json(self, value: object) -> str:
         return encode_base64(self.to_scalar(value))
@@ -532,20 +545,12 @@ class FixedBytesType(DataType):
         return {"length_bytes": self.length_bytes}
 
     def fill_from_json(self, value: object) -> Scalar:
-        if isinstance(value, list):
-            data = _byte_list(value)
-        elif isinstance(value, str):
-            data = decode_base64(value)
-        else:
-            raise bad(f"{show(value)} is not base64 text")
-        if len(data) > self.length_bytes:
+        data = _bytes_from_json(value)
+        # Some writers write an empty string for raw bytes that are zero.
+        too_short = self.dtype.kind == "V" and 0 < len(data) < self.length_bytes
+        if too_short or len(data) > self.length_bytes:
             raise bad(f"the fill value has {len(data)} bytes, the data type has {self.length_bytes}")
-        if self.dtype.kind == "V" and len(data) != self.length_bytes:
-            # Some writers write an empty string for a value of zero bytes.
-            if data:
-                raise bad(f"the fill value has {len(data)} bytes, the data type has {self.length_bytes}")
-            data = bytes(self.length_bytes)
-        return np.bytes_(data) if self.dtype.kind == "S" else np.void(data)
+        return self.to_scalar(data)
 
     def fill_to_json(self, value: object) -> str:
         scalar = self.to_scalar(value)
@@ -580,13 +585,10 @@ class RawBitsType(DataType):
         return np.dtype(f"V{self.length_bytes}")
 
     def fill_from_json(self, value: object) -> np.void:
-        if isinstance(value, str):  # tensorstore writes base64
-            return np.void(decode_base64(value, self.length_bytes))
-        if not isinstance(value, list):
-            raise bad(f"{show(value)} is not a list of integers")
-        if len(value) != self.length_bytes:
-            raise bad(f"the fill value has {len(value)} bytes, {self.name} has {self.length_bytes}")
-        return np.void(_byte_list(value))
+        data = _bytes_from_json(value)  # tensorstore writes base64
+        if len(data) != self.length_bytes:
+            raise bad(f"the fill value has {len(data)} bytes, {self.name} has {self.length_bytes}")
+        return np.void(data)
 
     def fill_to_json(self, value: object) -> list[int]:
         return list(self.to_scalar(value).tobytes())

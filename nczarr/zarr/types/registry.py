@@ -33,7 +33,7 @@ from nczarr.errors import ExtensionError, MetadataError, UnsupportedError
 from nczarr.lazy import cached_property
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types import base
-from nczarr.zarr.types.base import DataType, Json, JsonMapping, Scalar, bad, show
+from nczarr.zarr.types.base import DataType, Json, JsonMapping, Scalar, bad, checked_object, show
 
 _RAW = re.compile(r"r([1-9][0-9]{0,10})")
 _PLAIN: dict[str, DataType] = {
@@ -69,22 +69,17 @@ def parse_data_type(value: object) -> DataType:
     >>> parse_data_type({"name": "raw_bytes", "configuration": {"length_bytes": 3}}).dtype
     dtype('V3')
     """
-    name: object
-    configuration: object
-    if isinstance(value, str):
-        name, configuration = value, {}
-    elif isinstance(value, dict):
-        name, configuration = value.get("name"), value.get("configuration", {})
-        if not isinstance(name, str):
-            raise bad(f"name: {show(name)} is not a string")
-        if not isinstance(configuration, dict):
-            raise bad(f"configuration: {show(configuration)} is not an object")
-        if value.get("must_understand", True) is not True:
-            raise bad("must_understand: false is not allowed for a data type")
-        if extra := set(value) - {"name", "configuration", "must_understand"}:
-            raise bad(f"the keys {show(sorted(extra))} are unknown")
-    else:
+    document = {"name": value} if isinstance(value, str) else value
+    if not isinstance(document, dict):
         raise bad(f"{show(value)} is not a data type")
+    name = document.get("name")
+    if not isinstance(name, str):
+        raise bad(f"name: {show(name)} is not a string")
+    configuration = checked_object(document.get("configuration", {}), "configuration")
+    if document.get("must_understand", True) is not True:
+        raise bad("must_understand: false is not allowed for a data type")
+    if extra := document.keys() - {"name", "configuration", "must_understand"}:
+        raise bad(f"the keys {show(sorted(extra))} are unknown")
     if (plain := _PLAIN.get(name)) is not None:
         if configuration:
             raise bad(f"configuration: the data type {name} has no configuration")
@@ -101,20 +96,6 @@ def parse_data_type(value: object) -> DataType:
             f"the data type {show(name)} is unknown", hint=f"known data types: {known}, r<N>"
         )
     return parse(name, configuration)
-
-
-def _struct(name: str, configuration: JsonMapping) -> DataType:
-    return StructType.parse(name, configuration, parse_data_type)
-
-
-for _names, _parse in (
-    (("numpy.datetime64", "numpy.timedelta64"), base.TimeType.parse),
-    (("fixed_length_utf32",), base.FixedTextType.parse),
-    (("null_terminated_bytes", "raw_bytes"), base.FixedBytesType.parse),
-    (("struct", "structured"), _struct),
-):
-    for _name in _names:
-        DATA_TYPES.register(_name, _parse)
 
 
 def data_type_for(dtype: np.dtype | str | type) -> DataType:
@@ -198,9 +179,7 @@ class StructType(DataType):
         return np.dtype([(field.name, field.data_type.dtype, field.shape) for field in self.fields])
 
     @classmethod
-    def parse(
-        cls, name: str, configuration: JsonMapping, parse_data_type: Callable[[object], DataType]
-    ) -> StructType:
+    def parse(cls, name: str, configuration: JsonMapping) -> StructType:
         """Return the type for a name and the ``configuration`` of a document."""
         items = configuration.get("fields")
         if not isinstance(items, list) or not items:
@@ -284,3 +263,13 @@ class StructType(DataType):
         if self.name == "structured" or self.has_array_fields:
             return base.encode_base64(scalar.astype(self.stored_dtype("little")).tobytes())
         return {field.name: field.data_type.fill_to_json(scalar[field.name][()]) for field in self.fields}
+
+
+for _names, _parse in (
+    (("numpy.datetime64", "numpy.timedelta64"), base.TimeType.parse),
+    (("fixed_length_utf32",), base.FixedTextType.parse),
+    (("null_terminated_bytes", "raw_bytes"), base.FixedBytesType.parse),
+    (("struct", "structured"), StructType.parse),
+):
+    for _name in _names:
+        DATA_TYPES.register(_name, _parse)

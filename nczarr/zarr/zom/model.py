@@ -17,7 +17,7 @@ and 3. A model in JSON is one object; a flattened model has the form of consolid
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from nczarr.errors import MetadataError, UnsupportedError, error_context
@@ -31,7 +31,7 @@ from nczarr.zarr.hierarchy.opening import create_hierarchy
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, check_path
-from nczarr.zarr.types.base import Json, JsonMapping, JsonObject, show
+from nczarr.zarr.types.base import Json, JsonMapping, JsonObject, checked_object, show
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ZomArray:
 
     def to_json(self) -> JsonObject:
         """Return the array as JSON."""
-        return {**_head(self.zarr_format, "array"), **self.properties, "attributes": self.attributes}
+        return node_document(self)
 
 
 @dataclass(frozen=True)
@@ -90,18 +90,11 @@ class ZomGroup:
         A property of the Zarr group with the name ``members`` becomes ``_members``, with further underscores until
         the name is unique (ZEP 6).
         """
-        properties = dict(self.properties)
-        if "members" in properties:
-            name = "_members"
-            while name in properties:
-                name = "_" + name
-            properties = {name if key == "members" else key: value for key, value in properties.items()}
-        return {
-            **_head(self.zarr_format, "group"),
-            **properties,
-            "attributes": self.attributes,
-            "members": {name: member.to_json() for name, member in self.members.items()},
-        }
+        name = "_members"
+        while name in self.properties:
+            name = "_" + name
+        document = {name if key == "members" else key: value for key, value in node_document(self).items()}
+        return {**document, "members": {key: member.to_json() for key, member in self.members.items()}}
 
     def walk(self, path: str = "") -> Iterator[tuple[str, ZomArray | ZomGroup]]:
         """Yield this group and its descendants with their paths, parents first.
@@ -125,8 +118,12 @@ class ZomGroup:
 ZomNode = ZomArray | ZomGroup
 
 
-def _head(zarr_format: int, kind: str) -> JsonObject:
-    return {"zarr_format": 3, "node_type": kind} if zarr_format == 3 else {"zarr_format": 2}
+def node_document(node: ZomNode) -> JsonObject:
+    """Return one node as JSON, without its members."""
+    head: JsonObject = {"zarr_format": node.zarr_format}
+    if node.zarr_format == 3:
+        head["node_type"] = "array" if isinstance(node, ZomArray) else "group"
+    return {**head, **node.properties, "attributes": node.attributes}
 
 
 def parse_zom(value: object, *, key: str = "") -> ZomNode:
@@ -165,9 +162,7 @@ def _parse(value: object, key: str, version: int | None, depth: int) -> ZomNode:
         raise MetadataError(f"{where}: zarr_format: {show(zarr_format)} is not 2 or 3")
     if version is not None and zarr_format != version:
         raise MetadataError(f"{where}: zarr_format: {zarr_format} inside a model of version {version}")
-    attributes = value.get("attributes", {})
-    if not isinstance(attributes, dict):
-        raise MetadataError(f"{where}: attributes: {show(attributes)} is not an object")
+    attributes = checked_object(value.get("attributes", {}), f"{where}: attributes")
     kind = value.get("node_type", "group" if "members" in value else "array") if zarr_format == 3 else None
     if kind not in (None, "array", "group"):
         raise MetadataError(f'{where}: node_type: {show(kind)} is not "array" or "group"')
@@ -267,11 +262,7 @@ def flatten(zom: ZomNode) -> dict[str, JsonObject]:
     ['', 'g']
     """
     nodes = zom.walk() if isinstance(zom, ZomGroup) else [("", zom)]
-    result = {}
-    for path, node in nodes:
-        kind = "array" if isinstance(node, ZomArray) else "group"
-        result[path] = {**_head(node.zarr_format, kind), **node.properties, "attributes": node.attributes}
-    return result
+    return {path: node_document(node) for path, node in nodes}
 
 
 def unflatten(documents: Mapping[str, JsonMapping]) -> ZomNode:
@@ -307,12 +298,8 @@ def unflatten(documents: Mapping[str, JsonMapping]) -> ZomNode:
             if path and isinstance(parent, ZomGroup):
                 parent.members[path.rpartition("/")[2]] = group
             continue
-        node: ZomNode = (
-            ZomArray(version, properties, attributes)
-            if is_array
-            else ZomGroup(version, properties, attributes)
-        )
-        made[path] = node
+        kind: type[ZomNode] = ZomArray if is_array else ZomGroup
+        made[path] = node = kind(version, properties, attributes)
         _attach(made, path, node, version)
     return made[""]
 
@@ -347,9 +334,8 @@ def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetada
     {'title': 'x'}
     """
     if node.zarr_format == 3:
-        kind = "array" if isinstance(node, ZomArray) else "group"
         with error_context(place):
-            document = {**_head(3, kind), **_in_v3_spelling(node.properties), "attributes": node.attributes}
+            document = node_document(replace(node, properties=_in_v3_spelling(node.properties)))
         return documents_v3.parse_node(document, place)
     document = {"zarr_format": 2, **node.properties}
     if isinstance(node, ZomArray):

@@ -16,11 +16,11 @@ from importlib.resources import files
 from typing import Literal
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, error_context
-from nczarr.zarr.documents.v3 import node_document
+from nczarr.zarr.documents import v3 as documents_v3
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.types.base import Json, JsonMapping, JsonObject, show
-from nczarr.zarr.zom.model import ZomArray, ZomGroup, ZomNode, node_metadata
+from nczarr.zarr.zom.model import ZomArray, ZomGroup, ZomNode, node_document, node_metadata
 
 ANY = "*"
 
@@ -36,10 +36,11 @@ def canonical_zom(zom: ZomNode) -> ZomNode:
     >>> canonical_zom(short).properties["dimension_separator"], canonical_zom(short).properties["filters"]
     ('.', None)
     """
-    if isinstance(zom, ZomGroup):
-        members = {name: canonical_zom(member) for name, member in zom.members.items()}
-        return replace(zom, properties=dict(_properties(zom)), members=members)
-    return replace(zom, properties=dict(_properties(zom)))
+    result = replace(zom, properties=dict(_properties(zom)))
+    if isinstance(result, ZomGroup):
+        members = {name: canonical_zom(member) for name, member in result.members.items()}
+        return replace(result, members=members)
+    return result
 
 
 def _properties(node: ZomNode) -> JsonMapping:
@@ -50,9 +51,12 @@ def _properties(node: ZomNode) -> JsonMapping:
             result["filters"] = None
         return result
     try:
-        document = node_document(node_metadata(node))
+        return _own_properties(documents_v3.node_document(node_metadata(node)))
     except NCZarrError:
         return node.properties
+
+
+def _own_properties(document: JsonObject) -> JsonObject:
     return {k: v for k, v in document.items() if k not in ("zarr_format", "node_type", "attributes")}
 
 
@@ -85,12 +89,9 @@ def zom_differences(a: ZomNode, b: ZomNode) -> Iterator[str]:
             yield f"{path}: attributes differ: {', '.join(keys)}"
         if isinstance(one, ZomGroup) and isinstance(two, ZomGroup):
             base = path.rstrip("/")
-            yield from (
-                f"{base}/{name}: only in the first" for name in one.members if name not in two.members
-            )
-            yield from (
-                f"{base}/{name}: only in the second" for name in two.members if name not in one.members
-            )
+            for left, right, which in ((one, two, "first"), (two, one, "second")):
+                alone = [name for name in left.members if name not in right.members]
+                yield from (f"{base}/{name}: only in the {which}" for name in alone)
             both = [name for name in one.members if name in two.members]
             stack.extend((f"{base}/{name}", one.members[name], two.members[name]) for name in reversed(both))
 
@@ -159,11 +160,8 @@ def _match_node(node: ZomNode, pattern: Json, key: str, problems: list[str]) -> 
     if not isinstance(pattern, Mapping):
         raise MetadataError(f"{key or 'the pattern'}: {show(pattern)} is not an object")
     dot = f"{key}." if key else ""
-    head = {"zarr_format": node.zarr_format}
-    if node.zarr_format == 3:
-        head["node_type"] = "array" if isinstance(node, ZomArray) else "group"  # type: ignore[assignment]
-    actual = {**head, **node.properties, "attributes": node.attributes}
-    _match({k: v for k, v in pattern.items() if k != "members"}, actual, key, problems)
+    own = {k: v for k, v in pattern.items() if k != "members"}
+    _match(own, node_document(node), key, problems)
     members = pattern.get("members")
     if members is None or members == ANY:
         return
@@ -246,17 +244,9 @@ def _to_v3(node: ZomNode, path: str) -> ZomNode:
         dimension_names = tuple(names)
         del attributes["_ARRAY_DIMENSIONS"]
     with error_context(path):
-        document = node_document(
-            replace(
-                metadata,
-                fill_value=metadata.fill,
-                dimension_names=dimension_names,
-                attributes=attributes,
-                extra={},
-            )
-        )
-    properties = {k: v for k, v in document.items() if k not in ("zarr_format", "node_type", "attributes")}
-    return ZomArray(3, properties, attributes)
+        changes = {"fill_value": metadata.fill, "dimension_names": dimension_names, "extra": {}}
+        document = documents_v3.node_document(replace(metadata, attributes=attributes, **changes))
+    return ZomArray(3, _own_properties(document), attributes)
 
 
 #: The largest number of listed problems.
