@@ -14,7 +14,7 @@ import shutil
 import stat
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ import pytest
 
 import nczarr
 from nczarr.errors import StoreError
-from nczarr.stores import LocalStore
+from nczarr.stores import LocalStore, local
 from nczarr.system import atomic, durability
 
 pytestmark = [
@@ -237,6 +237,28 @@ def test_many_files_are_synced_with_their_file_system(
         store.set(f"c/{number}", b"values")
     store.settle()
     assert len(calls) == 1
+
+
+def test_the_documents_of_a_new_dataset_are_synced_with_its_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No reader opens a dataset before its root's document, so one wait for the disk is enough."""
+    waits: list[int] = []
+    sync_all = durability.sync_all
+
+    def count(paths: Iterable[str], root: str) -> None:
+        listed = list(paths)
+        waits.append(len(listed))
+        sync_all(listed, root)
+
+    monkeypatch.setattr(durability, "sync_all", count)
+    monkeypatch.setattr(local, "sync_all", count)
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("x", 3)
+        for number in range(200):
+            ds.createVariable(f"v{number}", "i4", ("x",))[:] = number
+    assert sum(n > 100 for n in waits) == 1
+    assert len(waits) < 8
 
 
 def test_a_disk_that_refuses_bytes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -341,6 +341,7 @@ class StoredDataset:
             self.hierarchy.consolidate()
         self._destination.confirm()
         durable = self._durable is not False
+        self.hierarchy.prepare()
         if durable:
             self._destination.settle()
         self.hierarchy.publish()

@@ -473,6 +473,12 @@ class Hierarchy:
         with self.lock:
             self._writer.sync()
 
+    def prepare(self) -> None:
+        """Write all documents of a hidden hierarchy, except the root's: no reader opens it yet."""
+        with self.lock:
+            self._check_writable()
+            self._writer.prepare()
+
     def publish(self) -> None:
         """Write all documents of a hidden hierarchy, last the root's with the consolidated metadata."""
         with self.lock:

@@ -99,12 +99,17 @@ class DocumentWriter:
         self.consolidated = self._stale = True
         self.sync()
 
+    def prepare(self) -> None:
+        """Write all documents of a hidden hierarchy, except the root's."""
+        if self.hidden:
+            self._store.set_many(self._unpublished.items())
+            self._unpublished.clear()
+
     def publish(self) -> None:
         """Write all documents of a hidden hierarchy, last the root's with the consolidated metadata."""
         if self.hidden:
-            self._store.set_many(self._unpublished.items())
+            self.prepare()
             self._write_root()
-            self._unpublished.clear()
             self.hidden = False
 
     def refused(self) -> dict[str, Exception]:
