@@ -55,19 +55,13 @@ def worker_count() -> int:
     return _WORKERS
 
 
-def reading_workers(total: int, chunk: int, count: int) -> int | None:
-    """Return the number of threads to read `count` local chunks of `chunk` bytes, for a result of `total` bytes.
+def local_workers(total: int, chunk: int, count: int = 0) -> int | None:
+    """Return the number of threads to read or write `total` bytes in local chunks of `chunk` bytes.
 
-    None stands for :func:`worker_count`. ``NCZARR_THREADS`` overrides the smaller number for small chunks.
+    With `count` chunks to read, 64 are enough for several threads. None stands for :func:`worker_count`.
+    ``NCZARR_THREADS`` overrides the smaller number for small chunks.
     """
     if total <= ALONE_BYTES and count < 64:
-        return 1
-    return None if chunk >= SMALL_CHUNK or _CHOSEN else min(_PROCESSORS, _WORKERS)
-
-
-def writing_workers(total: int, chunk: int) -> int | None:
-    """Return the number of threads to write `total` bytes in local chunks of `chunk` bytes; see `reading_workers`."""
-    if total <= ALONE_BYTES:
         return 1
     return None if chunk >= SMALL_CHUNK or _CHOSEN else min(_PROCESSORS, _WORKERS)
 

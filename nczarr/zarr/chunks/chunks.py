@@ -143,7 +143,6 @@ class Chunks:
         #: Replaced by a new object after each missing chunk: a reader compares it to detect missing chunks.
         self.missed = object()
         self._chains: dict[tuple[int, ...], Chain] = {}
-        self._shared: tuple[Chain | None, ShardingCodec | None] | None = None
 
     def lock_name(self, key: str) -> tuple[str, str]:
         """Return the name of a chunk in :data:`CHUNK_LOCKS`."""
@@ -184,22 +183,19 @@ class Chunks:
     @property
     def sharding(self) -> ShardingCodec | None:
         """The sharding codec, if it is the only codec of the chunks; else None."""
-        return self.fixed()[1]
+        return self.fixed[1]
 
     @property
     def fixed_chain(self) -> Chain | None:
         """The codecs, if all chunks have the same shape; else None."""
-        return self.fixed()[0]
+        return self.fixed[0]
 
+    @cached_property
     def fixed(self) -> tuple[Chain | None, ShardingCodec | None]:
-        """Return :attr:`fixed_chain` and :attr:`sharding`."""
-        shared = self._shared
-        if shared is None:
-            chain = self.chain() if self.metadata.chunk_grid.is_regular else None
-            codec = chain.serializer if chain is not None and chain.is_bare else None
-            shared = (chain, codec if isinstance(codec, ShardingCodec) else None)
-            self._shared = shared
-        return shared
+        """:attr:`fixed_chain` and :attr:`sharding`."""
+        chain = self.chain() if self.metadata.chunk_grid.is_regular else None
+        codec = chain.serializer if chain is not None and chain.is_bare else None
+        return chain, codec if isinstance(codec, ShardingCodec) else None
 
     def stored(self, indices: Sequence[Index]) -> Sequence[Buffer | None]:
         """Return the stored bytes of chunks, None for missing ones; a chunk above its size limit is an error."""

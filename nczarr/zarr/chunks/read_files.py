@@ -30,7 +30,7 @@ from nczarr.zarr.chunks.scatter import (
 from nczarr.zarr.codecs.base import Buffer, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
-from nczarr.zarr.pool import reading_workers, run
+from nczarr.zarr.pool import local_workers, run
 
 Reader = Callable[[Chain, Item, int, os.stat_result], None]
 
@@ -50,11 +50,11 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     assert isinstance(store, LocalStore)
     items = list(product(*parts))
     folder = f"{store.root}/{chunks.prefix}"
-    fixed, sharding = chunks.fixed()
+    fixed, sharding = chunks.fixed
     if len(items) == 1 and _read_one(chunks, folder, items[0], target):
         return
     shape = chunks.chunk_shape if sharding is None else sharding.inner_shape
-    workers = reading_workers(target.nbytes, prod(shape) * target.itemsize, len(items))
+    workers = local_workers(target.nbytes, prod(shape) * target.itemsize, len(items))
     with Directory(folder, chunks.place, few=len(items) < FEW_FILES) as directory:
         read: Reader
 
@@ -86,7 +86,7 @@ def _read_one(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bo
     """Read a single chunk without opening its directory; return False if several chunks of a shard are needed."""
     if chunks.are_kept and _scatter_cached(chunks, folder, item, target):
         return True
-    fixed, sharding = chunks.fixed()
+    fixed, sharding = chunks.fixed
     directory = Directory(folder, chunks.place, few=True)
     if sharding is not None:
         inner = single_inner_item(sharding, item)
@@ -133,7 +133,8 @@ def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target:
     # One extra byte reveals a file that is too long.
     buffer = scratch("file", (len(row) + 1) * (chain.decoded_size or 0) + 1)
     try:
-        if chain.is_raw and not whole and not _most_lies_between(chain, row[0]):
+        # A chunk is read as a whole if at least half of it lies between the first and the last selected element.
+        if chain.is_raw and not whole and 2 * needed_bytes(chain, row[0])[1] < (chain.decoded_size or 0):
             bounds = _read_stretches(chain, directory, names, row, buffer)
         else:
             bounds = _read_whole(chain, directory, names, buffer)
@@ -184,11 +185,6 @@ def _read_stretches(
         before = inner
         low += size
     return bounds
-
-
-def _most_lies_between(chain: Chain, item: Item) -> bool:
-    """Return True if at least half of a chunk lies between the first and the last selected element."""
-    return 2 * needed_bytes(chain, item)[1] >= (chain.decoded_size or 0)
 
 
 def _weight(chain: Chain) -> int:

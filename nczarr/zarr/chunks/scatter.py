@@ -276,9 +276,7 @@ def gather_row(
     values = values.transpose(*where[:-1], 0, where[-1])[tuple([part.inner for part in head])]
     region = target[(*[part.out for part in head], slice(first.out.start, last.out.stop))]
     if first.full:
-        np.copyto(
-            region.reshape(values.shape) if region.flags.c_contiguous else _split_last(region, count), values
-        )
+        np.copyto(region.reshape(values.shape), values)  # to split a dimension never needs a copy
         return
     rows_shape = (*values.shape[:-2], count * shape[-1])
     nbytes = values.size * stored.itemsize
@@ -287,15 +285,6 @@ def gather_row(
     begin = first.inner.start
     end = (count - 1) * shape[-1] + last.inner.stop
     np.copyto(region, lines[..., begin : end : max(_distance([part[-1] for part in row]), 1)])
-
-
-def _split_last(region: np.ndarray, count: int) -> np.ndarray:
-    """Return a view of an array whose last dimension is split into `count` parts."""
-    length = region.shape[-1] // count
-    stride = region.strides[-1]
-    return np.lib.stride_tricks.as_strided(
-        region, (*region.shape[:-1], count, length), (*region.strides[:-1], stride * length, stride)
-    )
 
 
 def encode_row(chain: Chain, count: int, view: np.ndarray) -> Sequence[Buffer]:

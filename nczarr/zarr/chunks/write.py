@@ -26,7 +26,7 @@ from nczarr.zarr.chunks.scatter import encode_row, row_view, shared_rows
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardingCodec
-from nczarr.zarr.pool import ALONE_BYTES, run, run_while_quick, writing_workers
+from nczarr.zarr.pool import ALONE_BYTES, local_workers, run, run_while_quick
 
 #: The size of the encoded chunks in one batch.
 BATCH_BYTES = 64 << 20
@@ -178,7 +178,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
                 raise chunks.failed("write", index, error) from error
 
         chunk_bytes = prod(chunks.chunk_shape) * source.itemsize
-        workers = writing_workers(source.nbytes, chunk_bytes)
+        workers = local_workers(source.nbytes, chunk_bytes)
         chain = chunks.fixed_chain
 
         def work_row(row: Sequence[Item]) -> None:

@@ -177,9 +177,7 @@ class Chain:
             If the data are damaged, or the decoded chunk has another shape.
         """
         try:
-            chunk = self.serializer.decode(self._decode_bytes(data, None), self.stored_spec)
-            for codec, spec in reversed(self._arrays):
-                chunk = codec.decode(chunk, spec)
+            chunk = self.view(self._decode_bytes(data, None))
         except NCZarrError:
             raise
         except Exception as error:  # libraries raise any type for damaged data

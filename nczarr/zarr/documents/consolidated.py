@@ -176,22 +176,6 @@ def parse_inline(document: JsonMapping, place: str) -> dict[str, JsonObject] | U
     return metadata
 
 
-def inline_metadata(documents: Iterable[tuple[str, JsonMapping]]) -> JsonObject:
-    """Return the value of ``consolidated_metadata`` for the documents of all nodes but the root.
-
-    Examples
-    --------
-    >>> inline_metadata([("v", {"node_type": "array"})])
-    {'kind': 'inline', 'must_understand': False, 'metadata': {'v': {'node_type': 'array'}}}
-    """
-    metadata = {}
-    for path, document in documents:
-        if "consolidated_metadata" in document:
-            document = {key: value for key, value in document.items() if key != "consolidated_metadata"}
-        metadata[path] = document
-    return {"kind": "inline", "must_understand": False, "metadata": metadata}
-
-
 def join_inline(root: bytes, texts: Iterable[tuple[str, bytes]]) -> bytes:
     """Insert the documents of all other nodes into a root group's document; all are JSON texts.
 

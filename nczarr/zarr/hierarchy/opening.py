@@ -67,18 +67,14 @@ def open_hierarchy(
     if mode == "r+" and not store.writable:
         raise ReadOnlyError("the store is read-only", path=store.url)
     found_layout, found, current = _find(store, layout, consolidated)
-    if mode == "r+":
-        _refuse_damaged(found)
-    store.check_names(found.nodes)
-    return Hierarchy(store, found_layout, found, writable=mode == "r+", current=current)
-
-
-def _refuse_damaged(found: Found) -> None:
-    """Raise MetadataError for a damaged document: changes of the hierarchy would overwrite or lose it."""
     for node in found.nodes.values():
-        if isinstance(node, DamagedNode):
+        if (
+            isinstance(node, DamagedNode) and mode == "r+"
+        ):  # changes of the hierarchy would overwrite or lose it
             hint = "restore the document, or remove its folder; reading skips the node"
             raise MetadataError(node.error.message, path=node.error.path, hint=hint)
+    store.check_names(found.nodes)
+    return Hierarchy(store, found_layout, found, writable=mode == "r+", current=current)
 
 
 def _find(

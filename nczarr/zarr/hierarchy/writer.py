@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from nczarr.errors import NCZarrError
 from nczarr.stores import LocalStore, Store
@@ -139,14 +139,10 @@ class DocumentWriter:
             if key not in writes:
                 writes[key] = dump_json(document, key)
         # The documents that make the hierarchy visible are written last; a version 2 root has separate attributes.
-        self._store.set_many(_only(writes, deciding=False))
-        self._store.set_many(_only(writes, deciding=True))
+        for deciding in (False, True):
+            self._store.set_many([item for item in writes.items() if (item[0] in _DECIDING) == deciding])
         self._stale = False
 
     def _documents_of(self, path: str) -> Documents:
         documents = self._nodes.documents(path)
         return as_it_stands(documents) if self.keeps_bare_numbers else documents
-
-
-def _only(writes: dict[str, bytes], *, deciding: bool) -> Iterable[tuple[str, bytes]]:
-    return [item for item in writes.items() if (item[0] in _DECIDING) == deciding]
