@@ -43,9 +43,6 @@ class Source(Protocol):
     def size(self) -> int:
         """Return the number of bytes."""
 
-    def as_file(self) -> io.RawIOBase:
-        """Return a file to read the directory from."""
-
     def close(self) -> None:
         """Close the file."""
 
@@ -79,9 +76,6 @@ class FileSource:
     def size(self) -> int:
         return os.fstat(self._descriptor()).st_size
 
-    def as_file(self) -> io.RawIOBase:
-        return io.FileIO(os.dup(self._descriptor()))
-
     def close(self) -> None:
         self._file.close()
 
@@ -108,21 +102,18 @@ class StoreSource:
             raise DatasetNotFoundError("no such file", path=self.store.place(self.key))
         return self._size
 
-    def as_file(self) -> io.RawIOBase:
-        return _RemoteFile(self, self.size())
-
     def close(self) -> None:
         pass
 
 
-class _RemoteFile(io.RawIOBase):
-    """A read-only file over a source. One request fetches the bytes near its end."""
+class _SourceFile(io.RawIOBase):
+    """A read-only file over a source, for the directory. One request fetches the bytes near its end."""
 
-    def __init__(self, source: StoreSource, size: int) -> None:
+    def __init__(self, source: Source) -> None:
         self._source = source
-        self._size = size
+        self._size = source.size()
         self._position = 0
-        self._tail_start = max(size - _TAIL, 0)
+        self._tail_start = max(self._size - _TAIL, 0)
         self._tail: bytes | None = None
 
     def readable(self) -> bool:
@@ -180,7 +171,7 @@ class ZipReader(Store):
         self.url = url
         self._source: Source | None = source
         try:
-            with zipfile.ZipFile(io.BufferedReader(source.as_file(), 1 << 16)) as archive:
+            with zipfile.ZipFile(io.BufferedReader(_SourceFile(source), 1 << 16)) as archive:
                 self._index(archive.infolist())
         except (zipfile.BadZipFile, struct.error, ValueError, OverflowError, NotImplementedError) as error:
             raise StoreError(f"not a readable zip file: {error}", path=self.url) from error
@@ -270,11 +261,9 @@ class ZipReader(Store):
             is_document = key.rpartition("/")[2] in _ROOT_DOCUMENTS
             possible = size <= (MAX_COMPRESSED_DOCUMENT if is_document else MAX_COMPRESSED)
         if not possible or member.header_offset + member.compress_size > source.size():
-            raise StoreError(
-                f"the member claims an impossible size, or one above the limit: {size} bytes, of which"
-                f" {member.compress_size} are stored",
-                path=self.place(key),
-            )
+            stored = f"{size} bytes, of which {member.compress_size} are stored"
+            problem = f"the member claims an impossible size, or one above the limit: {stored}"
+            raise StoreError(problem, path=self.place(key))
         return member
 
     def _find_starts(self, keys: set[str], source: Source) -> None:
@@ -293,9 +282,8 @@ class ZipReader(Store):
             fields = _HEADER.unpack_from(header)
             if header[_HEADER.size :][: int(fields[9])] == name:
                 return _HEADER.size + int(fields[9]) + int(fields[10])
-        raise StoreError(
-            "the zip file is damaged, or has changed: its directory names another place", path=self.place(key)
-        )
+        problem = "the zip file is damaged, or has changed: its directory names another place"
+        raise StoreError(problem, path=self.place(key))
 
     def _unpack(self, key: str, member: zipfile.ZipInfo, piece: bytes, source: Source) -> bytes:
         if member.flag_bits & 1:
@@ -305,14 +293,15 @@ class ZipReader(Store):
         missing = member.compress_size - len(data)
         if missing > 0:
             data += source.read_many([(member.header_offset + start + len(data), missing)])[0]
-        if member.compress_type != zipfile.ZIP_STORED:
-            data = self._decompress(key, member, data)
+        data = self._decompress(key, member, data)
         if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
             raise StoreError("the member is damaged: its checksum is wrong", path=self.place(key))
         return data
 
     def _decompress(self, key: str, member: zipfile.ZipInfo, data: bytes) -> bytes:
         try:
+            if member.compress_type == zipfile.ZIP_STORED:
+                return data
             if member.compress_type == zipfile.ZIP_DEFLATED:
                 if member.file_size > _LARGEST_RATIO * len(data) + 64:
                     raise StoreError("the member claims an impossible size", path=self.place(key))

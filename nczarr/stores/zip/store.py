@@ -236,13 +236,9 @@ class ZipStore(ZipReader):
         with self._lock:
             self._closed = True
             self._drop()
-            self._release_target()
+            if self._target_lock is not None:
+                self._target_lock.release()
             super().close()
-
-    def _release_target(self) -> None:
-        if self._target_lock is not None:
-            self._target_lock.release()
-            self._target_lock = None
 
     def _drop(self) -> None:
         """Remove the temporary file."""
@@ -290,7 +286,8 @@ class ZipStore(ZipReader):
             except BaseException:  # after an interrupt, the target may be this store's file
                 self.discard()
                 raise
-            self._release_target()
+            if self._target_lock is not None:
+                self._target_lock.release()
             self._target_lock, self._output_lock = self._output_lock, None
             # The next change begins with a copy; reads use the same file.
             self._writer = self._file = self._output = None

@@ -145,7 +145,8 @@ class Array:
     @property
     def inner_chunk_shape(self) -> tuple[int, ...]:
         """The shape of the smallest unit of reading: a chunk, or an inner chunk of a shard."""
-        return self._chunks.inner_shape
+        sharding = self._chunks.sharding
+        return self.chunk_shape if sharding is None else sharding.inner_shape
 
     @property
     def grid_shape(self) -> tuple[int, ...]:
@@ -202,13 +203,8 @@ class Array:
         shape = chosen.shape
         if out is None:
             out = self._empty(shape)
-        elif out.shape != shape or out.dtype != self.dtype:
-            raise SelectionError(
-                f"out has shape {out.shape} and dtype {out.dtype}, expected {shape} and {self.dtype}",
-                **self._where(),
-            )
-        elif not out.flags.writeable:
-            raise SelectionError("out is read-only", **self._where())
+        else:
+            self._check_out(out, shape)
         if 0 not in shape:
             target = chosen.expand(out)
             read = read_from_files if self._has_files else read_from_store
@@ -227,12 +223,18 @@ class Array:
         forget_chunks({self._chunks.owner})
 
     def _steps(self, chosen: Selection) -> Iterable[tuple[Selection, tuple[slice | EllipsisType, ...]]]:
-        grid, shape = self.metadata.chunk_grid, self.metadata.shape
-        if prod(chosen.shape) <= LIMITS.plan_chunks:  # there are at most as many chunks as elements
+        grid, shape, most = self.metadata.chunk_grid, self.metadata.shape, LIMITS.plan_chunks
+        # There are at most as many chunks as elements.
+        if prod(chosen.shape) <= most or chunk_count(chosen, grid, shape) <= most:
             return [(chosen, (Ellipsis,))]
-        if chunk_count(chosen, grid, shape) <= LIMITS.plan_chunks:
-            return [(chosen, (Ellipsis,))]
-        return steps(chosen, grid, shape, LIMITS.plan_chunks)
+        return steps(chosen, grid, shape, most)
+
+    def _check_out(self, out: np.ndarray, shape: tuple[int, ...]) -> None:
+        if out.shape != shape or out.dtype != self.dtype:
+            problem = f"out has shape {out.shape} and dtype {out.dtype}, expected {shape} and {self.dtype}"
+            raise SelectionError(problem, **self._where())
+        if not out.flags.writeable:
+            raise SelectionError("out is read-only", **self._where())
 
     def _where(self) -> dict[str, str]:
         return {"path": self.store.url, "fqn": self._chunks.fqn}
@@ -276,10 +278,8 @@ class Array:
             if source.shape != chosen.shape:
                 source = np.broadcast_to(source, chosen.shape)
         except ValueError:
-            raise SelectionError(
-                f"values of shape {source.shape} do not fit the selection's shape {chosen.shape}",
-                **self._where(),
-            ) from None
+            problem = f"values of shape {source.shape} do not fit the selection's shape {chosen.shape}"
+            raise SelectionError(problem, **self._where()) from None
         if 0 not in chosen.shape:
             if self._current is not None:
                 self._current()
@@ -308,10 +308,8 @@ class Array:
         """
         self._check_writable()
         if not self.takes_chunk(values):
-            raise SelectionError(
-                f"values of shape {values.shape} and dtype {values.dtype} are not a whole chunk",
-                **self._where(),
-            )
+            problem = f"values of shape {values.shape} and dtype {values.dtype} are not a whole chunk"
+            raise SelectionError(problem, **self._where())
         write_whole(self._chunks, index, values)
 
     def takes_chunk(self, values: np.ndarray) -> bool:
@@ -447,9 +445,8 @@ class Array:
         """
         self._check_writable()
         if self._save is None:
-            raise ReadOnlyError(
-                "the array cannot be resized", **self._where(), hint='open the hierarchy with mode="r+"'
-            )
+            hint = 'open the hierarchy with mode="r+"'
+            raise ReadOnlyError("the array cannot be resized", **self._where(), hint=hint)
         shape = tuple(map(int, shape))
         if len(shape) != self.ndim or min(shape, default=0) < 0:
             raise SelectionError(f"{shape} is not a shape of {self.ndim} dimensions", **self._where())
@@ -503,10 +500,8 @@ class Array:
                 fill = np.empty((), self.dtype)
                 fill[()] = self.metadata.fill
                 current = self.read(tuple(cut))
-                if (
-                    self.dtype.hasobject
-                    or current.tobytes() != np.broadcast_to(fill, current.shape).tobytes()
-                ):
+                filled = np.broadcast_to(fill, current.shape)
+                if self.dtype.hasobject or current.tobytes() != filled.tobytes():
                     self.write(tuple(cut), fill)
 
 
@@ -550,11 +545,8 @@ class ExtendedArray(Array):
     def read(self, selection: object = ..., out: np.ndarray | None = None) -> np.ndarray:
         """Read a selection of the extended array; see :meth:`Array.read`."""
         chosen = normalize(selection, self.shape)
-        if out is not None and (out.shape != chosen.shape or out.dtype != self.dtype):
-            raise SelectionError(
-                f"out has shape {out.shape} and dtype {out.dtype}, expected {chosen.shape} and {self.dtype}",
-                fqn="/" + self.path,
-            )
+        if out is not None:
+            self._check_out(out, chosen.shape)
         if 0 in chosen.shape:
             return np.empty(chosen.shape, self.dtype) if out is None else out
         stored = self._hook("on_read", self.below, _plain(chosen))
@@ -570,18 +562,15 @@ class ExtendedArray(Array):
         try:
             source = np.broadcast_to(self._convert(values), chosen.shape)
         except ValueError:
-            raise SelectionError(
-                f"the values do not fit the shape {chosen.shape}", fqn="/" + self.path
-            ) from None
+            raise SelectionError(f"the values do not fit the shape {chosen.shape}", **self._where()) from None
         if 0 not in chosen.shape:
             stored, source = self._hook("on_write", self.below, _plain(chosen), _flip(chosen, source))
             self.below.write(stored, source)
 
     def resize(self, shape: tuple[int, ...]) -> None:
         """Raise UnsupportedError: extensions have no hook for a new shape."""
-        raise UnsupportedError(
-            f"an array with the extension {self._entry.name!r} cannot be resized", fqn="/" + self.path
-        )
+        problem = f"an array with the extension {self._entry.name!r} cannot be resized"
+        raise UnsupportedError(problem, **self._where())
 
     def _hook(self, name: str, *arguments: Any) -> Any:
         with error_context(fqn="/" + self.path):

@@ -159,11 +159,6 @@ class Chunks:
         return "/" + self.path
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the array."""
-        return self.metadata.shape
-
-    @property
     def dtype(self) -> np.dtype:
         """The dtype of values in memory."""
         return self.metadata.data_type.dtype
@@ -172,11 +167,6 @@ class Chunks:
     def chunk_shape(self) -> tuple[int, ...]:
         """The shape of the largest chunk (or shard)."""
         return self.metadata.chunk_grid.chunk_shape
-
-    @property
-    def inner_shape(self) -> tuple[int, ...]:
-        """The shape of the smallest readable unit: a chunk, or an inner chunk of a shard."""
-        return self.chunk_shape if self.sharding is None else self.sharding.inner_shape
 
     # --- codecs
 

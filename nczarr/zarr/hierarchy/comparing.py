@@ -34,21 +34,19 @@ def confirm_array(layout: Layout, path: str, known: RawNode) -> None:
         # Some programs write only the consolidated metadata, without the original documents.
         with suppress(DatasetNotFoundError):
             found = layout.discover(True).nodes.get(path)
-    if found is None or not _is_same_array(layout, path, known, found):
+    if found is not None and _storage_of(found) == _storage_of(known):
+        return
+    # zarr-python adds empty lists and tensorstore omits defaults when they rewrite a document.
+    new = None if found is None else layout.parse(found, path)
+    old = None if new is None else layout.parse(known, path)
+    alike = isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and are_stored_alike(old, new)
+    if not alike:
         raise StoreError(
             "the array was removed, renamed or replaced since the dataset was opened",
             path=layout.store.url,
             fqn=f"/{path}",
             hint="open the dataset again",
         )
-
-
-def _is_same_array(layout: Layout, path: str, known: RawNode, found: RawNode) -> bool:
-    if _storage_of(found) == _storage_of(known):
-        return True
-    # zarr-python adds empty lists and tensorstore omits defaults when they rewrite a document.
-    old, new = layout.parse(known, path), layout.parse(found, path)
-    return isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and are_stored_alike(old, new)
 
 
 def _storage_of(node: RawNode) -> list[JsonObject]:
@@ -73,17 +71,11 @@ def consolidated_differences(layout: Layout) -> Iterator[str]:
     if not actual.complete:
         actual.nodes.update(layout.fetch([path for path in copy.nodes if path not in actual.nodes]))
     for path, node in actual.nodes.items():
-        if path in copy.nodes and _are_equivalent(layout, path, copy.nodes[path], node):
-            copy.nodes[path] = node
+        # Documents may be equivalent: zarr-python writes defaults into its consolidated metadata.
+        with suppress(NCZarrError):
+            if path in copy.nodes and layout.parse(copy.nodes[path], path) == layout.parse(node, path):
+                copy.nodes[path] = node
     yield from consolidated.differences(_flat(copy), _flat(actual))
-
-
-def _are_equivalent(layout: Layout, path: str, left: RawNode, right: RawNode) -> bool:
-    """Return True for equivalent documents: zarr-python writes defaults into its consolidated metadata."""
-    try:
-        return layout.parse(left, path) == layout.parse(right, path)
-    except NCZarrError:
-        return False
 
 
 def _flat(found: Found) -> Documents:

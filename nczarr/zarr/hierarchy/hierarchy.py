@@ -170,16 +170,17 @@ class Hierarchy:
             with self.lock:
                 array = self._arrays.get(path)
                 if array is None:
-                    array = self._arrays[path] = self._open(path, self._array_metadata(path))
+                    metadata = self._nodes[self._known(path, "array")]
+                    if not isinstance(metadata, ArrayMetadata):
+                        raise DatasetNotFoundError(f"{path!r} is a group, not an array", path=self.store.url)
+                    array = self._arrays[path] = self._open(path, metadata)
         return array
 
-    def _array_metadata(self, path: str) -> ArrayMetadata:
+    def _known(self, path: str, kind: str = "node") -> str:
+        """Return a path if there is a node."""
         if path not in self._nodes:
-            raise DatasetNotFoundError(f"no array {path!r}", path=self.store.url)
-        metadata = self._nodes[path]
-        if not isinstance(metadata, ArrayMetadata):
-            raise DatasetNotFoundError(f"{path!r} is a group, not an array", path=self.store.url)
-        return metadata
+            raise DatasetNotFoundError(f"no {kind} {path!r}", path=self.store.url)
+        return path
 
     def _open(self, path: str, metadata: ArrayMetadata) -> Array:
         from nczarr.zarr.chunks.array import Array, extend
@@ -187,9 +188,8 @@ class Hierarchy:
         save = confirm = None
         if self._writable:
             save = partial(self._save, path)
-        elif raw := self._nodes.raw(
-            path
-        ):  # no reference to the hierarchy, so that it is freed with its last reference
+        elif raw := self._nodes.raw(path):
+            # No reference to the hierarchy, so that it is freed with its last reference.
             confirm = partial(confirm_array, self._layout, path, raw)
         prefix = self._layout.chunk_prefix(path)
         array = Array(
@@ -233,9 +233,7 @@ class Hierarchy:
         For documents with a deviating meaning, such as those of old versions of netcdf-c.
         """
         with self.lock:
-            if path not in self._nodes:
-                raise DatasetNotFoundError(f"no node {path!r}", path=self.store.url)
-            self._nodes.override(path, metadata)
+            self._nodes.override(self._known(path), metadata)
             self._arrays.pop(path, None)
 
     def load(self, paths: Iterable[str]) -> list[str]:
@@ -343,12 +341,8 @@ class Hierarchy:
         is_array = isinstance(metadata, ArrayMetadata)
         existing = new.get(path) or self._nodes.raw(path)
         if existing is not None and existing.is_array != is_array and (path or len(self._nodes) > 1):
-            kind = "an array" if existing.is_array else "a group"
-            raise MetadataError(
-                f"{path!r} is {kind} already",
-                path=self.store.url,
-                hint="delete it first, or use another name",
-            )
+            problem = f"{path!r} is {'an array' if existing.is_array else 'a group'} already"
+            raise MetadataError(problem, path=self.store.url, hint="delete it first, or use another name")
         missing = []
         parent = path
         while parent:
@@ -358,11 +352,8 @@ class Hierarchy:
                 missing.append(parent)
                 continue
             if node.is_array:
-                raise MetadataError(
-                    f"cannot create {path!r} inside the array {parent!r}",
-                    path=self.store.url,
-                    hint="only groups have children",
-                )
+                problem = f"cannot create {path!r} inside the array {parent!r}"
+                raise MetadataError(problem, path=self.store.url, hint="only groups have children")
             if parent in new or parent in self._put:
                 break
         for parent in reversed(missing):
@@ -401,8 +392,7 @@ class Hierarchy:
             for path in paths:
                 if not path:
                     raise ZarrNameError("the root cannot be deleted", path=self.store.url)
-                if path not in self._nodes:
-                    raise DatasetNotFoundError(f"no node {path!r}", path=self.store.url)
+                self._known(path)
             for path in paths:
                 for node in [p for p in self._nodes if p == path or p.startswith(path + "/")]:
                     self._writer.forget(node)
@@ -530,20 +520,16 @@ class Hierarchy:
 
     def deviations(self) -> Iterator[tuple[str, str]]:
         """Yield the tolerated deviations of the hierarchy from its specification, each as a path and a message."""
-        for path in self._left_out:
-            yield (
-                path,
-                "the document is inside an array, where the specification allows no node; it is ignored",
-            )
+        ignored = "the document is inside an array, where the specification allows no node; it is ignored"
+        yield from ((path, ignored) for path in self._left_out)
         for path, raw in self._nodes.raw_items():
             for message in self._layout.deviations(raw):
                 yield path, message
 
     def _check_writable(self) -> None:
         if not self._writable:
-            raise ReadOnlyError(
-                "the hierarchy is open for reading", path=self.store.url, hint='use mode="r+"'
-            )
+            problem = "the hierarchy is open for reading"
+            raise ReadOnlyError(problem, path=self.store.url, hint='use mode="r+"')
 
     def close(self) -> None:
         """Release the arrays and their cached chunks; the store stays open, because it belongs to the caller."""

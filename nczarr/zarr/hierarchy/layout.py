@@ -89,10 +89,7 @@ def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
         return {"": root, **nodes}
     result: dict[str, RawNode] = {"": root}
     left_out: set[str] = set()
-    for path, node in nodes.items():
-        if "/" not in path and not root.is_array:
-            result.setdefault(path, node)
-            continue
+    for path in nodes:
         missing = []
         while path not in result and path not in left_out:
             missing.append(path)
@@ -333,13 +330,11 @@ class Layout(ABC):
         for path in named:
             others.setdefault(parent_path(path), []).append(path)
         while level:
-            listed = [
-                join_key(path, name)
-                for path in level
-                for name in self.store.list_dir(path)[1]
-                if self.is_legal(name)
-            ]
-            below = dict.fromkeys([*listed, *(other for path in level for other in others.get(path, ()))])
+            below: dict[str, None] = {}
+            for path in level:
+                names = filter(self.is_legal, self.store.list_dir(path)[1])
+                below.update(dict.fromkeys([join_key(path, name) for name in names]))
+            below.update(dict.fromkeys([other for path in level for other in others.get(path, ())]))
             found = self.fetch(below)
             nodes.update(found)
             level = [path for path, node in found.items() if not node.is_array]
