@@ -148,7 +148,11 @@ class _Child:
             watchdog = threading.Timer(self._seconds, self._stop, [late])
             watchdog.start()
             try:
-                answer = self._talk(request)
+                assert self._process.stdin is not None
+                assert self._process.stdout is not None
+                pickle.dump(request, self._process.stdin)
+                self._process.stdin.flush()
+                answer = pickle.load(self._process.stdout)
             except (EOFError, OSError, pickle.UnpicklingError) as error:
                 code = self._end()
                 if late.is_set():
@@ -166,13 +170,6 @@ class _Child:
         if isinstance(answer, BaseException):
             raise answer
         return answer
-
-    def _talk(self, request: Any) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        pickle.dump(request, self._process.stdin)
-        self._process.stdin.flush()
-        return pickle.load(self._process.stdout)
 
     def _stop(self, late: threading.Event) -> None:
         late.set()

@@ -22,15 +22,7 @@ from nczarr.session.errors import (
     check_unicode,
 )
 from nczarr.session.session import Session
-from nczarr.session.tree import (
-    DimensionNode,
-    GroupNode,
-    TypeNode,
-    VariableNode,
-    checked_name,
-    freeze_variable,
-    kept_name,
-)
+from nczarr.session.tree import DimensionNode, GroupNode, TypeNode, VariableNode, checked_name, kept_name
 
 __all__ = [
     "ArgumentError",
@@ -54,6 +46,5 @@ __all__ = [
     "check_unicode",
     "checked_name",
     "default_bytes",
-    "freeze_variable",
     "kept_name",
 ]

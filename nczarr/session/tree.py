@@ -375,6 +375,19 @@ class VariableNode(_WithAttributes):
             variables=(variable,),
         )
 
+    def freeze(self) -> model.Variable:
+        """Return the variable as a part of the model. The caller holds the tree's lock."""
+        if self.frozen is None:
+            self.frozen = model.Variable(
+                self.name,
+                self.type,
+                tuple(d.ref for d in self.dimensions),
+                attributes=tuple(self.attributes.values()),
+                storage=self.storage,
+                data=self.source,
+            )
+        return self.frozen
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Current sizes of the dimensions."""
@@ -814,7 +827,7 @@ def _content(node: GroupNode) -> dict[str, Any]:
         "dimensions": tuple(
             model.Dimension(d.name, d.size, d.unlimited) for d in node.dimensions.values() if not d.anonymous
         ),
-        "variables": tuple(freeze_variable(v) for v in node.variables.values()),
+        "variables": tuple(v.freeze() for v in node.variables.values()),
         "groups": tuple(_group(g) for g in node.groups.values()),
     }
 
@@ -822,20 +835,6 @@ def _content(node: GroupNode) -> dict[str, Any]:
 def _group(node: GroupNode) -> model.Group:
     if node.frozen is None:
         node.frozen = model.Group(node.name, **_content(node))
-    return node.frozen
-
-
-def freeze_variable(node: VariableNode) -> model.Variable:
-    """Return a variable of the model. The caller holds the tree's lock."""
-    if node.frozen is None:
-        node.frozen = model.Variable(
-            node.name,
-            node.type,
-            tuple(d.ref for d in node.dimensions),
-            attributes=tuple(node.attributes.values()),
-            storage=node.storage,
-            data=node.source,
-        )
     return node.frozen
 
 

@@ -139,15 +139,12 @@ class Analyzer:
 
     def _size(self, token: Token, what: str) -> int:
         number = self._integer(token)
-        if number is None:
-            return 1
-        if number < 0:
-            self._problems.add(f"the size {number} of the {what} is negative", token)
-            return 1
-        if number > np.iinfo("i8").max:
-            self._problems.add(f"the size {number} of the {what} is too large", token)
-            return 1
-        return number
+        if number is not None and 0 <= number <= np.iinfo("i8").max:
+            return number
+        if number is not None:
+            wrong = "negative" if number < 0 else "too large"
+            self._problems.add(f"the size {number} of the {what} is {wrong}", token)
+        return 1
 
     def _integer(self, token: Token) -> int | None:
         try:
@@ -322,7 +319,7 @@ class Analyzer:
             word = attribute.words[0]
             if word.type != "PRIMITIVE":
                 variable = scope.find_variable(word)
-            if variable is None and (word.type == "PRIMITIVE" or self._is_type(scope, word)):
+            if variable is None and (word.type == "PRIMITIVE" or scope.has_type(word)):
                 type_token = word
             else:
                 owner_token = word
@@ -342,13 +339,6 @@ class Analyzer:
         made = self._plain(variable, name, type_, attribute)
         if made is not None:
             (scope if variable is None else variable).attributes[name] = made
-
-    def _is_type(self, scope: GroupScope, token: Token) -> bool:
-        try:
-            scope.find_type(token)
-        except KeyError:
-            return False
-        return True
 
     def _no_owner(self, scope: GroupScope, token: Token) -> None:
         name = clean_name(token)

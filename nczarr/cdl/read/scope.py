@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -188,44 +189,45 @@ class GroupScope:
 
     def find_dimension(self, token: Token) -> DimensionState | None:
         """Return the dimension that a name or a path refers to."""
-        if token.startswith("/"):
-            scope, name = self._follow(token)
-            return scope.dimensions.get(name) if scope is not None else None
-        name = clean_name(token)
-        return next((s.dimensions[name] for s in self.upwards() if name in s.dimensions), None)
+        name, scopes = self._places_of(token)
+        return next((s.dimensions[name] for s in scopes if name in s.dimensions), None)
 
     def find_type(self, token: Token) -> UserType | None:
         """Return the user type that a name or a path refers to; KeyError if there is none.
 
         The result is None if the declaration of the type is wrong.
         """
-        if token.startswith("/"):
-            scope, name = self._follow(token)
-            if scope is None:
-                raise KeyError(name)
-            return scope.types[name]
-        name = clean_name(token)
-        for scope in self.upwards():
+        name, scopes = self._places_of(token)
+        for scope in scopes:
             if name in scope.types:
                 return scope.types[name]
         everywhere = [s for s in self.root.walk() if name in s.types]
-        if len(everywhere) != 1:
+        if len(everywhere) != 1 or token.startswith("/"):
             raise KeyError(name)
         return everywhere[0].types[name]
 
+    def has_type(self, token: Token) -> bool:
+        """Return True if a name or a path refers to a type."""
+        with suppress(KeyError):
+            self.find_type(token)
+            return True
+        return False
+
     def find_variable(self, token: Token) -> VariableState | None:
         """Return the variable that a name or a path refers to."""
-        if token.startswith("/"):
-            scope, name = self._follow(token)
-            return scope.variables.get(name) if scope is not None else None
-        return self.variables.get(clean_name(token))
+        name, scopes = self._places_of(token)
+        scope = next(iter(scopes), None)
+        return None if scope is None else scope.variables.get(name)
 
-    def _follow(self, token: Token) -> tuple[GroupScope | None, str]:
+    def _places_of(self, token: Token) -> tuple[str, Iterable[GroupScope]]:
+        """Return a name and the groups to look it up in: those from here upwards, or the one that a path names."""
+        if not token.startswith("/"):
+            return clean_name(token), self.upwards()
         *groups, name = path_of(token)
         scope: GroupScope | None = self.root
         for group in groups:
             scope = scope.groups.get(group) if scope is not None else None
-        return scope, name
+        return name, () if scope is None else (scope,)
 
     def visible(self, what: str) -> Iterator[str]:
         """Return the visible names of ``dimensions`` or ``types``: simple names from here upwards, and paths."""

@@ -391,7 +391,7 @@ class _Change:
     def create_variable(self, group: str, fqn: str, variable: model.Variable) -> None:
         parent, link = self.objects.groups[group], self.link_of(fqn)
         with hdf5().phil, hdf5_errors(self.make.path, fqn, "the variable cannot be written"):
-            made = self.make.variable(parent.id, link, variable, self.new, fqn)
+            made = self.make.variable(parent.id, link, variable, self.new)
         shape = self.new.shape(variable)
         values = HDF5Values(
             self.objects.owner,

@@ -107,8 +107,8 @@ class EditedHDF5(EditedFile):
             with hdf5().phil, hdf5_errors(path):
                 found = find_objects(self.file, Path(path).stem)
                 if dataset is None:
-                    _check_order(found.root.id, path)
-                    _check_links(found.root, path)
+                    _check_order(found.root.id)
+                    _check_links(found.root)
                 self._objects = HDF5Objects(self, self._make)
                 self._objects.adopt(found)
                 self._dataset = bind_data(found.dataset, self._objects.values)
@@ -217,18 +217,17 @@ class EditedHDF5(EditedFile):
                 self.file.close()
 
 
-def _check_order(root: h5g.GroupID, path: str) -> None:
+def _check_order(root: h5g.GroupID) -> None:
     """Refuse a file without creation order, to which the netCDF library does not write either."""
     tracked = root.get_create_plist().get_link_creation_order() & hdf5().h5p.CRT_ORDER_TRACKED
     if not tracked:
         raise FixedFileError(
             "the HDF5 file is readable but cannot be changed: it does not record the order of its objects",
-            path=path,
             hint="copy it first, which makes a netCDF-4 file",
         )
 
 
-def _check_links(root: FoundGroup, path: str) -> None:
+def _check_links(root: FoundGroup) -> None:
     """Refuse an object under two names: it would be changed, or get its dimensions, twice."""
     seen = set()
     file = address_of(root.id)[0]
@@ -239,7 +238,6 @@ def _check_links(root: FoundGroup, path: str) -> None:
             if address in seen or address[0] != file:
                 raise FixedFileError(
                     "the HDF5 file is readable but cannot be changed: a link leads to another name or file",
-                    path=path,
                     fqn=fqn,
                     hint="copy it first, which makes a netCDF-4 file",
                 )

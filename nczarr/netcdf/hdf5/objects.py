@@ -125,25 +125,24 @@ class ObjectMaker:
             type_id = self.types.make(variable.type, variable.storage.endian)
             if type_id.get_size() > _LARGEST_FILL and not variable.storage.no_fill:
                 raise UnsupportedError(
-                    f"a value has {type_id.get_size()} bytes; HDF5 limits a fill value to {_LARGEST_FILL} bytes",
-                    path=self.path,
-                    fqn=fqn,
+                    f"a value has {type_id.get_size()} bytes; HDF5 limits a fill value to {_LARGEST_FILL} bytes"
                 )
             if math.prod(dataset.shape(variable)) * type_id.get_size() >= 1 << 64:
                 raise UnsupportedError(
-                    f"the variable's size exceeds HDF5's 64-bit byte count; the shape is {dataset.shape(variable)}",
-                    path=self.path,
-                    fqn=fqn,
+                    f"the variable's size exceeds HDF5's 64-bit byte count; the shape is {dataset.shape(variable)}"
                 )
             layout = layout_of(type_id, variable.type)
             if not has_pointers(layout) and not is_ours(variable.storage.filters):
                 for filter_ in variable.storage.filters:
-                    self._put_filter(hdf5().h5p.create(hdf5().h5p.DATASET_CREATE), filter_, fqn)
+                    self._put_filter(hdf5().h5p.create(hdf5().h5p.DATASET_CREATE), filter_)
 
     def variable(
-        self, group: h5g.GroupID, link: bytes, variable: model.Variable, dataset: model.Dataset, fqn: str
+        self, group: h5g.GroupID, link: bytes, variable: model.Variable, dataset: model.Dataset
     ) -> OpenDataset:
-        """Create the HDF5 dataset of a variable, without attributes and dimension scales."""
+        """Create the HDF5 dataset of a variable, without attributes and dimension scales.
+
+        The caller adds the path and the FQN to errors.
+        """
         api = hdf5()
         type_id = self.types.make(variable.type, variable.storage.endian)
         shape = dataset.shape(variable)
@@ -167,7 +166,7 @@ class ObjectMaker:
         ours = is_ours(variable.storage.filters) and chunk is not None
         size = math.prod(shape) * type_id.get_size()
         with without_plugins(f.id for f in variable.storage.filters) if ours else nullcontext():
-            creation = self._creation(fqn, variable, chunk, size, type_id, layout)
+            creation = self._creation(variable, chunk, size, type_id, layout)
             made = OpenDataset(api.h5d.create(group, link, type_id, space, creation))
         # HDF5 would have to be asked for these.
         made.type_id, made.chunk, made.is_ours = type_id, chunk, ours
@@ -176,7 +175,6 @@ class ObjectMaker:
 
     def _creation(
         self,
-        fqn: str,
         variable: model.Variable,
         chunk: tuple[int, ...] | None,
         size: int,
@@ -198,7 +196,7 @@ class ObjectMaker:
                     filter_ = complete(filter_, type_id.get_size(), chunk_size)
                     creation.set_filter(filter_.id, api.h5z.FLAG_OPTIONAL, filter_.parameters)
                 else:
-                    self._put_filter(creation, filter_, fqn)
+                    self._put_filter(creation, filter_)
         elif storage.layout == "compact" and size < 1 << 16:
             creation.set_layout(api.h5d.COMPACT)
         if storage.no_fill:
@@ -211,12 +209,10 @@ class ObjectMaker:
         set_fill_value(creation, type_id, encode(layout, value, variable.type, keep))
         return creation
 
-    def _put_filter(self, creation: h5p.PropDCID, filter_: model.Filter, fqn: str) -> None:
+    def _put_filter(self, creation: h5p.PropDCID, filter_: model.Filter) -> None:
         if not available_filter(filter_.id):
             raise UnsupportedError(
                 f"the installed HDF5 has no filter {describe_filter(filter_.id)}",
-                path=self.path,
-                fqn=fqn,
                 hint="install hdf5plugin, or remove the filter from the variable",
             )
         if filter_.id == model.Filter.SHUFFLE:
@@ -237,7 +233,7 @@ class ObjectMaker:
                     hdf5().phil,
                     hdf5_errors(self.path, fqn, f"the attribute {attribute.name!r} cannot be written"),
                 ):
-                    self._attribute(owner, attribute, fqn)
+                    self._attribute(owner, attribute)
 
     def _made_plain(self, owner: ObjectID, attribute: model.Attribute) -> bool:
         type_, values = attribute.type, attribute.values
@@ -252,11 +248,11 @@ class ObjectMaker:
         raw = values.astype(type_.dtype, copy=False).tobytes()
         return make_plain(owner, bytes_of(attribute.name), type_id, space, raw)
 
-    def _attribute(self, owner: ObjectID, attribute: model.Attribute, fqn: str) -> None:
+    def _attribute(self, owner: ObjectID, attribute: model.Attribute) -> None:
         api = hdf5()
         name = bytes_of(attribute.name)
         if api.h5a.exists(owner, name):
-            raise LossError("netCDF-4 reserves this attribute name", path=self.path, fqn=fqn)
+            raise LossError("netCDF-4 reserves this attribute name")
         if attribute.type == model.CHAR and attribute.values.size:
             self.text(owner, name, attribute.values.tobytes())
             return

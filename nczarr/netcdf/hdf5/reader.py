@@ -118,8 +118,6 @@ class _Reader:
             if not dimension.unlimited and dimension.size != size:
                 raise NetCDFFileError(
                     f"the variable has the size {size} where its dimension {dimension.fqn} has {dimension.size}",
-                    path=self.file.path,
-                    fqn=fqn,
                 )
             references.append(dimension.fqn)
             shape.append(dimension.size)

@@ -538,7 +538,7 @@ class HDF5Source:
     ) -> np.ndarray:
         """Read values chunk by chunk through filters that HDF5 itself lacks."""
         if has_pointers(self.layout):
-            raise NetCDFFileError("strings and sequences cannot have these filters", fqn=self.fqn)
+            raise NetCDFFileError("strings and sequences cannot have these filters")
         raw = np.empty(shape, self.layout.dtype)
         assert opened.chunk is not None
         for origin, place, inside in cut_at_chunks(axes, opened.chunk):

@@ -98,7 +98,7 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
             found = api.h5o.open(group.id, link)
             if isinstance(found, api.h5g.GroupID):
                 if address_of(found) in above:
-                    raise NetCDFFileError("the group contains itself through a link", path=path, fqn=fqn)
+                    raise NetCDFFileError("the group contains itself through a link")
                 group.groups.append(FoundGroup(found, group.at(link), name, fqn))
             elif isinstance(found, api.h5d.DatasetID):
                 group.datasets.append((link, found))

@@ -21,7 +21,7 @@ from nczarr.netcdf4.errors import (
     NetCDFReadOnlyAttributeError,
 )
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
-from nczarr.session import GroupNode, Session, VariableNode, freeze_variable
+from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.zarr.describe import MOST_COUNTED, describe_array, describe_metadata
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ class _Describer:
 
     def variable(self, node: VariableNode) -> ArrayDescription:
         """Describe a variable, with the properties of its Zarr array if there is one and the store can be read."""
-        described = describe_variable(freeze_variable(node), {str(d.ref): d for d in node.dimensions})
+        described = describe_variable(node.freeze(), {str(d.ref): d for d in node.dimensions})
         if node.stored_as is None:
             return described
         try:
