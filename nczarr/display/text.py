@@ -1,4 +1,4 @@
-"""Format untrusted text for display: bounded, without active characters, and without secrets.
+"""Format untrusted text for display (bounded, without active characters and secrets), and suggest similar names.
 
 Names and attributes may come from untrusted files. Characters that a terminal or a browser would obey (escape
 sequences, direction marks, halves of surrogate pairs) are spelled as Python escapes. Passwords, tokens and signatures
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 #: Longest text that is not cut.
 LONGEST_TEXT = 1000
@@ -143,3 +144,19 @@ def _shown_url(found: re.Match[str]) -> str:
 def _shown_setting(item: str) -> str:
     name, equals, value = item.partition("=")
     return f"{name}={HIDDEN}" if equals and value else item if equals or not item else HIDDEN
+
+
+def did_you_mean(name: object, names: Iterable[str]) -> str | None:
+    """Return a hint with the name that is most similar to a missing one, or None.
+
+    Examples
+    --------
+    >>> did_you_mean("tmp", ["temp", "salinity"])
+    "did you mean 'temp'?"
+    """
+    from difflib import get_close_matches
+
+    names = list(dict.fromkeys(names))
+    text = str(name)
+    near = get_close_matches(text, names, 1) or [n for n in names if n.casefold() == text.casefold()]
+    return f"did you mean {near[0]!r}?" if near else None

@@ -28,13 +28,13 @@ from nczarr.cdl.read.scope import (
     clean_name,
     dataset_name,
     name_of,
-    suggestion,
 )
 from nczarr.cdl.read.values import ElementReader
 from nczarr.cdl.syntax import tree
 from nczarr.cdl.syntax.constants import ALIASES, ConstantError, parse_constant
 from nczarr.cdl.syntax.runs import split_statements
 from nczarr.cdl.syntax.source import Problems
+from nczarr.display.text import did_you_mean
 from nczarr.system.environment import limit
 
 _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
@@ -167,7 +167,7 @@ class Analyzer:
             return scope.find_type(token)
         except KeyError:
             name = clean_name(token)
-            hint = suggestion(name, [*model.PRIMITIVES, *scope.visible("types")])
+            hint = did_you_mean(name, [*model.PRIMITIVES, *scope.visible("types")])
             self._problems.add(f"there is no type {name!r}", token, hint=hint)
             return None
 
@@ -291,7 +291,7 @@ class Analyzer:
         found = scope.find_dimension(token)
         if found is None:
             name = clean_name(token)
-            hint = suggestion(name, scope.visible("dimensions"))
+            hint = did_you_mean(name, scope.visible("dimensions"))
             self._problems.add(f"there is no dimension {name!r}", token, hint=hint)
         return found
 
@@ -302,7 +302,7 @@ class Analyzer:
             self._problems.add(
                 f"there is no variable {name!r} in the group {scope.fqn!r}",
                 assignment.owner,
-                hint=suggestion(name, scope.variables),
+                hint=did_you_mean(name, scope.variables),
             )
             return
         variable.data = assignment.values
@@ -342,7 +342,7 @@ class Analyzer:
 
     def _no_owner(self, scope: GroupScope, token: Token) -> None:
         name = clean_name(token)
-        hint = suggestion(name, [*scope.variables, *scope.visible("types")])
+        hint = did_you_mean(name, [*scope.variables, *scope.visible("types")])
         if name in _SECTIONS:
             hint = "the sections come in the order types, dimensions, variables, data, groups, each once"
         message = f"there is no variable {name!r} in the group {scope.fqn!r}, and no such type"

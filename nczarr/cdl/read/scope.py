@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from lark import Token
@@ -235,15 +234,3 @@ class GroupScope:
             yield from getattr(scope, what)
         for scope in self.root.walk():
             yield from (join_fqn(scope.fqn, name) for name in getattr(scope, what))
-
-
-def suggestion(name: str, known: Iterable[str]) -> str | None:
-    """A hint, if a name is close to one that is known.
-
-    Examples
-    --------
-    >>> suggestion("lattitude", ["latitude", "time"])
-    "did you mean 'latitude'?"
-    """
-    near = get_close_matches(name, list(dict.fromkeys(known)), 1)
-    return f"did you mean {near[0]!r}?" if near else None

@@ -11,7 +11,7 @@ import numpy as np
 from lark import Token
 
 from nczarr import model
-from nczarr.cdl.read.scope import split_enum_constant, suggestion
+from nczarr.cdl.read.scope import split_enum_constant
 from nczarr.cdl.syntax.constants import (
     Constant,
     ConstantError,
@@ -32,6 +32,7 @@ from nczarr.cdl.syntax.runs import (
 )
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Block, Call, Value
+from nczarr.display.text import did_you_mean
 
 _DATE = re.compile(r"(-?\d+)-(\d+)-(\d+)(?:[ T]+(\d+):(\d+)(?::(\d+(?:\.\d*)?))?)?")
 
@@ -257,7 +258,7 @@ class ElementReader:
         name = split_enum_constant(token)[0][1]
         if name == "_UNDEFINED":  # ncdump prints this for a 0 without a member
             return 0
-        hint = suggestion(name, [*members, *(f"{type_.name}.{m}" for m in members)])
+        hint = did_you_mean(name, [*members, *(f"{type_.name}.{m}" for m in members)])
         self._problems.add(f"the enum {type_.name!r} has no member {name!r}", token, hint=hint)
         return None
 

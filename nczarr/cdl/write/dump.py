@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TextIO
 
 from nczarr import model
@@ -14,24 +13,13 @@ from nczarr.cdl.write.numbers import attribute_number
 from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_name, variable_specials
 from nczarr.cdl.write.times import TimeTexts
 from nczarr.cdl.write.values import ValueText, escape_name, escape_path, plain_path, quote
+from nczarr.display.text import did_you_mean
 from nczarr.errors import CDLError, LossError
 
 _SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
-_TYPE_WORDS = frozenset(
-    (
-        *model.PRIMITIVES,
-        "real",
-        "long",
-        "integer",
-        "ulong",
-        "uinteger",
-        "enum",
-        "opaque",
-        "compound",
-        "struct",
-        "structure",
-    )
-)
+_TYPE_ALIASES = ("real", "long", "integer", "ulong", "uinteger")
+_TYPE_KEYWORDS = ("enum", "opaque", "compound", "struct", "structure")
+_TYPE_WORDS = frozenset((*model.PRIMITIVES, *_TYPE_ALIASES, *_TYPE_KEYWORDS))
 _LONG = 1 << 32
 _DEFAULT = DumpOptions()
 
@@ -384,12 +372,8 @@ def _wanted(names: Sequence[str], known: Mapping[str, object], what: str) -> Ite
             if (path == (name or "/") if absolute else path.endswith("/" + name))
         ]
         if not found:
-            near = get_close_matches(
-                name, [p if absolute else p.rpartition("/")[2] for p in plain.values()], 1
-            )
-            raise CDLError(
-                f"there is no {what} {name!r}", hint=f"did you mean {near[0]!r}?" if near else None
-            )
+            known_names = [p if absolute else p.rpartition("/")[2] for p in plain.values()]
+            raise CDLError(f"there is no {what} {name!r}", hint=did_you_mean(name, known_names))
         yield from found
 
 

@@ -13,13 +13,13 @@ from nczarr import model
 from nczarr.errors import ModelError, NCZarrError
 from nczarr.model.parts import Part, without
 from nczarr.netcdf.bytes.file import bytes_of, text_of
-from nczarr.netcdf.edit.hdf5_values import HDF5Values, Owner
+from nczarr.netcdf.edit.hdf5_values import HDF5Values
 from nczarr.netcdf.edit.matching import Matches
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors, write_attribute
 from nczarr.netcdf.hdf5.memory import encode
 from nczarr.netcdf.hdf5.objects import ObjectMaker, coordinate_of
 from nczarr.netcdf.hdf5.reader import FoundObjects
-from nczarr.netcdf.hdf5.source import OWN_CACHE, HDF5Source
+from nczarr.netcdf.hdf5.source import OWN_CACHE, HDF5File, HDF5Source
 from nczarr.netcdf.hdf5.tree import NON_COORDINATE, GroupObject, variable_name
 from nczarr.netcdf.hdf5.types import layout_of
 
@@ -55,7 +55,7 @@ class HDF5Objects:
     A dimension that is missing in `scales` has no scale in the file, as in files of some other programs.
     """
 
-    owner: Owner
+    file: HDF5File
     make: ObjectMaker
     groups: dict[str, GroupObject] = field(default_factory=dict)
     values: dict[str, HDF5Values] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class HDF5Objects:
                 source = found.dataset.variable_at(fqn).data
                 assert isinstance(source, HDF5Source)
                 self.values[fqn] = HDF5Values(
-                    self.owner,
+                    self.file,
                     fqn,
                     group.fqn,
                     link,
@@ -93,7 +93,7 @@ class HDF5Objects:
                 continue
             link = dimension.link.rpartition(b"/")[2]
             owner = by_path.get(dimension.link)
-            size = self.owner.file.dataset(dimension.link).shape[0]
+            size = self.file.dataset(dimension.link).shape[0]
             self.scales[dimension.fqn] = Scale(dimension.number, dimension.group.fqn, link, owner, size)
 
     def change(
@@ -140,7 +140,7 @@ class HDF5Objects:
                 if stored[0] < size:
                     scale.owner.extend((size, *stored[1:]))
             elif scale.size < size:
-                dataset = self.owner.file.dataset(self.groups[scale.group].at(scale.link))
+                dataset = self.file.dataset(self.groups[scale.group].at(scale.link))
                 dataset.set_extent((size,))
             scale.size = size
 
@@ -168,7 +168,7 @@ class _Change:
     def __init__(self, objects: HDF5Objects, old: model.Dataset, new: model.Dataset, found: Matches) -> None:
         self.objects = objects
         self.make = objects.make
-        self.file = objects.owner.file
+        self.file = objects.file
         self.old, self.new, self.found = old, new, found
         self.values = {fqn: objects.values[was] for fqn, was in found.variables.items()}
         self.owners: dict[str, HDF5Values | None] = {}
@@ -394,7 +394,7 @@ class _Change:
             made = self.make.variable(parent.id, link, variable, self.new)
         shape = self.new.shape(variable)
         values = HDF5Values(
-            self.objects.owner,
+            self.file,
             fqn,
             group,
             link,

@@ -109,23 +109,19 @@ class EditedHDF5(EditedFile):
                 if dataset is None:
                     _check_order(found.root.id)
                     _check_links(found.root)
-                self._objects = HDF5Objects(self, self._make)
+                self._objects = HDF5Objects(self.file, self._make)
                 self._objects.adopt(found)
                 self._dataset = bind_data(found.dataset, self._objects.values)
             if dataset is not None:
                 self._dataset = replace(self._dataset, format=dataset.format)
                 if dataset != replace(self._dataset, name=dataset.name):  # the file is not empty
                     self.update(replace(dataset, name=self._dataset.name))
-            self.check()
+            self.file.check()
             if output is None and self._on_disk:
                 remember_editor(path, self)
         except BaseException:
             self.abandon()
             raise
-
-    def check(self) -> None:
-        """Raise the error of a write that HDF5 made, if any."""
-        self._disk.check(self.path)
 
     # -- values and changes
 
@@ -144,7 +140,7 @@ class EditedHDF5(EditedFile):
         """
         self._check_open()
         with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
-            self.check()
+            self.file.check()
             check_names(dataset, self.path)
             check_types(dataset, self.path)
             if dataset.format == _STRICT:
@@ -153,7 +149,7 @@ class EditedHDF5(EditedFile):
                 self.dataset, dataset, match(self.dataset, dataset, self._objects.values)
             )
             self._dataset = bind_data(there, self._objects.values)
-            self.check()
+            self.file.check()
             if refused:
                 raise PartlyStoredError(refused, path=self.path)
 
@@ -161,10 +157,10 @@ class EditedHDF5(EditedFile):
         """Write the lengths of unlimited dimensions, by FQN."""
         self._check_open()
         with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
-            self.check()
+            self.file.check()
             self._objects.lengthen(sizes)
             self._sizes.update(sizes)
-            self.check()
+            self.file.check()
         return True
 
     # -- closing
@@ -187,7 +183,7 @@ class EditedHDF5(EditedFile):
             # HDF5 does not report errors while objects close: everything must be in the file before.
             hdf5().h5f.flush(self.file.id, hdf5().h5f.SCOPE_GLOBAL)
             self._disk.sync()
-            self.check()
+            self.file.check()
 
     @property
     def is_open(self) -> bool:
@@ -199,7 +195,7 @@ class EditedHDF5(EditedFile):
 
     def _finish(self) -> None:
         super()._finish()
-        self.check()
+        self.file.check()
 
     def reopened(self) -> HDF5File:
         """Return a reader of the same file in this process, with unsaved changes."""

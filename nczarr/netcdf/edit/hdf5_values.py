@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -14,15 +13,6 @@ from nczarr.netcdf.edit.editor import Axes, EditedValues, block_shape
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_fixed_text, has_pointers
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source, fill_with
-
-
-class Owner(Protocol):
-    """The file of the values."""
-
-    file: HDF5File
-
-    def check(self) -> None:
-        """Raise the error of a write that HDF5 made, if any."""
 
 
 @dataclass(eq=False)
@@ -39,7 +29,7 @@ class HDF5Values(EditedValues):
         True if the dataset was created or written to; values that HDF5 cannot read must not stay in it.
     """
 
-    owner: Owner
+    file: HDF5File
     fqn: str
     group: str
     link: bytes
@@ -59,8 +49,8 @@ class HDF5Values(EditedValues):
     @cached_property
     def chunk_shape(self) -> tuple[int, ...]:
         """Return the chunk shape, or a block shape if the dataset has no chunks."""
-        with hdf5().phil, hdf5_errors(self.owner.file.path, self.fqn):
-            chunk = self.owner.file.opened(self.path).chunk
+        with hdf5().phil, hdf5_errors(self.file.path, self.fqn):
+            chunk = self.file.opened(self.path).chunk
         return chunk or block_shape(self.shape, (1,) * len(self.shape), self.layout.dtype.itemsize)
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -75,7 +65,7 @@ class HDF5Values(EditedValues):
 
     def _read(self, axes: Axes) -> np.ndarray:
         source = HDF5Source(
-            self.owner.file, self.fqn, self.path, self.type, self.layout, self.shape, self.stored, self.fill
+            self.file, self.fqn, self.path, self.type, self.layout, self.shape, self.stored, self.fill
         )
         return source.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
 
@@ -84,9 +74,9 @@ class HDF5Values(EditedValues):
             return
         keep: list[object] = []
         raw = np.ascontiguousarray(encode(self.layout, values, self.type, keep)).reshape(values.shape)
-        file = self.owner.file
+        file = self.file
         with hdf5().phil, hdf5_errors(file.path, self.fqn, "the values cannot be written"):
-            self.owner.check()
+            file.check()
             opened = file.opened(self.path)
             needed = tuple([max(n, a[-1] + 1) for n, a in zip(self.stored, axes, strict=True)])
             if needed != self.stored:
@@ -104,18 +94,18 @@ class HDF5Values(EditedValues):
             self.touched = True
             if opened.is_ours:
                 file.forget(self.path)
-            self.owner.check()
+            file.check()
 
     def extend(self, shape: tuple[int, ...]) -> None:
         """Extend the HDF5 dataset to the length of its dimensions. The caller holds the lock."""
         if shape != self.stored:
-            self.owner.file.dataset(self.path).set_extent(shape)
+            self.file.dataset(self.path).set_extent(shape)
             self.stored = shape
 
     def complete(self) -> None:
         """Write unwritten chunks of strings or sequences, which HDF5 cannot read otherwise."""
-        with hdf5().phil, hdf5_errors(self.owner.file.path, self.fqn, "the values cannot be written"):
-            opened = self.owner.file.opened(self.path)
+        with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be written"):
+            opened = self.file.opened(self.path)
             if not opened.lacks_chunks():
                 return
             assert opened.chunk is not None

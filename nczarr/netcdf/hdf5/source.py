@@ -236,6 +236,11 @@ class HDF5File:
                 opened._raw, opened._asked = ranges, True
             return opened
 
+    def check(self) -> None:
+        """Raise the error of a write that HDF5 made, if any."""
+        if self.disk is not None:
+            self.disk.check(self.path)
+
     def dataset(self, link: bytes) -> h5d.DatasetID:
         """Return the open dataset of a path as h5py's object. The caller holds the lock."""
         return self.opened(link).id

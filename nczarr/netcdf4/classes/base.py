@@ -5,10 +5,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar
 
 from nczarr.display import ArrayDescription, Each, GroupDescription, show_array, show_group
+from nczarr.display.text import did_you_mean
 from nczarr.errors import NCZarrError
 from nczarr.mapping import VariableData
 from nczarr.model import Attribute
@@ -205,20 +205,6 @@ def reference_to(group: Any) -> Any:
 
 
 T = TypeVar("T")
-
-
-def did_you_mean(name: object, names: Iterable[str]) -> str | None:
-    """Return a hint with the name that is most similar to a missing one, or None.
-
-    Examples
-    --------
-    >>> did_you_mean("tmp", ["temp", "salinity"])
-    "did you mean 'temp'?"
-    """
-    names = list(names)
-    text = str(name)
-    near = get_close_matches(text, names, 1) or [n for n in names if n.casefold() == text.casefold()]
-    return f"did you mean {near[0]!r}?" if near else None
 
 
 class Named(dict[str, T]):

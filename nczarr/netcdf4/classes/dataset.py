@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nczarr.display import visible
+from nczarr.display.text import did_you_mean
 from nczarr.formats import local_path
 from nczarr.model import normalize_name
 from nczarr.netcdf4 import errors
@@ -22,7 +23,6 @@ from nczarr.netcdf4.classes.base import (
     AttributeOwner,
     Named,
     data_model_of,
-    did_you_mean,
     group_html,
 )
 from nczarr.netcdf4.classes.dimension import Dimension

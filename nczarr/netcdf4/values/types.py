@@ -98,16 +98,9 @@ def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
     >>> describe_filters([Filter(Filter.DEFLATE, (5,))])["complevel"]
     5
     """
-    described: dict[str, Any] = {
-        "zlib": False,
-        "szip": False,
-        "zstd": False,
-        "bzip2": False,
-        "blosc": False,
-        "shuffle": False,
-        "complevel": 0,
-        "fletcher32": False,
-    }
+    names = ("zlib", "szip", "zstd", "bzip2", "blosc", "shuffle", "complevel", "fletcher32")
+    described: dict[str, Any] = dict.fromkeys(names, False)
+    described["complevel"] = 0
     for f in filters:
         values = f.parameters
         if f.id == Filter.BLOSC:
