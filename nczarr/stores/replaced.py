@@ -60,13 +60,6 @@ class Opened:
     oldest: datetime | None = None
     confirmed: datetime | None = None
 
-    def note(self, key: str, written: datetime) -> None:
-        """Record the time of a value."""
-        if self.written is None:
-            self.key, self.written = key, written
-        if self.oldest is None or written < self.oldest:
-            self.oldest = written
-
 
 class WriteTimes:
     """The times at which the values of a store were written, as far as they were read here.
@@ -99,7 +92,10 @@ class WriteTimes:
     def note(self, key: str, written: datetime) -> None:
         """Record the time of a value."""
         with TABLES:
-            self.opened.note(key, written)
+            opened = self.opened
+            if opened.written is None:
+                opened.key, opened.written = key, written
+            opened.oldest = min(written, opened.oldest or written)
             if self._newest is None:
                 # All others are compared with the first value, the root's document.
                 self._newest = self._checked = written

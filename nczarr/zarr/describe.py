@@ -8,13 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nczarr.display import (
-    ArrayDescription,
-    AttributeDescription,
-    DimensionDescription,
-    Each,
-    GroupDescription,
-)
+from nczarr import display
 from nczarr.errors import NCZarrError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.types.base import JsonMapping
@@ -32,15 +26,15 @@ def count_stored(array: Any) -> tuple[int, int] | None:
     return len(indices), sum(store.size(array.chunk_key(index)) or 0 for index in indices)
 
 
-def describe_metadata(metadata: Any, name: str = "", **more: Any) -> ArrayDescription:
+def describe_metadata(metadata: Any, name: str = "", **more: Any) -> display.ArrayDescription:
     """Return the description of an array from its metadata."""
     names = metadata.dimension_names or (None,) * len(metadata.shape)
     chunks, inner = metadata.chunk_shape, _inner_chunks(metadata)
     dtype = metadata.dtype
-    return ArrayDescription(
+    return display.ArrayDescription(
         name,
         metadata.data_type.name,
-        tuple(map(DimensionDescription, names, metadata.shape)),
+        tuple(map(display.DimensionDescription, names, metadata.shape)),
         "Array",
         _attributes(metadata.attributes),
         chunks=tuple(chunks) if metadata.shape else None,
@@ -51,7 +45,7 @@ def describe_metadata(metadata: Any, name: str = "", **more: Any) -> ArrayDescri
     )
 
 
-def describe_array(array: Any) -> ArrayDescription:
+def describe_array(array: Any) -> display.ArrayDescription:
     """Return the description of an array in a store."""
     facts, stored = [("store", str(array.store.url))], None
     counted = count_stored(array)
@@ -61,20 +55,22 @@ def describe_array(array: Any) -> ArrayDescription:
     return describe_metadata(array.metadata, "/" + array.path, facts=tuple(facts), stored=stored)
 
 
-def describe_group(metadata: Any, name: str = "/") -> GroupDescription:
+def describe_group(metadata: Any, name: str = "/") -> display.GroupDescription:
     """Return the description of a group from its metadata."""
-    return GroupDescription(name, "Group", attributes=_attributes(metadata.attributes), arrays_title="Arrays")
+    return display.GroupDescription(
+        name, "Group", attributes=_attributes(metadata.attributes), arrays_title="Arrays"
+    )
 
 
-def describe_hierarchy(hierarchy: Any, path: str = "") -> GroupDescription:
+def describe_hierarchy(hierarchy: Any, path: str = "") -> display.GroupDescription:
     """Return the description of a hierarchy, or of the group at `path` with its members."""
     children = hierarchy.children(path)
 
-    def array(child: str) -> ArrayDescription:
+    def array(child: str) -> display.ArrayDescription:
         try:
             return describe_metadata(hierarchy.nodes[child], child.rpartition("/")[2])
         except NCZarrError as error:
-            return ArrayDescription(
+            return display.ArrayDescription(
                 child.rpartition("/")[2], "damaged", kind="Array", facts=(("error", str(error)),)
             )
 
@@ -87,12 +83,12 @@ def describe_hierarchy(hierarchy: Any, path: str = "") -> GroupDescription:
         attributes = _attributes(hierarchy.nodes[path].attributes)
     except NCZarrError as error:
         attributes, facts = [], (*facts, ("error", str(error)))
-    return GroupDescription(
+    return display.GroupDescription(
         path.rpartition("/")[2] or "/",
         "Group" if path else "Hierarchy",
-        arrays=Each([child for child in children if hierarchy.is_array(child)], array),
+        arrays=display.Each([child for child in children if hierarchy.is_array(child)], array),
         attributes=attributes,
-        groups=Each(
+        groups=display.Each(
             [child for child in children if not hierarchy.is_array(child)],
             lambda child: describe_hierarchy(hierarchy, child),
         ),
@@ -101,8 +97,8 @@ def describe_hierarchy(hierarchy: Any, path: str = "") -> GroupDescription:
     )
 
 
-def _attributes(attributes: JsonMapping) -> list[AttributeDescription]:
-    return [AttributeDescription(name, value) for name, value in attributes.items()]
+def _attributes(attributes: JsonMapping) -> list[display.AttributeDescription]:
+    return [display.AttributeDescription(name, value) for name, value in attributes.items()]
 
 
 def _inner_chunks(metadata: Any) -> tuple[int, ...] | None:

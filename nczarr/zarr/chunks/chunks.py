@@ -48,9 +48,6 @@ class BoundedCache(Generic[T]):
         self._values: OrderedDict[Hashable, tuple[Hashable, T, int]] = OrderedDict()
         self._weight = 0
 
-    def __len__(self) -> int:
-        return len(self._values)
-
     def get(self, name: Hashable, mark: Hashable) -> T | None:
         """Return the value of a name; None if it is not cached, or has another mark."""
         if not self._values:
@@ -82,12 +79,6 @@ class BoundedCache(Generic[T]):
         with TABLES:
             for name in [name for name in list(self._values) if condition(name)]:
                 self._drop(name)
-
-    def clear(self) -> None:
-        """Remove all values."""
-        with TABLES:
-            self._values.clear()
-            self._weight = 0
 
     def _drop(self, name: Hashable) -> None:
         entry = self._values.pop(name, None)

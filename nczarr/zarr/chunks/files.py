@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Sequence
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
@@ -201,17 +203,12 @@ def read_box(
     base : int
         The offset of the chunk in the file.
     """
-    distances = []
-    distance = stored.itemsize
-    for length in reversed(shape):
-        distances.append(distance)
-        distance *= length
-    distances.reverse()
+    distances = list(accumulate(reversed(shape[1:]), mul, initial=stored.itemsize))
     steps = []
     # Leading dimensions of length 1 only change the offset.
     first = 0
     leading = True
-    for part, distance, count in zip(slices, distances, target.shape, strict=True):
+    for part, distance, count in zip(slices, reversed(distances), target.shape):
         base += part.start * distance
         if leading and count == 1:
             first += 1

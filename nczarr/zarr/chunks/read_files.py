@@ -11,22 +11,11 @@ import numpy as np
 
 from nczarr.errors import ChunkError, CodecError
 from nczarr.stores import LocalStore
+from nczarr.zarr.chunks import scatter
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.files import Directory, longest, read_box, read_exactly, read_file
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
 from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, Run, read_shards, single_inner_item
-from nczarr.zarr.chunks.scatter import (
-    gather_row,
-    needed_bytes,
-    put_fill,
-    put_whole,
-    row_view,
-    scatter,
-    scatter_row,
-    scatter_start,
-    shared_rows,
-    strides,
-)
 from nczarr.zarr.codecs.base import Buffer, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
@@ -79,7 +68,7 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
                 for item in row:
                     work(item)
 
-        run(work_row, shared_rows(fixed, parts, items, workers, evenly), workers)
+        run(work_row, scatter.shared_rows(fixed, parts, items, workers, evenly), workers)
 
 
 def _read_one(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
@@ -110,7 +99,7 @@ def _read_item(chunks: Chunks, directory: Directory, item: Item, target: np.ndar
     found = directory.open(chunks.name(index))
     if found is None:
         chunks.miss()
-        put_fill(target, take(item, "out"), chain.spec.fill)
+        scatter.put_fill(target, take(item, "out"), chain.spec.fill)
         return
     descriptor, status = found
     try:
@@ -130,20 +119,21 @@ def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target:
     chain = chunks.chain()
     whole = all(map(is_whole, row[0]))
     names = [chunks.name(tuple([part.chunk for part in item])) for item in row]
+    size = chain.decoded_size or 0
     # One extra byte reveals a file that is too long.
-    buffer = scratch("file", (len(row) + 1) * (chain.decoded_size or 0) + 1)
+    buffer = scratch("file", (len(row) + 1) * size + 1)
     try:
         # A chunk is read as a whole if at least half of it lies between the first and the last selected element.
-        if chain.is_raw and not whole and 2 * needed_bytes(chain, row[0])[1] < (chain.decoded_size or 0):
+        if chain.is_raw and not whole and 2 * scatter.needed_bytes(chain, row[0])[1] < size:
             bounds = _read_stretches(chain, directory, names, row, buffer)
         else:
             bounds = _read_whole(chain, directory, names, buffer)
         if bounds is None:
             return False
         if whole:
-            scatter_row(chain, buffer, bounds, row_view(row, target))
+            scatter.scatter_row(chain, buffer, bounds, scatter.row_view(row, target))
         else:
-            gather_row(chain, buffer, bounds, row, target)
+            scatter.gather_row(chain, buffer, bounds, row, target)
     except (OSError, CodecError):
         return False
     return True
@@ -170,8 +160,8 @@ def _read_stretches(
 ) -> list[tuple[int, int]] | None:
     """Read only the bytes between the selected elements of uncompressed chunks, each at its offset in a whole chunk."""
     size = chain.decoded_size or 0
-    begin, length = needed_bytes(chain, row[0])
-    distance = strides(chain)[-1]
+    begin, length = scatter.needed_bytes(chain, row[0])
+    distance = scatter.strides(chain)[-1]
     bounds = []
     before = row[0][-1].inner
     low = 0
@@ -199,13 +189,13 @@ def _reader(chunks: Chunks, target: np.ndarray, keep: bool) -> Reader:
     def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
         out = take(item, "out")
         if all(map(is_whole, item)):
-            put_whole(chain, read_file(descriptor, status.st_size, longest(chain)), target[out])
+            scatter.put_whole(chain, read_file(descriptor, status.st_size, longest(chain)), target[out])
             return
         if keep:
             chunk = _kept(chunks, chain, item, descriptor, status)
         else:
             data = read_file(descriptor, status.st_size, longest(chain))
-            if scatter_start(chain, item, data, target):
+            if scatter.scatter_start(chain, item, data, target):
                 return
             if chain.stored_dtype is None:
                 chunk = chain.decode(data)
@@ -322,7 +312,7 @@ def _inner_reader(chunks: Chunks, codec: ShardingCodec, inner: InnerItem, target
             start, length = int(where.offsets[number]), int(where.lengths[number])
             _scatter_inner(codec.inner, inner, descriptor, start, length, target)
         else:
-            put_fill(target, take(parts, "out"), codec.inner.spec.fill)
+            scatter.put_fill(target, take(parts, "out"), codec.inner.spec.fill)
 
     return read
 
@@ -339,7 +329,7 @@ def _scatter_inner(
         else:
             data = scratch("run", length)[:length]
             read_exactly(descriptor, data, start)
-            scatter(chain, parts, data, target)
+            scatter.scatter(chain, parts, data, target)
     except CodecError as error:
         raise CodecError(f"inner chunk {number}: {error.message}", hint=error.hint) from error
 

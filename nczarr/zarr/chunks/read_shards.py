@@ -10,17 +10,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from nczarr.errors import CodecError
+from nczarr.zarr.chunks import scatter
 from nczarr.zarr.chunks.chunks import Chunks, Index
 from nczarr.zarr.chunks.plan import Item, Part, is_whole, plan_axis, take
-from nczarr.zarr.chunks.scatter import (
-    fits_rows,
-    follows,
-    put_fill,
-    row_length,
-    row_view,
-    scatter,
-    scatter_row,
-)
 from nczarr.zarr.chunks.selection import Axis
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
@@ -103,11 +95,11 @@ def read_shards(
         item = items[number]
         if where is None:
             chunks.miss()
-            put_fill(target, take(item, "out"), codec.inner.spec.fill)
+            scatter.put_fill(target, take(item, "out"), codec.inner.spec.fill)
             continue
-        needed, missing = plan_runs(where, *_items_and_rows(codec, item), row_length(codec.inner))
+        needed, missing = plan_runs(where, *_items_and_rows(codec, item), scatter.row_length(codec.inner))
         for _, inner in missing:
-            put_fill(target, take(inner, "out"), codec.inner.spec.fill)
+            scatter.put_fill(target, take(inner, "out"), codec.inner.spec.fill)
         jobs.extend([(number, job) for job in needed])
     if not jobs:
         return
@@ -220,7 +212,7 @@ def _whole_middle(codec: ShardingCodec, part: Part, length: int) -> Part | None:
     if type(part.inner) is not slice or type(part.out) is not slice or part.inner.step != 1:
         return None
     first, stop = -(-part.inner.start // length), part.inner.stop // length
-    if stop - first < 2 or not fits_rows(codec.inner) or (codec.inner.decoded_size or 0) >= SMALL:
+    if stop - first < 2 or not scatter.fits_rows(codec.inner) or (codec.inner.decoded_size or 0) >= SMALL:
         return None
     low = part.out.start + first * length - part.inner.start
     return Part(first, slice(low, low + (stop - first) * length), slice(0, length, 1), True, True, length)
@@ -324,7 +316,7 @@ def _scatter_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarra
     for row in _rows(codec, job.pieces):
         if len(row) > 1:
             bounds = np.array([(piece.start, piece.stop) for piece in row])
-            if _scatter_row(codec, bounds, row_view([piece.item for piece in row], target), whole):
+            if _scatter_row(codec, bounds, scatter.row_view([piece.item for piece in row], target), whole):
                 continue
         _scatter_pieces(codec, row, data, target)
 
@@ -333,7 +325,7 @@ def _scatter_pieces(codec: ShardingCodec, pieces: Iterable[Piece], data: Buffer,
     """Decode inner chunks one by one."""
     for piece in pieces:
         try:
-            scatter(codec.inner, piece.item, data[piece.start : piece.stop], target)
+            scatter.scatter(codec.inner, piece.item, data[piece.start : piece.stop], target)
         except CodecError as error:
             raise CodecError(f"inner chunk {piece.number}: {error.message}", hint=error.hint) from error
 
@@ -341,10 +333,10 @@ def _scatter_pieces(codec: ShardingCodec, pieces: Iterable[Piece], data: Buffer,
 def _rows(codec: ShardingCodec, pieces: list[Piece]) -> Iterator[list[Piece]]:
     """Yield rows of whole inner chunks that are contiguous in the shard and in the result, and the others alone."""
     chain = codec.inner
-    if len(pieces) < 2 or not fits_rows(chain):
+    if len(pieces) < 2 or not scatter.fits_rows(chain):
         yield from ([piece] for piece in pieces)
         return
-    length = row_length(chain)
+    length = scatter.row_length(chain)
     size = chain.decoded_size if chain.is_raw else None
     row: list[Piece] = []
     for piece in pieces:
@@ -361,7 +353,7 @@ def _scatter_row(codec: ShardingCodec, bounds: np.ndarray, view: np.ndarray, dat
     if chain.is_raw and (bounds[:, 1] - bounds[:, 0] != chain.decoded_size).any():
         return False
     try:
-        scatter_row(chain, data, bounds.tolist(), view)
+        scatter.scatter_row(chain, data, bounds.tolist(), view)
     except CodecError:
         return False
     return True
@@ -375,7 +367,7 @@ def _is_next(before: Piece, piece: Piece, size: int | None) -> bool:
     return (
         piece.start == before.stop
         and (size is None or piece.stop - piece.start == size == before.stop - before.start)
-        and follows(before.item[-1:], piece.item[-1])
+        and scatter.follows(before.item[-1:], piece.item[-1])
         and all(map(is_, before.item[:-1], piece.item[:-1]))
         and all(map(is_whole, piece.item[:-1]))
     )

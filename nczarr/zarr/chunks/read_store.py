@@ -15,7 +15,6 @@ from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import Run, read_shards
 from nczarr.zarr.chunks.scatter import needed_bytes, scatter, scatter_span
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array
-from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.pool import ALONE_BYTES, run
 
@@ -31,22 +30,17 @@ def read_from_store(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     # A store in memory returns whole values without a copy.
     ranges = not isinstance(chunks.store, MemoryStore)
     while batch := list(islice(items, batch_size)):
-        indices = [tuple([part.chunk for part in item]) for item in batch]
         workers = 1 if chunk_bytes * len(batch) <= ALONE_BYTES else None
         if chunks.sharding is not None:
             _read_shards(chunks, chunks.sharding, batch, target, ranges, workers)
         else:
-            _read_chunks(chunks, batch, indices, target, ranges, workers)
+            _read_chunks(chunks, batch, target, ranges, workers)
 
 
 def _read_chunks(
-    chunks: Chunks,
-    batch: list[Item],
-    indices: list[Index],
-    target: np.ndarray,
-    ranges: bool,
-    workers: int | None,
+    chunks: Chunks, batch: list[Item], target: np.ndarray, ranges: bool, workers: int | None
 ) -> None:
+    indices = [tuple([part.chunk for part in item]) for item in batch]
     spans: list[tuple[int, int] | None] = [None] * len(batch)
     size = chunks.chain(indices[0]).decoded_size
     # Cached chunks cannot be validated; see _StoredShards.
@@ -61,7 +55,11 @@ def _read_chunks(
     keys = [chunks.key(index) for index in indices]
     values: Sequence[Buffer | None]
     if ranges and chunks.chain(indices[0]).is_raw:
-        spans = [_span(chunks.chain(index), item) for index, item in zip(indices, batch, strict=True)]
+        for number, item in enumerate(batch):
+            chain = chunks.chain(indices[number])
+            start, length = needed_bytes(chain, item)
+            if length <= (chain.decoded_size or 0) // 2:
+                spans[number] = start, length
     if any(span is not None for span in spans):
         values = chunks.store.get_ranges(
             [(key, *(span or (0, None))) for key, span in zip(keys, spans, strict=True)]
@@ -101,12 +99,6 @@ def _scatter_cached(
         else:
             target[take(item, "out")] = chunk[take(item, "inner")]
     return [item for item, _ in rest], [index for _, index in rest]
-
-
-def _span(chain: Chain, item: Item) -> tuple[int, int] | None:
-    """Return the start and length of the necessary bytes; None for the whole chunk."""
-    start, length = needed_bytes(chain, item)
-    return None if length > (chain.decoded_size or 0) // 2 else (start, length)
 
 
 def _read_shards(

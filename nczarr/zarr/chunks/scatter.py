@@ -7,7 +7,8 @@ compressor context, a strided copy) arise once for each row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import accumulate, product
+from operator import mul
 
 import numpy as np
 
@@ -60,12 +61,9 @@ def strides(chain: Chain) -> list[int]:
     stored = chain.stored_dtype
     assert stored is not None
     assert chain.order is not None
-    result = [0] * len(chain.order)
-    distance = stored.itemsize
-    for dimension in reversed(chain.order):
-        result[dimension] = distance
-        distance *= chain.spec.shape[dimension]
-    return result
+    lengths = [chain.spec.shape[dimension] for dimension in reversed(chain.order)]
+    distances = accumulate(lengths, mul, initial=stored.itemsize)
+    return [distance for _, distance in sorted(zip(reversed(chain.order), distances))]
 
 
 def needed_bytes(chain: Chain, item: Sequence[Part]) -> tuple[int, int]:

@@ -9,16 +9,7 @@ import numpy as np
 
 from nczarr.errors import CodecError, NCZarrError
 from nczarr.zarr.codecs import base
-from nczarr.zarr.codecs.base import (
-    ArrayArrayCodec,
-    ArrayBytesCodec,
-    Buffer,
-    BytesBytesCodec,
-    ChunkSpec,
-    Codec,
-    as_bytes_array,
-    scratch,
-)
+from nczarr.zarr.codecs.base import Buffer, ChunkSpec, as_bytes_array, scratch
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import NamedConfig
 
@@ -64,15 +55,15 @@ class Chain:
 
     def __init__(self, codecs: Sequence[NamedConfig], spec: ChunkSpec) -> None:
         self.spec = spec
-        self._arrays: list[tuple[ArrayArrayCodec, ChunkSpec]] = []
-        self._bytes: list[BytesBytesCodec] = []
-        serializer: ArrayBytesCodec | None = None
+        self._arrays: list[tuple[base.ArrayArrayCodec, ChunkSpec]] = []
+        self._bytes: list[base.BytesBytesCodec] = []
+        serializer: base.ArrayBytesCodec | None = None
         current = spec
         for config in codecs:
             codec = self._build(config, current)
             if codec is None:
                 continue
-            if isinstance(codec, BytesBytesCodec):
+            if isinstance(codec, base.BytesBytesCodec):
                 if serializer is None:
                     raise CodecError(
                         f"codec {config.name!r} encodes bytes, but its input is an array",
@@ -83,7 +74,7 @@ class Chain:
                 raise CodecError(
                     f"codec {config.name!r} encodes an array, but follows a codec whose output is bytes"
                 )
-            elif isinstance(codec, ArrayArrayCodec):
+            elif isinstance(codec, base.ArrayArrayCodec):
                 self._arrays.append((codec, current))
                 current = codec.resolve(current)
             else:
@@ -115,7 +106,7 @@ class Chain:
         """The number of bytes of the serialized chunk, None if it varies."""
         return self._sizes[0][0]
 
-    def _build(self, config: NamedConfig, spec: ChunkSpec) -> Codec | None:
+    def _build(self, config: NamedConfig, spec: ChunkSpec) -> base.Codec | None:
         found = base.find_codec(config.name)
         if found is not None:
             name, factory = found
@@ -125,7 +116,7 @@ class Chain:
                 raise
             except Exception as error:  # other packages and libraries raise any type
                 raise CodecError(f"codec {name!r}: the configuration is invalid: {error}") from error
-            if not isinstance(codec, ArrayArrayCodec | ArrayBytesCodec | BytesBytesCodec):
+            if not isinstance(codec, base.ArrayArrayCodec | base.ArrayBytesCodec | base.BytesBytesCodec):
                 raise CodecError(f"codec {name!r}: {type(codec).__name__} is not a codec")
             return codec
         if not config.must_understand:

@@ -39,10 +39,8 @@ Encoding = tuple[DataType, Scalar, ChunkKeyEncoding, tuple[NamedConfig, ...]]
 _arrays = ParseCache[ArrayMetadata]()
 _encodings = ParseCache[Encoding]()
 _ATTRIBUTES = b'"attributes":'
-#: Metadata without attributes, by the texts before and after the attributes; cleared at the limit.
-_around: dict[tuple[bytes, bytes], ArrayMetadata] = {}
-_MAX_KEPT = 1024
-_MAX_AROUND = 4096
+#: Metadata without attributes, by the texts before and after the attributes; None for texts split at another member.
+_around = ParseCache[ArrayMetadata | None]()
 
 
 def node_type(document: JsonObject, place: str) -> str:
@@ -99,8 +97,10 @@ def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> Array
     whole, own = bytes(text), bytes(attributes)
     before, _, after = whole.partition(_ATTRIBUTES)
     after = after.lstrip()
-    key = before, after[len(own) :]
-    metadata = (_around.get(key) or _read_around(*key)) if after.startswith(own) else None
+    rest = after[len(own) :]
+    metadata = None
+    if after.startswith(own):
+        metadata = _around.get((before, rest), lambda: _read_around(before, rest))
     if metadata is None:
         return _array(parse_part(text))
     return metadata.with_attributes(checked_object(parse_part(attributes), "attributes"))
@@ -111,13 +111,7 @@ def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:
     document = parse_part(b"%b%b0%b" % (before, _ATTRIBUTES, after))
     if type(document["attributes"]) is not int or "extensions" in document:
         return None
-    document["attributes"] = {}
-    metadata = _whole_array(document)
-    if len(before) + len(after) <= _MAX_AROUND:
-        if len(_around) >= _MAX_KEPT:
-            _around.clear()
-        _around[before, after] = metadata
-    return metadata
+    return _whole_array({**document, "attributes": {}})
 
 
 def _group(document: JsonObject) -> GroupMetadata:

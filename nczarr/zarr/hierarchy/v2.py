@@ -10,15 +10,7 @@ from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import v2 as documents_v2
 from nczarr.zarr.documents.consolidated import DocumentTexts
 from nczarr.zarr.documents.json import dump_json, parse_object
-from nczarr.zarr.hierarchy.layout import (
-    Documents,
-    Found,
-    Layout,
-    Metadata,
-    RawNode,
-    join_key,
-    read_document,
-)
+from nczarr.zarr.hierarchy.layout import Documents, Found, Layout, Metadata, RawNode, join_key, read_document
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.types.base import JsonObject
 

@@ -113,16 +113,13 @@ class V3Layout(Layout):
         root: JsonObject = {}
         parts: list[tuple[str, bytes]] = []
         for path, documents in nodes:
-            document = next(iter(documents.values()), _IMPLIED)
-            own = document
-            if "consolidated_metadata" in document:
-                own = {key: value for key, value in document.items() if key != "consolidated_metadata"}
-            if not path:
-                root = own
-            elif own is document:
-                parts.append((path, texts.get(path, document, partial(dump_json, document, path))))
+            own = next(iter(documents.values()), _IMPLIED)
+            if "consolidated_metadata" in own:
+                own = {key: value for key, value in own.items() if key != "consolidated_metadata"}
+            if path:
+                parts.append((path, texts.get(path, own, partial(dump_json, own, path))))
             else:
-                parts.append((path, dump_json(own, path)))
+                root = own
         return [("zarr.json", consolidated.join_inline(dump_json(root, "zarr.json"), parts))]
 
 
