@@ -48,6 +48,9 @@ class BoundedCache(Generic[T]):
         self._values: OrderedDict[Hashable, tuple[Hashable, T, int]] = OrderedDict()
         self._weight = 0
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     def get(self, name: Hashable, mark: Hashable) -> T | None:
         """Return the value of a name; None if it is not cached, or has another mark."""
         if not self._values:

@@ -105,8 +105,10 @@ def parse_part(text: bytes) -> Json:
         If an integer has more digits than the interpreter converts.
     """
     read, errors = _fast_reader()
-    with suppress(*errors):
+    try:
         return read(text)
+    except errors:
+        pass
     try:
         return json.loads(bytes(text))
     except ValueError:

@@ -39,8 +39,10 @@ Encoding = tuple[DataType, Scalar, ChunkKeyEncoding, tuple[NamedConfig, ...]]
 _arrays = ParseCache[ArrayMetadata]()
 _encodings = ParseCache[Encoding]()
 _ATTRIBUTES = b'"attributes":'
-#: Metadata without attributes, by the texts before and after the attributes; None for texts split at another member.
-_around = ParseCache[ArrayMetadata | None]()
+#: Metadata without attributes, by the texts before and after the attributes; cleared at the limit.
+_around: dict[tuple[bytes, bytes], ArrayMetadata] = {}
+_MAX_KEPT = 1024
+_MAX_AROUND = 4096
 
 
 def node_type(document: JsonObject, place: str) -> str:
@@ -97,13 +99,12 @@ def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> Array
     whole, own = bytes(text), bytes(attributes)
     before, _, after = whole.partition(_ATTRIBUTES)
     after = after.lstrip()
-    rest = after[len(own) :]
-    metadata = None
-    if after.startswith(own):
-        metadata = _around.get((before, rest), lambda: _read_around(before, rest))
+    key = before, after[len(own) :]
+    metadata = (_around.get(key) or _read_around(*key)) if after.startswith(own) else None
     if metadata is None:
         return _array(parse_part(text))
-    return metadata.with_attributes(checked_object(parse_part(attributes), "attributes"))
+    found = parse_part(attributes)
+    return metadata.with_attributes(found if type(found) is dict else checked_object(found, "attributes"))
 
 
 def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:
@@ -111,7 +112,12 @@ def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:
     document = parse_part(b"%b%b0%b" % (before, _ATTRIBUTES, after))
     if type(document["attributes"]) is not int or "extensions" in document:
         return None
-    return _whole_array({**document, "attributes": {}})
+    metadata = _whole_array({**document, "attributes": {}})
+    if len(before) + len(after) <= _MAX_AROUND:
+        if len(_around) >= _MAX_KEPT:
+            _around.clear()
+        _around[before, after] = metadata
+    return metadata
 
 
 def _group(document: JsonObject) -> GroupMetadata:
