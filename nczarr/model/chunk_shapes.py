@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 #: Target size of a chunk in bytes. A variable of at most twice this size is one chunk.
-TARGET = 8 << 20
+TARGET = 2 << 20
 #: Target size in bytes of the chunks of a variable whose unlimited dimension is empty.
-_GROWING_TARGET = 1 << 20
+_GROWING_TARGET = 512 << 10
 #: Maximum length of such a chunk along each empty unlimited dimension.
-_GROWING_STEPS = 512
+_GROWING_STEPS = 4096
 
 _NETCDF_C_BYTES = 16 << 20
 _NETCDF_C_LONE_BYTES = 4096
@@ -26,8 +26,8 @@ def default_chunks(
 ) -> tuple[int, ...]:
     """Choose a chunk shape.
 
-    A variable of at most 16 MiB is one chunk. A larger variable is divided evenly along its leading dimensions
-    into chunks of about 8 MiB. If an unlimited dimension is empty, the chunks have about 1 MiB and at most 512
+    A variable of at most 4 MiB is one chunk. A larger variable is divided evenly along its leading dimensions
+    into chunks of about 2 MiB. If an unlimited dimension is empty, the chunks have about 512 KiB and at most 4,096
     steps along that dimension. This size is a compromise: larger chunks mean fewer objects, smaller chunks mean
     that appending one step rewrites fewer bytes.
 
@@ -50,9 +50,9 @@ def default_chunks(
     >>> default_chunks((100, 200), (False, False), 4)
     (100, 200)
     >>> default_chunks((1000, 721, 1440), (False, False, False), 4)
-    (3, 721, 1440)
-    >>> default_chunks((0, 721, 1440), (True, False, False), 4), default_chunks((0,), (True,), 8)
-    ((1, 721, 1440), (512,))
+    (1, 361, 1440)
+    >>> default_chunks((0, 100, 100), (True, False, False), 4), default_chunks((0,), (True,), 8)
+    ((14, 100, 100), (4096,))
     """
     empty = [n == 0 and u for n, u in zip(shape, unlimited, strict=True)]
     chunks = [growing_steps if e else max(n, 1) for n, e in zip(shape, empty, strict=True)]

@@ -35,6 +35,8 @@ ChunkNumbers = Sequence[Sequence[int]]
 OBJECT_BYTES = 256
 #: Larger multiples of the cache's bound are never kept as a chunk.
 _OVERSIZE = 8
+#: Multiple of the cache's bound that chunks of growing variables may take in addition.
+_MOST_GROWING = 8
 #: A write to parts of more chunks than this bypasses the cache.
 _MOST_PARTS = 4096
 #: Limit of the set of stored chunks of a new variable.
@@ -126,6 +128,12 @@ class ChunkCache:
         The session's lock, which guards the table of chunks.
     bound : int, optional
         Limit of the bytes of all chunks; default: :func:`default_bytes`.
+
+    Attributes
+    ----------
+    reserves : bool
+        The last chunk of each growing variable adds its size to the limit, up to eight times the bound: a loop that
+        appends a step to each variable would otherwise store and load every chunk again in each step.
     """
 
     def __init__(
@@ -141,6 +149,10 @@ class ChunkCache:
         self._lock = lock
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
         self._weight = 0
+        self.reserves = True
+        #: Bytes of one chunk of each growing variable.
+        self._growing: dict[VariableNode, int] = {}
+        self._reserved = 0
         #: Variables with writes past the cache since :meth:`recover`.
         self._written_through: set[VariableNode] = set()
         #: The changed chunks, which a sync stores.
@@ -150,6 +162,18 @@ class ChunkCache:
     def weight(self) -> int:
         """Bytes of the chunks in memory."""
         return self._weight
+
+    @property
+    def limit(self) -> int:
+        """Limit of :attr:`weight`."""
+        return self.bound + min(self._reserved, self.bound * _MOST_GROWING)
+
+    def _reserve(self, node: VariableNode, weight: int) -> None:
+        """Reserve memory for the last chunk of a variable that grows."""
+        if self.reserves and node.dimensions and node.dimensions[0].unlimited:
+            with self._lock:
+                self._reserved += weight - self._growing.get(node, 0)
+                self._growing[node] = weight
 
     @property
     def is_dirty(self) -> bool:
@@ -164,6 +188,7 @@ class ChunkCache:
         if node.layout is None or node.layout[0] is not source:
             shape = source.chunk_shape
             node.layout = source, shape, weight_of(source.dtype, prod(shape))
+            self._reserve(node, node.layout[2])
         _, chunk, weight = node.layout
         if not chunk or weight > self._limit(node) * _OVERSIZE:
             self._write_through(node, selection, values)
@@ -281,7 +306,7 @@ class ChunkCache:
                     for block in blocks:
                         block.pins -= 1
             items = again
-        if self._weight > self.bound or node.cache_bytes is not None:
+        if self._weight > self.limit or node.cache_bytes is not None:
             self._shrink(node)
         return items
 
@@ -467,8 +492,8 @@ class ChunkCache:
     def _select_evictions(self, node: VariableNode) -> list[Block]:
         """Return chunks to evict: several at a time, so that small chunks are stored together."""
         chosen: list[Block] = []
-        if self._weight > self.bound:
-            left, target = self._weight, self.bound * 3 // 4
+        if self._weight > self.limit:
+            left, target = self._weight, self.limit * 3 // 4
             for block in itertools.islice(self._blocks.values(), len(self._blocks) - 1):
                 if left <= target:
                     break

@@ -218,7 +218,13 @@ SECTIONS: dict[str, list[Row]] = {
         same("unlimited dimensions", "v[5] = 9; log(v.shape, v[3:])"),
         same(
             "`chunking()`, `filters()`",
-            "log(v.chunking(), ds.createVariable('z', 'f4', ('x',), zlib=True).filters())",
+            "z = ds.createVariable('z', 'f4', ('t', 'x'), zlib=True, chunksizes=(10, 3)); log(z.chunking(), z.filters())",
+        ),
+        different(
+            "default chunks of Zarr",
+            "w = nc.Dataset(zarr, 'w'); w.createDimension('t'); w.createDimension('x', 1000)\n"
+            "log(w.createVariable('v', 'f4', ('t', 'x')).chunking())",
+            "without `chunksizes`, about 512 KiB along an unlimited dimension (at most 4,096 steps), where netCDF-C has 1 step: one object in place of 128; netCDF files have netCDF-C's",
         ),
         same(
             "`endian`, `quantization`",
@@ -383,7 +389,7 @@ has a fault or the documentation is silent:
   them, [](howto/object-stores.md#two-programs-that-write)), in memory, on Windows, and on network file
   systems without `flock`: ensure there that only one process writes.
 * Partial writes of chunks wait in a cache of decoded chunks (64 MiB for each dataset; `NCZARR_CACHE`,
-  `set_chunk_cache`). `sync()` and `close()` write them. After a crash, the dataset has every value that
+  `set_chunk_cache`; and one more chunk for each variable that grows, up to eight times as much in all). `sync()` and `close()` write them. After a crash, the dataset has every value that
   `sync()` acknowledged. Values are stored before the sizes that include them, never the other way round.
 * A dataset that a program drops without closing it is written when Python collects it, and at the latest when the
   same process opens its path again.

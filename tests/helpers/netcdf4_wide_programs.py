@@ -365,7 +365,7 @@ class WideRun(Run):
                 v.size,
                 v.ndim,
                 v.dimensions,
-                getattr(v.dtype, "names", None) or v.chunking(),
+                getattr(v.dtype, "names", None) or self.log.chunking(v),
                 v.endian(),
                 v.quantization(),
                 v.mask,

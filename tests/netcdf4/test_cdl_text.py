@@ -37,12 +37,12 @@ def fill(ds: Any) -> None:
     ds.createDimension("x", 3)
     ds.createDimension("t")
     ds.createVariable("x", "f4", ("x",), zlib=True, complevel=3)[:] = [1, 2.5, 3]
-    w = ds.createVariable("w", "u1", ("t", "x"), fill_value=3, fletcher32=True)
+    w = ds.createVariable("w", "u1", ("t", "x"), fill_value=3, fletcher32=True, chunksizes=(2, 3))
     w[0] = 1
     w.flags = np.array([1, 2], "u2")
     ds.createVariable("big", "i2", ("x",), fill_value=False, endian="big")[:] = 1
     ds.createVariable("s", str, ("x",))[0] = "q"
-    ds.createGroup("g").createVariable("inner", "f8", ("t",))[:] = [0.1]
+    ds.createGroup("g").createVariable("inner", "f8", ("t",), chunksizes=(8,))[:] = [0.1]
 
 
 def clean(text: str) -> str:

@@ -17,7 +17,7 @@ import nczarr.netcdf4 as ours
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 
 
-def described(v: Any) -> tuple[Any, ...]:
+def described(log: Any, v: Any) -> tuple[Any, ...]:
     """A variable, but its fill value."""
     return (
         v.dtype,
@@ -26,14 +26,14 @@ def described(v: Any) -> tuple[Any, ...]:
         v.shape,
         v.ndim,
         v.size,
-        v.chunking(),
+        log.chunking(v),
         v.endian(),
         v.ncattrs(),
     )
 
 
-def describe(v: Any) -> tuple[Any, ...]:
-    return (*described(v), v.get_fill_value())
+def describe(log: Any, v: Any) -> tuple[Any, ...]:
+    return (*described(log, v), v.get_fill_value())
 
 
 @pytest.mark.parametrize("dtype", ["c8", "c16", "complex"])
@@ -53,7 +53,7 @@ def test_writing_and_reading(same: Same, dtype: str) -> None:
             v[:] = [7j, 1, 2]
             log(v[:])
             v[:] = np.ma.array([1, 2, 3], mask=[0, 1, 0], dtype=exact)
-            log(v[:], describe(v))
+            log(v[:], describe(log, v))
             w = ds.createGroup("g").createVariable("w", exact, ("t", "x"))
             w[2] = np.array([1, 2, 3j], exact)
             log(w[:], w[0, 0], w.shape)
@@ -64,7 +64,7 @@ def test_writing_and_reading(same: Same, dtype: str) -> None:
             with nc.Dataset(path, auto_complex=auto_complex) as ds:
                 log([(name, c.name) for name, c in ds.cmptypes.items()], list(ds.dimensions))
                 for v in (ds["v"], ds["g/w"], ds["s"]):
-                    log(describe(v)[1:])
+                    log(describe(log, v)[1:])
                     if auto_complex:
                         log(v.dtype, v[:])
                     else:
@@ -83,7 +83,12 @@ def test_pairs_in_the_classic_models(same: Same, dtype: str, data_model: str) ->
             v = ds.createVariable("v", dtype, ("x",))
             exact = v.dtype
             # The imaginary part of the fill value is whatever netCDF4-python finds in memory.
-            log(described(v), v.get_fill_value().real, [len(d) for d in v.get_dims()], list(ds.dimensions))
+            log(
+                described(log, v),
+                v.get_fill_value().real,
+                [len(d) for d in v.get_dims()],
+                list(ds.dimensions),
+            )
             v[:] = np.array([1 + 2j, 3, 4j], exact)
             log(v[:], v[1], v[0:2], v[[0, 2]], v[...], v[::-1], v[2:2])
             v[1] = exact.type(5 - 1j)
@@ -96,13 +101,13 @@ def test_pairs_in_the_classic_models(same: Same, dtype: str, data_model: str) ->
             log(w[:], w[0, 0], w[-1, 2], w.shape, len(w), str(w).splitlines()[1:])
             s = ds.createVariable("s", exact, ())
             s[...] = exact.type(3j)
-            log(s[...], s[:], s.getValue(), described(s))
+            log(s[...], s[:], s.getValue(), described(log, s))
             log.attempt(lambda: ds.createVariable("f", exact, ("x",), fill_value=0))
         for auto_complex in (True, False):
             with nc.Dataset(path, auto_complex=auto_complex) as ds:
                 log({n: (len(d), d.isunlimited()) for n, d in ds.dimensions.items()})
                 for v in (ds["v"], ds["w"], ds["s"]):
-                    log(described(v), v[:])
+                    log(described(log, v), v[:])
         with nc.Dataset(path, "a", auto_complex=True) as ds:
             ds["w"][3:5] = np.full((2, 3), 6 - 6j, dtype)
             log(ds["w"][:])

@@ -26,7 +26,7 @@ def fill(ds: Any) -> None:
     ds.createDimension("time", None)
     ds.createDimension("x", 4)
     ds.createDimension("len", 5)
-    t = ds.createVariable("time", "f8", ("time",))
+    t = ds.createVariable("time", "f8", ("time",), chunksizes=(16,))
     t.units, t.calendar = "hours since 2000-01-01", "standard"
     x = ds.createVariable("x", "f4", ("x",))
     packed = ds.createVariable("packed", "i2", ("time", "x"), fill_value=-99, zlib=True, chunksizes=(2, 4))
@@ -34,7 +34,7 @@ def fill(ds: Any) -> None:
     lat = ds.createVariable("lat", "f8", ("x",), fill_value=np.nan)
     text = ds.createVariable("text", str, ("x",))
     chars = ds.createVariable("chars", "S1", ("x", "len"))
-    plain = ds.createVariable("plain", "u1", ("time", "x"))
+    plain = ds.createVariable("plain", "u1", ("time", "x"), chunksizes=(1, 4))
     scalar = ds.createVariable("scalar", "f4")
     big = ds.createVariable("big", "f4", ("x",), endian="big")
     step = ds.createVariable("step", "i4", ("x",))
@@ -52,7 +52,7 @@ def fill(ds: Any) -> None:
     g = ds.createGroup("g")
     g.note = "inner"
     g.createVariable("v", "i4", ("x",))[:] = np.arange(4)
-    g.createGroup("h").createVariable("w", "f4", ("time", "x"))[:] = np.ones((3, 4))
+    g.createGroup("h").createVariable("w", "f4", ("time", "x"), chunksizes=(2, 4))[:] = np.ones((3, 4))
 
 
 @pytest.fixture(scope="module")

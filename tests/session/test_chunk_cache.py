@@ -149,7 +149,7 @@ def test_small_whole_chunks_are_written_together(tmp_path: Path) -> None:
     with ours.Dataset(path, "w") as ds:
         ds.createDimension("t")
         ds.createDimension("x", 4)
-        v = ds.createVariable("v", "i4", ("t", "x"))
+        v = ds.createVariable("v", "i4", ("t", "x"), chunksizes=(1, 4))
         ds.sync()
         for i in range(200):
             v[i] = i
@@ -173,6 +173,60 @@ def test_the_bound_holds(store: Counting) -> None:
         assert store.writes >= 97
     with ours.Dataset(store) as ds:
         assert ds["v"][::50].tolist() == list(range(0, 10000, 50))
+
+
+def test_each_growing_variable_keeps_its_last_chunk(store: Counting) -> None:
+    """A loop over the variables in each step writes every chunk once, though the bound holds half of them."""
+    with ours.Dataset(store, "w") as ds:
+        ds.createDimension("t")
+        ds.createDimension("x", 100)
+        variables = [ds.createVariable(f"v{n}", "f8", ("t", "x"), chunksizes=(10, 100)) for n in range(20)]
+        cache = ds._nc_session.cache
+        cache.bound = 10 * 8000
+        ds.sync()
+        before = store.writes
+        for i in range(30):
+            for v in variables:
+                v[i] = i
+            assert cache.weight <= cache.limit == 30 * 8000
+        ds.sync()
+        assert store.writes - before < 3 * len(variables) + 30
+    with ours.Dataset(store) as ds:
+        assert all(ds[f"v{n}"][:, 0].tolist() == list(range(30)) for n in range(20))
+
+
+def test_the_chunks_of_growing_variables_are_bounded(store: Counting) -> None:
+    with ours.Dataset(store, "w") as ds:
+        ds.createDimension("t")
+        variables = [ds.createVariable(f"v{n}", "f8", ("t",), chunksizes=(1000,)) for n in range(60)]
+        cache = ds._nc_session.cache
+        cache.bound = 2 * 8000
+        for i in range(3):
+            for v in variables:
+                v[i] = i
+                assert cache.weight <= cache.limit <= 9 * cache.bound
+    with ours.Dataset(store) as ds:
+        assert all(ds[f"v{n}"][:].tolist() == [0, 1, 2] for n in range(60))
+
+
+def test_steps_share_a_chunk_by_default(tmp_path: Path) -> None:
+    """A store has few objects where netCDF-C's chunks would make one for each step."""
+    path = tmp_path / "a.zarr"
+    with ours.Dataset(path, "w") as ds:
+        ds.createDimension("t")
+        ds.createDimension("x", 1000)
+        time, v = ds.createVariable("time", "f8", ("t",)), ds.createVariable("v", "f4", ("t", "x"))
+        assert (time.chunking(), v.chunking()) == ([4096], [128, 1000])
+        for i in range(300):
+            time[i], v[i] = i, i
+    assert sum(file.is_file() for file in path.rglob("*")) == 3 + 1 + 3
+    with ours.Dataset(path) as ds:
+        assert ds["v"].chunking() == [128, 1000]
+        assert ds["v"][:, 999].tolist() == ds["time"][:].tolist() == list(range(300))
+    with ours.Dataset(tmp_path / "a.nc", "w") as ds:
+        ds.createDimension("t")
+        ds.createDimension("x", 1000)
+        assert ds.createVariable("v", "f4", ("t", "x")).chunking() == [1, 1000]
 
 
 def test_settings(store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,7 @@ class Appending:
         stored, target = session.stored, session.name
         stored.durable = self.durable
         session.cache.bound = min(session.cache.bound, self.memory)
+        session.cache.reserves = False
         old = stored.dataset
         fqn = growing_dimension(old, self.along, target)
         with self.opening(fqn) as opened:

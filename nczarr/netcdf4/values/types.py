@@ -31,7 +31,7 @@ from nczarr.model import (
     VlenType,
     join_fqn,
 )
-from nczarr.model.chunk_shapes import netcdf_c_chunks
+from nczarr.model.chunk_shapes import default_chunks, netcdf_c_chunks
 from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.session import DimensionNode, GroupNode, TypeNode, VariableNode
 
@@ -69,10 +69,13 @@ def stored_endian(type_: Type, storage: Storage) -> str:
     return "little" if storage.endian == "big" or storage.endian == "little" else sys.byteorder
 
 
-def default_chunks(type_: Type, dimensions: Sequence[DimensionNode]) -> tuple[int, ...]:
-    """Return the default chunk shape of netCDF-C."""
-    itemsize = item_size(type_)
-    return netcdf_c_chunks([d.size for d in dimensions], [d.unlimited for d in dimensions], itemsize)
+def default_chunks_of(
+    type_: Type, dimensions: Sequence[DimensionNode], disk_format: str, *, new: bool = True
+) -> tuple[int, ...]:
+    """Return the default chunk shape of a variable: that of netCDF-C in its files, a larger one in Zarr."""
+    rule = default_chunks if disk_format == "ZARR" else netcdf_c_chunks
+    sizes = [0 if new and d.unlimited else d.size for d in dimensions]  # a new variable is going to grow
+    return rule(sizes, [d.unlimited for d in dimensions], item_size(type_))
 
 
 def item_size(type_: Type) -> int:
@@ -86,7 +89,7 @@ def chunking_of(node: VariableNode) -> tuple[int, ...] | None:
     if hints.chunk_shape and hints.layout in (None, "chunked"):
         return tuple(hints.chunk_shape)
     if any(d.unlimited for d in dimensions) or hints.layout == "chunked":
-        return default_chunks(node.type, dimensions)
+        return default_chunks_of(node.type, dimensions, node.group.state.disk_format, new=False)
     return None
 
 
