@@ -194,7 +194,7 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
     as_json, dry = getattr(options, "json", False), bool(more.get("dry_run"))
     # Create a report only if it is printed: it reads the sizes of all written files.
     virtual = getattr(options, "virtual", False)
-    report = Report() if as_json or virtual or not isinstance(bar, NoProgress) else None
+    report = Report() if as_json or virtual or dry or not isinstance(bar, NoProgress) else None
     lines = nczarr.copy(
         source,
         options.target,
@@ -208,7 +208,9 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
     if as_json and report is not None:
         print(json.dumps(report.to_json()))
     elif dry:
-        say(*lines)
+        count, median = report.planned_objects if report is not None else (0, 0)
+        total = f"total: {count} objects, median {format_bytes(median)} before compression"
+        say(*lines, *([total] if count else []))
     elif report is not None and not (isinstance(bar, NoProgress) and not report.allow):
         print(visible(closing_line(report)), file=sys.stderr)
     for loss in () if dry else lines:
@@ -223,6 +225,10 @@ def closing_line(report: Report) -> str:
     if report.bytes_out:
         ratio = report.bytes_of_values / report.bytes_out
         parts.append(f"{format_bytes(report.bytes_out)} out ({ratio:.1f} times smaller than the values)")
+    if report.objects_out is not None and str(report.objects_out):
+        parts.append(str(report.objects_out))
+        if report.objects_out.hint:
+            parts.append(report.objects_out.hint)
     if report.finished_before:
         parts.append(f"{report.finished_before} already complete and verified")
     line = f"nczarr: {', '.join(parts)}, {report.seconds:.1f} s"

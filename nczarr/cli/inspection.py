@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from nczarr.cli.options import SOURCE, define, option, storage_options
 from nczarr.cli.terminal import can_draw, say, table
 from nczarr.convert import open_source
-from nczarr.convert.storage import VariableStorage, stored_bytes, variable_storage
+from nczarr.convert.storage import StoredObjects, VariableStorage, stored_objects, variable_storage
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.formats import kind_of_source
 from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
@@ -110,7 +110,7 @@ class Description:
     counts: Mapping[str, int]
     value_bytes: int
     group: Mapping[str, str | None] | None
-    stored_bytes: int | None
+    stored: StoredObjects | None
     variables: Sequence[VariableStorage]
 
     def to_json(self) -> dict[str, object]:
@@ -123,7 +123,8 @@ class Description:
             **self.counts,
             "value_bytes": self.value_bytes,
             **({} if self.group is None else {"group": self.group}),
-            "stored_bytes": self.stored_bytes,
+            "stored_bytes": None if self.stored is None else self.stored.bytes,
+            **({} if self.stored is None else self.stored.to_json()),
             "variables": [v.to_json() for v in self.variables],
         }
 
@@ -141,8 +142,11 @@ class Description:
         yield f"types:       {self.counts['types']}"
         yield f"variables:   {len(self.variables)}"
         yield f"values:      {format_bytes(self.value_bytes)}"
-        if self.stored_bytes is not None:
-            yield f"stored:      {format_bytes(self.stored_bytes)}"
+        if self.stored is not None:
+            objects = str(self.stored)
+            yield f"stored:      {format_bytes(self.stored.bytes)}{objects and f' ({objects})'}"
+            if self.stored.hint:
+                yield f"hint:        {self.stored.hint}"
         if self.variables:
             yield ""
             yield from _variable_table(self.variables)
@@ -155,7 +159,7 @@ def describe_dataset(
     kind = kind_of_source(source)
 
     def described(
-        dataset: Dataset, layout: str, group: Mapping[str, str | None] | None, size: int | None
+        dataset: Dataset, layout: str, group: Mapping[str, str | None] | None, size: StoredObjects | None
     ) -> Description:
         dimensions, variables = dataset.all_dimensions, dataset.all_variables
         counts = {
@@ -175,7 +179,7 @@ def describe_dataset(
 
     if kind != "zarr":
         with open_source(source, storage_options=storage_options) as dataset:
-            return described(dataset, dataset.format or kind, None, stored_bytes(source))
+            return described(dataset, dataset.format or kind, None, stored_objects(source))
     from nczarr import mapping
 
     plain = dict(storage_options) if storage_options else None
@@ -183,9 +187,9 @@ def describe_dataset(
         part = stored.reading.part
         if part is not None:
             group = {"fqn": part.fqn or None, "dataset": part.whole}
-            return described(stored.dataset, stored.layout, group, stored_bytes(source))
+            return described(stored.dataset, stored.layout, group, stored_objects(source))
         root = getattr(stored.store, "root", None)
-        size = None if root is None else stored_bytes(root)
+        size = None if root is None else stored_objects(root)
         return described(stored.dataset, stored.layout, None, size)
 
 

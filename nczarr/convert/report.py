@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from nczarr.convert.endpoints import create_sink
-from nczarr.convert.storage import array_form, stored_bytes
+from nczarr.convert.storage import StoredObjects, array_form, stored_bytes, stored_objects
 from nczarr.formats import Kind
 from nczarr.mapping import StoredDataset
 from nczarr.model import Dataset, describe_type
@@ -102,6 +102,8 @@ class Report:
     finished_before : int
         With ``resume``: number of copies that an earlier command had completed, and that were compared with their
         sources.
+    objects_out : StoredObjects or None
+        The files of the targets; None if one is not local.
 
     Examples
     --------
@@ -122,7 +124,20 @@ class Report:
     losses: list[str] = field(default_factory=list)
     allow: list[str] = field(default_factory=list)
     finished_before: int = 0
+    objects_out: StoredObjects | None = field(default_factory=lambda: StoredObjects(()))
     _start: float = field(default_factory=time.monotonic, repr=False)
+
+    @property
+    def planned_objects(self) -> tuple[int, int]:
+        """With ``dry_run``: the number of objects of all variables, and their median size before compression."""
+        sizes = sorted((v.bytes // max(v.objects, 1), v.objects) for v in self.variables if v.objects)
+        count = sum(objects for _, objects in sizes)
+        before = 0
+        for size, objects in sizes:
+            before += objects
+            if 2 * before >= count:
+                return count, size
+        return 0, 0
 
     @property
     def seconds(self) -> float:
@@ -134,10 +149,14 @@ class Report:
         self.sources += len(sources)
         self.bytes_of_values += values
         sizes = [stored_bytes(source) for source in sources]
-        out = stored_bytes(target)
+        out = stored_objects(target)
         known = self.bytes_in is not None and None not in sizes
         self.bytes_in = (self.bytes_in or 0) + sum(s or 0 for s in sizes) if known else None
-        self.bytes_out = None if out is None or self.bytes_out is None else self.bytes_out + out
+        self.bytes_out = None if out is None or self.bytes_out is None else self.bytes_out + out.bytes
+        if out is None or self.objects_out is None:
+            self.objects_out = None
+        else:
+            self.objects_out = StoredObjects((*self.objects_out.sizes, *out.sizes))
 
     def to_json(self) -> dict[str, object]:
         """Return the report as a JSON object."""
@@ -146,6 +165,7 @@ class Report:
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
             "bytes_of_values": self.bytes_of_values,
+            **({} if self.objects_out is None else self.objects_out.to_json()),
             "seconds": round(self.seconds, 3),
             "variables": [v.to_json() for v in self.variables],
             "losses": self.losses,

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from nczarr.convert.verify.digests import bands
+from nczarr.display import format_bytes
 from nczarr.errors import error_context
 from nczarr.filters import filter_name
 from nczarr.formats import local_path
@@ -18,6 +19,10 @@ from nczarr.model import Dataset, Variable, describe_type
 from nczarr.stores import LocalStore
 from nczarr.transfer import value_bytes
 from nczarr.zarr import NamedConfig, inner_codecs
+
+#: More objects than this are many if their median is below the small size.
+_MANY_OBJECTS, _SMALL_OBJECT = 1000, 64 << 10
+_LARGE_OBJECT = 256 << 20
 
 _Shape = tuple[int, ...]
 _Number = int | float
@@ -124,17 +129,67 @@ def _limits(variable: Variable, shape: _Shape) -> tuple[_Number | None, _Number 
     return min(limits, default=None), max(limits, default=None), missing
 
 
-def stored_bytes(target: object) -> int | None:
-    """Return the size of a local file or directory in bytes; None for everything else."""
+@dataclass(frozen=True)
+class StoredObjects:
+    """The number and the sizes of the objects of a store: the files of a directory, or one file.
+
+    Examples
+    --------
+    >>> StoredObjects((10, 2000, 4000)).median
+    2000
+    >>> StoredObjects((4096,) * 5000).hint
+    'many small objects: nczarr copy SOURCE TARGET --shards auto packs them'
+    """
+
+    sizes: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The size of all objects."""
+        return sum(self.sizes)
+
+    @property
+    def median(self) -> int:
+        """The median size of an object; 0 without objects."""
+        return sorted(self.sizes)[len(self.sizes) // 2] if self.sizes else 0
+
+    @property
+    def hint(self) -> str | None:
+        """Advice about too many objects, or about objects that are too large for object stores."""
+        if len(self.sizes) > _MANY_OBJECTS and self.median < _SMALL_OBJECT:
+            return "many small objects: nczarr copy SOURCE TARGET --shards auto packs them"
+        if len(self.sizes) > 1 and self.median > _LARGE_OBJECT:
+            return "large objects: nczarr copy SOURCE TARGET --chunks auto divides them"
+        return None
+
+    def __str__(self) -> str:
+        """Return the number of objects and their median size; empty for a single file."""
+        count = len(self.sizes)
+        return f"{count} objects, median {format_bytes(self.median)}" if count > 1 else ""
+
+    def to_json(self) -> dict[str, int]:
+        """Return the number of objects and their median size."""
+        return {"objects": len(self.sizes), "median_object_bytes": self.median}
+
+
+def stored_objects(target: object) -> StoredObjects | None:
+    """Return the objects of a local file or directory; None for everything else."""
     path = None if isinstance(target, Dataset) else local_path(target)
     if path is None or not os.path.lexists(path):
         return None
-    return _bytes_below(os.fspath(path)) if path.is_dir() else path.stat().st_size
+    return StoredObjects(tuple(_sizes_below(os.fspath(path))) if path.is_dir() else (path.stat().st_size,))
 
 
-def _bytes_below(folder: str) -> int:
+def stored_bytes(target: object) -> int | None:
+    """Return the size of a local file or directory in bytes; None for everything else."""
+    found = stored_objects(target)
+    return None if found is None else found.bytes
+
+
+def _sizes_below(folder: str) -> Iterator[int]:
     with os.scandir(folder) as entries:
-        return sum(
-            _bytes_below(entry.path) if entry.is_dir(follow_symlinks=False) else entry.stat().st_size
-            for entry in entries
-        )
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _sizes_below(entry.path)
+            else:
+                yield entry.stat().st_size

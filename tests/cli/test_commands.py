@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nczarr
@@ -444,3 +445,37 @@ def test_a_digest_that_differs_is_json(zarr: Path, capsys: pytest.CaptureFixture
     assert main(["digest", "--check", "--json", str(zarr)]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["stored"] == found["sha256"]
+
+
+@pytest.fixture
+def many_objects(tmp_path: Path) -> Path:
+    """A store with a chunk for each of 1,200 steps."""
+    with nczarr.Dataset(tmp_path / "many.zarr", "w") as ds:
+        ds.createDimension("time", None)
+        ds.createDimension("x", 100)
+        ds.createVariable("v", "f4", ("time", "x"), chunksizes=(1, 100))[:] = np.ones((1200, 100))
+    return tmp_path / "many.zarr"
+
+
+def test_objects_are_counted_and_the_hint_helps(
+    many_objects: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = sum(path.is_file() for path in many_objects.rglob("*"))
+    assert main(["info", str(many_objects)]) in (0, None)
+    told = capsys.readouterr().out
+    assert f"({found} objects, median 400 B)" in told
+    assert "nczarr copy SOURCE TARGET --shards auto" in told
+    packed = str(tmp_path / "packed.zarr")
+    assert main(["copy", str(many_objects), packed, "--shards", "auto", "--json"]) in (0, None)
+    report = json.loads(capsys.readouterr().out)
+    assert report["objects"] == sum(path.is_file() for path in Path(packed).rglob("*")) < 10
+    assert main(["info", packed]) in (0, None)
+    assert "hint:" not in capsys.readouterr().out
+    assert main(["info", "--json", packed]) in (0, None)
+    described = json.loads(capsys.readouterr().out)
+    assert (described["objects"], described["stored_bytes"]) == (report["objects"], report["bytes_out"])
+
+
+def test_a_plan_counts_its_objects(many_objects: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["copy", str(many_objects), "unused.zarr", "--dry-run"]) in (0, None)
+    assert capsys.readouterr().out.splitlines()[-1] == "total: 1200 objects, median 400 B before compression"
