@@ -329,16 +329,17 @@ class Analyzer:
                 self._no_owner(scope, owner_token)
                 return
         raw = str(attribute.name)
-        if raw in GLOBAL or raw in OF_VARIABLES or raw in QUANTIZE:
-            self._special(scope, variable, type_token, attribute)
-            return
-        type_ = self._type(scope, type_token) if type_token is not None else None
-        if type_token is not None and type_ is None:
-            return
-        name = name_of(attribute.name, self._problems)
-        made = self._plain(variable, name, type_, attribute)
-        if made is not None:
-            (scope if variable is None else variable).attributes[name] = made
+        with self._problems.recording(attribute.name):
+            if raw in GLOBAL or raw in OF_VARIABLES or raw in QUANTIZE:
+                self._special(scope, variable, type_token, attribute)
+                return
+            type_ = self._type(scope, type_token) if type_token is not None else None
+            if type_token is not None and type_ is None:
+                return
+            name = name_of(attribute.name, self._problems)
+            made = self._plain(variable, name, type_, attribute)
+            if made is not None:
+                (scope if variable is None else variable).attributes[name] = made
 
     def _no_owner(self, scope: GroupScope, token: Token) -> None:
         name = clean_name(token)
@@ -354,17 +355,15 @@ class Analyzer:
         items = attribute.values.items
         if name == _FILL_VALUE:
             if variable is None:
-                self._problems.add("_FillValue is an attribute of variables only", attribute.name)
-                return None
+                raise ConstantError("_FillValue is an attribute of variables only")
             if variable.type is None:
                 return None
             return self._attributes.fill_value(variable.type, attribute.name, items, declared=type_)
         if variable is not None and name in _RESERVED:
-            self._problems.add(f"the attribute name {name!r} is reserved by netCDF", attribute.name)
-            return None
+            raise ConstantError(f"the attribute name {name!r} is reserved by netCDF")
         if type_ is None:
-            return self._attributes.untyped(name, attribute.name, items)
-        return self._attributes.typed(name, type_, attribute.name, items)
+            return self._attributes.untyped(name, items)
+        return self._attributes.typed(name, type_, items)
 
     def _special(
         self,
@@ -379,21 +378,18 @@ class Analyzer:
             self._problems.add(f"the special attribute {name} takes no type", type_token)
         if (variable is None) != (name in GLOBAL):
             owner = "the dataset" if name in GLOBAL else "a variable"
-            self._problems.add(f"{name} is an attribute of {owner} only", token)
-            return
+            raise ConstantError(f"{name} is an attribute of {owner} only")
         if variable is None:
             if name == "_Format":
-                self._format = dataset_format(token, items, self._problems)
+                self._format = dataset_format(items)
             return
         if name in QUANTIZE:
-            made = self._attributes.typed(QUANTIZE[name], model.PRIMITIVES["int"], token, items)
+            made = self._attributes.typed(QUANTIZE[name], model.PRIMITIVES["int"], items)
             if made is not None:
                 variable.attributes[made.name] = made
             return
-        value = read_special(token, items, self._problems)
-        if value is not None:
-            variable.special[name] = value
-            variable.special_tokens[name] = token
+        variable.special[name] = read_special(name, items)
+        variable.special_tokens[name] = token
 
     # The model.
 

@@ -22,16 +22,16 @@ from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Sto
 
 
 class AttributeReader:
-    """Builds attributes from the values after the ``=``."""
+    """Builds attributes from the values after the ``=``; raises :class:`ConstantError` for a wrong value."""
 
     def __init__(self, problems: Problems, elements: ElementReader) -> None:
         self._problems = problems
         self._elements = elements
 
-    def typed(self, name: str, type_: Type, token: Token, items: Sequence[Value]) -> Attribute | None:
+    def typed(self, name: str, type_: Type, items: Sequence[Value]) -> Attribute | None:
         """Return an attribute with a declared type; an empty list gives an attribute without values.
 
-        Return None if a value cannot be read.
+        Return None if a problem with a value is recorded.
         """
         if type_ == CHAR:
             pieces = self._elements.texts(items, b"\0")
@@ -41,51 +41,31 @@ class AttributeReader:
         values = np.zeros(count_values(items), type_.dtype)
         for i, item in enumerate(expand(items)):
             if isinstance(item, Token) and str(item) == "_":
-                self._problems.add("'_' has no meaning in an attribute", position_of(item))
-                return None
+                raise ConstantError("'_' has no meaning in an attribute", position_of(item))
             self._elements.read(values, (i,), type_, item)
         return Attribute(name, type_, values) if len(self._problems) == problems else None
 
-    def untyped(self, name: str, token: Token, items: Sequence[Value]) -> Attribute | None:
+    def untyped(self, name: str, items: Sequence[Value]) -> Attribute:
         """Return an attribute without a declared type: char for text, else the widest type of its numbers."""
         constants: list[Constant] = []
         for item in expand(items):
-            try:
-                constant = parse_constant(item) if isinstance(item, Token) else None
-            except ConstantError as error:
-                self._problems.add(str(error), position_of(item))
-                return None
+            constant = _constant(item)
             if constant is None or not (is_number(constant.kind) or constant.kind == "string"):
-                self._not_simple(name, item, constant)
-                return None
+                raise _not_simple(name, item, constant)
             constants.append(constant)
         texts = [c.value for c in constants if c.kind == "string"]
         if len(texts) == len(constants):
             return Attribute(name, CHAR, np.frombuffer(b"".join(texts) or b"\0", "S1"))
         if texts:
             first = next(c for c in constants if c.kind == "string")
-            self._problems.add(
+            raise ConstantError(
                 f"the attribute {name!r} has both text and numbers",
                 first.position,
                 hint=f"write a type before it: string :{name} = …",
             )
-            return None
         type_ = _widest(constants)
         values = np.array([convert(constant, type_) for constant in constants], type_.dtype)
         return Attribute(name, type_, values)
-
-    def _not_simple(self, name: str, item: Value, constant: Constant | None) -> None:
-        hint = None
-        if constant is None:
-            what = "a value in braces" if not isinstance(item, Token) else "this value"
-            hint = "write the type before the name"
-        elif constant.kind == "fill":
-            what = "'_'"
-        else:
-            what = as_text(constant.text)[:40]
-            hint = "write the type before the name"
-        message = f"the attribute {name!r} has no type, so {what} cannot be its value"
-        self._problems.add(message, position_of(item), hint=hint)
 
     def fill_value(
         self, type_: Type, token: Token, items: Sequence[Value], declared: Type | None = None
@@ -96,17 +76,14 @@ class AttributeReader:
         files have such values, and ncgen turns them into arbitrary integers.
         """
         if count_values(items) != 1:
-            self._problems.add("_FillValue takes one value", token)
-            return None
+            raise ConstantError("_FillValue takes one value", token.start_pos)
         item = items[0]
         if isinstance(item, Token) and str(item) == "_":
-            self._problems.add("_FillValue cannot be '_'", position_of(item))
-            return None
+            raise ConstantError("_FillValue cannot be '_'", position_of(item))
         if type_ == CHAR:
             raw = b"".join(self._elements.texts(items, b"\0"))
             if len(raw) > 1:
-                self._problems.add("_FillValue of a char variable is one character", position_of(item))
-                return None
+                raise ConstantError("_FillValue of a char variable is one character", position_of(item))
             return Attribute("_FillValue", CHAR, np.frombuffer(raw or b"\0", "S1"))
         if declared is not None and declared.dtype.kind == "f" and type_.dtype.kind in "iu":
             real = np.zeros(1, declared.dtype)
@@ -120,6 +97,23 @@ class AttributeReader:
         values = np.zeros(1, type_.dtype)
         self._elements.read(values, (0,), type_, item)
         return Attribute("_FillValue", type_, values) if len(self._problems) == problems else None
+
+
+def _constant(item: Value) -> Constant | None:
+    """Return the constant of a token; None for other values."""
+    try:
+        return parse_constant(item) if isinstance(item, Token) else None
+    except ConstantError as error:
+        raise ConstantError(str(error), position_of(item)) from None
+
+
+def _not_simple(name: str, item: Value, constant: Constant | None) -> ConstantError:
+    what = "a value in braces" if constant is None else as_text(constant.text)[:40]
+    hint: str | None = "write the type before the name"
+    if constant is not None and constant.kind == "fill":
+        what, hint = "'_'", None
+    message = f"the attribute {name!r} has no type, so {what} cannot be its value"
+    return ConstantError(message, position_of(item), hint=hint)
 
 
 def _widest(constants: Sequence[Constant]) -> PrimitiveType:
@@ -171,96 +165,70 @@ _MOST_UINT = 0xFFFF_FFFF
 _LEAST_INT = -0x8000_0000
 
 
-def dataset_format(token: Token, items: Sequence[Value], problems: Problems) -> str | None:
-    """Return the value of ``_Format``."""
-    text = _single_text(token, items, problems)
-    if text is not None and text not in _FORMAT_OF:
+def dataset_format(items: Sequence[Value]) -> str:
+    """Return the value of ``_Format``; :class:`ConstantError` if it is illegal."""
+    text = _single_text("_Format", items)
+    if text not in _FORMAT_OF:
         hint = "one of " + ", ".join(repr(name) for name in _FORMATS)
-        problems.add(f"there is no format {text!r}", token, hint=hint)
-    return _FORMAT_OF.get(text or "")
+        raise ConstantError(f"there is no format {text!r}", hint=hint)
+    return _FORMAT_OF[text]
 
 
-def read_special(token: Token, items: Sequence[Value], problems: Problems) -> Any:
-    """Return the value of a special attribute of a variable; None and a problem if it is illegal."""
-    name = str(token)
+def read_special(name: str, items: Sequence[Value]) -> Any:
+    """Return the value of a special attribute of a variable; :class:`ConstantError` if it is illegal."""
     if name == "_ChunkSizes":
-        return _integers(token, items, problems)
+        return _integers(name, items)
     if name == "_DeflateLevel":
-        levels = _integers(token, items, problems)
-        if levels is None:
-            return None
+        levels = _integers(name, items)
         if len(levels) != 1 or levels[0] > _MOST_DEFLATE:
-            problems.add(f"{name} is one integer from 0 to {_MOST_DEFLATE}", token)
-            return None
+            raise ConstantError(f"{name} is one integer from 0 to {_MOST_DEFLATE}")
         return levels[0]
-    text = _single_text(token, items, problems)
-    if text is None:
-        return None
+    text = _single_text(name, items)
     if name in _FLAGS:
         if text.lower() not in ("true", "false", "1", "0"):
-            problems.add(f'{name} is "true" or "false", not {text!r}', token)
-            return None
+            raise ConstantError(f'{name} is "true" or "false", not {text!r}')
         return text.lower() in ("true", "1")
     if name in _CHOICES:
         if text.lower() not in _CHOICES[name]:
             choices = " or ".join(f'"{choice}"' for choice in _CHOICES[name])
-            problems.add(f"{name} is {choices}, not {text!r}", token)
-            return None
+            raise ConstantError(f"{name} is {choices}, not {text!r}")
         return text.lower()
-    return _filters(token, text, problems) if name == "_Filter" else text
+    return _filters(text) if name == "_Filter" else text
 
 
-def _filters(token: Token, text: str, problems: Problems) -> tuple[Filter, ...] | None:
+def _filters(text: str) -> tuple[Filter, ...]:
     found = []
     for part in text.split("|"):
         numbers = [int(n) for n in part.split(",")] if _FILTER.fullmatch(part) else []
         if not numbers or max(numbers) > _MOST_UINT or min(numbers) < _LEAST_INT:
-            problems.add(f'_Filter is "id,parameter,…|id,…", not {text!r}', token)
-            return None
+            raise ConstantError(f'_Filter is "id,parameter,…|id,…", not {text!r}')
         parameters = tuple(n & _MOST_UINT for n in numbers[1:])
         if numbers[0] == Filter.DEFLATE and (len(parameters) != 1 or parameters[0] > _MOST_DEFLATE):
-            problems.add(f"the filter 1 (deflate) has one level from 0 to {_MOST_DEFLATE}", token)
-            return None
+            raise ConstantError(f"the filter 1 (deflate) has one level from 0 to {_MOST_DEFLATE}")
         found.append(Filter(numbers[0], parameters))
     return tuple(found)
 
 
-def _integers(token: Token, items: Sequence[Value], problems: Problems) -> list[int] | None:
+def _integers(name: str, items: Sequence[Value]) -> list[int]:
     numbers = []
     for item in expand(items):
-        try:
-            constant = parse_constant(item) if isinstance(item, Token) else None
-        except ConstantError as error:
-            problems.add(str(error), position_of(item))
-            return None
+        constant = _constant(item)
         if constant is None or constant.kind not in ("int", "uint", "int64", "uint64"):
-            problems.add(f"{token} takes plain integers", position_of(item) or token)
-            return None
+            raise ConstantError(f"{name} takes plain integers", position_of(item))
         numbers.append(constant.value)
     if not numbers:
-        problems.add(f"{token} has no value", token)
-        return None
+        raise ConstantError(f"{name} has no value")
     return numbers
 
 
-def _single_text(token: Token, items: Sequence[Value], problems: Problems) -> str | None:
+def _single_text(name: str, items: Sequence[Value]) -> str:
     item = items[0] if count_values(items) == 1 else None
-    try:
-        constant = parse_constant(item) if isinstance(item, Token) else None
-    except ConstantError as error:
-        problems.add(str(error), token)
-        return None
+    constant = parse_constant(item) if isinstance(item, Token) else None
     if constant is not None and constant.kind == "string":
         return str(constant.value.decode("utf-8", "replace"))
     if constant is not None and is_number(constant.kind):
         return str(constant.value)
-    problems.add(f"{token} takes one value", as_position(item, token))
-    return None
-
-
-def as_position(item: Value | None, token: Token) -> int | None:
-    """Return the position of a value, else of the attribute."""
-    return (position_of(item) if item is not None else None) or token.start_pos
+    raise ConstantError(f"{name} takes one value", None if item is None else position_of(item))
 
 
 def storage_of(variable: VariableState, problems: Problems) -> Storage:

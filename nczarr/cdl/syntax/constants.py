@@ -19,7 +19,11 @@ from nczarr.model import PRIMITIVES, PrimitiveType
 
 
 class ConstantError(Exception):
-    """A token is not a legal constant; the message says why."""
+    """A value is not legal; the message says why, and `place` where: None for the place of the token."""
+
+    def __init__(self, message: str, place: int | None = None, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.place, self.hint = place, hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from lark import Token
 
+from nczarr.cdl.syntax.constants import ConstantError
 from nczarr.display import visible
 from nczarr.errors import CDLError
 
@@ -83,6 +86,14 @@ class Problems:
         self._found.append((position or 0, error))
         if len(self._found) >= _MOST_PROBLEMS:
             raise TooManyProblems
+
+    @contextmanager
+    def recording(self, place: Token | int | None) -> Iterator[None]:
+        """Record a :class:`ConstantError` of the block, at `place` if the error has none."""
+        try:
+            yield
+        except ConstantError as error:
+            self.add(str(error), place if error.place is None else error.place, hint=error.hint)
 
     def warn(self, message: str, position: int | None) -> None:
         """Warn of text that ncgen accepts but does not read as it looks."""
