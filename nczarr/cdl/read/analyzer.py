@@ -147,15 +147,12 @@ class Analyzer:
         return 1
 
     def _integer(self, token: Token) -> int | None:
-        try:
+        with self._problems.recording(token):
             constant = parse_constant(token)
-        except ConstantError as error:
-            self._problems.add(str(error), token)
-            return None
-        if constant.kind in ("byte", "ubyte", "short", "ushort"):
-            self._problems.add(f"expected a plain integer, not {token}", token)
-            return None
-        return int(constant.value)
+            if constant.kind not in ("byte", "ubyte", "short", "ushort"):
+                return int(constant.value)
+            raise ConstantError(f"expected a plain integer, not {token}")
+        return None
 
     # Types.
 

@@ -24,6 +24,7 @@ from nczarr.netcdf4.classes.base import (
     Named,
     data_model_of,
     group_html,
+    reference_to,
 )
 from nczarr.netcdf4.classes.dimension import Dimension
 from nczarr.netcdf4.classes.user_types import (
@@ -224,14 +225,10 @@ class Dataset(AttributeOwner):
         self._nc_session = session
         self._nc_node = node
         self._nc_weak = weak
-        self._nc_parent = None if parent is None else parent._nc_reference()
+        self._nc_parent = None if parent is None else reference_to(parent)
         self._nc_path = node.name if parent is None else posixpath.join(parent.path, node.name)
         self._nc_ncstring = parent._nc_ncstring if parent is not None else False
         self._nc_dimensions = self._nc_groups = self._nc_variables = None
-
-    def _nc_reference(self) -> Any:
-        """Return the reference of the objects inside to this group."""
-        return weakref.proxy(self) if self._nc_weak else self
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the arguments; unpickling opens the dataset again."""
@@ -562,32 +559,29 @@ class Dataset(AttributeOwner):
         NetCDFRuntimeError
             If `newname` exists, or the dataset is read-only.
         """
-        with self._nc_session.lock:
-            dimensions = self.dimensions
-            node = self._nc_node.rename_dimension(oldname, newname)
-            dimensions[node.name] = dimensions.pop(oldname)
+        self._nc_rename("dimension", oldname, newname)
 
     def renameVariable(self, oldname: str, newname: str) -> None:
         """Rename a variable of this group; it moves to the end of :attr:`variables`. Errors as above."""
-        session = self._nc_session
-        with session.lock:
-            variables = self.variables
-            node = self._nc_node.rename_variable(oldname, newname)
-            variables[node.name] = variables.pop(oldname)
+        node = self._nc_rename("variable", oldname, newname)
         if node.stored_as is not None:
-            session.flush()
+            self._nc_session.flush()
 
     def renameGroup(self, oldname: str, newname: str) -> None:
         """Rename a group of this group; it moves to the end of :attr:`groups`. Errors as above.
 
         The attribute :attr:`path` of the group's object keeps the old name, as in netCDF4-python.
         """
-        session = self._nc_session
-        with session.lock:
-            groups = self.groups
-            node = self._nc_node.rename_group(oldname, newname)
-            groups[node.name] = groups.pop(oldname)
-        session.flush()
+        self._nc_rename("group", oldname, newname)
+        self._nc_session.flush()
+
+    def _nc_rename(self, kind: str, oldname: str, newname: str) -> Any:
+        """Rename a node, whose object moves to the end, and return it."""
+        with self._nc_session.lock:
+            shown = getattr(self, f"{kind}s")
+            node = getattr(self._nc_node, f"rename_{kind}")(oldname, newname)
+            shown[node.name] = shown.pop(oldname)
+        return node
 
     # -- settings ----------------------------------------------------------------------------------------
 
