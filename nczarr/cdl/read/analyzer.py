@@ -21,14 +21,7 @@ from nczarr.cdl.read.attributes import (
     storage_of,
 )
 from nczarr.cdl.read.data import Binder
-from nczarr.cdl.read.scope import (
-    DimensionState,
-    GroupScope,
-    VariableState,
-    clean_name,
-    dataset_name,
-    name_of,
-)
+from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, clean_name, dataset_name, name_of
 from nczarr.cdl.read.values import ElementReader
 from nczarr.cdl.syntax import tree
 from nczarr.cdl.syntax.constants import ALIASES, ConstantError, parse_constant
@@ -97,18 +90,7 @@ class Analyzer:
             self._problems.add(f"the group {name!r} is declared twice", group.name)
         self._body(scope.child(name), group.body)
 
-    def _declaration(
-        self,
-        scope: GroupScope,
-        part: Token
-        | tree.Enum
-        | tree.Opaque
-        | tree.Vlen
-        | tree.Compound
-        | tree.Dimension
-        | tree.Declaration
-        | tree.Attribute,
-    ) -> None:
+    def _declaration(self, scope: GroupScope, part: tree.Statement) -> None:
         if isinstance(part, Token):
             for inside in split_statements(part):
                 self._declaration(scope, inside)
@@ -168,9 +150,7 @@ class Analyzer:
             self._problems.add(f"there is no type {name!r}", token, hint=hint)
             return None
 
-    def _user_type(
-        self, scope: GroupScope, part: tree.Enum | tree.Opaque | tree.Vlen | tree.Compound
-    ) -> None:
+    def _user_type(self, scope: GroupScope, part: tree.UserType) -> None:
         name = name_of(part.name, self._problems)
         fqn = model.join_fqn(scope.fqn, name)
         made: model.UserType | None

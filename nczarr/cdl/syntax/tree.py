@@ -12,6 +12,9 @@ from typing import TypeAlias
 from lark import Token, ast_utils
 
 Value: TypeAlias = "Token | Block | Call"
+UserType: TypeAlias = "Enum | Opaque | Vlen | Compound"
+#: A statement of the sections types, dimensions and variables; a token is a run of plain statements.
+Statement: TypeAlias = "Token | UserType | Dimension | Declaration | Attribute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ class Assignment(ast_utils.Ast):
 class Types(ast_utils.Ast):
     """The section ``types:``."""
 
-    parts: tuple[Enum | Opaque | Vlen | Compound | Attribute, ...]
+    parts: tuple[UserType | Attribute, ...]
 
 
 @dataclass(frozen=True, slots=True)

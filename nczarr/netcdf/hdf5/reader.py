@@ -117,7 +117,7 @@ class _Reader:
         for dimension, size in zip(self.dimensions.of_variable[fqn], dataset.shape, strict=True):
             if not dimension.unlimited and dimension.size != size:
                 raise NetCDFFileError(
-                    f"the variable has the size {size} where its dimension {dimension.fqn} has {dimension.size}",
+                    f"the variable has the size {size} where its dimension {dimension.fqn} has {dimension.size}"
                 )
             references.append(dimension.fqn)
             shape.append(dimension.size)

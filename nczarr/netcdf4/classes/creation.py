@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -30,6 +31,9 @@ from nczarr.netcdf4.values.attributes import make_attribute
 from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
 from nczarr.netcdf4.values.types import BLOSC, SZIP
 from nczarr.session import DimensionNode, Session, TypeNode, check_unicode
+
+#: The type of the model, the object of the interface for it, and the given numpy type; see :func:`resolve_datatype`.
+ResolvedType: TypeAlias = "tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]"
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
 _KINDS = {
@@ -286,7 +290,7 @@ def _int(name: str, value: object) -> int:
 
 def resolve_datatype(
     group: Owner, datatype: UserDefinedType | type[str] | DTypeLike, where: str
-) -> tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]:
+) -> ResolvedType:
     """Return the type of the model for ``datatype``.
 
     Returns
@@ -333,9 +337,7 @@ def resolve_datatype(
     return type_, None, dtype
 
 
-def _complex_type(
-    group: Owner, datatype: np.dtype, where: str
-) -> tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]:
+def _complex_type(group: Owner, datatype: np.dtype, where: str) -> ResolvedType:
     """Return the compound of a real and an imaginary part, or in netCDF-3 models the type of the pairs' parts."""
     data_model = data_model_of(group._nc_session)
     if not group._nc_session.auto_complex:
@@ -353,9 +355,7 @@ def _complex_type(
     return node, shown_type(node), None
 
 
-def _user_type(
-    group: Owner, datatype: UserDefinedType, where: str
-) -> tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]:
+def _user_type(group: Owner, datatype: UserDefinedType, where: str) -> ResolvedType:
     node: TypeNode | None = datatype._nc_node
     if node is None:
         return STRING, datatype, None

@@ -19,13 +19,7 @@ from nczarr.formats import local_path
 from nczarr.model import normalize_name
 from nczarr.netcdf4 import errors
 from nczarr.netcdf4.cdl_text import from_cdl, to_cdl
-from nczarr.netcdf4.classes.base import (
-    AttributeOwner,
-    Named,
-    data_model_of,
-    group_html,
-    reference_to,
-)
+from nczarr.netcdf4.classes.base import AttributeOwner, Named, data_model_of, group_html, reference_to
 from nczarr.netcdf4.classes.dimension import Dimension
 from nczarr.netcdf4.classes.user_types import (
     CompoundType,

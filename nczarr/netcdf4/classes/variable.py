@@ -12,12 +12,7 @@ from numpy.typing import DTypeLike
 from nczarr import model
 from nczarr.display import visible
 from nczarr.netcdf4 import errors
-from nczarr.netcdf4.classes.base import (
-    AttributeOwner,
-    data_model_of,
-    reference_to,
-    variable_html,
-)
+from nczarr.netcdf4.classes.base import AttributeOwner, data_model_of, reference_to, variable_html
 from nczarr.netcdf4.classes.creation import VariableOptions, fill_attribute, resolve_datatype
 from nczarr.netcdf4.classes.dimension import Dimension, shown_dimension
 from nczarr.netcdf4.classes.user_types import (
