@@ -33,6 +33,7 @@ _COORDINATES = b"_Netcdf4Coordinates"
 _SCALE = (b"CLASS", b"NAME", b"REFERENCE_LIST", _DIMENSION_ID)
 
 
+Attributes: TypeAlias = tuple[model.Attribute, ...]
 #: The group of a link, its name, and its new name.
 Move: TypeAlias = "tuple[GroupID, bytes, bytes]"
 
@@ -477,13 +478,7 @@ class _Change:
         if refused:
             self.new = without(self.new, self.old, refused)
 
-    def replace_attributes(
-        self,
-        owner: ObjectID,
-        before: tuple[model.Attribute, ...],
-        after: tuple[model.Attribute, ...],
-        fqn: str,
-    ) -> None:
+    def replace_attributes(self, owner: ObjectID, before: Attributes, after: Attributes, fqn: str) -> None:
         """Write changed attributes. HDF5 orders attributes by creation.
 
         An attribute that HDF5 refuses is omitted, or keeps its old value.
@@ -547,7 +542,7 @@ def parent_of(fqn: str) -> str:
     return model.format_fqn(model.parse_fqn(fqn)[:-1])
 
 
-def _identical(before: tuple[model.Attribute, ...], after: tuple[model.Attribute, ...]) -> bool:
+def _identical(before: Attributes, after: Attributes) -> bool:
     return len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))
 
 

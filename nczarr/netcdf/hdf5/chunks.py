@@ -142,22 +142,16 @@ def read_chunks(
     filters: Sequence[Filter],
     shape: tuple[int, ...],
     out: np.ndarray,
-    *,
-    path: str,
-    fqn: str,
 ) -> None:
     """Read chunks of `shape` into their places in `out`, whose dtype is that of the file."""
     size = math.prod(shape) * out.itemsize
 
     def put(chunk: StoredChunk, data: Bytes) -> None:
-        with error_context(path, fqn=fqn):
-            values = decode_chunk(data, filters, chunk.mask, out.itemsize, size)
-            out[chunk.place] = values.view(out.dtype).reshape(shape)[chunk.inside]
+        values = decode_chunk(data, filters, chunk.mask, out.itemsize, size)
+        out[chunk.place] = values.view(out.dtype).reshape(shape)[chunk.inside]
 
     def one(chunk: StoredChunk) -> None:
-        with error_context(path, fqn=fqn):
-            data = file.read(chunk.offset, chunk.size)
-        put(chunk, data)
+        put(chunk, file.read(chunk.offset, chunk.size))
 
     workers = min(_WORKERS, len(chunks)) if size * len(chunks) > SMALLEST else 1
     if workers <= 1 and not file.together:
@@ -173,8 +167,7 @@ def read_chunks(
             # Fetch the next ranges while the previous ones are decoded.
             decoding: list[Future[None]] = []
             for batch in _batches(chunks, file.together):
-                with error_context(path, fqn=fqn):
-                    found = file.read_many([(chunk.offset, chunk.size) for chunk in batch])
+                found = file.read_many([(chunk.offset, chunk.size) for chunk in batch])
                 for done in decoding:
                     done.result()
                 decoding = [pool.submit(put, *pair) for pair in zip(batch, found, strict=True)]

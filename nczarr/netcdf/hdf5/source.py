@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import numpy as np
 
-from nczarr.errors import NetCDFFileError
+from nczarr.errors import NetCDFFileError, error_context
 from nczarr.lazy import cached_property
 from nczarr.model import Filter, Region, Type
 from nczarr.model.sources import handed
@@ -474,7 +474,8 @@ class HDF5Source:
                 memory, chosen = hyperslab(dataset, inside)
                 dataset.read(memory, chosen, part, opened.type_id)
                 out[place] = part
-        read_chunks(file, stored, filters, chunk, out, path=self.file.path, fqn=self.fqn)
+        with error_context(self.file.path, fqn=self.fqn):
+            read_chunks(file, stored, filters, chunk, out)
         return out
 
     def stored_size(self) -> tuple[int, int | None, int | None]:
