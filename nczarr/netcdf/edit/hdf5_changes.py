@@ -75,18 +75,7 @@ class HDF5Objects:
                 fqn = model.join_fqn(group.fqn, name)
                 source = found.dataset.variable_at(fqn).data
                 assert isinstance(source, HDF5Source)
-                self.values[fqn] = HDF5Values(
-                    self.file,
-                    fqn,
-                    group.fqn,
-                    link,
-                    source.link,
-                    source.type,
-                    source.layout,
-                    source.shape,
-                    source.stored,
-                    source.fill,
-                )
+                self.values[fqn] = HDF5Values(**vars(source), group=group.fqn, link=link)
         by_path = {values.path: values for values in self.values.values()}
         self.next_number = found.dimensions.next_number
         for dimension in found.dimensions.dimensions.values():
@@ -397,14 +386,14 @@ class _Change:
         values = HDF5Values(
             self.file,
             fqn,
-            group,
-            link,
             parent.at(link),
             variable.type,
             layout_of(made.type_id, variable.type),
             shape,
             shape,
             model.fill_value_of(variable),
+            group,
+            link,
             touched=True,
         )
         self.values[fqn] = values

@@ -8,37 +8,27 @@ import numpy as np
 
 from nczarr.errors import NetCDFFileError
 from nczarr.lazy import cached_property
-from nczarr.model import Type, regions
+from nczarr.model import regions
 from nczarr.netcdf.edit.editor import Axes, EditedValues, block_shape
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
-from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_fixed_text, has_pointers
-from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source, fill_with
+from nczarr.netcdf.hdf5.memory import encode, has_fixed_text, has_pointers
+from nczarr.netcdf.hdf5.source import HDF5Source, fill_with
 
 
 @dataclass(eq=False)
-class HDF5Values(EditedValues):
-    """The values of a variable. `shape` is the shape of its dimensions; the file may contain less.
+class HDF5Values(HDF5Source, EditedValues):
+    """The values of a variable, for reading and writing.
 
     Attributes
     ----------
     group, link : str, bytes
         The FQN of the variable's group, and the name of its link there.
-    stored : tuple of int
-        The extent of the HDF5 dataset.
     touched : bool
         True if the dataset was created or written to; values that HDF5 cannot read must not stay in it.
     """
 
-    file: HDF5File
-    fqn: str
     group: str
     link: bytes
-    path: bytes
-    type: Type
-    layout: MemoryLayout
-    shape: tuple[int, ...]
-    stored: tuple[int, ...]
-    fill: object
     touched: bool = False
 
     def __post_init__(self) -> None:
@@ -64,10 +54,7 @@ class HDF5Values(EditedValues):
         encode(self.layout, values, self.type, [])
 
     def _read(self, axes: Axes) -> np.ndarray:
-        source = HDF5Source(
-            self.file, self.fqn, self.path, self.type, self.layout, self.shape, self.stored, self.fill
-        )
-        return source.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
+        return self.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
 
     def _write(self, axes: Axes, values: np.ndarray) -> None:
         if not values.size:

@@ -378,7 +378,7 @@ def editor_of(path: str) -> Editor | None:
     return editor if editor is not None and editor.origin.is_here else None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class HDF5Source:
     """An :class:`~nczarr.model.ArraySource` on a dataset of an HDF5 file.
 
@@ -388,7 +388,7 @@ class HDF5Source:
 
     file: HDF5File
     fqn: str
-    link: bytes
+    path: bytes
     type: Type
     layout: MemoryLayout
     shape: tuple[int, ...]
@@ -429,7 +429,7 @@ class HDF5Source:
         if raw is not None:
             return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
-            opened = self.file.opened(self.link)
+            opened = self.file.opened(self.path)
             if opened.is_ours:
                 raw = self._decoded_here(opened, axes, shape)
             elif not has_pointers(self.layout):
@@ -450,7 +450,7 @@ class HDF5Source:
         if requested < (SMALLEST_WHOLE if shape == self.stored else SMALLEST) or has_pointers(self.layout):
             return None
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
-            opened = self.file.opened(self.link)
+            opened = self.file.opened(self.path)
             dataset, chunk, filters = opened.id, opened.chunk, opened.filters
             if chunk is None or not is_known(filters):
                 return None
@@ -460,7 +460,7 @@ class HDF5Source:
             )
             if file is None or touched * self.layout.dtype.itemsize > 2 * requested:
                 return None
-            places = self.file.places(self.link, dataset)
+            places = self.file.places(self.path, dataset)
             stored, missing = [], []
             for origin, place, inside in cut_at_chunks(axes, chunk):
                 found = places[origin]
@@ -481,7 +481,7 @@ class HDF5Source:
     def stored_size(self) -> tuple[int, int | None, int | None]:
         """Return the stored bytes, and of chunks how many are stored, of how many."""
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn):
-            opened = self.file.opened(self.link)
+            opened = self.file.opened(self.path)
             size = int(opened.id.get_storage_size())
             if opened.chunk is None:
                 return size, None, None
@@ -493,7 +493,7 @@ class HDF5Source:
         if has_pointers(self.layout) or self.layout.dtype.kind not in "iuf" or self.shape != self.stored:
             return None
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
-            opened = self.file.opened(self.link)
+            opened = self.file.opened(self.path)
             if self.file.raw_file() is None:
                 return None
             if opened.chunk is not None:
@@ -514,7 +514,7 @@ class HDF5Source:
     def stored_chunks(self) -> StoredChunks | None:
         """The chunks as they are in the file; None where some was never written, or left out a filter."""
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
-            opened = self.file.opened(self.link)
+            opened = self.file.opened(self.path)
             file = self.file.raw_file()
             if opened.chunk is None or file is None or has_pointers(self.layout) or opened.lacks_chunks():
                 return None
@@ -529,7 +529,7 @@ class HDF5Source:
         The result is None if a chunk left out a filter.
         """
         assert opened.chunk is not None
-        places = self.file.places(self.link, opened.id)
+        places = self.file.places(self.path, opened.id)
         found = {}
         for index in product(*(range(-(-n // c)) for n, c in zip(self.stored, opened.chunk, strict=True))):
             place = places[tuple(i * c for i, c in zip(index, opened.chunk, strict=True))]
@@ -548,7 +548,7 @@ class HDF5Source:
         raw = np.empty(shape, self.layout.dtype)
         assert opened.chunk is not None
         for origin, place, inside in cut_at_chunks(axes, opened.chunk):
-            raw[place] = self.file.chunk(self.link, origin, raw.dtype)[_part_of_chunk(origin, inside)]
+            raw[place] = self.file.chunk(self.path, origin, raw.dtype)[_part_of_chunk(origin, inside)]
         return raw
 
     def _with_pointers(
