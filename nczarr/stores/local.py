@@ -108,10 +108,8 @@ class LocalStore(Store):
             raise DatasetNotFoundError(found, path=self.url)
 
     def parent(self) -> tuple[Store, str] | None:
-        root = self.root
-        return (
-            None if root.parent == root or not root.parent.is_dir() else (LocalStore(root.parent), root.name)
-        )
+        above = self.root.parent
+        return (LocalStore(above), self.root.name) if above != self.root and above.is_dir() else None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_held": None}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from itertools import accumulate
 
 from nczarr.errors import ZarrNameError
 
@@ -121,9 +122,7 @@ def check_siblings(path: str, folded: Mapping[str, str]) -> None:
     Traceback (most recent call last):
     nczarr.errors.ZarrNameError: the path 'g/Temp' differs from 'g/temp' only in case (the 2019 draft forbids this)
     """
-    names = split_path(path)
-    for i in range(1, len(names) + 1):
-        part = "/".join(names[:i])
+    for part in accumulate(split_path(path), "{}/{}".format):
         other = folded.get(part.lower(), part)
         if other != part:
             raise ZarrNameError(

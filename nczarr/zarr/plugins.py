@@ -7,7 +7,9 @@ name triggers the search for entry points, so opening an ordinary store never se
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from nczarr.errors import ExtensionError, NCZarrError
 from nczarr.system.locks import TABLES
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+
+
+@cache
+def optional_module(name: str) -> Any:
+    """Return a module of an optional package; None if it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
 
 
 class Registry(Generic[T]):

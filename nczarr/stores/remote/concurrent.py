@@ -33,13 +33,6 @@ T = TypeVar("T")
 Results = list[T]
 
 
-def of_this_process(fs: FileSystem) -> FileSystem:
-    """Return an fsspec file system that works in this process: `fs`, or a new one in a forked child."""
-    if getattr(fs, "async_impl", False) and getattr(fs, "_pid", os.getpid()) != os.getpid():
-        return type(fs)(*fs.storage_args, **fs.storage_options)
-    return fs
-
-
 class ConcurrentStore(Store):
     """A store whose client is asynchronous.
 
@@ -310,3 +303,17 @@ class ConcurrentStore(Store):
         self.check_writable()
         for batch in batched(keys, _BATCH_ITEMS):
             self._batch(self._safe_remove, [(check_key(key),) for key in batch])
+
+
+class FileSystemStore(ConcurrentStore):
+    """A store over a file system of fsspec."""
+
+    _fs: FileSystem
+
+    @property
+    def fs(self) -> FileSystem:
+        """The file system; a new one in a forked child, which has neither the event loop nor the connections."""
+        fs = self._fs
+        if getattr(fs, "async_impl", False) and getattr(fs, "_pid", os.getpid()) != os.getpid():
+            self._fs = type(fs)(*fs.storage_args, **fs.storage_options)
+        return self._fs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.stores.base import Names, Request, Store, Values, check_key, clip, start_of, url_above
-from nczarr.stores.remote.concurrent import ConcurrentStore, FileSystem, T, of_this_process
+from nczarr.stores.remote.concurrent import FileSystem, FileSystemStore, T
 from nczarr.system.failures import in_time
 from nczarr.system.redirects import http_client
 
@@ -46,7 +46,7 @@ def _protocols(fs: FileSystem) -> set[str]:
     return {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
 
 
-class FsspecStore(ConcurrentStore):
+class FsspecStore(FileSystemStore):
     """The files below a path of an fsspec file system.
 
     Batches on an asynchronous file system (s3fs, gcsfs, adlfs, …) are concurrent; other file systems get one call of
@@ -96,12 +96,6 @@ class FsspecStore(ConcurrentStore):
             raise StoreError(
                 "the file system belongs to a running event loop", path=self.url, hint="asynchronous=False"
             )
-
-    @property
-    def fs(self) -> FileSystem:
-        """The file system; a new one in a forked child, which has neither the event loop nor the connections."""
-        self._fs = of_this_process(self._fs)
-        return self._fs
 
     def parent(self) -> tuple[Store, str] | None:
         above, _, name = self._root.strip("/").rpartition("/")

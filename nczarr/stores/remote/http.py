@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from nczarr.errors import StoreError
 from nczarr.stores.base import Names, Store, check_prefix, clip, start_of
-from nczarr.stores.remote.concurrent import ConcurrentStore, FileSystem, of_this_process
+from nczarr.stores.remote.concurrent import FileSystem, FileSystemStore
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -37,7 +37,7 @@ _CODINGS = frozenset({"identity", "gzip", "deflate", "br", "zstd"})
 _DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
 
 
-class HTTPStore(ConcurrentStore):
+class HTTPStore(FileSystemStore):
     """Keys below an ``http://`` or ``https://`` URL, for reading.
 
     Each key is one GET request with a percent-encoded path. A part is requested with ``Range``, and cut from the value
@@ -71,12 +71,6 @@ class HTTPStore(ConcurrentStore):
         self._query = f"?{parts.query}" if parts.query else ""
         self._listable: bool | None = None
         self._is_public: bool | None = None
-
-    @property
-    def fs(self) -> FileSystem:
-        """The file system; a new one in a forked child, which has neither the event loop nor the connections."""
-        self._fs = of_this_process(self._fs)
-        return self._fs
 
     @property
     def listable(self) -> bool:  # type: ignore[override]

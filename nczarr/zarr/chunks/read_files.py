@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -343,16 +344,14 @@ def _shard_reader(chunks: Chunks, codec: ShardingCodec, target: np.ndarray, work
     return read
 
 
+@dataclass(slots=True)
 class _ShardFile:
     """Read one shard from an open file."""
 
-    __slots__ = ("_chunks", "_codec", "_descriptor", "_status")
-
-    def __init__(self, chunks: Chunks, codec: ShardingCodec, descriptor: int, status: os.stat_result) -> None:
-        self._chunks = chunks
-        self._codec = codec
-        self._descriptor = descriptor
-        self._status = status
+    chunks: Chunks
+    codec: ShardingCodec
+    descriptor: int
+    status: os.stat_result
 
     def index(self, index: Index) -> ShardIndex:
         """Return the index of the shard, from the cache if the file is unchanged.
@@ -362,15 +361,15 @@ class _ShardFile:
         CodecError
             If the index is damaged.
         """
-        codec, status = self._codec, self._status
+        codec, status = self.codec, self.status
         mark = _fingerprint(status)
-        known = self._chunks.shard_indexes.get(index, mark)
+        known = self.chunks.shard_indexes.get(index, mark)
         if known is None:
             size = status.st_size
             data = np.empty(min(codec.index_size, size), np.uint8)
-            read_exactly(self._descriptor, data, 0 if codec.index_first else size - data.nbytes)
+            read_exactly(self.descriptor, data, 0 if codec.index_first else size - data.nbytes)
             known = codec.parse_index(data, size)
-            self._chunks.shard_indexes.put(index, mark, known)
+            self.chunks.shard_indexes.put(index, mark, known)
         return known
 
     def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
@@ -379,22 +378,22 @@ class _ShardFile:
         try:
             return [self.index(index)]
         except CodecError as error:
-            raise self._chunks.damaged(index, error) from error
+            raise self.chunks.damaged(index, error) from error
 
     def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
         """Do nothing: files need no batched requests."""
 
     def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
         """Read a run into the thread's scratch buffer, or large uncompressed inner chunks directly into the result."""
-        chain = self._codec.inner
+        chain = self.codec.inner
         is_large = chain.is_raw and (chain.decoded_size or 0) >= SMALL
         if is_large and _alone(job.pieces[0].item, target):
             for piece in job.pieces:
                 start, length = job.start + piece.start, piece.stop - piece.start
-                _scatter_inner(chain, (piece.number, piece.item), self._descriptor, start, length, target)
+                _scatter_inner(chain, (piece.number, piece.item), self.descriptor, start, length, target)
             return None
         buffer = scratch("run", job.length)[: job.length]
-        read_exactly(self._descriptor, buffer, job.start)
+        read_exactly(self.descriptor, buffer, job.start)
         return buffer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import islice, product
 from math import prod
 
@@ -117,24 +118,24 @@ def _read_shards(
         read_shards(chunks, others, _StoredShards(chunks, codec), target, workers)
 
 
+@dataclass
 class _WholeShards:
     """Read whole shards from a store."""
 
-    def __init__(self, chunks: Chunks, codec: ShardingCodec) -> None:
-        self._chunks = chunks
-        self._codec = codec
-        self._values: list[np.ndarray | None] = []
+    chunks: Chunks
+    codec: ShardingCodec
+    _values: Sequence[np.ndarray | None] = ()
 
     def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
         """Fetch the shards, and return their indexes."""
-        values = self._chunks.stored(places)
+        values = self.chunks.stored(places)
         self._values = [None if data is None else as_bytes_array(data) for data in values]
         result: list[ShardIndex | None] = []
         for index, data in zip(places, self._values, strict=True):
             try:
-                result.append(None if data is None else self._codec.index_of(data))
+                result.append(None if data is None else self.codec.index_of(data))
             except CodecError as error:
-                raise self._chunks.damaged(index, error) from error
+                raise self.chunks.damaged(index, error) from error
         return result
 
     def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
@@ -147,14 +148,14 @@ class _WholeShards:
         return data[job.start : job.start + job.length]
 
 
+@dataclass
 class _StoredShards:
     """Read parts of shards from a store: one batch of requests for the indexes, one for the inner chunks."""
 
-    def __init__(self, chunks: Chunks, codec: ShardingCodec) -> None:
-        self._chunks = chunks
-        self._codec = codec
-        self._places: Sequence[Index] = ()
-        self._found: dict[tuple[int, int], Buffer | None] = {}
+    chunks: Chunks
+    codec: ShardingCodec
+    _places: Sequence[Index] = ()
+    _found: dict[tuple[int, int], Buffer | None] = field(default_factory=dict)
 
     def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
         """Return the index of each shard; fetch those that are not cached.
@@ -163,12 +164,13 @@ class _StoredShards:
         which promises a view of its earlier state.
         """
         self._places = places
-        chunks, codec = self._chunks, self._codec
+        chunks, codec = self.chunks, self.codec
         keep = not chunks.store.writable
         known = [chunks.shard_indexes.get(index, None) if keep else None for index in places]
         unknown = [number for number, where in enumerate(known) if where is None]
-        start, length = codec.index_range()
-        values = chunks.store.get_ranges([(chunks.key(places[n]), start, length) for n in unknown])
+        start = 0 if codec.index_first else -codec.index_size  # from the end
+        requests = [(chunks.key(places[n]), start, codec.index_size) for n in unknown]
+        values = chunks.store.get_ranges(requests)
         for number, data in zip(unknown, values, strict=True):
             if data is None:
                 continue
@@ -183,12 +185,9 @@ class _StoredShards:
 
     def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
         """Fetch all runs in one batch."""
-        keys = [self._chunks.key(index) for index in self._places]
-        if not jobs:
-            return
-        values = self._chunks.store.get_ranges(
-            [(keys[number], job.start, job.length) for number, job in jobs]
-        )
+        keys = [self.chunks.key(index) for index in self._places]
+        requests = [(keys[number], job.start, job.length) for number, job in jobs]
+        values = self.chunks.store.get_ranges(requests)
         self._found = {(number, job.start): data for (number, job), data in zip(jobs, values, strict=True)}
 
     def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:

@@ -55,10 +55,8 @@ def encode_chunk(
     else:
         chunk = np.empty(chain.spec.shape, chain.spec.dtype)
         chain.decode_into(old, chunk)
-    if covered:
-        chunk[tuple([slice(0, length) for length in values.shape])] = values
-    else:
-        chunk[take(item, "inner")] = values
+    where = tuple(map(slice, values.shape)) if covered else take(item, "inner")
+    chunk[where] = values
     return chain.encode(chunk)
 
 

@@ -19,17 +19,12 @@ import numpy as np
 from nczarr.errors import CodecError
 from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import Buffer, BytesBytesCodec, ChunkSpec, as_bytes_array, register_codec
+from nczarr.zarr.plugins import optional_module
 from nczarr.zarr.types.base import JsonMapping
 
 
-@functools.cache
 def _libdeflate() -> Any:
-    """Return the `deflate` package; None if it is not installed."""
-    try:
-        import deflate
-    except ImportError:
-        return None
-    return deflate
+    return optional_module("deflate")
 
 
 @register_codec("gzip", "numcodecs.gzip", "numcodecs.zlib")
@@ -285,11 +280,8 @@ def crc32c_numpy(data: Buffer) -> int:
 @functools.cache
 def _crc32c() -> Callable[[Buffer], int]:
     """Return the function of google_crc32c if it is installed and compiled, else the one with numpy."""
-    try:
-        import google_crc32c
-    except ImportError:
-        return crc32c_numpy
-    return google_crc32c.value if google_crc32c.implementation == "c" else crc32c_numpy
+    google = optional_module("google_crc32c")
+    return google.value if google and google.implementation == "c" else crc32c_numpy
 
 
 def crc32c(data: Buffer) -> int:

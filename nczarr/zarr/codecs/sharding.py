@@ -105,10 +105,6 @@ class ShardingCodec(ArrayBytesCodec):
 
     # --- the index
 
-    def index_range(self) -> tuple[int, int]:
-        """Return the start (negative: from the end) and length of the index, as a byte range of a store."""
-        return (0 if self.index_first else -self.index_size, self.index_size)
-
     def parse_index(self, data: Buffer, size: int | None) -> ShardIndex:
         """Decode the index; `size` is the size of the whole shard, where it is known.
 
@@ -142,9 +138,8 @@ class ShardingCodec(ArrayBytesCodec):
         chunk = np.empty(spec.shape, spec.dtype) if index.present.all() else spec.filled()
         for number in np.flatnonzero(index.present).tolist():
             start = int(index.offsets[number])
-            self.decode_inner(
-                source[start : start + int(index.lengths[number])], number, chunk[self._region(number)]
-            )
+            piece = source[start : start + int(index.lengths[number])]
+            self.decode_inner(piece, number, chunk[self._region(number)])
         return chunk
 
     def decode_inner(self, data: Buffer, number: int, out: np.ndarray) -> None:
@@ -160,21 +155,22 @@ class ShardingCodec(ArrayBytesCodec):
     def encode_shard(self, chunk: np.ndarray, allocate: Allocate) -> np.ndarray:
         """Return the bytes of a shard, in memory from `allocate`, which takes a number of bytes."""
         inner = self.inner
-        if not inner.writes_rows or not self.grid:
-            pieces = [inner.encode(chunk[self._region(number)]) for number in range(self.count)]
-            return self.assemble([as_bytes_array(piece) for piece in pieces], allocate)
         length = inner.decoded_size or 0
         size = self.count * length
-        if not inner.is_raw:
+        pieces: Sequence[Buffer]
+        if not inner.writes_rows or not self.grid:
+            pieces = [inner.encode(chunk[self._region(number)]) for number in range(self.count)]
+        elif inner.is_raw:
+            result = allocate(size + self.index_size)
+            lengths = np.full(self.count, length, np.uint64)
+            data = self._finish(result, lengths, np.zeros(self.count, bool))
+            inner.serialize(chunk, self.grid, data)
+            return result
+        else:
             serialized = base.scratch("serialized", size)[:size]
             inner.serialize(chunk, self.grid, serialized)
-            pieces = list(inner.encode_row(serialized, self.count))
-            return self.assemble([as_bytes_array(piece) for piece in pieces], allocate)
-        result = allocate(size + self.index_size)
-        lengths = np.full(self.count, length, np.uint64)
-        data = self._finish(result, lengths, np.zeros(self.count, bool))
-        inner.serialize(chunk, self.grid, data)
-        return result
+            pieces = inner.encode_row(serialized, self.count)
+        return self.assemble([as_bytes_array(piece) for piece in pieces], allocate)
 
     def assemble(self, parts: Sequence[np.ndarray | None], allocate: Allocate = _new) -> np.ndarray:
         """Return the shard of encoded inner chunks in C order; None stands for a chunk that is not stored."""

@@ -13,17 +13,15 @@ import numpy as np
 from nczarr.errors import CodecError
 from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import Buffer, BytesBytesCodec, ChunkSpec, as_bytes_array, register_codec
+from nczarr.zarr.plugins import optional_module
 from nczarr.zarr.types.base import JsonMapping
 
 
 @functools.cache
 def _zstandard() -> Any:
     """Return the `zstandard` package if it can compress many pieces with one context; else None."""
-    try:
-        import zstandard
-    except ImportError:
-        return None
-    return zstandard if "multi_compress_to_buffer" in zstandard.backend_features else None
+    found = optional_module("zstandard")
+    return found if found and "multi_compress_to_buffer" in found.backend_features else None
 
 
 #: Contexts of higher levels are not reused: they take much memory, and their creation takes little of the time.

@@ -21,6 +21,7 @@ import numpy as np
 
 from nczarr.errors import MetadataError
 from nczarr.zarr.limits import LIMITS
+from nczarr.zarr.plugins import optional_module
 from nczarr.zarr.types.base import Json, JsonObject
 
 #: Documents up to this size are checked for duplicate names. The check takes half as long as the parsing.
@@ -86,14 +87,9 @@ def _check_depth(data: bytes, document: str) -> None:
             raise MetadataError(f"the JSON is nested deeper than {limit} levels", path=document)
 
 
-@functools.cache
 def fast_library() -> Any:
     """Return the `msgspec` package; None if it is not installed."""
-    try:
-        import msgspec
-    except ImportError:
-        return None
-    return msgspec
+    return optional_module("msgspec")
 
 
 def parse_part(text: bytes) -> Json:

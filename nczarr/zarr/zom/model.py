@@ -196,11 +196,6 @@ def _own_members(properties: JsonObject) -> JsonObject:
     return {"members" if name == longest else name: item for name, item in properties.items()}
 
 
-def _split(document: JsonMapping) -> tuple[JsonObject, JsonObject]:
-    drop = ("zarr_format", "node_type", "attributes", "consolidated_metadata")
-    return {k: v for k, v in document.items() if k not in drop}, document.get("attributes", {})
-
-
 def from_hierarchy(hierarchy: Hierarchy, path: str = "") -> ZomNode:
     """Return the model of a hierarchy, or of the node at a path with its descendants.
 
@@ -286,7 +281,9 @@ def unflatten(documents: Mapping[str, JsonMapping]) -> ZomNode:
     made: dict[str, ZomNode] = {}
     for path, document in documents.items():
         version: Literal[2, 3] = 2 if document.get("zarr_format") == 2 else 3
-        properties, attributes = _split(document)
+        drop = ("zarr_format", "node_type", "attributes", "consolidated_metadata")
+        properties = {k: v for k, v in document.items() if k not in drop}
+        attributes = document.get("attributes", {})
         is_array = document.get("node_type") == "array" if version == 3 else "shape" in document
         implied = made.get(path)
         if isinstance(implied, ZomGroup):
