@@ -152,10 +152,6 @@ class LocalStore(Store):
         except OSError as error:
             self._fail("write", "", error)
 
-    def _settle_before_removing(self) -> None:
-        if self.order is not None:
-            self.settle()
-
     # --- names
 
     def check_names(self, paths: Iterable[str]) -> None:
@@ -423,13 +419,17 @@ class LocalStore(Store):
                 self._exact.add(path)
             folder = f"{path}/"
 
-    def delete(self, key: str) -> None:
-        self.check_writable(key)
-        path = self.file_path(key)
+    def _begin_removing(self, key: str) -> None:
         self.check_current()
         self.check_links(key.rpartition("/")[0])
         self._exact.clear()
-        self._settle_before_removing()
+        if self.order is not None:
+            self.settle()
+
+    def delete(self, key: str) -> None:
+        self.check_writable(key)
+        path = self.file_path(key)
+        self._begin_removing(key)
         try:
             os.unlink(path)
         except OSError as error:
@@ -453,11 +453,8 @@ class LocalStore(Store):
     def delete_prefix(self, prefix: str) -> None:
         self.check_writable(prefix)
         prefix = check_prefix(prefix)
-        self.check_current()
-        self.check_links(prefix.rpartition("/")[0])
+        self._begin_removing(prefix)
         folder = self._base + prefix
-        self._exact.clear()
-        self._settle_before_removing()
         try:
             if os.path.islink(folder.rstrip("/")) and prefix:
                 os.unlink(folder)

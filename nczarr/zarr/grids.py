@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -156,12 +157,7 @@ class RectilinearGrid(ChunkGrid):
 
 
 def _runs(edge: tuple[int, ...]) -> list[Json]:
-    runs: list[list[int]] = []
-    for length in edge:
-        if runs and runs[-1][0] == length:
-            runs[-1][1] += 1
-        else:
-            runs.append([length, 1])
+    runs = [(length, len(list(group))) for length, group in groupby(edge)]
     return [length if count == 1 else [length, count] for length, count in runs]
 
 

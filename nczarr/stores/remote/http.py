@@ -76,7 +76,7 @@ class HTTPStore(FileSystemStore):
     def listable(self) -> bool:  # type: ignore[override]
         if self._listable is None:
             try:
-                names, prefixes = self._index("")
+                names, prefixes = self.list_dir()
                 self._listable = bool(names or prefixes)
             except StoreError as error:
                 # nginx and others answer 403 if there is no index page; the keys may be readable.
@@ -255,7 +255,7 @@ class HTTPStore(FileSystemStore):
 
     # --- listing, from index pages
 
-    def _index(self, prefix: str) -> tuple[set[str], set[str]]:
+    def list_dir(self, prefix: str = "") -> Names:
         folder = self._base + quote(start_of(prefix), safe="/")
         entries: list[str] = []
         with self._explained("list", prefix), suppress(FileNotFoundError, NotADirectoryError):
@@ -267,10 +267,6 @@ class HTTPStore(FileSystemStore):
             name, slash, below = rest.partition("/")
             if name and not below and not name.startswith(("?", "#")) and name != "..":
                 (prefixes if slash else names).add(unquote(name))
-        return names, prefixes
-
-    def list_dir(self, prefix: str = "") -> Names:
-        names, prefixes = self._index(prefix)
         return sorted(names), sorted(prefixes)
 
     def list(self, prefix: str = "") -> Iterator[str]:

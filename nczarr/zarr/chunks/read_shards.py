@@ -222,14 +222,11 @@ def _edges(part: Part, middle: Part, length: int) -> Iterator[Part]:
     """Yield the remainders of a part before and after its middle."""
     low = middle.chunk * length
     high = low + middle.out.stop - middle.out.start
-    if part.inner.start < low:
-        yield part._replace(
-            inner=slice(part.inner.start, low, 1), out=slice(part.out.start, middle.out.start), full=False
-        )
-    if part.inner.stop > high:
-        yield part._replace(
-            inner=slice(high, part.inner.stop, 1), out=slice(middle.out.stop, part.out.stop), full=False
-        )
+    before = slice(part.inner.start, low, 1), slice(part.out.start, middle.out.start)
+    after = slice(high, part.inner.stop, 1), slice(middle.out.stop, part.out.stop)
+    for inner, out in (before, after):
+        if inner.start < inner.stop:
+            yield part._replace(inner=inner, out=out, full=False)
 
 
 def plan_runs(
@@ -330,21 +327,12 @@ def _scatter_pieces(codec: ShardingCodec, pieces: Iterable[Piece], data: Buffer,
             raise CodecError(f"inner chunk {piece.number}: {error.message}", hint=error.hint) from error
 
 
-def _rows(codec: ShardingCodec, pieces: list[Piece]) -> Iterator[list[Piece]]:
-    """Yield rows of whole inner chunks that are contiguous in the shard and in the result, and the others alone."""
+def _rows(codec: ShardingCodec, pieces: list[Piece]) -> list[list[Piece]]:
+    """Return rows of whole inner chunks that are contiguous in the shard and in the result, and the others alone."""
     chain = codec.inner
-    if len(pieces) < 2 or not scatter.fits_rows(chain):
-        yield from ([piece] for piece in pieces)
-        return
-    length = scatter.row_length(chain)
+    length = scatter.row_length(chain) if scatter.fits_rows(chain) else 1
     size = chain.decoded_size if chain.is_raw else None
-    row: list[Piece] = []
-    for piece in pieces:
-        if row and (len(row) == length or not _is_next(row[-1], piece, size)):
-            yield row
-            row = []
-        row.append(piece)
-    yield row
+    return scatter.groups(pieces, length, lambda row, piece: _is_next(row[-1], piece, size))
 
 
 def _scatter_row(codec: ShardingCodec, bounds: np.ndarray, view: np.ndarray, data: np.ndarray) -> bool:

@@ -6,9 +6,10 @@ compressor context, a strided copy) arise once for each row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, product
 from operator import mul
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.pool import worker_count
+
+T = TypeVar("T")
 
 #: Chunks of fewer bytes are always decoded as a whole.
 START_BYTES = 128 << 10
@@ -137,27 +140,25 @@ def rows(parts: Sequence[Sequence[Part]], length: int, evenly: bool = False) -> 
     [[0, 1], [2]]
     """
     *leading, last = parts
-    groups = _groups(last, length, goes_on if evenly else follows)
+    joined = groups(last, length, goes_on if evenly else follows)
     for head in product(*leading):
         if all(map(_is_sliced if evenly else is_whole, head)):
-            for group in groups:
+            for group in joined:
                 yield [(*head, part) for part in group]
         else:
             for part in last:
                 yield [(*head, part)]
 
 
-def _groups(
-    parts: Sequence[Part], length: int, belongs: Callable[[Sequence[Part], Part], bool]
-) -> list[list[Part]]:
-    groups: list[list[Part]] = []
-    for part in parts:
-        group = groups[-1] if groups else []
-        if 0 < len(group) < length and belongs(group, part):
-            group.append(part)
+def groups(items: Iterable[T], length: int, belongs: Callable[[Sequence[T], T], bool]) -> list[list[T]]:
+    """Divide items into groups of at most `length`; an item stays in the last group if it belongs to it."""
+    result: list[list[T]] = []
+    for item in items:
+        if result and len(result[-1]) < length and belongs(result[-1], item):
+            result[-1].append(item)
         else:
-            groups.append([part])
-    return groups
+            result.append([item])
+    return result
 
 
 def _is_sliced(part: Part) -> bool:
@@ -236,16 +237,20 @@ def scatter_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]
     stored = chain.stored_dtype
     assert stored is not None
     region = chain.in_stored_order(view, _grid(chain, len(bounds)))
-    if chain.is_raw:
-        decoded = data[bounds[0][0] : bounds[-1][1]]
-    elif region.flags.c_contiguous and region.dtype == stored:
+    if not chain.is_raw and region.flags.c_contiguous and region.dtype == stored:
         chain.decode_row(data, bounds, as_bytes_array(region))
-        return
     else:
-        size = len(bounds) * (chain.decoded_size or 0)
-        decoded = scratch("row", size)[:size]
-        chain.decode_row(data, bounds, decoded)
-    np.copyto(region, decoded.view(stored).reshape(region.shape))
+        np.copyto(region, _decoded_row(chain, data, bounds).view(stored).reshape(region.shape))
+
+
+def _decoded_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Return the serialized bytes of the chunks of a row, in a reusable buffer of the thread if they are encoded."""
+    if chain.is_raw:
+        return data[bounds[0][0] : bounds[-1][1]]
+    size = len(bounds) * (chain.decoded_size or 0)
+    decoded = scratch("row", size)[:size]
+    chain.decode_row(data, bounds, decoded)
+    return decoded
 
 
 def gather_row(
@@ -259,12 +264,7 @@ def gather_row(
     assert stored is not None
     assert chain.order is not None
     count = len(row)
-    if chain.is_raw:
-        decoded = data[bounds[0][0] : bounds[-1][1]]
-    else:
-        size = count * (chain.decoded_size or 0)
-        decoded = scratch("row", size)[:size]
-        chain.decode_row(data, bounds, decoded)
+    decoded = _decoded_row(chain, data, bounds)
     shape = chain.spec.shape
     *head, first = row[0]
     last = row[-1][-1]

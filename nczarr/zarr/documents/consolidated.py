@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
-from nczarr.errors import MetadataError
+from nczarr.errors import MetadataError, error_context
 from nczarr.zarr.documents.json import (
     MAX_CHECKED,
     check_bounds,
@@ -25,7 +25,7 @@ from nczarr.zarr.documents.json import (
     parse_part,
 )
 from nczarr.zarr.names import check_path, check_paths
-from nczarr.zarr.types.base import JsonMapping, JsonObject, show
+from nczarr.zarr.types.base import JsonMapping, JsonObject, bad, checked_object, show
 
 #: The other members of a root's document, and the other members of its ``consolidated_metadata``.
 _ROOT = ("zarr_format", "node_type", "attributes")
@@ -152,18 +152,15 @@ def parse_inline(document: JsonMapping, place: str) -> dict[str, JsonObject] | U
     ...               "metadata": {"v": {"node_type": "array"}}}}, "zarr.json")
     {'v': {'node_type': 'array'}}
     """
-    value = document.get("consolidated_metadata")
-    if value is None:
+    if document.get("consolidated_metadata") is None:
         return None
-    if not isinstance(value, dict):
-        raise MetadataError(f"consolidated_metadata: {show(value)} is not an object", path=place)
-    if value.get("kind") != "inline":
-        if value.get("must_understand") is False:
-            return None
-        raise MetadataError(f"consolidated_metadata.kind: {show(value.get('kind'))} is unknown", path=place)
-    metadata = value.get("metadata")
-    if not isinstance(metadata, dict):
-        raise MetadataError(f"consolidated_metadata.metadata: {show(metadata)} is not an object", path=place)
+    with error_context(place):
+        value = checked_object(document["consolidated_metadata"], "consolidated_metadata")
+        if value.get("kind") != "inline":
+            if value.get("must_understand") is False:
+                return None
+            raise bad(f"consolidated_metadata.kind: {show(value.get('kind'))} is unknown")
+        metadata = checked_object(value.get("metadata"), "consolidated_metadata.metadata")
     inside = f"{place}: consolidated_metadata.metadata"
     check_paths(metadata, document=inside)
     if isinstance(metadata, UnreadDocuments) and "" not in metadata:
@@ -243,17 +240,15 @@ def parse_zmetadata(document: JsonMapping, place: str) -> dict[str, JsonObject]:
     {'.zgroup': {'zarr_format': 2}}
     """
     version = document.get("zarr_consolidated_format")
-    if type(version) is not int or version != 1:
-        raise MetadataError(f"zarr_consolidated_format: {show(version)} is not 1", path=place)
-    metadata = document.get("metadata")
-    if not isinstance(metadata, dict):
-        raise MetadataError(f"metadata: {show(metadata)} is not an object", path=place)
-    for key, item in metadata.items():
-        if key.startswith("/"):
-            raise MetadataError(f"metadata[{key!r}]: keys must not begin with '/'", path=place)
-        check_path(key.rpartition("/")[0], layout="v2", document=f"{place}: metadata")
-        if not isinstance(item, dict):
-            raise MetadataError(f"metadata[{key!r}]: not an object", path=place)
+    with error_context(place):
+        if type(version) is not int or version != 1:
+            raise bad(f"zarr_consolidated_format: {show(version)} is not 1")
+        metadata = checked_object(document.get("metadata"), "metadata")
+        for key, item in metadata.items():
+            if key.startswith("/"):
+                raise bad(f"metadata[{key!r}]: keys must not begin with '/'")
+            check_path(key.rpartition("/")[0], layout="v2", document=f"{place}: metadata")
+            checked_object(item, f"metadata[{key!r}]")
     return metadata
 
 
