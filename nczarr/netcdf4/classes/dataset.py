@@ -400,17 +400,13 @@ class Dataset(AttributeOwner):
         **kwargs
             A value, or a function of the value (None if the attribute is missing) that returns True or False.
         """
-        found = []
-        for variable in self.variables.values():
-            good = False
-            for key, requested in kwargs.items():
-                value = getattr(variable, key, None)
-                good = requested(value) is True if callable(requested) else _equal(value, requested)
-                if not good:
-                    break
-            if good:
-                found.append(variable)
-        return found
+
+        def fits(variable: Variable, key: str, requested: object) -> bool:
+            value = getattr(variable, key, None)
+            return requested(value) is True if callable(requested) else _equal(value, requested)
+
+        variables = self.variables.values() if kwargs else ()
+        return [v for v in variables if all(fits(v, key, requested) for key, requested in kwargs.items())]
 
     # -- making ------------------------------------------------------------------------------------------
 

@@ -153,32 +153,6 @@ def _cast_number(value: np.number, dtype: np.dtype) -> np.ndarray | None:
     return cast
 
 
-class _Limits:
-    """The attributes of missing values, converted to the variable's dtype if this keeps their values."""
-
-    def __init__(self, dtype: np.dtype, lookup: Lookup, unsigned: bool) -> None:
-        self.dtype, self.lookup, self.unsigned = dtype, lookup, unsigned
-
-    def __call__(self, name: str) -> np.ndarray | None:
-        value = self.lookup(name)
-        if value is None:
-            return None
-        is_number = isinstance(value, np.number) and value != 0
-        cast = _cast_number(value, self.dtype) if is_number else cast_safely(value, self.dtype)
-        if cast is None:
-            warnings.warn(
-                f"WARNING: {name} not used since it cannot be safely cast to variable data type", stacklevel=6
-            )
-            return None
-        return self.seen(cast)
-
-    def seen(self, value: np.ndarray) -> np.ndarray:
-        return value.view(_unsigned(self.dtype)) if self.unsigned else value
-
-    def default(self) -> np.ndarray:
-        return _default_fill(self.dtype)
-
-
 @lru_cache(maxsize=64)
 def _default_fill(dtype: np.dtype) -> np.ndarray:
     value = np.array(default_fillvals[dtype.str[1:]], dtype)
@@ -241,15 +215,31 @@ class Missing:
         no_fill : bool
             The variable is not filled, so bytes have no default fill value.
         """
-        limits = _Limits(dtype, lookup, unsigned)
-        missing = limits("missing_value")
-        fill = limits("_FillValue")
+
+        def limit(name: str) -> np.ndarray | None:
+            """Return an attribute in the variable's dtype, if this keeps its value."""
+            value = lookup(name)
+            if value is None:
+                return None
+            is_number = isinstance(value, np.number) and value != 0
+            cast = _cast_number(value, dtype) if is_number else cast_safely(value, dtype)
+            if cast is None:
+                warnings.warn(
+                    f"WARNING: {name} not used since it cannot be safely cast to variable data type",
+                    stacklevel=6,
+                )
+                return None
+            return cast.view(_unsigned(dtype)) if unsigned else cast
+
+        missing, fill, both = limit("missing_value"), limit("_FillValue"), limit("valid_range")
+        low, high = limit("valid_min"), limit("valid_max")
         if fill is not None and not fill.size:  # in files of other libraries
             fill = None
         marker = fill
         if fill is None and not (no_fill and dtype.itemsize == 1 and dtype.kind in "iu"):
-            marker = limits.default()
-        low, high = _valid_range(limits)
+            marker = _default_fill(dtype)
+        if both is not None and both.size == 2:
+            low, high = both[0], both[1]
         if dtype.kind == "S":
             low = high = None
         return cls(
@@ -257,7 +247,7 @@ class Missing:
             () if marker is None else (marker,),
             low,
             high,
-            fill if fill is not None else marker if marker is not None else limits.default(),
+            fill if fill is not None else marker if marker is not None else _default_fill(dtype),
         )
 
     def shown(self, found: set[str]) -> Any:  # numpy's stubs of masked arrays take only numbers and text
@@ -314,14 +304,6 @@ def _check_limit(limit: np.ndarray, data: np.ndarray) -> None:
 
 def _is_nan(value: np.ndarray) -> bool:
     return value.dtype.kind == "f" and bool(value != value)
-
-
-def _valid_range(limits: _Limits) -> tuple[np.ndarray | None, np.ndarray | None]:
-    both = limits("valid_range")
-    low, high = limits("valid_min"), limits("valid_max")
-    if both is not None and both.size == 2:
-        return both[0], both[1]
-    return low, high
 
 
 def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray:
