@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +56,6 @@ def to_cdl(
     stored = session.stored.dataset
     if outfile is None:
         return dumps(stored, options)
-    with closing(open(outfile, "w", encoding="utf-8")) as file:
+    with open(outfile, "w", encoding="utf-8") as file:
         dump(stored, file, options)
     return None
