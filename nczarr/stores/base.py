@@ -36,6 +36,9 @@ Names = tuple[list[str], list[str]]
 Values = list[bytes | None]
 Answers = list[bool]
 
+#: The names of metadata documents, in any version of Zarr.
+DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
+
 # One search finds every illegal form: an empty, "." or ".." part (hence a leading, trailing or double slash,
 # and the empty key), NUL, and lone surrogates, which no store can encode.
 _ILLEGAL = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\0\ud800-\udfff]").search

@@ -42,7 +42,7 @@ _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETO
 _NO_WAY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 # Opening a pipe does not wait for its other end; the store refuses pipes afterwards.
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 #: Bytes that are copied at a time where the system does not copy.
 _PIECE = 4 << 20
 #: Number of values that are synced together.
@@ -182,7 +182,7 @@ class LocalStore(Store):
         The caller reads with ``os.pread`` or ``os.preadv`` and closes it.
         """
         try:
-            return os.open(self.file_path(key), _READ)
+            return os.open(self.file_path(key), READ)
         except FileNotFoundError:
             refuse_dangling(self._base + key, self.place(key))
             return None

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from nczarr.errors import NotAllowedError, StoreError
 from nczarr.stores.base import Request, Store, clip
-from nczarr.stores.local import system_error
+from nczarr.stores.local import READ, system_error
 from nczarr.system.descriptors import read_at
 from nczarr.system.redirects import http_client
 from nczarr.targets import parse_target
@@ -249,11 +249,8 @@ def _cut(url: str) -> tuple[str, str]:
 
 def _read_file(path: str, requests: Sequence[Request]) -> list[bytes | None]:
     """Read parts of a local file. Its path was resolved at the check, so a symbolic link is an error now."""
-    flags = (
-        os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    )
     try:
-        with os.fdopen(os.open(path, flags | getattr(os, "O_CLOEXEC", 0)), "rb", buffering=0) as file:
+        with os.fdopen(os.open(path, READ | getattr(os, "O_NOFOLLOW", 0)), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
             if not S_ISREG(status.st_mode):
                 raise StoreError("references name this, which is not a file", path=path)

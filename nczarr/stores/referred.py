@@ -34,7 +34,6 @@ Part = tuple[str, int, int | None]
 #: The columns of a Parquet file.
 Rows = Mapping[str, Sequence[object]]
 
-_DOCUMENTS = ("zarr.json", ".zgroup", ".zarray", ".zattrs")
 _RECORD = re.compile(r"refs\.(\d{1,18})\.parq")
 #: Number of Parquet files whose references are kept in memory.
 _RECORDS = 128
@@ -179,12 +178,10 @@ class JSONReferences(References):
             return json.dumps(entry).encode()
         if not isinstance(entry, list) or len(entry) not in (1, 3):
             raise MetadataError(f"not a reference: {entry!r:.60}")
-        return _part(self._filled(entry[0]), *(entry[1:] if len(entry) == 3 else (0, None)))
-
-    def _filled(self, url: object) -> object:
+        url = entry[0]
         if self._templates and isinstance(url, str):
-            return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: self._templates.get(found[1], found[0]), url)
-        return url
+            url = re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: self._templates.get(found[1], found[0]), url)
+        return _part(url, *(entry[1:] if len(entry) == 3 else (0, None)))
 
     def keys(self, start: str) -> Iterable[str]:
         return self._refs

@@ -6,6 +6,7 @@ The functions accept every object with the attributes of an array or a hierarchy
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 from nczarr import display
@@ -102,12 +103,9 @@ def _attributes(attributes: JsonMapping) -> list[display.AttributeDescription]:
 
 
 def _inner_chunks(metadata: Any) -> tuple[int, ...] | None:
-    for codec in metadata.codecs:
-        if codec.name == "sharding_indexed":
-            try:
-                return tuple(int(n) for n in codec.configuration["chunk_shape"])
-            except (KeyError, TypeError, ValueError):
-                return None
+    shards = [codec.configuration for codec in metadata.codecs if codec.name == "sharding_indexed"]
+    with suppress(IndexError, KeyError, TypeError, ValueError):
+        return tuple(int(n) for n in shards[0]["chunk_shape"])
     return None
 
 

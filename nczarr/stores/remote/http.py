@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 from nczarr.errors import StoreError
-from nczarr.stores.base import Names, Store, check_prefix, clip, start_of
+from nczarr.stores.base import DOCUMENTS, Names, Store, check_prefix, clip, start_of
 from nczarr.stores.remote.concurrent import FileSystem, FileSystemStore
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _MOST_DIGITS = 18
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|[^0-9].*)")
 #: Codings that aiohttp decodes or refuses; it passes on others unchanged.
 _CODINGS = frozenset({"identity", "gzip", "deflate", "br", "zstd"})
-_DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
 
 
 class HTTPStore(FileSystemStore):
@@ -99,13 +98,10 @@ class HTTPStore(FileSystemStore):
     def _url(self, key: str) -> str:
         return f"{self._base}{quote(key, safe='/!$&()*+,:;=@~')}{self._query}"
 
-    async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
-        return await self._fetch_again(key, start, length, MAX_DOCUMENT if _is_document(key) else MAX_VALUE)
-
     async def _fetch_bounded(self, key: str, most: int) -> bytes | None:
-        return await self._fetch_again(key, 0, None, min(most, MAX_VALUE))
+        return await self._fetch(key, 0, None, most)
 
-    async def _fetch_again(self, key: str, start: int, length: int | None, most: int) -> bytes | None:
+    async def _fetch(self, key: str, start: int, length: int | None, most: int | None = None) -> bytes | None:
         from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential
 
         again = AsyncRetrying(
@@ -114,9 +110,11 @@ class HTTPStore(FileSystemStore):
             wait=wait_exponential(multiplier=FIRST_WAIT, exp_base=4),
             reraise=True,
         )
+        if most is None:
+            most = MAX_DOCUMENT if key.rpartition("/")[2] in DOCUMENTS else MAX_VALUE
         value: bytes | None
         written: datetime | None
-        value, _, written = await again(self._request, key, start, length, most)
+        value, _, written = await again(self._request, key, start, length, min(most, MAX_VALUE))
         if written is not None:
             self._times.note(key, written)
         return value
@@ -300,7 +298,3 @@ def _written(answer: ClientResponse) -> datetime | None:
     except (KeyError, ValueError):
         return None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def _is_document(key: str) -> bool:
-    return key.rpartition("/")[2] in _DOCUMENTS

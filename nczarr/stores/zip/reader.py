@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from nczarr.errors import DatasetNotFoundError, StoreError
-from nczarr.stores.base import Buffer, Request, Store, Values, check_key, clip, start_of
+from nczarr.stores.base import DOCUMENTS, Buffer, Request, Store, Values, check_key, clip, start_of
 from nczarr.stores.local import system_error
 from nczarr.system.descriptors import read_at
 
@@ -23,8 +23,6 @@ _HEADER = struct.Struct("<4s5H3I2H")  # of a member, before its name
 _MAGIC = b"PK\3\4"
 #: Room for the "extra" field when header and data are fetched in one piece.
 _SLACK = 128
-#: Names that make a top folder the root of a hierarchy.
-_ROOT_DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
 #: Deflate compresses no better, so a member that claims more is damaged or malicious.
 _LARGEST_RATIO = 1032
 
@@ -258,7 +256,7 @@ class ZipReader(Store):
         if member.compress_type == zipfile.ZIP_STORED:
             possible = size == member.compress_size or bool(member.flag_bits & 1)
         else:
-            is_document = key.rpartition("/")[2] in _ROOT_DOCUMENTS
+            is_document = key.rpartition("/")[2] in DOCUMENTS
             possible = size <= (MAX_COMPRESSED_DOCUMENT if is_document else MAX_COMPRESSED)
         if not possible or member.header_offset + member.compress_size > source.size():
             stored = f"{size} bytes, of which {member.compress_size} are stored"
@@ -336,7 +334,8 @@ def _top_folder(keys: Iterable[str]) -> str:
     if len(tops) != 1:
         return ""
     top = f"{tops.pop()}/"
-    return top if any(top + name in keys for name in _ROOT_DOCUMENTS) else ""
+    # Only a top folder with a document is the root of a hierarchy.
+    return top if any(top + name in keys for name in DOCUMENTS) else ""
 
 
 def _raw_name(member: zipfile.ZipInfo) -> bytes:

@@ -130,6 +130,11 @@ class Chunks:
         self.prefix = prefix
         self.metadata = metadata
         self.path = path
+        #: The array's name in messages.
+        self.fqn = "/" + path
+        #: The dtype of values in memory, and the shape of the largest chunk (or shard); only the array's shape changes.
+        self.dtype = metadata.data_type.dtype
+        self.chunk_shape = metadata.chunk_grid.chunk_shape
         #: Identifies the array's chunks in the shared cache.
         self.owner = next(_owners)
         #: True once the shared cache has received a chunk of this array.
@@ -146,21 +151,6 @@ class Chunks:
     def shard_indexes(self) -> BoundedCache[ShardIndex]:
         """The cached indexes of shards."""
         return BoundedCache(SHARD_INDEXES)
-
-    @property
-    def fqn(self) -> str:
-        """The array's name in messages."""
-        return "/" + self.path
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of values in memory."""
-        return self.metadata.data_type.dtype
-
-    @property
-    def chunk_shape(self) -> tuple[int, ...]:
-        """The shape of the largest chunk (or shard)."""
-        return self.metadata.chunk_grid.chunk_shape
 
     # --- codecs
 

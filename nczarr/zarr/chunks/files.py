@@ -15,12 +15,9 @@ from operator import mul
 import numpy as np
 
 from nczarr.errors import CodecError, StoreError
-from nczarr.stores.local import refuse_dangling, refuse_special, system_error
+from nczarr.stores.local import READ, refuse_dangling, refuse_special, system_error
 from nczarr.zarr.codecs.base import Buffer, scratch
 from nczarr.zarr.codecs.chain import Chain
-
-#: O_NONBLOCK: opening a pipe instead of a file returns at once, so that the reader can refuse it.
-_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 
 #: The size of a buffered read, which fits into the processor's cache.
 PIECE = 1024 << 10
@@ -60,7 +57,7 @@ class Directory:
         if few:
             return
         try:
-            self.descriptor = os.open(path, _READ | getattr(os, "O_DIRECTORY", 0))
+            self.descriptor = os.open(path, READ | getattr(os, "O_DIRECTORY", 0))
         except FileNotFoundError:
             refuse_dangling(path.rstrip("/"), place(""))
         except OSError as error:
@@ -78,7 +75,7 @@ class Directory:
         if self.descriptor is None and not self._start:
             return None
         try:
-            return os.open(self._start + name, _READ, dir_fd=self.descriptor)
+            return os.open(self._start + name, READ, dir_fd=self.descriptor)
         except FileNotFoundError:
             refuse_dangling(self._start + name, self.place(name), self.descriptor)
             return None

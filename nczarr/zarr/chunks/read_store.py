@@ -32,10 +32,16 @@ def read_from_store(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     ranges = not isinstance(chunks.store, MemoryStore)
     while batch := list(islice(items, batch_size)):
         workers = 1 if chunk_bytes * len(batch) <= ALONE_BYTES else None
-        if chunks.sharding is not None:
-            _read_shards(chunks, chunks.sharding, batch, target, ranges, workers)
-        else:
+        codec = chunks.sharding
+        if codec is None:
             _read_chunks(chunks, batch, target, ranges, workers)
+            continue
+        whole = [item for item in batch if not ranges or all(part.covers for part in item)]
+        if whole:
+            read_shards(chunks, whole, _WholeShards(chunks, codec), target, workers)
+        if len(whole) < len(batch):
+            others = [item for item in batch if not all(part.covers for part in item)]
+            read_shards(chunks, others, _StoredShards(chunks, codec), target, workers)
 
 
 def _read_chunks(
@@ -100,22 +106,6 @@ def _scatter_cached(
         else:
             target[take(item, "out")] = chunk[take(item, "inner")]
     return [item for item, _ in rest], [index for _, index in rest]
-
-
-def _read_shards(
-    chunks: Chunks,
-    codec: ShardingCodec,
-    batch: list[Item],
-    target: np.ndarray,
-    ranges: bool,
-    workers: int | None,
-) -> None:
-    whole = [item for item in batch if not ranges or all(part.covers for part in item)]
-    if whole:
-        read_shards(chunks, whole, _WholeShards(chunks, codec), target, workers)
-    if len(whole) < len(batch):
-        others = [item for item in batch if not all(part.covers for part in item)]
-        read_shards(chunks, others, _StoredShards(chunks, codec), target, workers)
 
 
 @dataclass

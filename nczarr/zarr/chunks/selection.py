@@ -140,11 +140,8 @@ def normalize(selection: object, shape: tuple[int, ...]) -> Selection:
     if missing < 0:
         raise SelectionError(f"too many indices: {len(items) - ellipses} indices for {len(shape)} dimensions")
     padding = (slice(None),) * missing
-    if ellipses:
-        at = next(i for i, item in enumerate(items) if item is Ellipsis)
-        items = items[:at] + padding + items[at + 1 :]
-    else:
-        items = items + padding
+    at = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
+    items = items[:at] + padding + items[at + 1 :]
     return Selection(tuple([_axis(item, size, i) for i, (item, size) in enumerate(zip(items, shape))]))
 
 

@@ -38,6 +38,10 @@ class Chain:
         True if `stored_dtype` is set and encoding before the serializer only permutes the dimensions.
     is_raw : bool
         True if the stored bytes are the elements (`stored_dtype`, `order`), without compression or checksum.
+    decoded_size, encoded_size : int or None
+        The number of bytes of the serialized chunk, and of every stored chunk; None if it varies.
+    encoded_bound : int
+        An upper bound on the number of bytes of a stored chunk.
 
     Raises
     ------
@@ -83,28 +87,18 @@ class Chain:
             raise CodecError("no codec encodes the array as bytes", hint="add the codec 'bytes'")
         self.serializer = serializer
         self.stored_spec = current
-        self.order = self._storage_order()
+        self.order: tuple[int, ...] | None = tuple(range(len(spec.shape)))
+        for before, _ in self._arrays:
+            axes = before.moved_axes(len(spec.shape))
+            self.order = None if self.order is None or axes is None else tuple(self.order[i] for i in axes)
         self.stored_dtype = None if self.order is None else serializer.stored
         plain = self.stored_dtype is not None
         self.is_raw = plain and not self._bytes
         self.writes_rows = plain and all(codec.only_moves for codec, _ in self._arrays)
         self._native = plain and self.stored_dtype == spec.dtype
         self._sizes = self._measure()
-
-    @property
-    def encoded_size(self) -> int | None:
-        """The number of bytes of every stored chunk, None if it varies."""
-        return self._sizes[-1][0]
-
-    @property
-    def encoded_bound(self) -> int:
-        """An upper bound on the number of bytes of a stored chunk."""
-        return self._sizes[-1][1]
-
-    @property
-    def decoded_size(self) -> int | None:
-        """The number of bytes of the serialized chunk, None if it varies."""
-        return self._sizes[0][0]
+        self.decoded_size = self._sizes[0][0]
+        self.encoded_size, self.encoded_bound = self._sizes[-1]
 
     def _build(self, config: NamedConfig, spec: ChunkSpec) -> base.Codec | None:
         found = base.find_codec(config.name)
@@ -124,15 +118,6 @@ class Chain:
         raise CodecError(
             f"the codec {config.name!r} is unknown", hint=f"known codecs: {', '.join(base.known_codecs())}"
         )
-
-    def _storage_order(self) -> tuple[int, ...] | None:
-        order = tuple(range(len(self.spec.shape)))
-        for codec, _ in self._arrays:
-            axes = codec.moved_axes(len(order))
-            if axes is None:
-                return None
-            order = tuple(order[i] for i in axes)
-        return order
 
     def _measure(self) -> list[tuple[int | None, int]]:
         exact = self.serializer.encoded_size(self.stored_spec)

@@ -231,7 +231,11 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
         order = document.get("chunk_memory_layout", "C")
         if not isinstance(order, str):
             raise bad(f"chunk_memory_layout: {show(order)} is unknown")
-        steps, compressor = _compression(document)
+        # The codecs after the filters are a list, as in the draft's first months, or one compressor.
+        items = base.checked_list(document.get("chunk_codecs", []), "chunk_codecs")
+        steps = [_codec_id(item, f"chunk_codecs[{i}]") for i, item in enumerate(items)]
+        last = None if "chunk_codecs" in document else document.get("compressor")
+        compressor = None if last is None else _codec_id(last, "compressor")
         codecs = encoding.codecs_from_v2(
             data_type, endian, len(shape), order, (filters or []) + steps, compressor
         )
@@ -253,15 +257,6 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
             origin={key: document[key] for key in _SPELLED if key in document},
         )
         return apply_on_metadata(metadata)
-
-
-def _compression(document: JsonMapping) -> tuple[list[JsonObject], JsonObject | None]:
-    """Return the codecs after the filters in v2 form: a list, as in the draft's first months, or one compressor."""
-    if "chunk_codecs" in document:
-        steps = base.checked_list(document["chunk_codecs"], "chunk_codecs")
-        return [_codec_id(item, f"chunk_codecs[{i}]") for i, item in enumerate(steps)], None
-    compressor = document.get("compressor")
-    return [], None if compressor is None else _codec_id(compressor, "compressor")
 
 
 def _sharded(

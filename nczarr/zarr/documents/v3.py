@@ -15,7 +15,7 @@ from nczarr.errors import ExtensionError, MetadataError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
 from nczarr.zarr.documents.extensions import apply_on_document, apply_on_metadata, parse_extensions
 from nczarr.zarr.documents.json import ParseCache, parse_part
-from nczarr.zarr.grids import ChunkGrid, RegularGrid, parse_chunk_grid, parse_shape
+from nczarr.zarr.grids import RegularGrid, parse_chunk_grid, parse_shape
 from nczarr.zarr.metadata import (
     ArrayMetadata,
     GroupMetadata,
@@ -145,14 +145,14 @@ def _whole_array(document: JsonObject) -> ArrayMetadata:
     if not document.keys() >= _ARRAY_REQUIRED:
         raise bad(f"{', '.join(sorted(_ARRAY_REQUIRED - document.keys()))}: missing")
     shape = parse_shape(document["shape"])
-    grid = _grid(document["chunk_grid"], shape)
+    grid = _required(document["chunk_grid"], "chunk_grid")
     encoded = _ENCODING(document)
     data_type, fill_value, key_encoding, codecs = _encodings.get(encoded, lambda: _encoding(*encoded))
     extra: JsonObject = {}
     metadata = ArrayMetadata(
         shape,
         data_type,
-        grid,
+        parse_chunk_grid(grid.name, grid.configuration, shape),
         key_encoding,
         fill_value,
         codecs,
@@ -177,7 +177,8 @@ def _encoding(data_type_json: object, fill: object, key_encoding: object, codecs
             raise
         # GDAL writes null: missing chunks have no value then, but the other chunks are readable.
         raise ExtensionError(error.message, hint="write the array again with a fill value") from None
-    return data_type, fill_value, _key_encoding(key_encoding), configs
+    keys = _required(key_encoding, "chunk_key_encoding")
+    return data_type, fill_value, parse_chunk_key_encoding(keys.name, keys.configuration), configs
 
 
 def _at(key: str, parse: Callable[[object], Parsed], value: object) -> Parsed:
@@ -194,16 +195,6 @@ def _required(value: object, key: str) -> NamedConfig:
     if not config.must_understand:
         raise bad(f"{key}.must_understand: false is not allowed for this key")
     return config
-
-
-def _grid(value: object, shape: tuple[int, ...]) -> ChunkGrid:
-    config = _required(value, "chunk_grid")
-    return parse_chunk_grid(config.name, config.configuration, shape)
-
-
-def _key_encoding(value: object) -> ChunkKeyEncoding:
-    config = _required(value, "chunk_key_encoding")
-    return parse_chunk_key_encoding(config.name, config.configuration)
 
 
 def _attributes(document: JsonObject) -> JsonObject:

@@ -127,7 +127,10 @@ def data_type_for(dtype: np.dtype | str | type) -> DataType:
     if dt.kind == "T":
         return _PLAIN["string"]
     if dt.names is not None:
-        return _struct_for(dt)
+        record: np.dtype = dt
+        members = [(name, record[name]) for name in dt.names]
+        fields = [StructField(name, data_type_for(member.base), member.shape) for name, member in members]
+        return StructType.checked("struct", tuple(fields))
     if dt.kind in "USV" and dt.itemsize and dt.subdtype is None:
         if dt.kind == "U":
             return base.FixedTextType(length_bytes=dt.itemsize)
@@ -137,14 +140,6 @@ def data_type_for(dtype: np.dtype | str | type) -> DataType:
         return base.TimeType("numpy.datetime64" if dt.kind == "M" else "numpy.timedelta64", unit, scale)
     hint = 'use "string" or "bytes" as the dtype' if dt.hasobject else None
     raise UnsupportedError(f"Zarr has no data type for the dtype {dt}", hint=hint)
-
-
-def _struct_for(dt: np.dtype) -> StructType:
-    fields = []
-    for name in dt.names or ():
-        member = dt[name]
-        fields.append(StructField(name, data_type_for(member.base), member.shape))
-    return StructType.checked("struct", tuple(fields))
 
 
 @dataclass(frozen=True)
