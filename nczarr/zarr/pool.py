@@ -37,15 +37,8 @@ SMALL_CHUNK = 256 << 10
 _jobs: SimpleQueue[Callable[[], None]] | None = None
 
 
-def _processors() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on Linux
-        return os.cpu_count() or 1
-
-
 _CHOSEN = limit("NCZARR_THREADS")
-_PROCESSORS = _processors()
+_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 # More threads than processors, because some wait for the disk.
 _WORKERS = max(1, min(32, _CHOSEN or _PROCESSORS + max(1, _PROCESSORS // 2)))
 

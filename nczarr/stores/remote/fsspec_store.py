@@ -237,18 +237,16 @@ class FsspecStore(FileSystemStore):
         if not requests:
             return []
         # Not every file system counts from the end: such parts are cut from the whole value.
-        paths: list[str] = []
-        starts: list[int | None] = []
-        ends: list[int | None] = []
+        parts: list[tuple[str, int | None, int | None]] = []
         for key, start, length in requests:
-            paths.append(self._path(check_key(key)))
             whole = start < 0 or length == 0
-            starts.append(None if whole or (start == 0 and length is None) else start)
-            ends.append(None if whole or length is None else start + length)
-        parts = list(zip(paths, starts, ends, strict=True))
+            begin = None if whole or (start == 0 and length is None) else start
+            end = None if whole or length is None else start + length
+            parts.append((self._path(check_key(key)), begin, end))
+        paths, begins, ends = map(list, zip(*parts))
         try:
             if not self._reference:
-                found = self.fs.cat_ranges(paths, starts, ends, on_error="return")
+                found = self.fs.cat_ranges(paths, begins, ends, on_error="return")
             elif any(part[1:] != (None, None) for part in parts):
                 found = [self._cat_one(*part) for part in parts]
             else:

@@ -278,13 +278,10 @@ class ZipStore(ZipReader):
                 with in_turn(os.path.dirname(self.path)):
                     self._check_unchanged()
                     self._output.commit()
-            except (OSError, ValueError) as error:
+            except BaseException as error:  # after an interrupt, the target may be this store's file
                 self.discard()
-                if isinstance(error, StoreError):
-                    raise
-                raise system_error("write", self.url, error) from error
-            except BaseException:  # after an interrupt, the target may be this store's file
-                self.discard()
+                if isinstance(error, OSError | ValueError) and not isinstance(error, StoreError):
+                    raise system_error("write", self.url, error) from error
                 raise
             if self._target_lock is not None:
                 self._target_lock.release()

@@ -147,7 +147,11 @@ def normalize(selection: object, shape: tuple[int, ...]) -> Selection:
 
 def _axis(item: SupportsIndex | slice | None, size: int, dimension: int) -> Axis:
     if isinstance(item, slice):
-        return _slice(item, size, dimension)
+        try:
+            start, stop, step = item.indices(size)
+        except (TypeError, ValueError) as error:
+            raise SelectionError(f"dimension {dimension}: {error}") from None
+        return Axis(start, max(stop - start, 0)) if step == 1 else _range(range(start, stop, step))
     if isinstance(item, bool | np.bool_) or item is None:
         raise SelectionError(f"{item!r} is not a valid index of dimension {dimension}")
     try:
@@ -161,14 +165,6 @@ def _inside(index: int, size: int, dimension: int) -> int:
     if not -size <= index < size:
         raise SelectionError(f"index {index} is outside dimension {dimension} of size {size}")
     return index + size if index < 0 else index
-
-
-def _slice(item: slice, size: int, dimension: int) -> Axis:
-    try:
-        start, stop, step = item.indices(size)
-        return Axis(start, max(stop - start, 0)) if step == 1 else _range(range(start, stop, step))
-    except (TypeError, ValueError) as error:
-        raise SelectionError(f"dimension {dimension}: {error}") from None
 
 
 def _places(axis: int | range | np.ndarray) -> Axis:

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from nczarr.errors import CodecError, StoreError
+from nczarr.errors import CodecError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.stores.local import put_file, system_error, write_bytes
 from nczarr.system.locks import while_held
@@ -150,11 +150,9 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
     assert isinstance(store, LocalStore)
     folder = f"{store.root}/{chunks.prefix}"
     store.check_links(chunks.prefix.rstrip("/"))
+    store.check_names([chunks.prefix])
     try:
-        store.check_names([chunks.prefix])
         store.make_folder(folder.rstrip("/"))
-    except StoreError:
-        raise
     except OSError as error:
         raise system_error("write", chunks.place(""), error) from error
     items = list(product(*parts))

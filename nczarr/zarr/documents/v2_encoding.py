@@ -138,7 +138,9 @@ def codecs_from_v2(
     if order == "F" and ndim > 1:
         codecs.append(NamedConfig("transpose", {"order": list(range(ndim))[::-1]}))
     in_bytes = False
-    for key, item in _steps(filters, compressor):
+    items = [] if filters in (None, {}) else checked_list(filters, "filters")
+    steps = [(f"filters[{i}]", item) for i, item in enumerate(items)]
+    for key, item in [*steps, ("compressor", compressor)] if compressor is not None else steps:
         name, configuration = _codec(item, key, data_type)
         if not in_bytes and data_type.is_variable and name in VARIABLE_FILTERS:
             codecs.append(NamedConfig(VARIABLE_FILTERS[name]))
@@ -160,13 +162,6 @@ def codecs_from_v2(
     if not in_bytes:
         codecs.append(_to_bytes(endian))
     return tuple(codecs)
-
-
-def _steps(filters: object, compressor: object) -> list[tuple[str, Json]]:
-    """Return the filters and then the compressor, with their keys in the document."""
-    items = [] if filters in (None, {}) else checked_list(filters, "filters")
-    steps = [(f"filters[{i}]", item) for i, item in enumerate(items)]
-    return steps if compressor is None else [*steps, ("compressor", compressor)]
 
 
 def _to_bytes(endian: Endian | None) -> NamedConfig:

@@ -86,14 +86,11 @@ class V2Layout(Layout):
 def _nodes(documents: Documents, is_consolidated: bool) -> dict[str, RawNode]:
     """Group documents by node; a node with both ``.zarray`` and ``.zgroup`` is an array."""
     nodes: dict[str, RawNode] = {}
-    for key, document in documents.items():
+    for key in sorted(documents, key=lambda key: key.endswith(".zattrs")):
         path, _, name = key.rpartition("/")
         if name in (".zarray", ".zgroup"):
             node = nodes.setdefault(path, RawNode(False, {}, is_consolidated))
             node.is_array = node.is_array or name == ".zarray"
-            node.documents[key] = document
-    for key, document in documents.items():
-        path, _, name = key.rpartition("/")
-        if name == ".zattrs" and path in nodes:
-            nodes[path].documents[key] = document
+        if name in _NAMES and path in nodes:
+            nodes[path].documents[key] = documents[key]
     return nodes
