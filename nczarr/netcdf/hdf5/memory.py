@@ -91,7 +91,7 @@ def _decode(layout: MemoryLayout, raw: np.ndarray, type_: Type) -> np.ndarray:
         return raw.astype(type_.dtype)
     out = np.empty(raw.shape, type_.dtype)
     if isinstance(layout, Text):
-        out[:] = [_text_at(address) for address in raw.tolist()]
+        out[:] = [text_of(ctypes.string_at(at)) if at else "" for at in raw.tolist()]
     elif isinstance(layout, FixedText):
         size = layout.dtype.itemsize
         data = raw.tobytes()
@@ -107,10 +107,6 @@ def _decode(layout: MemoryLayout, raw: np.ndarray, type_: Type) -> np.ndarray:
             inside = raw[field.name]
             out[field.name] = _decode(part, inside.reshape(-1), field.type).reshape(inside.shape)
     return out
-
-
-def _text_at(address: int) -> str:
-    return text_of(ctypes.string_at(address)) if address else ""
 
 
 def _sequence_at(base: MemoryLayout, length: int, address: int, type_: Type) -> np.ndarray:

@@ -151,7 +151,7 @@ class KnownTypes:
             return model.EnumType(fqn, base, tuple(members))
         if kind == h5t.OPAQUE:
             return model.OpaqueType(fqn, type_id.get_size())
-        bases = _recorded_bases(type_id)
+        bases = ((type_id.committed() and read_text(type_id, BASES)) or "").split("\n")
 
         def inside(base_id: TypeID, index: int) -> model.Type:
             recorded = bases[index] if index < len(bases) else ""
@@ -175,11 +175,6 @@ _KINDS = {
     0: "an integer", 1: "a float", 2: "a time", 3: "a string", 4: "a bit field", 5: "an opaque", 6: "a compound",
     7: "a reference", 8: "an enum", 9: "a variable-length sequence", 10: "an array", 11: "a complex number",
 }  # fmt: skip
-
-
-def _recorded_bases(type_id: TypeID) -> list[str]:
-    """Return the FQNs of the types inside a named type, from its attribute :data:`BASES`."""
-    return ((type_id.committed() and read_text(type_id, BASES)) or "").split("\n")
 
 
 def bases_to_record(type_: model.UserType, declared: Collection[model.UserType]) -> str | None:

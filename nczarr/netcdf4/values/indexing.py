@@ -166,8 +166,9 @@ def parse_selection(
     axes: list[AxisIndex] = []
     for i, (kind, size, grow) in enumerate(zip(kinds, shape, grows, strict=True)):
         if isinstance(kind, slice):
+            written = (not data_shape, lengths[i]) if grow and lengths is not None else None
             # A single value makes one record, unless the records themselves have a size.
-            axes.append(_range(kind, size, grow, data_shape, lengths, i, shape[-1] == 0))
+            axes.append(_range(kind, size, written, shape[-1] == 0))
         elif isinstance(kind, int):
             axes.append(axis_integer(kind, size, writing=writing))
         else:
@@ -294,21 +295,15 @@ def _data_lengths(
     return tuple(data_shape[i] if i < len(data_shape) else None for i in range(len(kinds)))
 
 
-def _range(
-    item: slice,
-    size: int,
-    grow: bool,
-    data_shape: tuple[int, ...] | None,
-    lengths: tuple[int | None, ...] | None,
-    axis: int,
-    lone: bool,
-) -> range:
+def _range(item: slice, size: int, written: tuple[bool, int | None] | None, lone: bool) -> range:
+    """Return the positions of a slice; `written` tells of an axis that grows if the data are a single value.
+
+    Its second item is the length of the data, as in :func:`_data_lengths`.
+    """
     try:
-        length = size
-        if grow and data_shape is not None:
-            length = _grown(item, size, data_shape, lengths, axis, lone)
-            if length > _MAX_PLACE:
-                raise NetCDFOverflowError(f"the slice ends at {length}, which needs more than 63 bits")
+        length = size if written is None else _grown(item, size, *written, lone)
+        if length > _MAX_PLACE:
+            raise NetCDFOverflowError(f"the slice ends at {length}, which needs more than 63 bits")
         found = range(*item.indices(length))
     except TypeError as error:
         raise NetCDFTypeError(f"{_VALID_INDICES}: {error}") from error
@@ -318,22 +313,13 @@ def _range(
     return range(found[0], found[0] + 1) if len(found) == 1 else found
 
 
-def _grown(
-    item: slice,
-    size: int,
-    data_shape: tuple[int, ...],
-    lengths: tuple[int | None, ...] | None,
-    axis: int,
-    lone: bool,
-) -> int:
-    """Return the length of an unlimited axis after data of a shape are written to a slice."""
+def _grown(item: slice, size: int, single: bool, count: int | None, lone: bool) -> int:
+    """Return the length of an unlimited axis after `count` positions, or a single value, are written to a slice."""
     start = 0 if item.start is None else operator.index(item.start)
     if item.stop is not None:
         return max(size, operator.index(item.stop))
-    if data_shape == ():
+    if single:
         return 1 if size == 0 and lone else size
-    assert lengths is not None
-    count = lengths[axis]
     if count is None:
         raise NetCDFIndexError("shape of data does not conform to slice")
     if start >= 0:
