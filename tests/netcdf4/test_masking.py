@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import nczarr.netcdf4 as ours
+from nczarr.netcdf4.errors import NetCDFRuntimeError
 from nczarr.netcdf4.values import masking
 from nczarr.netcdf4.values.masking import Missing, Packing, as_unsigned, mask_missing
 
@@ -298,7 +299,6 @@ def test_one_pass_gives_what_the_steps_give(data: st.DataObject) -> None:
         patch.setattr(masking, "LEAST", 1)
         patch.setattr(masking, "BLOCK", 5)
         patch.setattr(masking, "_PER_TASK", 2)
-        patch.setattr(masking, "_WORKERS", data.draw(st.sampled_from([1, 3])))
         assume(masking.can_fuse(seen, missing, packing))
         found = masking.mask_and_unpack(seen, missing, packing, always_mask=always)
         masked = seen if missing is None else mask_missing(seen, missing, always_mask=always)
@@ -311,6 +311,44 @@ def test_one_pass_gives_what_the_steps_give(data: st.DataObject) -> None:
     if isinstance(expected, np.ma.MaskedArray):
         assert (found.mask is np.ma.nomask) == (expected.mask is np.ma.nomask)
         assert repr(found.fill_value) == repr(expected.fill_value)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_packing_in_blocks_gives_what_the_steps_give(data: st.DataObject) -> None:
+    dtype = np.dtype(data.draw(st.sampled_from(["i1", "u2", ">i2", "i4", "i8", "f4", ">f8"])))
+    given_type = np.dtype(data.draw(st.sampled_from(["i2", "i8", "f4", ">f4", "f8"])))
+    element = st.sampled_from([0, 1, 2, 3, 99, 100, -5, 7])
+    if given_type.kind == "f" and dtype.kind == "f":
+        element = st.one_of(element, st.sampled_from([float("nan"), float("inf"), 1e20]))
+    values = np.array(data.draw(st.lists(element, min_size=24, max_size=24)), given_type).reshape(4, 6)
+    if data.draw(st.booleans()):
+        mask = st.one_of(
+            st.just(np.ma.nomask), st.lists(st.booleans(), min_size=24, max_size=24).map(np.array)
+        )
+        drawn = data.draw(mask)
+        values = np.ma.array(values, mask=drawn if drawn is np.ma.nomask else drawn.reshape(4, 6))
+    one = st.sampled_from([None, np.array(99, dtype)[()], np.array(3, dtype)[()]])
+    several = st.just(np.array([3, 99], dtype))
+    attributes = {"_FillValue": data.draw(one), "missing_value": data.draw(st.one_of(one, several))}
+    packing = Packing(data.draw(_SCALES), data.draw(_OFFSETS))
+
+    def attempt(pack: Callable[[], np.ndarray]) -> object:
+        try:
+            return pack().tobytes()
+        except NetCDFRuntimeError as error:
+            return str(error)
+
+    def in_steps() -> np.ndarray:
+        packed = packing.pack(values, dtype).astype(dtype)
+        return masking.fill_masked(packed, dtype, attributes.get).astype(dtype)
+
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        for name, value in (("LEAST", 1), ("BLOCK", 5), ("_PER_TASK", 2)):
+            patch.setattr(masking, name, value)
+        assume(masking.can_pack_in_blocks(values, dtype, packing))
+        in_blocks = attempt(lambda: masking.pack_in_blocks(values, dtype, packing, attributes.get))
+        assert in_blocks == attempt(in_steps)
 
 
 @pytest.mark.parametrize("missing", [False, True])

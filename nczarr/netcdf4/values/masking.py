@@ -4,16 +4,14 @@ Reading masks missing values, then unpacks numbers. Writing packs numbers, then 
 value. The rules are netCDF4-python's, which follow the attribute conventions of the netCDF User Guide
 (``missing_value``, ``_FillValue``, ``valid_range``, ``scale_factor``, …).
 
-Large arrays are masked and unpacked in one pass, in threads, by blocks that fit the processor's cache. The result
-equals that of separate steps, with the stored values under the mask.
+Large arrays are masked and unpacked, or packed and filled, in one pass, in threads, by blocks that fit the
+processor's cache. The result equals that of separate steps, with the stored values under the mask.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -24,12 +22,12 @@ from numpy.typing import ArrayLike
 
 from nczarr.netcdf4.compatibility import default_fillvals
 from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
+from nczarr.zarr.pool import run
 
 #: Elements of a block, which fits the second-level cache with its result and masks.
 BLOCK = 1 << 16
 #: Smaller arrays are masked and unpacked in separate steps.
 LEAST = 1 << 16
-_WORKERS = max(1, min(4, os.cpu_count() or 1))
 _PER_TASK = 16
 
 #: Returns the value of an attribute by name, or None.
@@ -336,6 +334,38 @@ def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray
     return np.where(ma.getmaskarray(data), np.array(fill).astype(data.dtype), data.data)
 
 
+def can_pack_in_blocks(data: np.ndarray, dtype: np.dtype, packing: Packing) -> bool:
+    """Return True for large arrays of numbers that are packed, or have masked elements."""
+    return (
+        data.size >= LEAST
+        and data.dtype.kind in "iuf"
+        and dtype.kind in "iuf"
+        and data.flags.c_contiguous
+        and packing.valid
+        and all(v is None or np.size(v) == 1 for v in (packing.scale, packing.offset))
+        and (bool(packing) or ma.isMA(data))
+    )
+
+
+def pack_in_blocks(data: np.ndarray, dtype: np.dtype, packing: Packing, lookup: Lookup) -> np.ndarray:
+    """Pack, cast and fill an array in blocks; errors of :func:`fill_masked`.
+
+    :func:`can_pack_in_blocks` is true for `data`. Each element depends on no other, so the blocks give the values of
+    the whole.
+    """
+    flat, out = data.reshape(-1), np.empty(data.size, dtype)
+    errors = np.geterr()
+
+    def work(start: int) -> None:
+        with np.errstate(**errors):
+            for at in range(start, min(start + BLOCK * _PER_TASK, flat.size), BLOCK):
+                block = packing.pack(flat[at : at + BLOCK], dtype)
+                out[at : at + BLOCK] = fill_masked(block.astype(dtype, copy=False), dtype, lookup)
+
+    run(work, range(0, flat.size, BLOCK * _PER_TASK))
+    return out.reshape(data.shape)
+
+
 def can_fuse(data: object, missing: Missing | None, packing: Packing) -> bool:
     """Return True for large numeric arrays that are unpacked, with single values of all attributes.
 
@@ -384,13 +414,7 @@ def mask_and_unpack(
                     whole_mask()[part] = hit
                     np.copyto(out[part], block.astype(first, copy=False), where=hit, casting="unsafe")
 
-    starts = range(0, flat.size, BLOCK * _PER_TASK)
-    if len(starts) > 1 and _WORKERS > 1:
-        with ThreadPoolExecutor(_WORKERS, thread_name_prefix="nczarr-mask") as pool:
-            list(pool.map(work, starts))
-    else:
-        for start in starts:
-            work(start)
+    run(work, range(0, flat.size, BLOCK * _PER_TASK))
     values = out.reshape(data.shape)
     if missing is None or not (mask or always_mask):
         return values

@@ -16,7 +16,13 @@ from nczarr.netcdf4 import errors
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import RAW, stringtochar
 from nczarr.netcdf4.values.indexing import Index, axis_integer, parse_selection, reordered
-from nczarr.netcdf4.values.masking import fill_masked, packing_of
+from nczarr.netcdf4.values.masking import (
+    Packing,
+    can_pack_in_blocks,
+    fill_masked,
+    pack_in_blocks,
+    packing_of,
+)
 from nczarr.netcdf4.values.quantize import quantize, round_to_digit
 from nczarr.netcdf4.values.types import Settings, complex_values
 from nczarr.session import Session, VariableNode
@@ -310,9 +316,12 @@ def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> 
         if settings.digit is not None:
             values = _rounded(node, values, settings.digit)
         if settings.scale:
-            if type_ != model.CHAR:
-                values = packing_of(lookup_in(node)).pack(values, target)
-            values = fill_masked(_cast(node, values, target), target, lookup_in(node))
+            lookup = lookup_in(node)
+            packing = Packing() if type_ == model.CHAR else packing_of(lookup)
+            if can_pack_in_blocks(values, target, packing):
+                values = pack_in_blocks(values, target, packing, lookup)
+            else:
+                values = fill_masked(_cast(node, packing.pack(values, target), target), target, lookup)
     values = _cast(node, np.asarray(ma.getdata(values)), target)
     if isinstance(type_, model.CompoundType) and target.hasobject:
         _check_texts(node, values, type_)
