@@ -50,7 +50,7 @@ def default_chunks(
     >>> default_chunks((100, 200), (False, False), 4)
     (100, 200)
     >>> default_chunks((1000, 721, 1440), (False, False, False), 4)
-    (1, 361, 1440)
+    (1, 721, 1440)
     >>> default_chunks((0, 100, 100), (True, False, False), 4), default_chunks((0,), (True,), 8)
     ((14, 100, 100), (4096,))
     """
