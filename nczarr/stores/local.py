@@ -172,6 +172,8 @@ class LocalStore(Store):
         return self._base + key
 
     def _fail(self, what: str, key: str, error: OSError) -> NoReturn:
+        if isinstance(error, StoreError):
+            raise error
         raise system_error(what, self.place(key), error) from error
 
     # --- reading

@@ -345,3 +345,10 @@ def test_a_value_from_a_file(tmp_path: Path, by_system: bool, monkeypatch: pytes
             store.set_from_file("v/c/0", file.fileno(), 10, len(data))
     assert store.get("v/c/0") == b""
     assert [p.name for p in (tmp_path / "store" / "v" / "c").iterdir()] == ["0"]
+
+
+def test_a_directory_in_place_of_a_value_is_one_reason(tmp_path: Path) -> None:
+    (tmp_path / "k").mkdir()
+    with pytest.raises(StoreError) as caught:
+        LocalStore(tmp_path).get("k")
+    assert caught.value.message == "cannot read: this is a directory, not a file"

@@ -81,6 +81,8 @@ def test_unreadable_file(tmp_path: Path) -> None:
     (tmp_path / "ocean/temp/c/0/0").mkdir()
     with pytest.raises(StoreError, match=r"ocean/temp/c/0/0: cannot read: this is a directory, not a file"):
         array.read((0, 0))
+    with pytest.raises(StoreError, match=r"ocean/temp/c/0/0: cannot read: this is a directory, not a file"):
+        array.write((0, 0), 5)  # needs the old chunk
     (tmp_path / "ocean/temp/c/0/1").unlink()
     (tmp_path / "ocean/temp/c/0/1").symlink_to(tmp_path / "ocean/temp/c/0/1")
     with pytest.raises(StoreError, match=r"c/0/1: .*symbolic links form a loop"):

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from nczarr.errors import CodecError
+from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.stores.local import put_file, system_error, write_bytes
 from nczarr.system.locks import while_held
@@ -170,6 +170,8 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
                     _write_chunk(chunks, store, directory, key, index, item, source)
             except CodecError as error:
                 raise chunks.damaged(index, error) from error
+            except StoreError:
+                raise
             except OSError as error:
                 raise chunks.failed("write", index, error) from error
 
