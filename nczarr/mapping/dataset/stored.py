@@ -200,7 +200,9 @@ class StoredDataset:
         return replace(restrictions, omitted=self._omitted())
 
     def _omitted(self) -> frozenset[str]:
-        """Return the FQNs of the nodes outside the model."""
+        """Return the FQNs of the nodes outside the model; a dataset for reading needs none."""
+        if not self.writable:
+            return frozenset()
         own = {*self.groups.values(), *(data.path for data in self._data.values())}
         fqns = {path: fqn for fqn, path in self.groups.items()}
         parts = {path: path.rpartition("/") for path in self.hierarchy.nodes if path not in own}
