@@ -11,8 +11,11 @@ import ctypes
 import errno
 import os
 import sys
+from _thread import start_new_thread
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import SimpleQueue
 
 from nczarr.system.locks import TABLES, Rank, make_lock
 
@@ -108,16 +111,30 @@ def sync_all(paths: Iterable[str], root: str) -> None:
     listed = list(paths)
     if len(listed) > FEW_FILES and sync_file_system(root):
         return
-    if len(listed) > _FEW_AT_ONCE:
+    left, errors = deque(listed), list[BaseException]()
+    ended: SimpleQueue[None] = SimpleQueue()
+
+    def work() -> None:
         try:
-            with ThreadPoolExecutor(min(_THREADS, len(listed))) as pool:
-                for _ in pool.map(sync_path, listed):
-                    pass
-            return
-        except RuntimeError:  # no thread can start while the interpreter shuts down
-            pass
-    for path in listed:
-        sync_path(path)
+            with suppress(IndexError):
+                while True:
+                    sync_path(left.popleft())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.put(None)
+
+    # Not an executor: an interrupt can leave one waiting for ever.
+    helpers = 0
+    with suppress(RuntimeError):  # no thread can start while the interpreter shuts down
+        for _ in range(min(_THREADS, len(listed)) if len(listed) > _FEW_AT_ONCE else 0):
+            start_new_thread(work, ())
+            helpers += 1
+    work()
+    for _ in range(helpers + 1):
+        ended.get()
+    if errors:
+        raise errors[0]
 
 
 def sync_tree(root: str | os.PathLike[str]) -> None:
