@@ -179,7 +179,7 @@ def _encoding(session: Session, node: VariableNode) -> dict[str, object]:
         encoding["dtype"] = np.dtype(dtype, metadata=members)
     if not session.netcdf3:
         encoding.update(describe_filters(node.storage.filters))
-        chunks = chunking_of(node)
+        chunks = chunking_of(session, node)
         encoding["contiguous"], encoding["chunksizes"] = chunks is None, chunks
     # Prefer the stored chunks: they may differ from the chunk sizes that netCDF reports.
     stored = session.chunk_shape(node)

@@ -141,11 +141,7 @@ class Session(State):
 
     def __init__(self, stored: Stored, *, name: str, writable: bool, locks: Sequence[FileLock] = ()) -> None:
         super().__init__(
-            name,
-            writable=writable,
-            format=stored.dataset.format,
-            restrictions=stored.restrictions,
-            disk_format=stored.disk_format,
+            name, writable=writable, format=stored.dataset.format, restrictions=stored.restrictions
         )
         self.stored = stored
         #: Unwritten elements of new variables are filled.

@@ -44,8 +44,6 @@ class State:
 
     Attributes
     ----------
-    disk_format : str
-        ``ZARR``, ``HDF5`` or ``NETCDF3``.
     lock : RLock
         Held while the tree changes or is read as a whole; never during input and output.
     generation : int
@@ -54,19 +52,10 @@ class State:
         The number of changes other than growth of dimensions.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        writable: bool,
-        format: str | None,
-        restrictions: Restrictions,
-        disk_format: str = "ZARR",
-    ) -> None:
+    def __init__(self, name: str, *, writable: bool, format: str | None, restrictions: Restrictions) -> None:
         self.name = name
         self.writable = writable
         self.format = format
-        self.disk_format = disk_format
         self.restrictions = restrictions
         self.is_open = True
         #: True if the dataset was closed because it had no references.

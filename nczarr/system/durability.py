@@ -124,7 +124,7 @@ def sync_all(paths: Iterable[str], root: str) -> None:
         finally:
             ended.put(None)
 
-    # Not an executor: an interrupt can leave one waiting for ever.
+    # An interrupt can leave an executor waiting for ever. The pool of the engine has too few threads for a journal.
     helpers = 0
     with suppress(RuntimeError):  # no thread can start while the interpreter shuts down
         for _ in range(min(_THREADS, len(listed)) if len(listed) > _FEW_AT_ONCE else 0):

@@ -203,10 +203,10 @@ class StoredDataset:
         """Return the FQNs of the nodes outside the model; a dataset for reading needs none."""
         if not self.writable:
             return frozenset()
-        own = {*self.groups.values(), *(data.path for data in self._data.values())}
+        own = self._before(self.groups).own_paths
         fqns = {path: fqn for fqn, path in self.groups.items()}
-        parts = {path: path.rpartition("/") for path in self.hierarchy.nodes if path not in own}
-        return frozenset(join_fqn(fqns[p], name) for p, _, name in parts.values() if p in fqns and name)
+        others = (path.rpartition("/") for path in self.hierarchy.nodes if path not in own)
+        return frozenset(join_fqn(fqns[group], name) for group, _, name in others if group in fqns and name)
 
     @property
     def limited(self) -> frozenset[str]:

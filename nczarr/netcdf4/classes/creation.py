@@ -148,7 +148,7 @@ class VariableOptions:
             raise NetCDFRuntimeError(f"NetCDF: Invalid argument: contiguous storage {self.where}")
         chunks = None if chunksizes is None else self._checked_chunks(chunksizes, dimensions)
         if dimensions and (chunks is not None or filters or unlimited):
-            defaults = types.default_chunks_of(type_, dimensions, session.disk_format)
+            defaults = types.default_chunks_of(type_, dimensions, session.stored.disk_format)
             shape = tuple(c or d for c, d in zip(chunks or defaults, defaults, strict=True))
             self._check_chunk(type_, shape, filters)
             return Storage("chunked", shape, filters, self.endian, no_fill)

@@ -365,7 +365,7 @@ class Variable(AttributeOwner):
         self._nc_session.check_open()
         if self._nc_session.netcdf3:
             return None
-        chunks = chunking_of(self._nc_node)
+        chunks = chunking_of(self._nc_session, self._nc_node)
         return "contiguous" if chunks is None else list(chunks)
 
     def quantization(self) -> tuple[int, str] | None:

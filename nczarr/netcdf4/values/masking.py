@@ -354,16 +354,25 @@ def pack_in_blocks(data: np.ndarray, dtype: np.dtype, packing: Packing, lookup: 
     the whole.
     """
     flat, out = data.reshape(-1), np.empty(data.size, dtype)
-    errors = np.geterr()
 
-    def work(start: int) -> None:
-        with np.errstate(**errors):
-            for at in range(start, min(start + BLOCK * _PER_TASK, flat.size), BLOCK):
-                block = packing.pack(flat[at : at + BLOCK], dtype)
-                out[at : at + BLOCK] = fill_masked(block.astype(dtype, copy=False), dtype, lookup)
+    def work(part: slice) -> None:
+        block = packing.pack(flat[part], dtype)
+        out[part] = fill_masked(block.astype(dtype, copy=False), dtype, lookup)
 
-    run(work, range(0, flat.size, BLOCK * _PER_TASK))
+    _run_in_blocks(work, flat.size)
     return out.reshape(data.shape)
+
+
+def _run_in_blocks(work: Callable[[slice], None], size: int, **errors: str) -> None:
+    """Call `work` with each block, in threads that handle numpy's errors like the caller, or by `errors`."""
+    handling = {**np.geterr(), **errors}
+
+    def task(start: int) -> None:
+        with np.errstate(**handling):  # type: ignore[arg-type]
+            for at in range(start, min(start + BLOCK * _PER_TASK, size), BLOCK):
+                work(slice(at, at + BLOCK))
+
+    run(task, range(0, size, BLOCK * _PER_TASK))
 
 
 def can_fuse(data: object, missing: Missing | None, packing: Packing) -> bool:
@@ -392,7 +401,6 @@ def mask_and_unpack(
     unpack = _in_place(packing) if first == out.dtype else None
     mask: list[np.ndarray] = []
     found: set[str] = set()
-    errors = {**np.geterr(), "divide": "ignore", "invalid": "ignore"}
 
     def whole_mask() -> np.ndarray:
         if not mask:
@@ -400,21 +408,18 @@ def mask_and_unpack(
         # Two threads may each have created a mask; all use the first.
         return mask[0]
 
-    def work(start: int) -> None:
-        with np.errstate(**errors):  # type: ignore[arg-type]
-            for at in range(start, min(start + BLOCK * _PER_TASK, flat.size), BLOCK):
-                part = slice(at, at + BLOCK)
-                block = flat[part]
-                hit = None if missing is None else _mask_of(block, missing, found)
-                if unpack is not None:
-                    unpack(block, out[part])
-                else:
-                    out[part] = packing.unpack(block)
-                if hit is not None:
-                    whole_mask()[part] = hit
-                    np.copyto(out[part], block.astype(first, copy=False), where=hit, casting="unsafe")
+    def work(part: slice) -> None:
+        block = flat[part]
+        hit = None if missing is None else _mask_of(block, missing, found)
+        if unpack is not None:
+            unpack(block, out[part])
+        else:
+            out[part] = packing.unpack(block)
+        if hit is not None:
+            whole_mask()[part] = hit
+            np.copyto(out[part], block.astype(first, copy=False), where=hit, casting="unsafe")
 
-    run(work, range(0, flat.size, BLOCK * _PER_TASK))
+    _run_in_blocks(work, flat.size, divide="ignore", invalid="ignore")
     values = out.reshape(data.shape)
     if missing is None or not (mask or always_mask):
         return values

@@ -33,7 +33,7 @@ from nczarr.model import (
 )
 from nczarr.model.chunk_shapes import default_chunks, netcdf_c_chunks
 from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
-from nczarr.session import DimensionNode, GroupNode, TypeNode, VariableNode
+from nczarr.session import DimensionNode, GroupNode, Session, TypeNode, VariableNode
 
 #: netCDF-C's names of blosc's compressors, by their number.
 BLOSC = tuple(f"blosc_{name.removeprefix('blosc')}" for name in BLOSC_COMPRESSORS)
@@ -83,13 +83,13 @@ def item_size(type_: Type) -> int:
     return 16 if isinstance(type_, VlenType) else 8 if type_ == STRING else max(type_.dtype.itemsize, 1)
 
 
-def chunking_of(node: VariableNode) -> tuple[int, ...] | None:
+def chunking_of(session: Session, node: VariableNode) -> tuple[int, ...] | None:
     """Return the chunk shape of netCDF; None for contiguous storage."""
     hints, dimensions = node.storage, node.dimensions
     if hints.chunk_shape and hints.layout in (None, "chunked"):
         return tuple(hints.chunk_shape)
     if any(d.unlimited for d in dimensions) or hints.layout == "chunked":
-        return default_chunks_of(node.type, dimensions, node.group.state.disk_format, new=False)
+        return default_chunks_of(node.type, dimensions, session.stored.disk_format, new=False)
     return None
 
 
