@@ -283,6 +283,8 @@ class _Opening:
                 return replace(self, clobber=False).new()
             session = Session(stored, name=self.name, writable=writable, locks=locks)
         session.shared = self.shared and writable
+        if session.shared and isinstance(stored.store, LocalStore):
+            stored.store.shared = True
         return session
 
     def diskless(self, *, persist: bool) -> Session:

@@ -67,6 +67,7 @@ class Block:
         "first",
         "index",
         "lock",
+        "mask",
         "node",
         "pins",
         "stop",
@@ -83,6 +84,8 @@ class Block:
         #: None until the chunk is loaded.
         self.values: np.ndarray | None = None
         self.dirty = False
+        #: True for the elements written since the last store, where other processes may write the others.
+        self.mask: np.ndarray | None = None
         #: Number of elements written since the last store.
         self.written = 0
         #: Their range along the first axis.
@@ -289,6 +292,10 @@ class ChunkCache:
                             )
                         piece = values if item.outer is None else values[item.outer]
                         chunk[item.inner] = piece
+                        if node.group.state.shared:
+                            if block.mask is None:
+                                block.mask = np.zeros(chunk.shape, bool)
+                            block.mask[item.inner] = True
                         if not block.dirty:
                             with self._lock:
                                 self._dirty[block] = None
@@ -359,7 +366,10 @@ class ChunkCache:
             return
         node = blocks[0].node
         source = self._grown(node)
-        if len(blocks) == 1 and source.in_place:
+        if node.group.state.shared:
+            for block in blocks:
+                _write_own(source, block)
+        elif len(blocks) == 1 and source.in_place:
             _write_changed(source, blocks[0])
         elif len(blocks) == 1:
             source.write_chunk(blocks[0].index, blocks[0].values)  # type: ignore[arg-type]
@@ -378,6 +388,8 @@ class ChunkCache:
                 self._dirty.pop(block, None)
                 block.written = 0
                 block.first, block.stop = _NO_END, 0
+                if block.mask is not None:  # its other elements may be out of date
+                    self._drop(block)
 
     def _write_through(
         self,
@@ -602,6 +614,40 @@ def _write_changed(source: StoredArray, block: Block) -> None:
     changed = slice(rows.start + block.first, min(rows.start + block.stop, rows.stop), 1)
     inner = tuple([slice(0, s.stop - s.start) for s in rest])
     source.write((changed, *rest), block.values[(slice(block.first, changed.stop - rows.start), *inner)])
+
+
+def _write_own(source: StoredArray, block: Block) -> None:
+    """Write only the elements of a chunk that this process has changed."""
+    assert block.values is not None
+    assert block.mask is not None
+    region = _region(block.index, source.chunk_shape, source.shape)
+    inside = tuple([slice(0, s.stop - s.start) for s in region])
+    mask = block.mask[inside]
+    if mask.all():
+        source.write_chunk(block.index, block.values)
+        return
+    for places in _boxes(mask):
+        target = tuple([place + s.start for place, s in zip(places, region, strict=True)])
+        source.write(target, block.values[np.ix_(*places)])
+
+
+def _boxes(mask: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield positions along the axes whose combinations are the true elements.
+
+    Examples
+    --------
+    >>> for rows, columns in _boxes(np.array([[1, 1], [0, 0], [1, 1], [0, 1]], bool)):
+    ...     rows.tolist(), columns.tolist()
+    ([0, 2], [0, 1])
+    ([3], [1])
+    """
+    rows = mask.reshape(len(mask), -1)
+    whole = rows.all(axis=1)
+    if whole.any():
+        yield np.flatnonzero(whole), *(np.arange(n) for n in mask.shape[1:])
+    for row in np.flatnonzero(rows.any(axis=1) & ~whole):
+        for rest in _boxes(mask[row]):
+            yield np.array([row]), *rest
 
 
 def _rows(blocks: list[Block], most: int) -> Iterator[list[Block]]:

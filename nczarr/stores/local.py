@@ -99,6 +99,8 @@ class LocalStore(Store):
         self._case_sensitive = case_sensitive
         self._plain: set[str] = set()  # directories without a symbolic link in their path below the root
         self._held: HeldDirectory | None = None
+        #: True if other processes change values at the same time: parts of chunks are then written under a lock.
+        self.shared = False
         #: Keeps the order of :meth:`keep_order`.
         self.order: WriteOrder | None = None
         self._unordered = False  # there may be writes since an order was kept

@@ -215,6 +215,13 @@ class FileLock:
         return descriptor
 
 
+def lock_open_file(descriptor: int) -> None:
+    """Wait until no other process has locked an open file or directory, and lock it until it is closed."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):  # no locks here
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
 #: Locks that a forked child closes without releasing.
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 

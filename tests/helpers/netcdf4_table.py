@@ -201,7 +201,7 @@ SECTIONS: dict[str, list[Row]] = {
         different(
             "a second writer in the same process",
             "ds.sync()\ntry: nc.Dataset(path, 'a').close(); log('opened')\nexcept PermissionError: log('refused')",
-            "refused, as in another process; `shared=True` permits joint writing of different chunks",
+            "refused, as in another process; `shared=True` permits joint writing of values",
         ),
     ],
     "Variable": [
@@ -384,8 +384,8 @@ has a fault or the documentation is silent:
   reading can be used in the child, and pickled to any other process.
 * A dataset has one writer. A second opening for writing raises `NetCDFLockedError` (a `PermissionError`). The
   lock is the operating system's, on the directory or zip file itself, and ends with its owner's process in
-  any case. `shared=True` in all processes permits joint writing: of values only, and with no chunk written by
-  two processes. **There is no lock** on object stores (`s3://`, …; `nczarr copy --append` marks
+  any case. `shared=True` in all processes permits joint writing: of values only. Processes that
+  store parts of chunks wait for each other. **There is no lock** on object stores (`s3://`, …; `nczarr copy --append` marks
   them, [](howto/object-stores.md#two-programs-that-write)), in memory, on Windows, and on network file
   systems without `flock`: ensure there that only one process writes.
 * Partial writes of chunks wait in a cache of decoded chunks (64 MiB for each dataset; `NCZARR_CACHE`,

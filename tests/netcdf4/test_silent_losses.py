@@ -162,6 +162,44 @@ def test_processes_write_different_chunks(tmp_path: Path) -> None:
         assert ds["v"][:].tolist() == list(range(40))
 
 
+@pytest.mark.parametrize(
+    "work", ["for i in range(n, 40, 2): v[i] = i", "for i in range(n, 5, 2): v[:, i] = list(range(40))"]
+)
+def test_processes_write_parts_of_the_same_chunks(tmp_path: Path, work: str) -> None:
+    """By default several steps share a chunk, and each process writes steps, or columns, of its own."""
+    path = tmp_path / "a.zarr"
+    with ours.Dataset(path, "w") as ds:
+        ds.createDimension("t")
+        ds.createDimension("x", 5)
+        v = ds.createVariable("v", "i4", ("t", "x"))
+        v[39] = 0
+        assert v.chunking()[0] > 40
+    code = (
+        "n = int(sys.argv[2])\nds = nc.Dataset(sys.argv[1], 'a', shared=True)\n"
+        "print('open', flush=True)\nsys.stdin.readline()\n"
+        f"v = ds['v']\n{work}\nds.close()"
+    )
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", f"import sys\nimport nczarr.netcdf4 as nc\n{code}", path, str(n)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for n in range(2)
+    ]
+    assert [child.stdout.readline() for child in children if child.stdout] == ["open\n"] * 2
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("\n")
+        child.stdin.flush()
+    for child in children:
+        child.communicate()
+    assert [child.returncode for child in children] == [0, 0]
+    with ours.Dataset(path) as ds:
+        assert ds["v"][:].tolist() == [[step] * 5 for step in range(40)]
+
+
 def test_shared_writers_change_no_structure(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
     with ours.Dataset(path, "w") as ds:

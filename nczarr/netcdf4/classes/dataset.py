@@ -92,7 +92,9 @@ class Dataset(AttributeOwner):
         The layout of a new dataset. By default, variables without filters are not compressed.
     shared : bool
         Mode ``a`` or ``r+``: other processes that also set it may write to the same dataset. Only values can be
-        written then, and no two processes may write to the same chunk.
+        written then, and no two processes may write the same values. A process that stores a part of a chunk waits for
+        the others; whole chunks need no waiting. Where the file system has no locks, no two processes may write to the
+        same chunk.
     storage : {'zarr', 'netcdf'}, optional
         The storage of a new dataset. Default: by its name, a netCDF file for ``.nc``, ``.nc4``, ``.cdf``, ``.h5`` …
         (:func:`nczarr.formats.storage_of`), Zarr for all others. An existing dataset keeps its storage.

@@ -17,7 +17,7 @@ import numpy as np
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.stores.local import put_file, system_error, write_bytes
-from nczarr.system.locks import while_held
+from nczarr.system.locks import lock_open_file, while_held
 from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
 from nczarr.zarr.chunks.plan import Item, Part, take
@@ -158,6 +158,8 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
     items = list(product(*parts))
     with Directory(folder, chunks.place) as directory:
         name = chunks.metadata.chunk_key_encoding.key
+        if store.shared and directory.descriptor is not None and not all(map(is_covered, items)):
+            lock_open_file(directory.descriptor)  # a part of a chunk is read, changed and written
 
         def work(item: Item) -> None:
             index = tuple([part.chunk for part in item])
