@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import browser as browsers
@@ -53,16 +52,29 @@ def example(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "example.zarr"
 
 
-def search(browser: browsers.Browser, words: str) -> list[Any]:
-    """Type into the search; the variables that are listed then."""
+def search(browser: browsers.Browser, words: str) -> None:
+    """Type into the search."""
     from selenium.webdriver.common.keys import Keys
 
-    field = browser.wait(lambda: browser.find("input[placeholder^='name, long']"))[0]
-    field.send_keys(Keys.BACKSPACE * 40)
-    field.send_keys(words)
-    return browser.wait(
-        lambda: [e for e in browser.find("[role=treeitem]") if not e.get_attribute("aria-expanded")]
-    )
+    def enter() -> bool:
+        field = browser.find("input[placeholder^='name, long']")[0]
+        field.send_keys(Keys.BACKSPACE * 40)
+        field.send_keys(words)
+        return True
+
+    browser.wait(enter)
+
+
+def click(browser: browsers.Browser, selector: str, is_wanted: Callable[[str], bool]) -> None:
+    """Click at the first element with such a text. The page may replace the element meanwhile: then once more."""
+
+    def find_and_click() -> bool:
+        found = [element for element in browser.find(selector) if is_wanted(element.text)]
+        if found:
+            found[0].click()
+        return bool(found)
+
+    browser.wait(find_and_click)
 
 
 def hexadecimal(colour: tuple[int, int, int]) -> str:
@@ -82,17 +94,11 @@ def test_the_whole_way(browser: browsers.Browser, example: Path) -> None:
 
         # Find a variable by its standard name.
         search(browser, "salinity")
-        items = browser.wait(
-            lambda: [e for e in browser.find("[role=treeitem]") if "salt" in e.text and "ocean" not in e.text]
-        )
-        assert not any("slp" in e.text for e in browser.find("[role=treeitem]"))
-        items[0].click()
+        browser.wait(lambda: not any("slp" in e.text for e in browser.find("[role=treeitem]")))
+        click(browser, "[role=treeitem]", lambda text: "salt" in text and "ocean" not in text)
         browser.wait(lambda: "/ocean/salt" in browser.text())
         search(browser, "potential temp")
-        browser.wait(
-            lambda: [e for e in browser.find("[role=treeitem]") if "temp" in e.text and "ocean" not in e.text]
-        )
-        next(e for e in browser.find("[role=treeitem]") if "temp" in e.text and "ocean" not in e.text).click()
+        click(browser, "[role=treeitem]", lambda text: "temp" in text and "ocean" not in text)
         browser.wait(lambda: "/ocean/temp" in browser.text() and browser.has_figure("picture"))
 
         # Move the slider of time by two steps: the date is decoded, the picture follows.
@@ -278,10 +284,7 @@ def test_files_to_take_away(browser: browsers.Browser, example: Path, tmp_path: 
         browser.open(page.url + "?variable=/ocean/temp&at=time=1")
         browser.wait(lambda: browser.has_figure("picture"))
         for kind in ("PNG", "CSV"):
-            buttons = browser.wait(
-                lambda kind=kind: [b for b in browser.find("button, a") if b.text.strip() == kind]
-            )
-            buttons[0].click()
+            click(browser, "button, a", lambda text, kind=kind: text.strip() == kind)
         browser.wait(lambda: {f.name for f in folder.iterdir()} >= {"temp.png", "temp.csv"})
         assert (folder / "temp.png").read_bytes().startswith(b"\x89PNG")
         with (folder / "temp.csv").open(encoding="utf-8") as file:
@@ -325,9 +328,7 @@ def test_hostile_names_and_attributes_do_nothing(browser: browsers.Browser, tmp_
         browser.open(page.url)
         browser.wait(lambda: browser.has_figure("picture"))
         browser.wait(lambda: "_{{7*7}}" in browser.text())
-        next(
-            e for e in browser.find("[role=treeitem]") if "_{{7*7}}" in e.text and "svg" not in e.text
-        ).click()
+        click(browser, "[role=treeitem]", lambda text: "_{{7*7}}" in text and "svg" not in text)
         browser.wait(lambda: browser.text().count("window.hacked") > 0)
         assert browser.driver.execute_script("return window.hacked") is None
         assert not browser.find("img[src=x]")
