@@ -44,6 +44,8 @@ class Disk:
         self._check = check
         self._contents: dict[Inode, bytes] = {}
         self._names: dict[Inode, dict[str, Inode]] = {}
+        #: The times of files, by which a reader knows documents that are newer than their consolidated copy.
+        self._times: dict[Inode, int] = {}
         #: The last write to a file since it was synced.
         self._last: dict[Inode, tuple[int, bytes]] = {}
         self._held: list[int] = []  # their numbers are given to no other file
@@ -55,11 +57,10 @@ class Disk:
         for name in ("replace", "rename", "link", "unlink", "rmdir", "mkdir"):
             self._watch(patch, os, name)
         self._watch(patch, atomic, "exchange")
-        real, write = os.fsync, os.pwrite
+        write = os.pwrite
 
         def fsync(descriptor: int) -> None:
             with self._lock:
-                real(descriptor)
                 if not self._busy:
                     self._sync(os.dup(descriptor))
                     self.step()
@@ -71,7 +72,8 @@ class Disk:
             self._last[status.st_dev, status.st_ino] = offset, bytes(data)
             return write(descriptor, data, offset)
 
-        patch.setattr(os, "fsync", fsync)
+        for name in ("fsync", "fdatasync"):
+            patch.setattr(os, name, fsync, raising=False)
         patch.setattr(os, "pwrite", pwrite)
         patch.setattr(durability, "sync_file_system", lambda path: False)
         patch.setattr(durability, "_FEW_AT_ONCE", 1 << 30)
@@ -106,6 +108,7 @@ class Disk:
         else:
             with open(f"/proc/self/fd/{descriptor}", "rb") as file:
                 self._contents[number] = file.read()
+            self._times[number] = status.st_mtime_ns
             self._last.pop(number, None)
 
     def step(self) -> None:
@@ -140,6 +143,8 @@ class Disk:
             if name.startswith(".nczarr-"):  # the process that wrote it is no more
                 data = data.replace(f"-{os.getpid():x}-".encode(), b"-3fffff-")
             (target / name).write_bytes(data)
+            time = self._times.get(inode, 0) if place is None else os.stat(place).st_mtime_ns
+            os.utime(target / name, ns=(time, time))
 
 
 def _number(path: str) -> Inode:
