@@ -36,8 +36,10 @@ _MOST_NOTED = 20_000
 _OPEN = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
 
 
-def sync_descriptor(descriptor: int) -> None:
+def sync_descriptor(descriptor: int, *, only_data: bool = False) -> None:
     """Sync the bytes of an open file to disk; do nothing if the file system does not support this.
+
+    `only_data`: the times of the file may be lost, which saves the journal of the file system a write.
 
     Raises
     ------
@@ -55,7 +57,7 @@ def sync_descriptor(descriptor: int) -> None:
             except OSError as error:
                 if error.errno == errno.EIO:
                     raise
-        os.fsync(descriptor)
+        (getattr(os, "fdatasync", os.fsync) if only_data else os.fsync)(descriptor)
     except OSError as error:
         if error.errno not in _NO_SUCH_WAY:
             raise
@@ -200,6 +202,10 @@ class WriteOrder:
                 self._named.add(folder)
                 folder = folder.rpartition("/")[0]
                 self._folders.add(folder)
+
+    def is_new(self, path: str) -> bool:
+        """True if the disk has no part of a file yet, so that a loss of power can take none."""
+        return path in self._files
 
     def note_removed(self, path: str) -> None:
         """Record the removal of a file."""

@@ -86,7 +86,7 @@ def stored_form(
         "chunk_shape": list(chunks + inner),
         "codecs": [codec.to_json() for codec in codecs],
         "index_codecs": [codec.to_json() for codec in index_codecs],
-        "index_location": "end",
+        "index_location": "start",
     }
     return RegularGrid(shards + inner), (NamedConfig("sharding_indexed", configuration),)
 

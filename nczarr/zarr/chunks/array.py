@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from types import EllipsisType
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nczarr.errors import ReadOnlyError, SelectionError, UnsupportedError, error_context
+from nczarr.errors import CodecError, ReadOnlyError, SelectionError, UnsupportedError, error_context
+from nczarr.lazy import cached_property
 from nczarr.stores import LocalStore, Store
 from nczarr.stores.base import batched
 from nczarr.zarr.chunks.chunks import Chunks, forget_chunks
@@ -20,7 +21,7 @@ from nczarr.zarr.chunks.plan import chunk_count, plan, steps
 from nczarr.zarr.chunks.read_files import read_from_files
 from nczarr.zarr.chunks.read_store import read_from_store
 from nczarr.zarr.chunks.selection import Selection, normalize
-from nczarr.zarr.chunks.write import write_to_files, write_to_store, write_whole
+from nczarr.zarr.chunks.write import Change, write_blocks, write_to_files, write_to_store, write_whole
 from nczarr.zarr.codecs.base import Buffer
 from nczarr.zarr.documents.extensions import Extension, active_extensions
 from nczarr.zarr.limits import LIMITS
@@ -147,6 +148,12 @@ class Array:
         """The shape of the smallest unit of reading: a chunk, or an inner chunk of a shard."""
         sharding = self._chunks.sharding
         return self.chunk_shape if sharding is None else sharding.inner_shape
+
+    @cached_property
+    def shards_grow(self) -> bool:
+        """True if shards are files that get more inner chunks in place: :meth:`write_blocks` writes them."""
+        sharding = self._chunks.sharding
+        return self._has_files and sharding is not None and sharding.grows
 
     @property
     def grid_shape(self) -> tuple[int, ...]:
@@ -311,6 +318,31 @@ class Array:
             problem = f"values of shape {values.shape} and dtype {values.dtype} are not a whole chunk"
             raise SelectionError(problem, **self._where())
         write_whole(self._chunks, index, values)
+
+    def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
+        """Write whole inner chunks of shards that grow in place.
+
+        Parameters
+        ----------
+        blocks : mapping
+            Values of :attr:`inner_chunk_shape` and :attr:`dtype`, by the place in the grid of all inner chunks.
+            Elements outside the shape are fill values.
+
+        Raises
+        ------
+        ReadOnlyError
+            If the store is read-only.
+        """
+        self._check_writable()
+        sharding = self._chunks.sharding
+        assert sharding is not None
+        shards: dict[tuple[int, ...], list[Change]] = {}
+        for index, values in blocks.items():
+            shard, inner = zip(*map(divmod, index, sharding.grid), strict=True)
+            number = int(np.ravel_multi_index(inner, sharding.grid))
+            shards.setdefault(shard, []).append(Change(number, values, None))
+        for shard, changes in shards.items():
+            write_blocks(self._chunks, shard, changes)
 
     def takes_chunk(self, values: np.ndarray) -> bool:
         """Return True if :meth:`write_chunk` accepts the values."""
@@ -494,6 +526,8 @@ class Array:
     def _blank_beyond(self, shape: tuple[int, ...], index: tuple[int, ...]) -> None:
         """Write the fill value into the part of a stored chunk outside a new shape."""
         region = self.chunk_region(index)
+        if not self._has_inner_chunks_beyond(shape, index):
+            return
         for axis, (part, size) in enumerate(zip(region, shape, strict=True)):
             if part.start < size < part.stop:
                 cut = [*region[:axis], slice(size, part.stop), *region[axis + 1 :]]
@@ -503,6 +537,25 @@ class Array:
                 filled = np.broadcast_to(fill, current.shape)
                 if self.dtype.hasobject or current.tobytes() != filled.tobytes():
                     self.write(tuple(cut), fill)
+
+    def _has_inner_chunks_beyond(self, shape: tuple[int, ...], index: tuple[int, ...]) -> bool:
+        """Return False if no stored inner chunk of a shard extends beyond a shape; True for other chunks."""
+        codec = self._chunks.sharding
+        if codec is None:
+            return True
+        start = 0 if codec.index_first else -codec.index_size
+        (data,) = self.store.get_ranges([(self.chunk_key(index), start, codec.index_size)])
+        if data is None:
+            return False
+        try:
+            present = codec.parse_index(data, None).present.reshape(codec.grid)
+        except CodecError:  # reading the values reports it
+            return True
+        inside = [
+            slice(0, max(0, size - i * chunk) // inner)
+            for size, i, chunk, inner in zip(shape, index, self.chunk_shape, codec.inner_shape, strict=True)
+        ]
+        return bool(present.sum() > present[tuple(inside)].sum())
 
 
 _HOOKS = ("on_shape", "on_read", "on_values", "on_write")

@@ -17,6 +17,7 @@ from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.files import Directory, longest, read_box, read_exactly, read_file
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
 from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, Run, read_shards, single_inner_item
+from nczarr.zarr.chunks.shard_files import read_index
 from nczarr.zarr.codecs.base import Buffer, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
@@ -365,10 +366,7 @@ class _ShardFile:
         mark = _fingerprint(status)
         known = self.chunks.shard_indexes.get(index, mark)
         if known is None:
-            size = status.st_size
-            data = np.empty(min(codec.index_size, size), np.uint8)
-            read_exactly(self.descriptor, data, 0 if codec.index_first else size - data.nbytes)
-            known = codec.parse_index(data, size)
+            known = read_index(codec, self.descriptor)
             self.chunks.shard_indexes.put(index, mark, known)
         return known
 

@@ -7,10 +7,11 @@ chunk to a temporary file and renames it, so that readers see either the old chu
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice, product
 from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +19,12 @@ from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.stores.local import put_file, system_error, write_bytes
 from nczarr.system.locks import lock_open_file, while_held
-from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks
+from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks, Index
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
 from nczarr.zarr.chunks.plan import Item, Part, take
-from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
+from nczarr.zarr.chunks.read_shards import inner_items
 from nczarr.zarr.chunks.scatter import encode_row, row_view, shared_rows
+from nczarr.zarr.chunks.shard_files import GrowingShard, open_growing
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardingCodec
@@ -45,10 +47,11 @@ def encode_chunk(
     `old` are the stored bytes, which only a partial write needs; `source` has the full shape of the selection.
     """
     covered = is_covered(item)
-    if chunks.sharding is not None and not covered:
-        return _updated_shard(chunks.sharding, old, inner_items(chunks.sharding, item), source)
     values = source[take(item, "out")]
-    if covered and values.shape == chain.spec.shape:
+    whole = covered and values.shape == chain.spec.shape
+    if chunks.sharding is not None and not whole:
+        return _updated_shard(chunks.sharding, old, _changes(chunks.sharding, item, source))
+    if whole:
         return chain.encode(values)
     if covered or old is None:
         chunk = chain.spec.filled()
@@ -60,9 +63,46 @@ def encode_chunk(
     return chain.encode(chunk)
 
 
-def _updated_shard(
-    codec: ShardingCodec, old: Buffer | None, changes: list[InnerItem], source: np.ndarray
-) -> np.ndarray:
+class Change(NamedTuple):
+    """New values of an inner chunk: all of them, or those at some places."""
+
+    number: int
+    values: np.ndarray
+    places: tuple[Any, ...] | None
+
+
+def _changes(codec: ShardingCodec, item: Sequence[Part], source: np.ndarray) -> list[Change]:
+    return [
+        Change(number, source[take(part, "out")], None if all(p.full for p in part) else take(part, "inner"))
+        for number, part in inner_items(codec, item)
+    ]
+
+
+def _encoded(
+    codec: ShardingCodec, changes: Sequence[Change], inner: Callable[[int], Buffer | None]
+) -> dict[int, Buffer]:
+    """Return the bytes of changed inner chunks; `inner` returns their stored bytes, None if they are missing."""
+    result: dict[int, Buffer] = {}
+
+    def encode(change: Change) -> None:
+        chunk = change.values
+        if change.places is not None:
+            before = inner(change.number)
+            chunk = codec.inner.spec.filled() if before is None else _empty(codec)
+            if before is not None:
+                codec.decode_inner(before, change.number, chunk)
+            chunk[change.places] = change.values
+        result[change.number] = codec.inner.encode(chunk)
+
+    run(encode, changes, 1 if sum(change.values.nbytes for change in changes) <= ALONE_BYTES else None)
+    return dict(sorted(result.items()))
+
+
+def _empty(codec: ShardingCodec) -> np.ndarray:
+    return np.empty(codec.inner_shape, codec.inner.spec.dtype)
+
+
+def _updated_shard(codec: ShardingCodec, old: Buffer | None, changes: Sequence[Change]) -> np.ndarray:
     """Return a shard with changed inner chunks; the other inner chunks keep their stored bytes."""
     stored: list[np.ndarray | None] = [None] * codec.count
     if old is not None:
@@ -71,19 +111,8 @@ def _updated_shard(
         for number in np.flatnonzero(index.present).tolist():
             start = int(index.offsets[number])
             stored[number] = data[start : start + int(index.lengths[number])]
-    for number, item in changes:
-        values = source[take(item, "out")]
-        if all(part.full for part in item):
-            chunk = values
-        else:
-            before = stored[number]
-            if before is None:
-                chunk = codec.inner.spec.filled()
-            else:
-                chunk = np.empty(codec.inner_shape, codec.inner.spec.dtype)
-                codec.decode_inner(before, number, chunk)
-            chunk[take(item, "inner")] = values
-        stored[number] = as_bytes_array(codec.inner.encode(chunk))
+    for number, piece in _encoded(codec, changes, stored.__getitem__).items():
+        stored[number] = as_bytes_array(piece)
     return codec.assemble(stored)
 
 
@@ -148,34 +177,20 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
     """Write the chunks of a plan from `source`, which has the full shape of the selection."""
     store = chunks.store
     assert isinstance(store, LocalStore)
-    folder = f"{store.root}/{chunks.prefix}"
-    store.check_links(chunks.prefix.rstrip("/"))
-    store.check_names([chunks.prefix])
-    try:
-        store.make_folder(folder.rstrip("/"))
-    except OSError as error:
-        raise system_error("write", chunks.place(""), error) from error
     items = list(product(*parts))
-    with Directory(folder, chunks.place) as directory:
-        name = chunks.metadata.chunk_key_encoding.key
+    with _open_directory(chunks, store) as directory:
         if store.shared and directory.descriptor is not None and not all(map(is_covered, items)):
             lock_open_file(directory.descriptor)  # a part of a chunk is read, changed and written
 
         def work(item: Item) -> None:
             index = tuple([part.chunk for part in item])
-            key = name(index)
-            parent = key.rpartition("/")[0]
-            if parent:
-                store.prepare_folder(chunks.prefix + parent, parent, directory.descriptor)
-            try:
-                with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
-                    _write_chunk(chunks, store, directory, key, index, item, source)
-            except CodecError as error:
-                raise chunks.damaged(index, error) from error
-            except StoreError:
-                raise
-            except OSError as error:
-                raise chunks.failed("write", index, error) from error
+            _write_alone(
+                chunks,
+                store,
+                directory,
+                index,
+                lambda key: _write_chunk(chunks, store, directory, key, index, item, source),
+            )
 
         chunk_bytes = prod(chunks.chunk_shape) * source.itemsize
         workers = local_workers(source.nbytes, chunk_bytes)
@@ -193,6 +208,49 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
             in_rows = chain if chain and chain.writes_rows else None
             share = run if workers is None else run_while_quick
             share(work_row, shared_rows(in_rows, parts, items, workers), workers)
+
+
+def _open_directory(chunks: Chunks, store: LocalStore) -> Directory:
+    """Open the directory of an array, which is created if it is missing."""
+    folder = f"{store.root}/{chunks.prefix}"
+    store.check_links(chunks.prefix.rstrip("/"))
+    store.check_names([chunks.prefix])
+    try:
+        store.make_folder(folder.rstrip("/"))
+    except OSError as error:
+        raise system_error("write", chunks.place(""), error) from error
+    return Directory(folder, chunks.place)
+
+
+def _write_alone(
+    chunks: Chunks, store: LocalStore, directory: Directory, index: Index, write: Callable[[str], None]
+) -> None:
+    """Call `write` with the path of a chunk in the directory while no other thread writes it; errors name the chunk."""
+    key = chunks.name(index)
+    parent = key.rpartition("/")[0]
+    if parent:
+        store.prepare_folder(chunks.prefix + parent, parent, directory.descriptor)
+    try:
+        with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
+            write(key)
+    except CodecError as error:
+        raise chunks.damaged(index, error) from error
+    except StoreError:
+        raise
+    except OSError as error:
+        raise chunks.failed("write", index, error) from error
+
+
+def write_blocks(chunks: Chunks, shard: Index, changes: Sequence[Change]) -> None:
+    """Write inner chunks of one shard of a store of local files, in place if possible."""
+    store = chunks.store
+    assert isinstance(store, LocalStore)
+    with _open_directory(chunks, store) as directory:
+
+        def write(key: str) -> None:
+            _write_inner_chunks(chunks, store, directory, key, changes, afresh=False)
+
+        _write_alone(chunks, store, directory, shard, write)
 
 
 def _write_row(
@@ -233,10 +291,38 @@ def _write_chunk(
     elif whole and chain.writes_rows and not values.flags.c_contiguous:
         # Reuse the scratch buffer of the thread: a new one of this size costs as much as the copy.
         data = encode_row(chain, 1, values)[0]
+    elif chunks.sharding is not None:
+        changes = _changes(chunks.sharding, item, source)
+        _write_inner_chunks(chunks, store, directory, key, changes, afresh=covered)
+        return
     else:
         old = None if covered else _old(directory, key, longest(chain))
         data = encode_chunk(chunks, chain, item, old, source)
     _replace(store, directory, key, [as_bytes_array(data)])
+
+
+def _write_inner_chunks(
+    chunks: Chunks,
+    store: LocalStore,
+    directory: Directory,
+    key: str,
+    changes: Sequence[Change],
+    *,
+    afresh: bool,
+) -> None:
+    """Change inner chunks of a shard: in place if possible. `afresh`: no other inner chunk is kept."""
+    codec = chunks.sharding
+    assert codec is not None
+    descriptor = None if afresh else open_growing(codec, directory, key)
+    if descriptor is not None:
+        try:
+            shard = GrowingShard(codec, directory, key, descriptor)
+            if shard.add(_encoded(codec, changes, shard.inner), store.order):
+                return
+        finally:
+            os.close(descriptor)
+    old = None if afresh else _old(directory, key, longest(chunks.chain()))
+    _replace(store, directory, key, [_updated_shard(codec, old, changes)])
 
 
 def _old(directory: Directory, key: str, limit: int) -> Buffer | None:

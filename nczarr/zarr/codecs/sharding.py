@@ -6,6 +6,7 @@ Implements the section *Sharding codec* of the Zarr v3 core specification. Inner
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import prod
 from types import EllipsisType
 
@@ -62,6 +63,12 @@ class ShardIndex:
         self.offsets = np.where(present, entries[:, 0], 0).astype(np.int64)
         self.lengths = np.where(present, entries[:, 1], 0).astype(np.int64)
 
+    def entries(self) -> np.ndarray:
+        """Return the offsets and lengths as in the parameter of the same name."""
+        entries = np.stack([self.offsets, self.lengths], axis=1).astype(np.uint64)
+        entries[~self.present] = MISSING
+        return entries
+
 
 @register_codec("sharding_indexed")
 class ShardingCodec(ArrayBytesCodec):
@@ -82,13 +89,16 @@ class ShardingCodec(ArrayBytesCodec):
             self._configs(configuration, "codecs"), ChunkSpec(self.inner_shape, spec.dtype, spec.fill)
         )
         index_spec = ChunkSpec((*self.grid, 2), np.dtype(np.uint64), np.uint64(MISSING))
-        self.index_chain = Chain(self._configs(configuration, "index_codecs"), index_spec)
+        index_codecs = self._configs(configuration, "index_codecs")
+        self.index_chain = Chain(index_codecs, index_spec)
         if self.index_chain.encoded_size is None:
             problem = "the index_codecs give an index of variable size"
             raise base.codec_error(name, problem, "use index_codecs without compression")
         self.index_size: int = self.index_chain.encoded_size
         location = base.configured_choice(name, configuration, "index_location", "end", "start")
         self.index_first = location == "start"
+        #: True if a file can grow in place: a reader recognises an index that is being replaced by its checksum.
+        self.grows = self.index_first and index_codecs[-1].name == "crc32c"
 
     def _configs(self, configuration: JsonMapping, key: str) -> Sequence[NamedConfig]:
         value = configuration.get(key)
@@ -120,14 +130,25 @@ class ShardingCodec(ArrayBytesCodec):
         return ShardIndex(entries, size)
 
     def index_of(self, data: Buffer) -> ShardIndex:
-        """Return the index of a whole shard."""
+        """Return the index of a whole shard; its copy at the end, where the index at the start is damaged."""
         source = as_bytes_array(data)
-        part = source[: self.index_size] if self.index_first else source[-self.index_size :]
-        return self.parse_index(part, source.nbytes)
+        first, last = source[: self.index_size], source[-self.index_size :]
+        try:
+            return self.parse_index(first if self.index_first else last, source.nbytes)
+        except CodecError:
+            if self.grows:
+                with suppress(CodecError):
+                    return self.parse_index(last, source.nbytes)
+            raise
+
+    def encode_index(self, entries: np.ndarray) -> np.ndarray:
+        """Return the bytes of an index of such entries as :class:`ShardIndex` takes."""
+        return as_bytes_array(self.index_chain.encode(entries.reshape(*self.grid, 2)))
 
     # --- whole shards
 
-    def _region(self, number: int) -> tuple[slice | EllipsisType, ...]:
+    def region(self, number: int) -> tuple[slice | EllipsisType, ...]:
+        """Return the region of an inner chunk in the shard."""
         place = np.unravel_index(number, self.grid) if self.grid else ()
         slices = [slice(int(i) * n, (int(i) + 1) * n) for i, n in zip(place, self.inner_shape, strict=True)]
         return (*slices, Ellipsis)
@@ -139,7 +160,7 @@ class ShardingCodec(ArrayBytesCodec):
         for number in np.flatnonzero(index.present).tolist():
             start = int(index.offsets[number])
             piece = source[start : start + int(index.lengths[number])]
-            self.decode_inner(piece, number, chunk[self._region(number)])
+            self.decode_inner(piece, number, chunk[self.region(number)])
         return chunk
 
     def decode_inner(self, data: Buffer, number: int, out: np.ndarray) -> None:
@@ -159,7 +180,7 @@ class ShardingCodec(ArrayBytesCodec):
         size = self.count * length
         pieces: Sequence[Buffer]
         if not inner.writes_rows or not self.grid:
-            pieces = [inner.encode(chunk[self._region(number)]) for number in range(self.count)]
+            pieces = [inner.encode(chunk[self.region(number)]) for number in range(self.count)]
         elif inner.is_raw:
             result = allocate(size + self.index_size)
             lengths = np.full(self.count, length, np.uint64)
@@ -189,7 +210,7 @@ class ShardingCodec(ArrayBytesCodec):
         offsets = np.cumsum(lengths, dtype=np.uint64) - lengths + np.uint64(start)
         entries = np.stack([offsets, lengths], axis=1)
         entries[missing] = MISSING
-        index = as_bytes_array(self.index_chain.encode(entries.reshape(*self.grid, 2)))
+        index = self.encode_index(entries)
         if self.index_first:
             shard[: self.index_size] = index
             return shard[self.index_size :]

@@ -1,0 +1,202 @@
+"""Add inner chunks to the file of a shard in place, and read the index of a shard that grows.
+
+The file has the index, then the inner chunks in the order of writing, then a copy of the index. New inner chunks and a
+copy of the new index follow the bytes in use. When the disk has them, the new index replaces the one at the start. So
+the bytes to which an index refers never change, and at each moment the index at the start or the copy is whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import numpy as np
+
+from nczarr.errors import CodecError
+from nczarr.system.durability import WriteOrder, sync_descriptor
+from nczarr.zarr.chunks.files import Directory, read_exactly
+from nczarr.zarr.codecs.base import Buffer, as_bytes_array
+from nczarr.zarr.codecs.sharding import MISSING, ShardIndex, ShardingCodec
+
+#: Bytes of replaced inner chunks that are never worth writing the shard as a whole.
+_LITTLE_WASTE = 256 << 10
+#: Attempts to read an index while another process replaces it.
+_ATTEMPTS = 5
+#: Errors of files that are written as a whole instead: symbolic links, and files without write permission.
+_NOT_IN_PLACE = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.EMLINK, errno.EROFS, errno.ETXTBSY})
+_OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def read_index(codec: ShardingCodec, descriptor: int) -> ShardIndex:
+    """Return the index of an open shard file; its copy, where the index at the start is being replaced.
+
+    Raises
+    ------
+    CodecError
+        If the index and its copy are damaged.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return codec.parse_index(*_read_part(codec, descriptor, at_end=not codec.index_first))
+        except CodecError:
+            if not codec.grows:
+                raise
+            with suppress(CodecError):
+                return codec.parse_index(*_read_part(codec, descriptor, at_end=True))
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError
+
+
+def _read_part(codec: ShardingCodec, descriptor: int, *, at_end: bool) -> tuple[np.ndarray, int]:
+    """Read the index or its copy. Return it with the size of the file, which is at least as new."""
+    size = os.fstat(descriptor).st_size
+    data = np.empty(min(codec.index_size, size), np.uint8)
+    read_exactly(descriptor, data, size - data.nbytes if at_end else 0)
+    return data, size if at_end else os.fstat(descriptor).st_size
+
+
+class GrowingShard:
+    """The file of a shard that gets more inner chunks in place. The caller keeps other writers away.
+
+    Parameters
+    ----------
+    codec : ShardingCodec
+    directory : Directory
+        The directory of the array.
+    key : str
+        The path of the file below it.
+    descriptor : int
+        The file, open for reading and writing; the caller closes it.
+
+    Raises
+    ------
+    CodecError
+        If the index is damaged.
+    """
+
+    def __init__(self, codec: ShardingCodec, directory: Directory, key: str, descriptor: int) -> None:
+        self._codec = codec
+        self._directory = directory
+        self._key = key
+        self._file = descriptor
+        self.index = read_index(codec, descriptor)
+
+    def inner(self, number: int) -> np.ndarray | None:
+        """Return the stored bytes of an inner chunk; None if it is missing."""
+        if not self.index.present[number]:
+            return None
+        data = np.empty(int(self.index.lengths[number]), np.uint8)
+        read_exactly(self._file, data, int(self.index.offsets[number]))
+        return data
+
+    def add(self, pieces: Mapping[int, Buffer | None], order: WriteOrder | None) -> bool:
+        """Add or replace inner chunks; None removes one.
+
+        Parameters
+        ----------
+        pieces : mapping
+            Encoded inner chunks by number.
+        order : WriteOrder or None
+            None: the system chooses the order of writing to the disk.
+
+        Returns
+        -------
+        bool
+            False, without a change of any value, if the shard should be written as a whole: most of its bytes would
+            belong to replaced inner chunks, or another program has replaced the file.
+
+        Raises
+        ------
+        OSError
+            If a write fails. The earlier inner chunks stay.
+        """
+
+        def sync() -> None:
+            if order is not None and not order.is_new(self._directory.path + self._key):
+                sync_descriptor(self._file, only_data=True)
+
+        end = self._end(sync)
+        entries = self.index.entries()
+        position, data = end, []
+        for number, piece in pieces.items():
+            if piece is None:
+                entries[number] = MISSING
+                continue
+            part = as_bytes_array(piece)
+            entries[number] = position, part.nbytes
+            position += part.nbytes
+            data.append(part)
+        index = self._codec.encode_index(entries)
+        in_use = int(entries[entries[:, 0] != MISSING, 1].sum())
+        waste = position - self._codec.index_size - in_use
+        if waste > max(in_use, _LITTLE_WASTE):
+            return False
+        try:
+            _write_at(self._file, np.concatenate([*data, index]), end)
+        except OSError:
+            with suppress(OSError):  # a full disk: the index at the start is whole, and needs no copy
+                os.ftruncate(self._file, end)
+            raise
+        sync()
+        _write_at(self._file, index, 0)
+        # A reader recognises a changed file by its time, which else is too coarse for two changes in quick succession.
+        now = time.time_ns()
+        with suppress(OSError):
+            os.utime(self._file, ns=(now, now))
+        sync()
+        return self._is_in_place()
+
+    def _end(self, sync: Callable[[], None]) -> int:
+        """Return the end of the bytes in use. A damaged index at the start gets the content of the copy."""
+        size, length = os.fstat(self._file).st_size, self._codec.index_size
+        first, last = np.empty(length, np.uint8), np.empty(length, np.uint8)
+        read_exactly(self._file, first, 0)
+        if size >= 2 * length:
+            read_exactly(self._file, last, size - length)
+            if (first == last).all():
+                return size - length
+        try:
+            self._codec.parse_index(first, size)
+        except CodecError:
+            _write_at(self._file, last, 0)
+            sync()
+        return size
+
+    def _is_in_place(self) -> bool:
+        try:
+            status = os.stat(self._key, dir_fd=self._directory.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        own = os.fstat(self._file)
+        return (status.st_dev, status.st_ino) == (own.st_dev, own.st_ino)
+
+
+def open_growing(codec: ShardingCodec, directory: Directory, key: str) -> int | None:
+    """Open the file of a shard that can grow in place; None if there is none, or it must be replaced as a whole.
+
+    A file with several hard links may belong to a snapshot, so it is replaced.
+    """
+    if not codec.grows or directory.descriptor is None:
+        return None
+    try:
+        descriptor = os.open(key, _OPEN, dir_fd=directory.descriptor)
+    except OSError as error:
+        if error.errno in (*_NOT_IN_PLACE, errno.ENOENT, errno.EISDIR, errno.ENXIO):
+            return None
+        raise
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _write_at(descriptor: int, data: np.ndarray, offset: int) -> None:
+    done = 0
+    while done < data.nbytes:
+        done += os.pwrite(descriptor, data[done:].data if done else data.data, offset + done)
