@@ -24,6 +24,10 @@ class StoredArray(ArraySource, Protocol):
         """True if writing a part of a chunk costs no more than its own bytes."""
 
     @property
+    def grows(self) -> bool:
+        """True if a chunk consists of blocks, and several blocks are written best by one :meth:`write_blocks`."""
+
+    @property
     def limited(self) -> bool:
         """True if the array cannot store all values of its type."""
 
@@ -33,6 +37,10 @@ class StoredArray(ArraySource, Protocol):
     @property
     def chunk_shape(self) -> tuple[int, ...]:
         """Shape of the blocks that are written most efficiently."""
+
+    @property
+    def block_shape(self) -> tuple[int, ...]:
+        """Shape of the blocks that a cache keeps: of the chunks, or of a part of them if the array :attr:`grows`."""
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return fill values as in unwritten regions."""
@@ -45,6 +53,9 @@ class StoredArray(ArraySource, Protocol):
 
     def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
         """Write a whole chunk, given by its place in the grid. Its values outside the shape are fill values."""
+
+    def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
+        """Write whole blocks of an array that :attr:`grows`, given by their places in the grid of blocks."""
 
     def grow(self, shape: tuple[int, ...]) -> None:
         """Accept values in a larger shape. The next update stores the shape."""
@@ -168,6 +179,7 @@ class _Readable:
     """Orthogonal reading of a source that reads regions."""
 
     in_place = False
+    grows = False
     limited = False
 
     def __init__(self, source: ArraySource) -> None:
@@ -188,6 +200,10 @@ class _Readable:
     def chunk_shape(self) -> tuple[int, ...]:
         return self._source.shape
 
+    @property
+    def block_shape(self) -> tuple[int, ...]:
+        return self._source.shape
+
     def read_orthogonal(self, selection: Selection) -> np.ndarray:
         region = tuple(s if isinstance(s, slice) else slice(int(s[0]), int(s[-1]) + 1, 1) for s in selection)
         block = self._source.read(region)
@@ -206,6 +222,9 @@ class _Readable:
         _refuse()
 
     def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
+        _refuse()
+
+    def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
         _refuse()
 
     def grow(self, shape: tuple[int, ...]) -> None:

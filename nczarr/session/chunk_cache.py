@@ -22,7 +22,7 @@ import numpy as np
 from nczarr.model import STRING
 from nczarr.session.backend import Selection, StoredArray
 from nczarr.session.errors import STORE_ERRORS, Failures
-from nczarr.session.tree import VariableNode
+from nczarr.session.tree import BlockLayout, VariableNode
 from nczarr.system.environment import limit
 from nczarr.system.locks import Rank, make_lock, while_held
 from nczarr.zarr.chunks.plan import each_axis
@@ -188,11 +188,15 @@ class ChunkCache:
     def write(self, node: VariableNode, selection: Selection, values: np.ndarray) -> None:
         """Write values to a selection of a variable."""
         source = self._source(node)
-        if node.layout is None or node.layout[0] is not source:
-            shape = source.chunk_shape
-            node.layout = source, shape, weight_of(source.dtype, prod(shape))
-            self._reserve(node, node.layout[2])
-        _, chunk, weight = node.layout
+        layout = node.layout
+        if layout is None or layout.source is not source:
+            shape, grows = source.block_shape, source.grows
+            in_chunk = (
+                tuple([c // b for c, b in zip(source.chunk_shape, shape, strict=True)]) if grows else None
+            )
+            node.layout = layout = BlockLayout(source, shape, weight_of(source.dtype, prod(shape)), in_chunk)
+            self._reserve(node, layout.weight)
+        _, chunk, weight, in_chunk = layout
         if not chunk or weight > self._limit(node) * _OVERSIZE:
             self._write_through(node, selection, values)
             return
@@ -201,7 +205,9 @@ class ChunkCache:
         item = _only_item(selection, chunk, sizes)
         if item is None:
             self._write_chunks(node, source, selection, values, sizes)
-        elif (weight >= _SMALL and item.covers) or self._change(node, source, [item], values, weight):
+        elif (weight >= _SMALL and item.covers and in_chunk is None) or self._change(
+            node, source, [item], values, weight
+        ):
             self._write_through(node, selection, values, [[i] for i in item.chunk])
 
     def _write_chunks(
@@ -214,8 +220,8 @@ class ChunkCache:
     ) -> None:
         """Write to several chunks: whole chunks at once to the store, parts of chunks to memory."""
         assert node.layout is not None
-        _, chunk, weight = node.layout
-        if _is_box(selection, chunk, sizes):
+        _, chunk, weight, in_chunk = node.layout
+        if _is_box(selection, chunk if in_chunk is None else source.chunk_shape, sizes):
             numbers = [range(s.start // c, -(-s.stop // c)) for s, c in zip(selection, chunk, strict=True)]
             self._write_through(node, selection, values, numbers)
             return
@@ -223,7 +229,7 @@ class ChunkCache:
         rest, pieces, whole_rest = self._rest(node, selection[1:], chunk[1:], sizes[1:])
         parts = [first, *rest]
         count = len(first) * len(pieces)
-        whole = [[p for p in axis if p.covers] for axis in parts] if whole_rest else []
+        whole = [[p for p in axis if p.covers] for axis in parts] if whole_rest and in_chunk is None else []
         partial = count - (prod(map(len, whole)) if whole else 0)
         if partial > _MOST_PARTS or (partial > 1 and partial * weight > self._limit(node)):
             self._write_through(node, selection, values, _numbers(parts))
@@ -235,7 +241,9 @@ class ChunkCache:
         if not partial:
             return
         items = [_item((p, *piece)) for p in first for piece in pieces]
-        for item in self._change(node, source, [i for i in items if not i.covers], values, weight):
+        for item in self._change(
+            node, source, items if in_chunk else [i for i in items if not i.covers], values, weight
+        ):
             place = _outside(item.parts, chunk)
             self._write_through(node, place, values[item.outer], [[i] for i in item.chunk])
 
@@ -286,7 +294,7 @@ class ChunkCache:
                         chunk = block.values
                         if chunk is None:
                             block.values = chunk = (
-                                source.filled(source.chunk_shape)
+                                source.filled(source.block_shape)
                                 if item.covers
                                 else self._loaded(node, source, block.index)
                             )
@@ -306,7 +314,7 @@ class ChunkCache:
                             rows = slice(int(rows.flat[0]), int(rows.flat[-1]) + 1)
                         block.first = min(block.first, rows.start)
                         block.stop = max(block.stop, rows.stop)
-                        if block.written >= chunk.size and weight >= _SMALL:
+                        if block.written >= chunk.size and weight >= _SMALL and not source.grows:
                             self._store([block])
             finally:
                 with self._lock:
@@ -345,7 +353,7 @@ class ChunkCache:
 
     def _loaded(self, node: VariableNode, source: StoredArray, index: tuple[int, ...]) -> np.ndarray:
         """Return a chunk as it is stored, with fill values in the rest."""
-        chunk = source.chunk_shape
+        chunk = source.block_shape
         known = node.stored_chunks
         if known is not None and index not in known:
             return source.filled(chunk)
@@ -369,6 +377,8 @@ class ChunkCache:
         if node.group.state.shared:
             for block in blocks:
                 _write_own(source, block)
+        elif source.grows:
+            source.write_blocks({block.index: block.values for block in blocks if block.values is not None})
         elif len(blocks) == 1 and source.in_place:
             _write_changed(source, blocks[0])
         elif len(blocks) == 1:
@@ -422,6 +432,7 @@ class ChunkCache:
             source = self._grown(node)
             if (
                 numbers is not None
+                and not source.grows
                 and values.shape == source.chunk_shape
                 and all(len(axis) == 1 for axis in numbers)
             ):
@@ -439,7 +450,7 @@ class ChunkCache:
 
         `source` is its stored array, in the current shape of the variable.
         """
-        parts = [_parts(s, c, n) for s, c, n in zip(selection, source.chunk_shape, source.shape, strict=True)]
+        parts = [_parts(s, c, n) for s, c, n in zip(selection, source.block_shape, source.shape, strict=True)]
         # A caller may change nested values in place, so they are never taken from the cache.
         plain = not source.dtype.hasobject or node.type == STRING
         if plain and all(len(axis) == 1 for axis in parts):
@@ -580,7 +591,7 @@ class ChunkCache:
         if len(changed) == 1:
             store(changed)
             return
-        runs = list(_rows(sorted(changed, key=lambda b: (id(b.node), b.index[1:], b.index[0])), _TOGETHER))
+        runs = list(_rows(sorted(changed, key=_order), _TOGETHER))
         if len(runs) == 1:
             store(runs[0])
         elif runs:
@@ -620,7 +631,7 @@ def _write_own(source: StoredArray, block: Block) -> None:
     """Write only the elements of a chunk that this process has changed."""
     assert block.values is not None
     assert block.mask is not None
-    region = _region(block.index, source.chunk_shape, source.shape)
+    region = _region(block.index, source.block_shape, source.shape)
     inside = tuple([slice(0, s.stop - s.start) for s in region])
     mask = block.mask[inside]
     if mask.all():
@@ -650,25 +661,47 @@ def _boxes(mask: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
             yield np.array([row]), *rest
 
 
+def _order(block: Block) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Return a key to sort chunks that are stored together beside each other."""
+    shard = _shard(block)
+    return (
+        (id(block.node), block.index[1:], block.index[:1])
+        if shard is None
+        else (id(block.node), shard, block.index)
+    )
+
+
+def _shard(block: Block) -> tuple[int, ...] | None:
+    """Return the place of the shard of a chunk that is stored together with others of its shard; else None."""
+    layout = block.node.layout
+    if layout is None or layout.in_chunk is None:
+        return None
+    return tuple([i // n for i, n in zip(block.index, layout.in_chunk, strict=True)])
+
+
 def _rows(blocks: list[Block], most: int) -> Iterator[list[Block]]:
-    """Divide sorted chunks into runs that are adjacent along the first axis, of at most `most` bytes."""
+    """Divide sorted chunks into runs that are stored together.
+
+    The chunks of a run have the same shard, or are adjacent along the first axis and have at most `most` bytes.
+    """
     row: list[Block] = []
     weight = 0
     for block in blocks:
-        index = block.index
-        follows = (
-            bool(row)
-            and block.node is row[-1].node
-            and index[0] == row[-1].index[0] + 1
-            and index[1:] == row[-1].index[1:]
-        )
-        if row and (not follows or weight + block.weight > most):
+        if row and not (block.node is row[-1].node and _follows(row[-1], block, weight, most)):
             yield row
             row, weight = [], 0
         row.append(block)
         weight += block.weight
     if row:
         yield row
+
+
+def _follows(last: Block, block: Block, weight: int, most: int) -> bool:
+    shard = _shard(block)
+    if shard is not None:
+        return shard == _shard(last)
+    index = block.index
+    return index[0] == last.index[0] + 1 and index[1:] == last.index[1:] and weight + block.weight <= most
 
 
 def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from nczarr import model
 from nczarr.errors import ModelError, NCZarrError
@@ -291,6 +291,17 @@ class TypeNode:
         self.view: object = None
 
 
+class BlockLayout(NamedTuple):
+    """The blocks in which a cache keeps the values of a variable."""
+
+    source: StoredArray
+    shape: tuple[int, ...]
+    #: Bytes of one block.
+    weight: int
+    #: Number of blocks in a chunk along each axis if the blocks of a chunk are stored together; else None.
+    in_chunk: tuple[int, ...] | None
+
+
 class VariableNode(_WithAttributes):
     """A variable of a group.
 
@@ -351,7 +362,7 @@ class VariableNode(_WithAttributes):
         self.blocks = 0
         self.write_through_count = 0
         #: `source`, the shape of its chunks, and the bytes of a chunk in memory.
-        self.layout: tuple[StoredArray, tuple[int, ...], int] | None = None
+        self.layout: BlockLayout | None = None
         #: The axes but the first of the last selection, with chunks and sizes, and their parts in the chunks.
         self.cut: tuple[Any, Any] | None = None
         self.cache_bytes: int | None = None

@@ -68,13 +68,17 @@ def trial(budget: Budget) -> None:
             if number % 10 == 0:
                 shutil.rmtree(path, ignore_errors=True)
                 acknowledged = 0
-                with nczarr.Dataset(path, "w") as dataset:
+                with nczarr.Dataset(folder / "new.zarr", "w") as dataset:
                     dataset.createDimension("t")
                     dataset.createDimension("x", 40)
                     rows, deflate = budget.random.choice((1, 4, 7, 64)), bool(budget.random.randrange(2))
                     dataset.createVariable("v", "i4", ("t", "x"), chunksizes=(rows, 40), zlib=deflate)
                     dataset.createVariable("w", "f8", ("t",))
                     dataset.createGroup("g").createVariable("names", str, ("t",), chunksizes=(rows,))
+                # Half of the datasets have shards that grow in place.
+                shards = {"t": 10 * rows} if budget.random.randrange(2) else None
+                nczarr.copy(folder / "new.zarr", path, shards=shards)
+                shutil.rmtree(folder / "new.zarr")
             child = subprocess.Popen(
                 [sys.executable, "-c", WORKER, path, str(acknowledged)], stdout=subprocess.PIPE, text=True
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -143,6 +144,24 @@ class VariableData:
         """The best shape of blocks for writing: the shape of the chunks, or of the shards."""
         return tuple(self.array.chunk_shape)[: len(self._shape)]
 
+    @property
+    def block_shape(self) -> tuple[int, ...]:
+        """The shape of the blocks of a cache: of the inner chunks, if shards grow in place, or of the chunks."""
+        array = self.array
+        return tuple(array.inner_chunk_shape if self.grows else array.chunk_shape)[: len(self._shape)]
+
+    @property
+    def grows(self) -> bool:
+        """True if :meth:`write_blocks` adds to a shard at the cost of its own bytes."""
+        array = self.array
+        inner = self._binding.encoding.inner_shape
+        # Extensions change shapes, and chunks of nested values may be cut.
+        return (
+            array.shards_grow
+            and not array.metadata.extensions
+            and tuple(array.inner_chunk_shape[len(self._shape) :]) == tuple(inner)
+        )
+
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         encoding = self._binding.encoding
@@ -222,7 +241,11 @@ class VariableData:
         with error_context(fqn=self.fqn):
             self.extend()
             raw = values if encoding.is_identity else encoding.encode(values)
-            if array.takes_chunk(raw):
+            # Of a shard at the edge, only the inner chunks inside the array are stored.
+            inside = array.inner_chunk_shape == array.chunk_shape or all(
+                (i + 1) * c <= n for i, c, n in zip(index, values.shape, self._shape, strict=True)
+            )
+            if inside and array.takes_chunk(raw):
                 try:
                     array.write_chunk((*index, *(0,) * len(encoding.inner_shape)), raw)
                 finally:
@@ -233,6 +256,24 @@ class VariableData:
             for i, c, n in zip(index, values.shape, self._shape, strict=True)
         ]
         self.write(tuple(region), values[tuple([slice(0, s.stop - s.start) for s in region])])
+
+    def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
+        """Write values of :attr:`block_shape` to blocks, given by their places in the grid, if the array :attr:`grows`.
+
+        Values beyond the end of the array must be fill values.
+        """
+        encoding, array = self._binding.encoding, self.array
+        rest = (0,) * len(encoding.inner_shape)
+        with error_context(fqn=self.fqn):
+            self.extend()
+            raw = {
+                (*index, *rest): values if encoding.is_identity else encoding.encode(values)
+                for index, values in blocks.items()
+            }
+            try:
+                array.write_blocks(raw)
+            finally:
+                self._owner.written.add(self._binding.path)
 
     def grow(self, shape: tuple[int, ...]) -> None:
         """Make the array longer in memory, for writing; the next :meth:`StoredDataset.update` writes its document."""

@@ -36,6 +36,7 @@ class EditedValues(ABC):
     shape: tuple[int, ...]
     #: True if a partial block is written without reading the rest.
     in_place = False
+    grows = False
     limited = False
 
     @property
@@ -46,6 +47,11 @@ class EditedValues(ABC):
     @abstractmethod
     def chunk_shape(self) -> tuple[int, ...]:
         """Return the shape of a block that is contiguous in the file."""
+
+    @property
+    def block_shape(self) -> tuple[int, ...]:
+        """Return :attr:`chunk_shape`."""
+        return self.chunk_shape
 
     @abstractmethod
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -101,6 +107,11 @@ class EditedValues(ABC):
             [range(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, block, self.shape, strict=True)]
         )
         self._write(axes, values[tuple([slice(0, len(axis)) for axis in axes])])
+
+    def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
+        """Write some blocks as :meth:`write_chunk` does."""
+        for index, values in blocks.items():
+            self.write_chunk(index, values)
 
     def grow(self, shape: tuple[int, ...]) -> None:
         """Accept a larger shape. The file grows when values are written there."""
