@@ -31,6 +31,7 @@ from nczarr.errors import NCZarrError
 from nczarr.formats import is_icechunk, is_references
 from nczarr.mapping import StoredDataset
 from nczarr.model import STRING, CompoundType, EnumType, VlenType
+from nczarr.model.chunk_shapes import chunks_in_shards
 from nczarr.netcdf4.opening import open_to_read
 from nczarr.netcdf4.values.attributes import attribute_value
 from nczarr.netcdf4.values.reading import read
@@ -181,6 +182,9 @@ def _encoding(session: Session, node: VariableNode) -> dict[str, object]:
         encoding.update(describe_filters(node.storage.filters))
         chunks = chunking_of(session, node)
         encoding["contiguous"], encoding["chunksizes"] = chunks is None, chunks
+        shards = node.storage.shard_shape
+        if shards:  # the names of xarray's Zarr engine
+            encoding["chunks"], encoding["shards"] = chunks_in_shards(shards, chunks or shards), shards
     # Prefer the stored chunks: they may differ from the chunk sizes that netCDF reports.
     stored = session.chunk_shape(node)
     if stored:

@@ -254,6 +254,7 @@ def tree_json(dataset: Dataset) -> dict[str, object]:
                     "type": v.type.name,
                     "dimensions": list(v.dimensions),
                     "shape": list(dataset.shape(v)),
+                    "shards": v.storage.shard_shape,
                     "attributes": [a.name for a in v.attributes],
                 }
                 for v in group.variables
@@ -305,4 +306,5 @@ def _label(dataset: Dataset, node: Variable | Group) -> str:
         dimension = dataset.dimension_at(ref)
         sizes.append(f"{split_fqn(ref)[1]} = {dimension.size}{'*' if dimension.unlimited else ''}")
     inside = f"({', '.join(sizes)})" if sizes else ""
-    return f"{node.type.name} {node.name}{inside}"
+    shards = node.storage.shard_shape
+    return f"{node.type.name} {node.name}{inside}{f' in shards of {_sizes(shards)}' if shards else ''}"

@@ -28,6 +28,7 @@ from nczarr.convert.sources import Sources, Subset
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import Kind, kind_of_source, kind_of_target, local_path, netcdf_format
 from nczarr.mapping import ArrayShape
+from nczarr.mapping.options import ON_V3
 from nczarr.model import Attribute, Dataset, DatasetSink, Difference
 from nczarr.targets import allowing
 from nczarr.transfer import MEMORY, NoProgress, PartOfProgress, Progress, dataset_bytes, reporting
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 #: Layouts that do not store the order of dimensions.
 _UNORDERED = ("zarr-v3", "zarr-v2")
-_NEW_LAYOUTS = ("nczarr-v3", "zarr-v3")
 
 
 def copy(
@@ -522,7 +522,7 @@ class CopyTask:
             )
         if to != "zarr":
             return shaped, options
-        is_new = options.get("layout", "nczarr-v3") in _NEW_LAYOUTS
+        is_new = options.get("layout", "nczarr-v3") in ON_V3
         if lossy:
             options["lossy"] = lossy
         if how.compression or (shaped.compression != "source" and is_new):
@@ -534,7 +534,9 @@ class CopyTask:
             options["checksum"] = True
         arrays = dict(shaped.arrays)
         if not is_new:
-            if how.shards is not None and any(a.shards for a in arrays.values()):
+            if how.shards is not None and any(
+                v.storage.shard_shape for v in shaped.dataset.all_variables.values()
+            ):
                 raise UnsupportedError(f"--shards: the layout {options['layout']} has no shards")
             arrays = {fqn: ArrayShape(a.chunks) for fqn, a in arrays.items()}
         if arrays:

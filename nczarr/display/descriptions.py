@@ -70,8 +70,8 @@ class ArrayDescription:
     kind : str
         Heading: ``Variable`` or ``Array``.
     attributes : sequence of AttributeDescription
-    chunks, inner_chunks : tuple of int, optional
-        Shape of a chunk, and of the chunks inside it if it is a shard.
+    chunks, shards : tuple of int, optional
+        Shape of a chunk, and of the shards that contain the chunks.
     codecs : tuple of str
         Codecs that encode the stored bytes, in order.
     size : int, optional
@@ -93,7 +93,7 @@ class ArrayDescription:
     kind: str = "Variable"
     attributes: Sequence[AttributeDescription] = ()
     chunks: tuple[int, ...] | None = None
-    inner_chunks: tuple[int, ...] | None = None
+    shards: tuple[int, ...] | None = None
     codecs: tuple[str, ...] = ()
     size: int | None = None
     stored: int | None = None

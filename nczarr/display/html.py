@@ -221,10 +221,10 @@ def _array(array: d.ArrayDescription) -> str:
 
 def _array_body(array: d.ArrayDescription, *, is_open: bool = False) -> str:
     facts = list(array.facts)
+    if array.shards is not None:
+        facts.append(("shards", _shape(array.shards)))
     if array.chunks is not None:
-        facts.append(("shards" if array.inner_chunks else "chunks", _shape(array.chunks)))
-    if array.inner_chunks is not None:
-        facts.append(("chunks", _shape(array.inner_chunks)))
+        facts.append(("chunks", _shape(array.chunks)))
     if array.codecs:
         facts.append(("codecs", " → ".join(array.codecs)))
     if array.size is not None:
@@ -233,7 +233,8 @@ def _array_body(array: d.ArrayDescription, *, is_open: bool = False) -> str:
         is_smaller = array.stored and array.size is not None and array.size > array.stored
         ratio = f", {array.size / array.stored:.1f} times smaller" if is_smaller and array.size else ""
         facts.append(("stored", format_bytes(array.stored) + ratio))
-    figure = "" if array.shape is None else draw_chunks(array.shape, array.chunks, array.inner_chunks)
+    objects = (array.chunks,) if array.shards is None else (array.shards, array.chunks)
+    figure = "" if array.shape is None else draw_chunks(array.shape, *objects)
     columns = f'<div class="nz-columns">{_facts(facts)}{figure}</div>' if facts or figure else ""
     attributes = array.attributes[:MOST_ROWS]
     table = _attributes(attributes)

@@ -9,6 +9,9 @@ from typing import Literal, get_args
 from nczarr.errors import UnsupportedError
 from nczarr.zarr import DataType, NamedConfig
 
+#: The layouts on Zarr v3, which has shards.
+ON_V3 = frozenset({"nczarr-v3", "zarr-v3"})
+
 LayoutName = Literal["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
 
 
@@ -18,18 +21,17 @@ class ArrayShape:
 
     Parameters
     ----------
-    chunks, shards : tuple of int, optional
-        Without inner dimensions; the shape of the shards is a multiple of the chunk shape.
+    chunks : tuple of int, optional
+        Without inner dimensions.
 
     Examples
     --------
-    >>> ArrayShape(chunks=(1, 100), shards=(10, 100)).shards
-    (10, 100)
+    >>> ArrayShape(chunks=(1, 100)).chunks
+    (1, 100)
     """
 
     chunks: tuple[int, ...] | None = None
-    shards: tuple[int, ...] | None = None
-    #: The codecs of chunks, if the array has this data type.
+    #: The codecs of the array or of the chunks in its shards, if the array has this data type.
     codecs: tuple[NamedConfig, ...] | None = None
     data_type: DataType | None = None
 
@@ -66,7 +68,7 @@ class WriteOptions:
         Record the written chunks when the dataset is closed, so that ``nczarr check --data`` finds missing chunks. Only
         on Zarr v3.
     arrays : mapping
-        Chunks and shards by the FQN of the variable, instead of its storage hints.
+        Chunks by the FQN of the variable, instead of its storage hints.
     chunk_keys : {'default', 'v2'}
         Keys of chunks on Zarr v3: ``v/c/0/1``, or ``v/0.1`` as on v2.
     consolidated : bool
@@ -127,5 +129,5 @@ class WriteOptions:
                     f"the option {option} cannot be {getattr(self, option)!r}",
                     hint=f"it is one of {', '.join(known)}",
                 )
-        if self.manifest and self.layout not in ("nczarr-v3", "zarr-v3"):
+        if self.manifest and self.layout not in ON_V3:
             raise UnsupportedError(f"the layout {self.layout} has no place for a manifest of the chunks")

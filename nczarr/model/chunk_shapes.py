@@ -1,4 +1,4 @@
-"""Choose default chunk shapes."""
+"""Choose default shapes of chunks and shards."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ TARGET = 2 << 20
 _GROWING_TARGET = 512 << 10
 #: Maximum length of such a chunk along each empty unlimited dimension.
 _GROWING_STEPS = 4096
+
+#: Target size of a shard in bytes.
+SHARD = 64 << 20
+#: Maximum number of chunks of a shard along each empty unlimited dimension.
+_GROWING_CHUNKS = 1024
+#: Limit of the search for lengths of chunks that divide a shard.
+_MOST_TRIED = 1 << 16
 
 _NETCDF_C_BYTES = 16 << 20
 _NETCDF_C_LONE_BYTES = 4096
@@ -67,6 +74,68 @@ def default_chunks(
             pieces = min(chunks[axis], -(-size // most))
             chunks[axis] = -(-chunks[axis] // pieces)
     return tuple(chunks)
+
+
+def default_shards(
+    shape: Sequence[int],
+    unlimited: Sequence[bool],
+    chunks: tuple[int, ...],
+    itemsize: int,
+    *,
+    target: int = SHARD,
+) -> tuple[int, ...] | None:
+    """Choose a shard shape; None if one chunk is enough, because it has the whole variable or the target size.
+
+    A shard has at most 64 MiB of decoded values. It extends over whole dimensions, from the last to the first one.
+    If an unlimited dimension is empty, the shard extends over it last, with at most 1,024 chunks along it: a growing
+    variable fills one object after the other.
+
+    Parameters
+    ----------
+    shape : sequence of int
+    unlimited : sequence of bool
+        True for each unlimited dimension.
+    chunks : tuple of int
+        The chunk shape.
+    itemsize : int
+        Approximate size of one value in bytes.
+    target : int
+        Maximum size of a shard in bytes, unless one chunk is larger.
+
+    Examples
+    --------
+    >>> default_shards((1000, 721, 1440), (False, False, False), (1, 721, 1440), 4)
+    (16, 721, 1440)
+    >>> default_shards((0, 100, 100), (True, False, False), (14, 100, 100), 4)
+    (1666, 100, 100)
+    >>> print(default_shards((100, 200), (False, False), (100, 200), 4))
+    None
+    """
+    axes = list(zip(shape, unlimited, chunks, strict=True))
+    counts = [_GROWING_CHUNKS if u and n == 0 else -(-n // c) for n, u, c in axes]
+    shards = list(chunks)
+    for axis in sorted(range(len(shards)), key=lambda a: (axes[a][1] and axes[a][0] == 0, -a)):
+        fitting = target // (math.prod(shards) * itemsize)
+        shards[axis] *= max(1, min(counts[axis], fitting))
+    return None if tuple(shards) == chunks else tuple(shards)
+
+
+def chunks_in_shards(shards: Sequence[int], chunks: Sequence[int]) -> tuple[int, ...]:
+    """Return the chunk shape nearest to `chunks` whose lengths divide those of the shards.
+
+    Examples
+    --------
+    >>> chunks_in_shards((100, 90, 7), (14, 100, 7))
+    (10, 90, 7)
+    """
+    return tuple([_divisor(shard, chunk) for shard, chunk in zip(shards, chunks, strict=True)])
+
+
+def _divisor(whole: int, wish: int) -> int:
+    if whole % wish == 0:
+        return wish
+    small = [n for n in range(1, min(math.isqrt(whole), _MOST_TRIED) + 1) if whole % n == 0]
+    return min((*small, *(whole // n for n in small)), key=lambda n: max(n, wish) / min(n, wish))
 
 
 def netcdf_c_chunks(shape: Sequence[int], unlimited: Sequence[bool], itemsize: int) -> tuple[int, ...]:

@@ -86,6 +86,7 @@ def describe_variable(
         kind,
         Each(variable.attributes, describe_attribute),
         chunks=storage.chunk_shape if storage.layout != "contiguous" else None,
+        shards=storage.shard_shape,
         codecs=tuple(_filter(f) for f in storage.filters),
         size=size,
         stored=stored,

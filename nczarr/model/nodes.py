@@ -193,6 +193,9 @@ class Storage:
         Byte order in the file; ``'native'`` if none was requested.
     no_fill : bool
         True if unwritten values are undefined (``_NoFill``).
+    shard_shape : tuple of int or None
+        Shape of the shards of a Zarr array, which contain whole stored chunks; None without shards. `chunk_shape` may
+        be that of a netCDF source, whose chunks the shards need not contain.
 
     Examples
     --------
@@ -205,6 +208,7 @@ class Storage:
     filters: tuple[Filter, ...] = ()
     endian: str = "native"
     no_fill: bool = False
+    shard_shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -133,11 +133,10 @@ class _Resolver:
                 self.problems.append(
                     f"{fqn}: the data have the shape {bound.data.shape}, but the dimensions have {shape}"
                 )
-        chunk = bound.storage.chunk_shape
-        if chunk is not None and (len(chunk) != len(bound.dimensions) or any(c < 1 for c in chunk)):
-            self.problems.append(
-                f"{fqn}: the chunk shape {chunk} does not fit {len(bound.dimensions)} dimensions"
-            )
+        rank = len(bound.dimensions)
+        for what, shape_ in (("chunk", bound.storage.chunk_shape), ("shard", bound.storage.shard_shape)):
+            if shape_ is not None and (len(shape_) != rank or any(c < 1 for c in shape_)):
+                self.problems.append(f"{fqn}: the {what} shape {shape_} does not fit {rank} dimensions")
         return bound
 
     def attribute(self, group: str, fqn: str, attribute: Attribute) -> Attribute:

@@ -24,6 +24,8 @@ class Restrictions:
         Strings end at the first NUL.
     strings_outside_chunks : bool
         Chunks of strings and sequences contain references only.
+    without_shards : bool
+        Chunks are not put into shards.
     reserved_names : frozenset of str
         Names of attributes that the form itself uses.
     omitted : frozenset of str
@@ -41,5 +43,6 @@ class Restrictions:
     renamed_last: bool = False
     strings_end_at_nul: bool = False
     strings_outside_chunks: bool = False
+    without_shards: bool = False
     reserved_names: frozenset[str] = frozenset()
     omitted: frozenset[str] = frozenset()

@@ -6,7 +6,6 @@ The functions accept every object with the attributes of an array or a hierarchy
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from typing import Any
 
 from nczarr import display
@@ -30,7 +29,7 @@ def count_stored(array: Any) -> tuple[int, int] | None:
 def describe_metadata(metadata: Any, name: str = "", **more: Any) -> display.ArrayDescription:
     """Return the description of an array from its metadata."""
     names = metadata.dimension_names or (None,) * len(metadata.shape)
-    chunks, inner = metadata.chunk_shape, _inner_chunks(metadata)
+    chunks, shards = metadata.shapes
     dtype = metadata.dtype
     return display.ArrayDescription(
         name,
@@ -39,7 +38,7 @@ def describe_metadata(metadata: Any, name: str = "", **more: Any) -> display.Arr
         "Array",
         _attributes(metadata.attributes),
         chunks=tuple(chunks) if metadata.shape else None,
-        inner_chunks=inner,
+        shards=shards,
         codecs=tuple(_codec(codec) for codec in metadata.codecs),
         size=None if dtype.hasobject else math.prod(metadata.shape) * dtype.itemsize,
         **more,
@@ -100,13 +99,6 @@ def describe_hierarchy(hierarchy: Any, path: str = "") -> display.GroupDescripti
 
 def _attributes(attributes: JsonMapping) -> list[display.AttributeDescription]:
     return [display.AttributeDescription(name, value) for name, value in attributes.items()]
-
-
-def _inner_chunks(metadata: Any) -> tuple[int, ...] | None:
-    shards = [codec.configuration for codec in metadata.codecs if codec.name == "sharding_indexed"]
-    with suppress(IndexError, KeyError, TypeError, ValueError):
-        return tuple(int(n) for n in shards[0]["chunk_shape"])
-    return None
 
 
 def _codec(codec: Any) -> str:

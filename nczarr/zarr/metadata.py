@@ -197,6 +197,20 @@ class ArrayMetadata:
         return self.chunk_grid.chunk_shape
 
     @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+        """The shapes of the chunks and of the shards that contain them; None without shards, or for damaged ones."""
+        outer = self.chunk_shape
+        names = [codec.name for codec in self.codecs]
+        if names != ["sharding_indexed"] or not self.chunk_grid.is_regular:
+            return outer, None
+        inner = self.codecs[0].configuration.get("chunk_shape")
+        if not isinstance(inner, list | tuple) or len(inner) != len(outer):
+            return outer, None
+        if any(type(n) is not int or n < 1 or m % n for n, m in zip(inner, outer, strict=True)):
+            return outer, None
+        return tuple(inner), outer
+
+    @property
     def fill(self) -> Scalar:
         """The value of elements that are not stored: `fill_value`, or zero if it is undefined."""
         return self.data_type.zero() if self.fill_value is None else self.fill_value

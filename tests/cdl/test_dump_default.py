@@ -294,15 +294,23 @@ def test_dates_are_comments() -> None:
 
 def test_special_attributes() -> None:
     filters = (Filter(3), Filter(2), Filter(1, (5,)), Filter(307, (9,)))
-    storage = Storage("chunked", (2,), filters, "big", True)
+    storage = Storage("chunked", (2,), filters, "big", True, (4,))
     text = dumps(
         _dataset(_variable("data", INT, [1, 2, 3], "/n", storage=storage)), DumpOptions(special=True)
     )
-    wanted = ['_Storage = "chunked"', "_ChunkSizes = 2", '_Fletcher32 = "true"', '_Shuffle = "true"']
+    wanted = ['_Storage = "chunked"', "_ChunkSizes = 2", "_ShardSizes = 4"]
+    wanted += ['_Fletcher32 = "true"', '_Shuffle = "true"']
     wanted += ["_DeflateLevel = 5", '_Filter = "307,9"', '_Endianness = "big"', '_NoFill = "true"']
     assert [line.strip() for line in text.splitlines() if "data :" in line] == [
         f"data :{w} ;" for w in wanted
     ]
+
+
+def test_shards_around_other_chunks_than_those_of_the_source_are_left_out() -> None:
+    storage = Storage("chunked", (2,), shard_shape=(3,))
+    text = dumps(_dataset(_variable("v", INT, [1, 2, 3], "/n", storage=storage)), DumpOptions(special=True))
+    assert "_ChunkSizes = 2" in text
+    assert "_ShardSizes" not in text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nczarr.cdl import dumps, loads
+from nczarr.cdl import DumpOptions, dumps, loads
 from nczarr.model import (
     INT,
     Attribute,
@@ -34,6 +34,15 @@ def test_print_parse_is_identity(dataset: Dataset) -> None:
 def test_print_parse_print(data: st.DataObject) -> None:
     text = dumps(data.draw(strategies.datasets(types="fixed")))
     assert dumps(loads(text)) == text
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(strategies.datasets(types="none", depth=1, names=strategies.plain_names()))
+def test_special_attributes_bring_chunks_and_shards_back(dataset: Dataset) -> None:
+    found = loads(dumps(dataset, DumpOptions(special=True)))
+    for fqn, variable in dataset.all_variables.items():
+        mine, theirs = variable.storage, found.all_variables[fqn].storage
+        assert (mine.chunk_shape, mine.shard_shape) == (theirs.chunk_shape, theirs.shard_shape)
 
 
 @pytest.mark.parametrize("name", [".a", "+1e5", "-Infinity", "@", "..", "-", "1", "NaN", "a%"])

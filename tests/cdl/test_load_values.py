@@ -170,6 +170,40 @@ def test_special_attributes() -> None:
     assert [a.name for a in variable.attributes] == ["_QuantizeBitRoundNumberOfSignificantBits"]
 
 
+@pytest.mark.parametrize(
+    ("specials", "chunks", "shards"),
+    [
+        ("v:_ChunkSizes = 2, 5; v:_ShardSizes = 4, 10;", (2, 5), (4, 10)),
+        ("v:_ShardSizes = 4, 10;", None, (4, 10)),
+        ('v:_ChunkSizes = 2, 5; v:_ShardSizes = "auto";', (2, 5), (2048, 10)),
+        ('v:_ShardSizes = "auto";', None, (1_675_264, 10)),
+        ('x:_ShardSizes = "auto"; v:_Storage = "chunked";', None, None),
+    ],
+)
+def test_shards(specials: str, chunks: tuple[int, ...] | None, shards: tuple[int, ...] | None) -> None:
+    text = f"netcdf a {{ dimensions: t = unlimited; x = 10; variables: int v(t, x); int x(x); {specials} }}"
+    found = loads(text).variable_at("/v").storage
+    assert found == Storage("chunked", chunks, shard_shape=shards)
+
+
+@pytest.mark.parametrize(
+    ("specials", "problem"),
+    [
+        ("v:_ShardSizes = 4;", "1 shard sizes for 2 dimensions"),
+        ("v:_ShardSizes = 4, 0;", "not positive"),
+        ("v:_ChunkSizes = 2, 5; v:_ShardSizes = 4, 9;", "whole chunks"),
+        ('v:_Storage = "contiguous"; v:_ShardSizes = 4, 8;', "no shards"),
+        ('v:_ShardSizes = "large";', "plain integers"),
+        ("v:_ShardSizes = 4.5, 8;", "plain integers"),
+        ("s:_ShardSizes = 4;", "1 shard sizes for 0 dimensions"),
+    ],
+)
+def test_what_is_no_shard_has_a_place(specials: str, problem: str) -> None:
+    with pytest.raises(CDLError, match=problem) as error:
+        loads(f"netcdf a {{ dimensions: t = 4; x = 10; variables: int v(t, x), s;\n {specials} }}")
+    assert "2:" in str(error.value)
+
+
 def test_parameters_of_filters_may_be_negative() -> None:
     """A negative level of zstd, as ncgen takes it: its 32 bits stand in the file."""
     text = 'dimensions: x = 4; variables: int v(x); v:_ChunkSizes = 4; v:_Filter = "32015,-5|307,9";'

@@ -239,7 +239,7 @@ def attributes(draw: st.DrawFn, name: str, types: tuple[Type, ...], *, empty: bo
 
 
 @st.composite
-def _storage(draw: st.DrawFn, type_: Type, shape: tuple[int, ...], unlimited: bool) -> Storage:
+def _storage(draw: st.DrawFn, type_: Type, shape: tuple[int, ...], unlimited: bool, shards: bool) -> Storage:
     chunked = bool(shape) and draw(st.booleans())
     filters: list[Filter] = []
     if chunked and draw(st.booleans()):
@@ -248,9 +248,12 @@ def _storage(draw: st.DrawFn, type_: Type, shape: tuple[int, ...], unlimited: bo
         filters.append(Filter(Filter.DEFLATE, (draw(st.integers(1, 9)),)))
     chunks = tuple(draw(st.integers(1, max(n, 1))) for n in shape) if chunked else None
     layout = "chunked" if chunked else draw(st.sampled_from([None] if unlimited else [None, "contiguous"]))
+    packed = None
+    if chunks and shards and draw(st.booleans()):
+        packed = tuple(c * draw(st.integers(1, 3)) for c in chunks)
     wide = isinstance(type_, PrimitiveType) and type_.name != "string" and type_.dtype.itemsize > 1
     endian = draw(st.sampled_from(["native", "native", "little", "big"])) if wide else "native"
-    return Storage(layout, chunks, tuple(filters), endian)
+    return Storage(layout, chunks, tuple(filters), endian, shard_shape=packed)
 
 
 @st.composite
@@ -264,6 +267,7 @@ def datasets(
     anonymous: bool = False,
     zero_sizes: bool = False,
     storage: bool = True,
+    shards: bool = True,
     empty_attributes: bool = True,
     fill_values: bool = True,
 ) -> Dataset:
@@ -281,8 +285,8 @@ def datasets(
         Unlimited dimensions, in any position. Their lengths are those of the data.
     anonymous, zero_sizes : bool
         Anonymous dimensions; fixed dimensions of size 0. CDL and netCDF files have neither.
-    storage, empty_attributes, fill_values : bool
-        Storage hints; attributes of no value; ``_FillValue`` attributes.
+    storage, shards, empty_attributes, fill_values : bool
+        Storage hints; among them shards; attributes of no value; ``_FillValue`` attributes.
     """
     naming = names if names is not None else globals()["names"]()
     pool = draw(st.lists(naming, min_size=12, max_size=18, unique=True))
@@ -355,7 +359,7 @@ def datasets(
         for v in g.variables:
             shape = root.shape(v)
             free = any(root.is_unlimited(d) for d in v.dimensions)
-            hints = draw(_storage(v.type, shape, free)) if storage else Storage()
+            hints = draw(_storage(v.type, shape, free, shards)) if storage else Storage()
             data = MemorySource(draw(arrays(v.type, shape)))
             variables.append(replace(v, storage=hints, data=data))
         return replace(g, variables=tuple(variables), groups=tuple(with_data(x) for x in g.groups))

@@ -32,7 +32,7 @@ def test_the_draft_holds_real_files_exactly(nc: Path, tmp_path: Path) -> None:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(strategies.datasets())
+@given(strategies.datasets(shards=False))
 def test_the_draft_holds_every_model(dataset: Dataset) -> None:
     store = MemoryStore()
     sink = mapping.create_dataset(store, dataset, WriteOptions(layout="draft-2019"))

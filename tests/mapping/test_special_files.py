@@ -17,7 +17,6 @@ import pytest
 import nczarr
 from nczarr.cli import main
 from nczarr.errors import NCZarrError, StoreError
-from nczarr.mapping import ArrayShape
 from nczarr.mapping.options import LayoutName
 from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variable
 
@@ -55,12 +54,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write(path: Path, layout: LayoutName = "nczarr-v3", shards: tuple[int, ...] | None = None) -> None:
-    storage = Storage(chunk_shape=(2,))
+    storage = Storage(chunk_shape=(2,), shard_shape=shards)
     data = MemorySource(np.full(80, 5, "i4"))
     variables = (Variable("v", INT, ("/x",), storage=storage, data=data),)
     dataset = Dataset("d", dimensions=(Dimension("x", 80),), variables=variables)
-    arrays = {} if shards is None else {"/v": ArrayShape(chunks=(2,), shards=shards)}
-    nczarr.copy(dataset, path, layout=layout, consolidated=False, arrays=arrays)
+    nczarr.copy(dataset, path, layout=layout, consolidated=False)
 
 
 def look(path: Path) -> None:

@@ -26,7 +26,6 @@ from nczarr.errors import (
     UnsupportedError,
 )
 from nczarr.mapping import (
-    ArrayShape,
     RecoveryWarning,
     StoredDataset,
     WriteOptions,
@@ -660,9 +659,10 @@ def test_small_chunks_are_compressed_only_if_that_is_asked_for(
 
 
 def test_small_inner_chunks_of_large_shards_are_compressed() -> None:
-    variable = Variable("v", INT, ("/x",), data=MemorySource(np.arange(1000, dtype="i4")))
+    storage = Storage("chunked", (10,), shard_shape=(1000,))
+    variable = Variable("v", INT, ("/x",), data=MemorySource(np.arange(1000, dtype="i4")), storage=storage)
     dataset = Dataset("d", dimensions=(Dimension("x", 1000),), variables=(variable,))
     store = MemoryStore()
-    tools.copy(dataset, store, WriteOptions(arrays={"/v": ArrayShape((10,), (1000,))}))
+    tools.copy(dataset, store)
     (sharding,) = open_dataset(store).hierarchy.array("v").metadata.codecs
     assert [codec["name"] for codec in sharding.configuration["codecs"]] == ["bytes", "blosc"]

@@ -16,7 +16,6 @@ import pytest
 
 import nczarr
 from nczarr.errors import NCZarrError
-from nczarr.mapping import ArrayShape, WriteOptions
 from nczarr.system import finalizing
 from nczarr.system.forks import Origin, in_forked_child
 from nczarr.system.locks import TABLES, Rank, make_lock
@@ -145,11 +144,10 @@ def test_a_child_leaves_what_the_parent_has_dropped(tmp_path: Path) -> None:
 )
 def test_forks_beside_busy_threads(tmp_path: Path) -> None:
     """Children open, read and write while the parent's threads do, and end."""
-    options = WriteOptions(arrays={f"/v{i}": ArrayShape(chunks=(2, 2), shards=(4, 8)) for i in range(20)})
-    with nczarr.Dataset(tmp_path / "a.zarr", "w", options=options) as ds:
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
         ds.createDimension("x", 16)
         for i in range(20):
-            ds.createVariable(f"v{i}", "i4", ("x", "x"), chunksizes=(2, 2))[:] = i
+            ds.createVariable(f"v{i}", "i4", ("x", "x"), chunksizes=(2, 2), shards=(4, 8))[:] = i
     with nczarr.Dataset(tmp_path / "a.nc", "w", format="NETCDF3_CLASSIC") as ds:
         ds.createDimension("x", 16)
         ds.createVariable("v", "i4", ("x",))[:] = 7

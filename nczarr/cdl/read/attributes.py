@@ -19,6 +19,8 @@ from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Value
 from nczarr.filters import FILTERS
 from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
+from nczarr.model.chunk_shapes import default_chunks, default_shards
+from nczarr.transfer import value_bytes
 
 
 class AttributeReader:
@@ -134,7 +136,9 @@ _FLAGS = frozenset(["_Shuffle", "_Fletcher32", "_NoFill"])
 _CHOICES = {"_Storage": ("contiguous", "compact", "chunked"), "_Endianness": ("little", "big", "native")}
 
 #: Special attributes of variables.
-OF_VARIABLES = frozenset(["_ChunkSizes", "_DeflateLevel", "_Filter", "_Codecs", *_FLAGS, *_CHOICES])
+OF_VARIABLES = frozenset(
+    ["_ChunkSizes", "_ShardSizes", "_DeflateLevel", "_Filter", "_Codecs", *_FLAGS, *_CHOICES]
+)
 
 #: Quantization: the names in CDL and the names of the plain attributes that netCDF keeps.
 QUANTIZE = {
@@ -178,6 +182,8 @@ def read_special(name: str, items: Sequence[Value]) -> Any:
     """Return the value of a special attribute of a variable; :class:`ConstantError` if it is illegal."""
     if name == "_ChunkSizes":
         return _integers(name, items)
+    if name == "_ShardSizes":
+        return None if _is_auto(items) else _integers(name, items)
     if name == "_DeflateLevel":
         levels = _integers(name, items)
         if len(levels) != 1 or levels[0] > _MOST_DEFLATE:
@@ -207,6 +213,11 @@ def _filters(text: str) -> tuple[Filter, ...]:
             raise ConstantError(f"the filter 1 (deflate) has one level from 0 to {_MOST_DEFLATE}")
         found.append(Filter(numbers[0], parameters))
     return tuple(found)
+
+
+def _is_auto(items: Sequence[Value]) -> bool:
+    constants = [parse_constant(item) for item in items if isinstance(item, Token)]
+    return [c.value for c in constants if c is not None] == [b"auto"]
 
 
 def _integers(name: str, items: Sequence[Value]) -> list[int]:
@@ -255,6 +266,14 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
             f"the variable {variable.name!r} has an unlimited dimension, so it cannot be contiguous",
             tokens["_Storage"],
         )
+    shards = None
+    if "_ShardSizes" in special:
+        shards = _shard_shape(variable, special["_ShardSizes"], chunks, problems)
+        if layout in ("contiguous", "compact"):
+            problems.add(
+                f"the variable {variable.name!r} is {layout}, so it has no shards", tokens["_ShardSizes"]
+            )
+        layout = "chunked" if rank else layout
     endian = special.get("_Endianness", "native")
     if "_Endianness" in special:
         type_ = variable.type
@@ -262,7 +281,7 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
             problems.add(f"the type {type_.name!r} has no byte order", tokens["_Endianness"])
         elif type_ is not None and type_.dtype.itemsize == 1:
             endian = "native"
-    return Storage(layout, chunks, tuple(filters), endian, bool(special.get("_NoFill", False)))
+    return Storage(layout, chunks, tuple(filters), endian, bool(special.get("_NoFill", False)), shards)
 
 
 def _chunk_shape(variable: VariableState, numbers: list[int], problems: Problems) -> tuple[int, ...] | None:
@@ -279,3 +298,24 @@ def _chunk_shape(variable: VariableState, numbers: list[int], problems: Problems
             return None
         shape.append(length or (1 if unlimited else size))
     return tuple(shape) if rank else None
+
+
+def _shard_shape(
+    variable: VariableState, numbers: list[int] | None, chunks: tuple[int, ...] | None, problems: Problems
+) -> tuple[int, ...] | None:
+    token, sizes, unlimited = variable.special_tokens["_ShardSizes"], variable.sizes, variable.unlimited
+    if numbers is None:
+        itemsize = 1 if variable.type is None else value_bytes(variable.type.dtype)
+        chosen = chunks or default_chunks(sizes, unlimited, itemsize)
+        return default_shards(sizes, unlimited, chosen, itemsize)
+    wrong = None
+    if len(numbers) != len(sizes) or not sizes:
+        wrong = f"{len(numbers)} shard sizes for {len(sizes)} dimensions"
+    elif min(numbers) < 1:
+        wrong = f"the shard size {min(numbers)} is not positive"
+    elif chunks is not None and any(s % c for s, c in zip(numbers, chunks, strict=True)):
+        wrong = f"the shard sizes {tuple(numbers)} do not contain whole chunks of {chunks}"
+    if wrong is not None:
+        problems.add(wrong, token)
+        return None
+    return tuple(numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import mod
 from typing import Literal
 
 from nczarr.errors import CDLError
@@ -146,6 +147,10 @@ def variable_specials(
         yield "_Storage", f'"{storage.layout}"'
         if storage.layout == "chunked" and storage.chunk_shape:
             yield "_ChunkSizes", ", ".join(map(str, storage.chunk_shape))
+    shards = storage.shard_shape
+    # The chunks of a netCDF source may be others than those in the shards.
+    if shards and storage.layout == "chunked" and not any(map(mod, shards, storage.chunk_shape or shards)):
+        yield "_ShardSizes", ", ".join(map(str, shards))
     if options.filters:
         if storage.filters:
             yield "_Filter", _filter_list(storage.filters, variable)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,10 +30,10 @@ from nczarr.model import (
     fill_value_of,
     rewrite,
 )
-from nczarr.model.chunk_shapes import default_chunks
+from nczarr.model.chunk_shapes import SHARD, default_chunks, default_shards
 from nczarr.model.sources import ChangedSource
 from nczarr.transfer import block_shape, value_bytes
-from nczarr.zarr import RegularGrid
+from nczarr.zarr import DataType, NamedConfig, RegularGrid
 
 #: Chunks of a netCDF source keep sizes in this range.
 SMALLEST, LARGEST = 256 << 10, 64 << 20
@@ -40,8 +41,6 @@ SMALLEST, LARGEST = 256 << 10, 64 << 20
 _CHUNK = 4 << 20
 #: Number of chunks of a variable above which it gets shards.
 MANY = 10_000
-#: Approximate size of shards that are chosen automatically.
-_SHARD = 64 << 20
 #: Codecs of every reader of Zarr v3.
 _PORTABLE = frozenset({"bytes", "vlen-utf8", "vlen-bytes", "blosc", "gzip", "zstd", "crc32c"})
 #: The replacement of h5py's own filter LZF, which netCDF-C does not read.
@@ -120,18 +119,22 @@ def shape(
         if requested:
             storage = replace(storage, layout="chunked", chunk_shape=chunks)
         if target == "netcdf":
+            storage = replace(storage, shard_shape=None)
             return replace(variable, storage=_netcdf_storage(storage, sizes, how, portable))
         kept = _stored_form(variable) if source == "zarr" and how.codec is None else None
-        if kept is not None and not requested and kept.chunks is not None:
-            chunks = kept.chunks
         actual = chunks or sizes.default()
+        if kept is not None and not requested:
+            actual = kept.chunks
         shards = _shards(sizes, actual, shard_lengths, better)
+        if shards is None and shard_lengths is None and not requested:
+            shards = storage.shard_shape
+        storage = replace(storage, shard_shape=shards)
         if kept is not None:
-            if shards is None and shard_lengths is None and not requested:
-                shards = kept.shards
-            arrays[fqn] = ArrayShape(actual, shards, None if how.checksum else kept.codecs, kept.data_type)
-        elif shards is not None or actual != storage.chunk_shape:
-            arrays[fqn] = ArrayShape(actual, shards)
+            same = (actual, shards) == (kept.chunks, kept.shards)
+            codecs = kept.outer if same else kept.codecs
+            arrays[fqn] = ArrayShape(actual, None if how.checksum else codecs, kept.data_type)
+        elif actual != storage.chunk_shape:
+            arrays[fqn] = ArrayShape(actual)
         return variable if storage == variable.storage else replace(variable, storage=storage)
 
     variables = {fqn: shaped(fqn, variable) for fqn, variable in dataset.all_variables.items()}
@@ -180,7 +183,17 @@ def _replaced(before: Dataset, after: Dataset, how: OutputOptions, portable: boo
     return (*lzf, *lost, *unchecked)
 
 
-def _stored_form(variable: Variable) -> ArrayShape | None:
+class _Form(NamedTuple):
+    """The chunks, the shards and the codecs of an array, inside and outside of its shards."""
+
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...] | None
+    codecs: tuple[NamedConfig, ...]
+    outer: tuple[NamedConfig, ...]
+    data_type: DataType
+
+
+def _stored_form(variable: Variable) -> _Form | None:
     """Return the storage of a variable of a Zarr source; None if readers of the target may lack its codecs."""
     data: ArraySource | None = variable.data
     while isinstance(data, SelectedSource | QuantizedSource):
@@ -193,7 +206,7 @@ def _stored_form(variable: Variable) -> ArrayShape | None:
     chunks, shards, codecs = array_form(data)
     if not all(codec.name in _PORTABLE for codec in codecs):
         return None
-    return ArrayShape(chunks, shards, codecs, metadata.data_type)
+    return _Form(chunks, shards, codecs, metadata.codecs, metadata.data_type)
 
 
 @dataclass(frozen=True)
@@ -327,9 +340,9 @@ def _shards(
                     f"--shards: {length} along {ref} is not a multiple of the chunk length {chunk}",
                     hint="set --chunks too",
                 )
-    elif (isinstance(lengths, str) and count > 1) or (lengths is None and better and count > MANY):
-        limit = _SHARD if lengths in (None, "auto") else parse_bytes(str(lengths))
-        requested = block_shape(sizes.shape, chunks, None, sizes.itemsize, limit)
+    elif isinstance(lengths, str) or (better and count > MANY):
+        target = SHARD if lengths in (None, "auto") else parse_bytes(str(lengths))
+        return default_shards(sizes.shape, sizes.unlimited, chunks, sizes.itemsize, target=target)
     else:
         return None
     shards = tuple(-(-w // c) * c for w, c in zip(requested, chunks, strict=True))

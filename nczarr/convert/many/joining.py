@@ -331,12 +331,16 @@ def _assembled(
         if not is_new:
             return old.with_data(JoinedSource(tuple(data), old.dimensions.index(along)))
         storage = old.storage
-        chunks = storage.chunk_shape
-        layout = None if storage.layout == "compact" else storage.layout
+        chunks, shards = storage.chunk_shape, storage.shard_shape
         return replace(
             old,
             dimensions=(along, *old.dimensions),
-            storage=replace(storage, chunk_shape=None if chunks is None else (1, *chunks), layout=layout),
+            storage=replace(
+                storage,
+                layout=None if storage.layout == "compact" else storage.layout,
+                chunk_shape=chunks and (1, *chunks),
+                shard_shape=shards and (1, *shards),
+            ),
             data=JoinedSource(tuple(map(StackedSource, data)), 0),
         )
 

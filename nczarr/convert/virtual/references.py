@@ -113,7 +113,7 @@ def find_references(dataset: Dataset, source: object) -> References:
             endian = {"endian": "big" if found.big_endian else "little"}
             first = NamedConfig("bytes", endian) if dtype.itemsize > 1 else NamedConfig("bytes")
             codecs = (first, *(codecs_of_filters(found.filters, dtype.itemsize) or ()))
-            arrays[fqn] = ArrayShape(found.shape, None, codecs, data_type_for(dtype))
+            arrays[fqn] = ArrayShape(found.shape, codecs, data_type_for(dtype))
     plain = rewrite(dataset, variable=lambda fqn, v: replace(v, data=None) if fqn in chunks else v)
     return References(plain, WriteOptions(compression="source", arrays=arrays), chunks)
 

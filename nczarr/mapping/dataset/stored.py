@@ -18,7 +18,7 @@ from nczarr.mapping.guarding.changes import begin_changes, end_changes, mark_uns
 from nczarr.mapping.guarding.destination import Destination
 from nczarr.mapping.guarding.manifest import record_chunks, recorded_arrays
 from nczarr.mapping.node_names import NodeNames
-from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.options import ON_V3, WriteOptions
 from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.model import Dataset, Region, bind_data, join_fqn, resolve, with_lengths
 from nczarr.model.restrictions import Restrictions
@@ -197,7 +197,7 @@ class StoredDataset:
     def restrictions(self) -> Restrictions:
         """The parts of the netCDF-4 model that the layout cannot hold."""
         restrictions = Restrictions() if self._dialect.is_complete else _RESTRICTED
-        return replace(restrictions, omitted=self._omitted())
+        return replace(restrictions, without_shards=self.layout not in ON_V3, omitted=self._omitted())
 
     def _omitted(self) -> frozenset[str]:
         """Return the FQNs of the nodes outside the model; a dataset for reading needs none."""

@@ -368,7 +368,7 @@ class _Reader:
         except MetadataError as error:
             what = f"{error.message}; the storage hints are ignored"
             self.findings.add("storage-damaged", array.fqn, what)
-            storage = model.Storage()
+            storage = read_storage({}, metadata, ndim)
         self.variables[array.fqn] = Binding(array.path, form.encoding)
         return model.Variable(array.name, form.type, references, attributes=attributes, storage=storage)
 
@@ -389,6 +389,7 @@ def read_storage(info: JSONObject, metadata: ArrayMetadata, ndim: int) -> model.
     if not isinstance(no_fill, bool):
         raise wrong("no_fill", "true or false")
     chunks: tuple[int, ...] | None = None
+    stored, shards = metadata.shapes
     value = info.get("chunk_shape")
     if value is not None:
         valid = isinstance(value, list) and len(value) == ndim
@@ -396,11 +397,12 @@ def read_storage(info: JSONObject, metadata: ArrayMetadata, ndim: int) -> model.
             raise wrong("chunk_shape", f"a list of {ndim} lengths")
         chunks = tuple(value)
     elif layout == "chunked" and "chunk_shape" not in info:
-        chunks = tuple(metadata.chunk_shape[:ndim])
+        chunks = stored[:ndim]
     filters = info.get("filters", [])
     if not isinstance(filters, list):
         raise wrong("filters", "a list")
-    return model.Storage(layout, chunks, tuple(_filter(f) for f in filters), endian, no_fill)
+    shards = shards and shards[:ndim]
+    return model.Storage(layout, chunks, tuple(_filter(f) for f in filters), endian, no_fill, shards)
 
 
 def _filter(value: object) -> model.Filter:

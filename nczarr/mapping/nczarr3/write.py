@@ -205,7 +205,7 @@ class _Writer:
             info["types"] = types_to_json(types.values(), full_names=True)
         node = documents.plan.nodes[binding.path]
         assert isinstance(node, ArrayMetadata)
-        info.update(_storage_info(variable.storage, node.chunk_shape[: len(variable.dimensions)]))
+        info.update(_storage_info(variable.storage, node.shapes[0][: len(variable.dimensions)]))
         keys: JSONObject = {ARRAY_KEY: info} if info else {}
         if binding.path in documents.attributes:
             keys[ATTR_KEY] = documents.attributes[binding.path]

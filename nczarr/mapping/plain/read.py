@@ -306,11 +306,13 @@ class PlainArrays:
         for attribute in (*extra, *self._mask(encoding, metadata)):
             attributes.setdefault(attribute.name, attribute)
         endian = next((c.configuration.get("endian") for c in metadata.codecs if c.name == "bytes"), None)
+        chunks, shards = metadata.shapes if metadata.shape else (None, None)
         storage = model.Storage(
             "chunked" if metadata.shape else None,
-            tuple(metadata.chunk_shape) if metadata.shape else None,
+            chunks,
             filters_of(metadata.codecs),
             "big" if endian == "big" else "native",
+            shard_shape=shards,
         )
         references = self.references(group, metadata, metadata.shape)
         variable = Variable(

@@ -23,14 +23,13 @@ from nczarr.mapping.values.filters import stored_form
 from nczarr.model import Attribute, Dataset, Group, Type, Variable, join_fqn, split_fqn
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.stores import MemoryStore
+from nczarr.transfer import value_bytes
 from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig, create_hierarchy, open_hierarchy
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 
 #: Chunk keys of Zarr before version 3.
 V2_KEYS = ChunkKeyEncoding("v2", ".")
 _CHUNK_KEYS = {"default": ChunkKeyEncoding(), "v2": V2_KEYS}
-#: Assumed size of a value of variable size, in bytes, for the choice of chunks.
-_VARIABLE_SIZE = 64
 #: The loss of the order of nodes: without consolidated metadata, the order is that of a listing.
 ORDER = "/: the order of variables, groups and dimensions"
 _LONGEST = 60
@@ -112,8 +111,8 @@ def chunks_of(
     """Return the chunk shape of a variable's array, without the inner dimensions."""
     if variable.storage.chunk_shape is not None:
         return variable.storage.chunk_shape
-    itemsize = _VARIABLE_SIZE if encoding.dtype.hasobject else encoding.dtype.itemsize
-    return default_chunks(shape, [dataset.is_unlimited(ref) for ref in variable.dimensions], itemsize)
+    unlimited = [dataset.is_unlimited(ref) for ref in variable.dimensions]
+    return default_chunks(shape, unlimited, value_bytes(encoding.dtype))
 
 
 @dataclass

@@ -25,9 +25,10 @@ from math import prod
 
 from nczarr import filters as table
 from nczarr.errors import MetadataError, UnsupportedError
-from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.options import ON_V3, WriteOptions
 from nczarr.mapping.values.encodings import Encoding
 from nczarr.model import EnumType, Filter, PrimitiveType, Storage
+from nczarr.model.chunk_shapes import chunks_in_shards
 from nczarr.zarr import NamedConfig, RegularGrid, inner_codecs
 
 #: blosc stores the size of an element in one byte.
@@ -51,36 +52,35 @@ def stored_form(
     Parameters
     ----------
     chunks : tuple of int
-        The chunk shape, unless `options` define one for this variable.
-
-    Raises
-    ------
-    UnsupportedError
-        The shape of the shards is not a multiple of the chunk shape.
+        The chunk shape, unless `options` define one for this variable. Shards of other lengths get the nearest chunk
+        shape that they can contain: it may be that of a netCDF source.
 
     Examples
     --------
     >>> from nczarr.mapping.options import ArrayShape
     >>> from nczarr.mapping.values.encodings import encoding_for_writing
     >>> from nczarr.model import INT
-    >>> options = WriteOptions(arrays={"/v": ArrayShape((10,), (100,))})
-    >>> grid, codecs = stored_form("/v", Storage(), (5,), encoding_for_writing(INT), options)
+    >>> options = WriteOptions(arrays={"/v": ArrayShape((10,))})
+    >>> storage = Storage(shard_shape=(100,))
+    >>> grid, codecs = stored_form("/v", storage, (5,), encoding_for_writing(INT), options)
     >>> grid.chunk_shape, codecs[0].name, codecs[0].configuration["chunk_shape"]
     ((100,), 'sharding_indexed', [10])
     """
     shape = options.arrays.get(fqn)
-    shards = shape.shards if shape is not None else None
+    shards = storage.shard_shape if options.layout in ON_V3 else None
     if shape is not None and shape.chunks is not None:
         chunks = shape.chunks
+    if shards:
+        chunks = chunks_in_shards(shards, chunks)
     if shape is not None and shape.codecs is not None and shape.data_type == encoding.data_type:
         codecs = shape.codecs
     else:
         codecs = codecs_for(storage, encoding, options, chunks if shards is None else shards)
     inner = encoding.inner_shape
-    if shards is None or not chunks:
+    if not shards:
         return RegularGrid(chunks + inner), codecs
-    if len(shards) != len(chunks) or any(s % c for s, c in zip(shards, chunks, strict=True)):
-        raise UnsupportedError(f"shards of {shards} do not contain whole chunks of {chunks}", fqn=fqn)
+    if codecs[0].name == "sharding_indexed":
+        return RegularGrid(shards + inner), codecs
     index_codecs = [NamedConfig("bytes", {"endian": "little"}), NamedConfig("crc32c")]
     configuration = {
         "chunk_shape": list(chunks + inner),

@@ -77,6 +77,7 @@ class EditedHDF5(EditedFile):
         renamed_last=True,
         strings_end_at_nul=True,
         strings_outside_chunks=True,
+        without_shards=True,
         # Attributes of netCDF's bookkeeping, and those that its library computes on request.
         reserved_names=frozenset(n.decode() for n in ROOT_BOOKS | SCALE_BOOKS | VARIABLE_BOOKS)
         | {"_Format", "_IsNetcdf4", "_SuperblockVersion"},

@@ -340,7 +340,7 @@ class _Describer:
         return replace(
             described,
             chunks=None if stored.chunks is None else stored.chunks[:rank],
-            inner_chunks=None if stored.inner_chunks is None else stored.inner_chunks[:rank],
+            shards=None if stored.shards is None else stored.shards[:rank],
             codecs=stored.codecs,
             stored=stored.stored,
             facts=tuple(fact for fact in stored.facts if fact[0] != "store"),

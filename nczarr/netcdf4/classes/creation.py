@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 from nczarr import model
 from nczarr.filters import FILTERS, OF_REFERENCES
 from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
+from nczarr.model.chunk_shapes import chunks_in_shards
 from nczarr.netcdf4.classes.base import Owner, data_model_of
 from nczarr.netcdf4.classes.user_types import UserDefinedType, shown_type, text_type
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
@@ -72,6 +73,7 @@ class VariableOptions:
     significant_digits: int | None = None
     quantize_mode: str = "BitGroom"
     fill_value: object = None
+    shards: Sequence[int] | str | None = None
 
     def filters(self) -> tuple[Filter, ...]:
         """Return the filters. No Zarr codec is szip: the store records the filter for netCDF files.
@@ -147,11 +149,21 @@ class VariableOptions:
         if contiguous and (unlimited or filters):
             raise NetCDFRuntimeError(f"NetCDF: Invalid argument: contiguous storage {self.where}")
         chunks = None if chunksizes is None else self._checked_chunks(chunksizes, dimensions)
-        if dimensions and (chunks is not None or filters or unlimited):
+        shards = None if self.shards is None else self._checked_shards(session, dimensions)
+        if dimensions and (chunks is not None or filters or unlimited or shards is not None):
             defaults = types.default_chunks_of(type_, dimensions, session.stored.disk_format)
+            if shards:
+                defaults = chunks_in_shards(shards, defaults)
             shape = tuple(c or d for c, d in zip(chunks or defaults, defaults, strict=True))
             self._check_chunk(type_, shape, filters)
-            return Storage("chunked", shape, filters, self.endian, no_fill)
+            if shards == ():
+                shards = types.default_shards_of(type_, dimensions, shape)
+            elif shards is not None and any(s % c for s, c in zip(shards, shape, strict=True)):
+                raise NetCDFValueError(
+                    f"the shards {shards} do not contain whole chunks of {shape} {self.where}",
+                    hint="a multiple of chunksizes; 0 in chunksizes chooses a length that fits",
+                )
+            return Storage("chunked", shape, filters, self.endian, no_fill, shards)
         return Storage("contiguous", None, (), self.endian, no_fill)
 
     def _checked_chunks(
@@ -170,6 +182,32 @@ class VariableOptions:
             if not dimension.unlimited and chunk > dimension.size:
                 raise NetCDFValueError(f"chunksize cannot exceed dimension size {self.where}")
         return chunks
+
+    def _checked_shards(self, session: Session, dimensions: Sequence[DimensionNode]) -> tuple[int, ...]:
+        """Return the shard shape; ``()`` for an automatic one."""
+        if session.netcdf3 or session.restrictions.without_shards:
+            raise NetCDFValueError(
+                f"shards: this format has none {self.where}",
+                hint="Zarr v3 has shards: the layouts nczarr-v3 and zarr-v3",
+            )
+        if self.contiguous:
+            raise NetCDFValueError(f"cannot specify shards for a contiguous dataset {self.where}")
+        if isinstance(self.shards, str) and self.shards == "auto":
+            return ()
+        if not np.iterable(self.shards) or isinstance(self.shards, str | bytes):
+            raise NetCDFTypeError(
+                f"shards is 'auto' or a sequence with the same length as dimensions {self.where}"
+            )
+        shards = tuple([_whole("the length of a shard", s) for s in self.shards])
+        if not dimensions:
+            raise NetCDFValueError(f"a scalar has no shards {self.where}")
+        if len(shards) != len(dimensions):
+            raise NetCDFValueError(
+                f"shards must be a sequence with the same length as dimensions {self.where}"
+            )
+        if any(not 1 <= s < 1 << 63 for s in shards):
+            raise NetCDFValueError(f"the length of a shard is positive, not as in {shards} {self.where}")
+        return shards
 
     def _check_chunk(self, type_: Type, shape: tuple[int, ...], filters: tuple[Filter, ...]) -> None:
         """Raise for a chunk that is too large for HDF5, or that szip cannot compress."""

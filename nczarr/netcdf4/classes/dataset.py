@@ -472,6 +472,7 @@ class Dataset(AttributeOwner):
         quantize_mode: str = "BitGroom",
         fill_value: object = None,
         chunk_cache: int | None = None,
+        shards: Sequence[int] | str | None = None,
     ) -> Variable:
         """Create a variable.
 
@@ -503,6 +504,10 @@ class Dataset(AttributeOwner):
             ``'default'``: the default fill value as an attribute.
         chunk_cache : int, optional
             Limit of the bytes of decoded chunks of this variable, within the limit of the dataset.
+        shards : sequence of int or 'auto', optional
+            Lengths of a shard, an object that packs whole chunks: multiples of the chunk lengths. ``'auto'``: about
+            64 MiB, and none if one chunk is enough. Chunks that `chunksizes` does not give divide the shard. Only on
+            Zarr v3.
 
         Returns
         -------
@@ -522,7 +527,7 @@ class Dataset(AttributeOwner):
         return Variable(
             group, varname, datatype, found, compression, zlib, complevel, shuffle, szip_coding,
             szip_pixels_per_block, blosc_shuffle, fletcher32, contiguous, chunksizes, endian,
-            least_significant_digit, significant_digits, quantize_mode, fill_value, chunk_cache
+            least_significant_digit, significant_digits, quantize_mode, fill_value, chunk_cache, shards
         )  # fmt: skip
 
     def createCompoundType(self, datatype: DTypeLike, datatype_name: str) -> CompoundType:

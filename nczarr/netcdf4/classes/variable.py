@@ -101,6 +101,7 @@ class Variable(AttributeOwner):
         quantize_mode: str = "BitGroom",
         fill_value: object = None,
         chunk_cache: int | None = None,
+        shards: Sequence[int] | str | None = None,
     ) -> None:
         session = grp._nc_session
         session.check_writable()
@@ -108,7 +109,7 @@ class Variable(AttributeOwner):
         options = VariableOptions(
             where, compression, zlib, complevel, shuffle, szip_coding, szip_pixels_per_block, blosc_shuffle,
             fletcher32, contiguous, chunksizes, endian, least_significant_digit, significant_digits,
-            quantize_mode, fill_value
+            quantize_mode, fill_value, shards
         )  # fmt: skip
         kind, shown, dtype = resolve_datatype(grp, datatype, where)
         type_ = kind.type if isinstance(kind, TypeNode) else kind
@@ -367,6 +368,11 @@ class Variable(AttributeOwner):
             return None
         chunks = chunking_of(self._nc_session, self._nc_node)
         return "contiguous" if chunks is None else list(chunks)
+
+    def shards(self) -> tuple[int, ...] | None:
+        """The shape of the shards of a Zarr array, which pack chunks into one object; None without shards."""
+        self._nc_session.check_open()
+        return self._nc_node.storage.shard_shape
 
     def quantization(self) -> tuple[int, str] | None:
         """Number of digits (or bits) and the mode of quantisation, or None."""

@@ -31,7 +31,7 @@ from nczarr.model import (
     VlenType,
     join_fqn,
 )
-from nczarr.model.chunk_shapes import default_chunks, netcdf_c_chunks
+from nczarr.model.chunk_shapes import default_chunks, default_shards, netcdf_c_chunks
 from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.session import DimensionNode, GroupNode, Session, TypeNode, VariableNode
 
@@ -76,6 +76,14 @@ def default_chunks_of(
     rule = default_chunks if disk_format == "ZARR" else netcdf_c_chunks
     sizes = [0 if new and d.unlimited else d.size for d in dimensions]  # a new variable is going to grow
     return rule(sizes, [d.unlimited for d in dimensions], item_size(type_))
+
+
+def default_shards_of(
+    type_: Type, dimensions: Sequence[DimensionNode], chunks: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Return the default shard shape of a new variable; None if one chunk is enough."""
+    sizes = [0 if d.unlimited else d.size for d in dimensions]
+    return default_shards(sizes, [d.unlimited for d in dimensions], chunks, item_size(type_))
 
 
 def item_size(type_: Type) -> int:
