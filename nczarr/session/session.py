@@ -155,7 +155,7 @@ class Session(State):
         #: The number of variables in the store since the last flush.
         self._stored_count = 0
         #: The lengths in the store since the last flush.
-        self._growth: Growth | None = None
+        self._growth = Growth(self.root)
         self._gate = Gate()
         self.cache = ChunkCache(self._stored_values, self._values, self.lock)
         #: Locks against other writers, until the dataset is closed.
@@ -219,7 +219,7 @@ class Session(State):
         """Write everything, values before the lengths that claim them; the gate is closed."""
         self.cache.recover()
         stored = self.cache.flush(failures)
-        if failures.found and not stored and self._growth is not None and self._growth.is_all:
+        if failures.found and not stored and self._growth.is_all:
             return  # no step was written, so no length may claim one
         self._flush_structure(failures)
         self.cache.flush(failures)
@@ -303,7 +303,7 @@ class Session(State):
         """Store the lengths of dimensions if nothing else has changed. Return False otherwise."""
         with self.lock:
             growth, generation = self._growth, self.generation
-            if growth is None or not growth.is_all or generation == self._stored_generation:
+            if not growth.is_all or generation == self._stored_generation:
                 return False
             lengths = growth.grown()
             for node in growth.variables(lengths):

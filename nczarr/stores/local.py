@@ -261,19 +261,19 @@ class LocalStore(Store):
             raise
         return True
 
-    def set_as_old_as(self, key: str, data: Buffer, other: str) -> None:
-        """Set a value, and give its file the time of another key's file if that exists."""
+    def set_before(self, earlier: Iterable[tuple[str, Buffer]], key: str, data: Buffer) -> None:
+        """Set some values, then the value of `key`. Until then, their files are as old as the present file of `key`.
+
+        So a reader that compares times does not take them for newer than the present value of `key`.
+        """
         try:
-            time = os.stat(self.file_path(other)).st_mtime_ns
+            time = os.stat(self.file_path(key)).st_mtime_ns
         except OSError:
-            self.set(key, data)
-            return
-
-        def place(temporary: str, path: str) -> None:
-            os.utime(temporary, ns=(time, time))
-            os.replace(temporary, path)
-
-        self._put(key, partial(write_bytes, as_view(data)), place, self.order)
+            time = None
+        batches = [*batched(earlier, _TOGETHER)]
+        batches[-1].append((key, data))
+        for batch in batches:
+            self._set_together(batch, self.order, time, last=key)
 
     def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
         if self.order is None or not self._case_sensitive:
@@ -282,22 +282,35 @@ class LocalStore(Store):
         for batch in batched(items, _TOGETHER):
             self._set_together(batch, self.order)
 
-    def _set_together(self, items: Sequence[tuple[str, Buffer]], order: WriteOrder) -> None:
-        """Write values under temporary names, sync them together, and rename them."""
+    def _set_together(
+        self,
+        items: Sequence[tuple[str, Buffer]],
+        order: WriteOrder | None,
+        time: int | None = None,
+        last: str = "",
+    ) -> None:
+        """Write values under temporary names, sync them together, and rename them.
+
+        `time`: the modification time of all files but that of the key `last`, in nanoseconds.
+        """
         aside: list[tuple[str, str]] = []
         try:
             for key, data in items:
                 self._put(key, partial(write_bytes, as_view(data)), lambda *paths: aside.append(paths), None)
             try:
-                if any(_is_document(key) for key, _ in items):
-                    order.settle()
-                waiting = {
-                    temporary for temporary, path in aside if _is_document(path) or os.path.lexists(path)
-                }
-                sync_all(waiting, self._base)
+                for (key, _), (temporary, _) in zip(items, aside, strict=True):
+                    if time is not None and key != last:
+                        os.utime(temporary, ns=(time, time))
+                waiting = set()
+                if order is not None:
+                    if any(_is_document(key) for key, _ in items):
+                        order.settle()
+                    waiting = {old for old, new in aside if _is_document(new) or os.path.lexists(new)}
+                    sync_all(waiting, self._base)
                 for temporary, path in aside:
                     os.replace(temporary, path)
-                    order.note(path, synced=temporary in waiting)
+                    if order is not None:
+                        order.note(path, synced=temporary in waiting)
             except OSError as error:
                 self._fail("write", items[0][0], error)
         except BaseException:

@@ -295,3 +295,37 @@ def test_the_times_of_documents(tmp_path: Path) -> None:
             others = [os.stat(p).st_mtime_ns for p in path.rglob("zarr.json") if p.parent != path]
             assert max(others) <= root
             assert not (path / ".nczarr-writing").exists()
+
+
+def test_an_append_to_a_reopened_dataset_plans_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its documents with new lengths are known; a dataset with findings is planned as a whole."""
+    path = tmp_path / "a.zarr"
+    with ours.Dataset(path, "w") as dataset:
+        dataset.createDimension("t", None)
+        dataset.createVariable("v", "i4", ("t",))
+        dataset.createGroup("g").createVariable("w", "i4", ("t",))
+    planned: list[object] = []
+    update = StoredDataset.update
+    monkeypatch.setattr(
+        StoredDataset, "update", lambda self, model: (planned.append(model), update(self, model))[0]
+    )
+    for step in range(3):
+        with ours.Dataset(path, "a") as dataset:
+            dataset["v"][step] = step
+            dataset["g/w"][step] = 2 * step
+    assert not planned
+    assert main(["check", "--data", str(path)]) == 0
+    with ours.Dataset(path) as dataset:
+        assert dataset["v"][:].tolist() == [0, 1, 2]
+        assert dataset["g/w"][:].tolist() == [0, 2, 4]
+    (path / "g" / "w" / "zarr.json").write_text(
+        (path / "g" / "w" / "zarr.json").read_text().replace('"shape":[3]', '"shape":[4]')
+    )
+    with pytest.warns(UserWarning, match="3 of 4 steps"), ours.Dataset(path, "a") as dataset:
+        dataset["v"][6] = 6
+    assert planned
+    with ours.Dataset(path) as dataset:
+        assert dataset["g/w"][:3].tolist() == [0, 2, 4]
+        assert len(dataset.dimensions["t"]) == 7

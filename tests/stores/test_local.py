@@ -352,3 +352,22 @@ def test_a_directory_in_place_of_a_value_is_one_reason(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
         LocalStore(tmp_path).get("k")
     assert caught.value.message == "cannot read: this is a directory, not a file"
+
+
+def test_values_before_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last value is set last. Until then, the others are no newer than its earlier value."""
+    store = LocalStore(tmp_path, "r+")
+    store.set("zarr.json", b"old")
+    replace, seen = os.replace, []
+    monkeypatch.setattr(
+        os, "replace", lambda *paths: (replace(*paths), seen.append(os.path.basename(paths[1])))[0]
+    )
+    for order in (False, True):
+        store.keep_order(order)
+        before = (tmp_path / "zarr.json").stat().st_mtime_ns
+        seen.clear()
+        store.set_before([(f"v{i}/data", b"new") for i in range(100)], "zarr.json", b"new")
+        assert seen == [*["data"] * 100, "zarr.json"]
+        assert {(tmp_path / f"v{i}" / "data").stat().st_mtime_ns for i in range(100)} == {before}
+        assert (tmp_path / "zarr.json").stat().st_mtime_ns >= before
+        assert store.get("zarr.json") == b"new"

@@ -252,8 +252,8 @@ class StoredDataset:
         Returns
         -------
         bool
-            False, without any change, if :meth:`update` is required: at first, in other layouts, and for documents of
-            an unusual form.
+            False, without any change, if :meth:`update` is required: in other layouts, and for documents with findings
+            or of an unusual form.
 
         Raises
         ------
@@ -269,7 +269,8 @@ class StoredDataset:
                     if isinstance(reference, str):
                         self._along.setdefault(reference, []).append(self._data[fqn])
         variables = dict.fromkeys(v for fqn in sizes for v in self._along.get(fqn, ()))
-        if not rewriting.write_lengths(self.hierarchy, self.groups, variables, sizes):
+        sound = not self.reading.findings
+        if not rewriting.write_lengths(self.hierarchy, self.groups, variables, sizes, sound=sound):
             return False
         with self.hierarchy.lock:
             self._lengths = {**self._lengths, **sizes}

@@ -77,6 +77,8 @@ def write_lengths(
     groups: Mapping[str, str],
     variables: Iterable[VariableData],
     sizes: Mapping[str, int],
+    *,
+    sound: bool,
 ) -> bool:
     """Write lengths into the documents of an NCZarr hierarchy on Zarr v3, as an append needs between two syncs.
 
@@ -91,18 +93,20 @@ def write_lengths(
         The variables with one of the dimensions; they have grown in memory.
     sizes : mapping
         The lengths, by the FQN of the dimension.
+    sound : bool
+        True: the reading of the documents has no findings. Else only documents of this session are changed.
 
     Returns
     -------
     bool
-        False, without any change, if another session has written a document, or if one has an unusual form.
+        False, without any change, if a document has an unusual form, or is not sound.
     """
     if hierarchy.layout != "v3" or hierarchy.hidden:
         return False
     arrays: list[str] = []
     for variable in variables:
         path, metadata = variable.path, variable.array.metadata
-        if not hierarchy.is_own(path) or not metadata.chunk_grid.is_regular or metadata.extensions:
+        if not (sound or hierarchy.is_own(path)) or not metadata.chunk_grid.is_regular or metadata.extensions:
             return False
         if array_at(hierarchy, path).shape != metadata.shape:
             arrays.append(path)
@@ -111,7 +115,7 @@ def write_lengths(
         group, name = split_fqn(fqn)
         path = groups[group]
         longer = _with_length(changed.get(path) or hierarchy.nodes[path], name, size)
-        if longer is None or not hierarchy.is_own(path):
+        if longer is None or not (sound or hierarchy.is_own(path)):
             return False
         changed[path] = longer
     hierarchy.put_lengths(arrays, changed)

@@ -319,8 +319,7 @@ class Hierarchy:
         """Write only the shapes of arrays that have grown in memory, and the attributes of their groups.
 
         For Zarr v3 and nodes from this object (:meth:`is_own`). Arrays are written first, the root last; with
-        consolidated metadata, :meth:`sync` writes the root. Until then, readers of a local directory use the
-        consolidated copies, because the other documents get the modification time of the root's document.
+        consolidated metadata, :meth:`sync` writes the root, in a local directory together with the others.
         """
         with self.lock:
             self._check_writable()

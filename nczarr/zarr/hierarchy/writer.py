@@ -39,6 +39,8 @@ class DocumentWriter:
         self._nodes = nodes
         self._stale = False
         self._unpublished: dict[str, bytes] = {}
+        #: Documents with new lengths that :meth:`sync` writes together with the root's document.
+        self._lengths: dict[str, bytes] = {}
         self._texts = DocumentTexts()
 
     def put(self, changed: Mapping[str, RawNode]) -> None:
@@ -56,6 +58,8 @@ class DocumentWriter:
                     ((key, text),) = texts
                     self._texts.keep(path, node.documents[key], text)
                 writes += texts
+        for key, _ in writes:
+            self._lengths.pop(key, None)
         # A store that takes Zarr's keys only (Icechunk) takes no chunk before its array, and has commits.
         if self.hidden and self._store.takes_any_key:
             self._unpublished.update(writes)
@@ -71,13 +75,12 @@ class DocumentWriter:
     def replace(self, path: str, key: str, document: JsonObject) -> None:
         """Write the only document of an existing node; with consolidated metadata, :meth:`sync` writes the root's.
 
-        Readers of a local directory use the consolidated copies until then, because the document gets the modification
-        time of the root's document.
+        In a local directory with consolidated metadata, :meth:`sync` writes all of them together.
         """
         if path or not self.consolidated:
             text = dump_json(document, key)
             if self.consolidated and type(self._store) is LocalStore:
-                self._store.set_as_old_as(key, text, "zarr.json")
+                self._lengths[key] = text
             else:
                 self._store.set(key, text)
             self._texts.keep(path, document, text)
@@ -87,6 +90,7 @@ class DocumentWriter:
         """Drop the unpublished documents of a removed node."""
         for key in self._layout.document_keys(path):
             self._unpublished.pop(key, None)
+            self._lengths.pop(key, None)
         self._stale = True
 
     def sync(self) -> None:
@@ -138,6 +142,12 @@ class DocumentWriter:
         for key, document in self._documents_of("").items():
             if key not in writes:
                 writes[key] = dump_json(document, key)
+        if self._lengths and isinstance(self._store, LocalStore):
+            ((key, text),) = writes.items()
+            self._store.set_before(self._lengths.items(), key, text)
+            self._lengths.clear()
+            self._stale = False
+            return
         # The documents that make the hierarchy visible are written last; a version 2 root has separate attributes.
         for deciding in (False, True):
             self._store.set_many([item for item in writes.items() if (item[0] in _DECIDING) == deciding])
