@@ -50,7 +50,8 @@ def describe_array(array: Any) -> display.ArrayDescription:
     facts, stored = [("store", str(array.store.url))], None
     counted = count_stored(array)
     if counted is not None:
-        facts.append(("stored chunks", f"{counted[0]:,} of {array.nchunks:,}"))
+        units = "chunks" if array.metadata.shapes[1] is None else "shards"
+        facts.append((f"stored {units}", f"{counted[0]:,} of {array.nchunks:,}"))
         stored = counted[1]
     return describe_metadata(array.metadata, "/" + array.path, facts=tuple(facts), stored=stored)
 

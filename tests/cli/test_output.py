@@ -80,6 +80,15 @@ def test_ls_and_tree_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["dimensions"][0] == {"name": "time", "size": 6, "unlimited": True}
 
 
+def test_tree_shows_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "a.zarr")
+    nczarr.copy(EXAMPLE, out, chunks="lat=6", shards={"lat": 18}, only="/lat")
+    assert main(["tree", out]) == 0
+    assert "float lat(lat = 18) in shards of 18\n" in capsys.readouterr().out
+    assert main(["tree", "--json", out]) == 0
+    assert [v["shards"] for v in json.loads(capsys.readouterr().out)["variables"]] == [[18]]
+
+
 HOSTILE = "a\x1b]0;owned\x07\u202eb"
 
 

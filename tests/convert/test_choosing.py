@@ -25,6 +25,8 @@ from nczarr.convert import open_source
 from nczarr.convert.change.options import parse_bytes, parse_lengths
 from nczarr.convert.change.shaping import fitted
 from nczarr.errors import LossError, UnsupportedError
+from nczarr.mapping import open_dataset
+from nczarr.model import Storage
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
 needs_nccopy = pytest.mark.skipif(not shutil.which("nccopy"), reason="netcdf-bin is not installed")
@@ -603,3 +605,76 @@ def test_codecs_of_plain_zarr_give_way_to_what_every_hdf5_reads(tmp_path: Path) 
             np.testing.assert_array_equal(file[name][:], values)
     nczarr.copy(tmp_path / "a.zarr", out, compression="source", overwrite=True)
     assert (filters(out, "zstd"), filters(out, "blosc")) == ([32015], [32001])
+
+
+SHARDED = """netcdf d {
+dimensions: t = unlimited; x = 6;
+variables: int v(t, x); v:_ChunkSizes = 1, 3; v:_ShardSizes = 2, 6; int s;
+data: v = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18; s = 3;
+}"""
+
+
+def storage_of(target: Path, fqn: str = "/v") -> Storage:
+    with open_dataset(target) as stored:
+        return stored.dataset.variable_at(fqn).storage
+
+
+def test_a_copy_keeps_shards_unless_it_changes_chunks(tmp_path: Path) -> None:
+    nczarr.copy(cdl.loads(SHARDED), tmp_path / "a.zarr")
+    kept = (
+        {"compression": "gzip:3"},
+        {"checksum": True},
+        {"select": {"x": slice(0, 3)}},
+        {"layout": "zarr-v3"},
+    )
+    for number, options in enumerate(kept):
+        target = tmp_path / f"{number}.zarr"
+        nczarr.copy(tmp_path / "a.zarr", target, lossy=True, **options)
+        assert storage_of(target).shard_shape == (2, 6), options
+        assert array(target, "v").shards == (2, 6)
+        assert array(target, "v").chunks == (1, 3)
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "changed.zarr", chunks="x=2")
+    assert storage_of(tmp_path / "changed.zarr").shard_shape is None
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "a.nc")
+    nczarr.copy(tmp_path / "a.nc", tmp_path / "back.zarr")
+    assert storage_of(tmp_path / "back.zarr") == Storage("chunked", (1, 3), endian="little")
+    assert list(nczarr.diff(tmp_path / "a.zarr", tmp_path / "a.nc")) == []
+
+
+def test_storage_with_other_shards_differs(tmp_path: Path) -> None:
+    nczarr.copy(cdl.loads(SHARDED), tmp_path / "a.zarr")
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.zarr", shards={"t": 4, "x": 6})
+    assert list(nczarr.diff(tmp_path / "a.zarr", tmp_path / "b.zarr")) == []
+    (found,) = nczarr.diff(tmp_path / "a.zarr", tmp_path / "b.zarr", storage=True)
+    assert (found.fqn, found.what) == ("/v", "storage")
+
+
+def test_joined_files_keep_shards(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        nczarr.copy(cdl.loads(SHARDED), tmp_path / f"{name}.zarr")
+    parts = [tmp_path / "a.zarr", tmp_path / "b.zarr"]
+    nczarr.copy(parts, tmp_path / "long.zarr", concat="t")
+    assert storage_of(tmp_path / "long.zarr").shard_shape == (2, 6)
+    nczarr.copy(parts, tmp_path / "deep.zarr", concat="member")
+    assert array(tmp_path / "deep.zarr", "v").shards == (1, 2, 6)
+    assert (
+        array(tmp_path / "deep.zarr", "v")[...].tolist() == [[[*range(1 + i, 7 + i)] for i in (0, 6, 12)]] * 2
+    )
+
+
+def test_automatic_shards_of_a_variable_that_is_going_to_grow(tmp_path: Path) -> None:
+    empty = "netcdf d { dimensions: t = unlimited; variables: int v(t); v:_ChunkSizes = 10; }"
+    nczarr.copy(cdl.loads(empty), tmp_path / "a.zarr", shards="auto")
+    assert storage_of(tmp_path / "a.zarr").shard_shape == (10_240,)
+
+
+@pytest.mark.parametrize("location", ["start", "end"])
+def test_a_copy_keeps_the_place_of_an_index(tmp_path: Path, location: str) -> None:
+    group = zarr_python.create_group(tmp_path / "a.zarr")
+    how: Any = {"shape": (4,), "index_location": location}
+    group.create_array("v", data=np.arange(8), chunks=(2,), shards=how, dimension_names=("x",))
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.zarr")
+    left, right = stored(tmp_path / "a.zarr"), stored(tmp_path / "b.zarr")
+    assert left == right
+    (codec,) = json.loads((tmp_path / "b.zarr" / "v" / "zarr.json").read_text())["codecs"]
+    assert codec["configuration"]["index_location"] == location

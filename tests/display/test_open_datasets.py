@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nczarr
+from nczarr.mapping import open_dataset
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -77,3 +78,17 @@ def test_several_files_have_no_tree_of_one(tmp_path: Path) -> None:
             ds.createVariable("t", "i4", ("t",))[:] = [i]
     with nczarr.MFDataset(paths) as several:
         assert not callable(several._repr_html_)
+
+
+def test_shards_are_shown_beside_their_chunks(tmp_path: Path) -> None:
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("x", 40)
+        new = ds.createVariable("v", "f4", ("x",), chunksizes=(5,), shards=(20,))
+        pages = [new._repr_html_()]
+    with nczarr.Dataset(tmp_path / "a.zarr") as ds:
+        pages.append(ds["v"]._repr_html_())
+    with open_dataset(tmp_path / "a.zarr") as stored:
+        pages += [stored.dataset.variables[0]._repr_html_(), stored.hierarchy.array("v")._repr_html_()]
+    for html in pages:
+        assert "<th>shards</th><td><bdi>20</bdi></td>" in html
+        assert "<th>chunks</th><td><bdi>5</bdi></td>" in html

@@ -226,6 +226,12 @@ SECTIONS: dict[str, list[Row]] = {
             "log(w.createVariable('v', 'f4', ('t', 'x')).chunking())",
             "without `chunksizes`, about 512 KiB along an unlimited dimension (at most 4,096 steps), where netCDF-C has 1 step: one object in place of 128; netCDF files have netCDF-C's",
         ),
+        better(
+            "`shards()`, `createVariable(shards=…)`",
+            "w = nc.Dataset(zarr, 'w'); w.createDimension('x', 3)\n"
+            "attempt(lambda: w.createVariable('s', 'f4', ('x',), chunksizes=(1,), shards='auto').shards())",
+            "shards pack the chunks of a Zarr array into few objects; netCDF files have none",
+        ),
         same(
             "`endian`, `quantization`",
             "log(ds.createVariable('b', 'f4', ('x',), endian='big').endian(), v.quantization())",

@@ -11,6 +11,7 @@ import netCDF4
 import numpy as np
 import pytest
 
+import nczarr
 import nczarr.netcdf4 as ours
 from nczarr.errors import NCZarrError
 from nczarr.session import Session
@@ -224,3 +225,41 @@ def test_plain_zarr_is_what_the_zarr_engine_gives(tmp_path: Path, zarr_format: i
         }
     ours = xr.open_datatree(tmp_path / "p.zarr", engine=NCZarrBackendEntrypoint)
     xr.testing.assert_identical(ours, xr.open_datatree(tmp_path / "p.zarr", engine="zarr"))
+
+
+def test_chunks_and_shards_go_on_to_xarray_and_back(tmp_path: Path) -> None:
+    """They stand in the encoding under the names of xarray's Zarr engine, which writes them again."""
+    with ours.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("time", None)
+        ds.createDimension("x", 4)
+        ds.createVariable("v", "i4", ("time", "x"), chunksizes=(2, 4), shards=(6, 4))[:9] = 1
+        ds.createVariable("plain", "i4", ("x",))[:] = 2
+    with xr.open_dataset(tmp_path / "a.zarr", engine="nczarr") as found:
+        assert found.v.encoding["chunks"] == (2, 4)
+        assert found.v.encoding["shards"] == (6, 4)
+        assert not {"chunks", "shards"} & found.plain.encoding.keys()
+        found.to_zarr(tmp_path / "b.zarr", zarr_format=3, consolidated=False)
+        found.to_netcdf(tmp_path / "b.nc", engine="netcdf4")
+    with ours.Dataset(tmp_path / "b.zarr") as ds:
+        assert ds["v"].shards() == (6, 4)
+        assert ds["v"].chunking() == [2, 4]
+        assert (ds["v"][:] == 1).all()
+        assert ds["plain"].shards() is None
+    with netCDF4.Dataset(tmp_path / "b.nc") as file:
+        assert file["v"].chunking() == [2, 4]
+
+
+def test_chunks_of_a_netcdf_source_do_not_contradict_its_shards(tmp_path: Path) -> None:
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("x", 20)
+        file.createVariable("v", "i4", ("x",), chunksizes=(7,))[:] = np.arange(20)
+        file.createVariable("w", "i4", ("x",))[:] = np.arange(20)
+    copied = tmp_path / "a.zarr"
+    nczarr.copy(tmp_path / "a.nc", copied, shards={"x": 28})
+    with ours.Dataset(copied, "a") as ds:
+        assert ds["v"].shards() == (40,)  # the chunk has the whole dimension
+        assert ds["v"].chunking() == [7]
+        assert ds["w"].chunking() == "contiguous"
+    with xr.open_dataset(copied, engine="nczarr") as found:
+        found.to_zarr(tmp_path / "b.zarr", zarr_format=3, consolidated=False)
+        assert found.equals(xr.open_dataset(tmp_path / "b.zarr", engine="nczarr").load())
