@@ -9,7 +9,7 @@ from nczarr.lazy import lazy
 if TYPE_CHECKING:
     from nczarr.mapping.dataset.detached import DetachedDataset, DetachedValues
     from nczarr.mapping.dataset.dialects import documents_v2
-    from nczarr.mapping.dataset.maintenance import check_metadata, repair
+    from nczarr.mapping.dataset.maintenance import check_metadata, find_torn_indexes, repair
     from nczarr.mapping.dataset.open import create_dataset, open_dataset
     from nczarr.mapping.dataset.stored import StoredDataset
     from nczarr.mapping.findings import Finding, RecoveryWarning
@@ -22,7 +22,7 @@ else:
         {
             "dataset.detached": ["DetachedDataset", "DetachedValues"],
             "dataset.stored": ["StoredDataset"],
-            "dataset.maintenance": ["check_metadata", "repair"],
+            "dataset.maintenance": ["check_metadata", "find_torn_indexes", "repair"],
             "dataset.open": ["create_dataset", "open_dataset"],
             "dataset.dialects": ["documents_v2"],
             "findings": ["Finding", "RecoveryWarning"],
@@ -44,6 +44,7 @@ __all__ = [
     "check_metadata",
     "create_dataset",
     "documents_v2",
+    "find_torn_indexes",
     "missing_chunks",
     "open_dataset",
     "repair",

@@ -24,6 +24,7 @@ RULES: dict[str, tuple[Severity, str]] = {
     "enum-empty": ("warning", ""),
     "fill-value": ("warning", ""),
     "group-alone": ("warning", ""),
+    "index-torn": ("warning", "write it from its copy"),
     "key-unreadable": ("error", ""),
     "keys-removed": ("warning", "write the keys back"),
     "labels": ("note", "write them"),

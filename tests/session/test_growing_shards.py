@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import foreign_readers
 import numpy as np
 import pytest
 import zarr
@@ -16,6 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nczarr
+from nczarr.convert.verify.check import check
+from nczarr.mapping import repair
 from nczarr.session import chunk_cache
 from nczarr.zarr.chunks.shard_files import GrowingShard
 
@@ -259,3 +263,63 @@ def test_stores_without_files_gather_a_shard(tmp_path: Path) -> None:
     assert path.stat().st_size < 1000 * 16 * 2 + 40_000
     with nczarr.Dataset(path) as dataset:
         assert dataset["v"][:, 0].tolist() == list(range(30))
+
+
+#: Steps of inner chunks, compressed and not, at which other readers look.
+LOOKS = (1, 3, 17, 18, 40)
+
+
+# GDAL refuses shards.
+@pytest.mark.parametrize("reader", sorted(foreign_readers.READERS.keys() - {"GDAL"}))
+def test_other_readers_in_the_middle_of_growth(tmp_path: Path, reader: str) -> None:
+    """They read the steps of the last sync while the writer has the dataset open, also after rewritten steps."""
+    for compression in (None, "zstd", "zlib"):
+        look_while_it_grows(tmp_path / f"{compression}.zarr", foreign_readers.READERS[reader], compression)
+
+
+def look_while_it_grows(path: Path, read: Callable[[Path, str], Any], compression: Any) -> None:
+    values = np.random.default_rng(1).normal(size=(50, 4, 5)).astype("f4")
+    with nczarr.Dataset(path, "w") as dataset:
+        dataset.createDimension("t")
+        dataset.createDimension("y", 4)
+        dataset.createDimension("x", 5)
+        dataset.createVariable(
+            "v", "f4", ("t", "y", "x"), compression=compression, chunksizes=(1, 4, 5), shards=(16, 4, 5)
+        )
+    with nczarr.Dataset(path, "a") as dataset:
+        for step, value in enumerate(values):
+            dataset["v"][step] = value
+            if step % 3 == 2:
+                dataset["v"][step - 2, 1] = values[step - 2, 1] = step
+            dataset.sync()
+            if step in LOOKS:
+                try:
+                    found = read(path, "v")
+                except foreign_readers.Absent as problem:
+                    pytest.skip(str(problem))
+                assert np.array_equal(found, values[: step + 1])
+
+
+def test_a_torn_index_is_found_and_repaired(tmp_path: Path) -> None:
+    """nczarr reads the values in any case; zarr-python reads them after the repair."""
+    path = make(tmp_path / "a.zarr")
+    with nczarr.Dataset(path, "a") as dataset:
+        dataset["v"][:4] = 1
+        dataset.sync()
+        dataset["v"][4:8] = 2
+    shard = path / "v" / "c" / "0" / "0"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:8] + b"\1" * 16 + whole[24:])
+    assert list(check(path)) == []
+    (finding,) = check(path, data=True)
+    assert (finding.code, finding.where) == ("index-torn", "/v")
+    with nczarr.Dataset(path) as dataset:
+        assert dataset["v"][:, 0].tolist() == [1] * 4 + [2] * 4
+    with pytest.raises(ValueError, match="checksum"):
+        zarr.open_group(str(path), mode="r")["v"][...]
+    assert [finding.code for finding in repair(path, dry_run=True)] == ["index-torn"]
+    assert shard.read_bytes() != whole
+    repair(path)
+    assert shard.read_bytes() == whole
+    assert list(check(path, data=True)) == []
+    assert zarr.open_group(str(path), mode="r")["v"][:, 0].tolist() == [1] * 4 + [2] * 4

@@ -103,6 +103,7 @@ def check(
         if data:
             for path, sentence in mapping.missing_chunks(stored.hierarchy):
                 yield Finding("chunk-missing", "/" + path, sentence, "error")
+            yield from mapping.find_torn_indexes(stored)
             yield from _unreadable_chunks(stored.dataset, progress)
 
 

@@ -53,6 +53,27 @@ def find_faults(stored: StoredDataset) -> tuple[Finding, ...]:
     return tuple(replace(f, remedy="") if f.where in faulty else f for f in found)
 
 
+def find_torn_indexes(stored: StoredDataset, *, restore: bool = False) -> Iterator[Finding]:
+    """Yield a finding for each shard whose index is damaged and has a copy; optionally write it from the copy.
+
+    A loss of power while a shard grows leaves such an index. nczarr reads the copy; other readers report an error.
+
+    Examples
+    --------
+    >>> from nczarr.mapping import create_dataset
+    >>> from nczarr.model import Dataset
+    >>> list(find_torn_indexes(create_dataset({}, Dataset("d"))))
+    []
+    """
+    for fqn, binding in stored.reading.variables.items():
+        array = stored.hierarchy.array(binding.path)
+        for index in array.torn_indexes():
+            if restore:
+                array.restore_index(index)
+            what = f"the index of the shard {array.chunk_key(index)} is damaged; its copy is whole"
+            yield make_finding("index-torn", fqn, what)
+
+
 def _arrays_with_errors(stored: StoredDataset, found: Iterable[Finding]) -> frozenset[str]:
     variables = stored.reading.variables
     return frozenset(f.where for f in found if f.severity == "error" and f.where in variables)
@@ -237,7 +258,7 @@ def _repair_once(target: object, dry_run: bool, storage_options: Options | None)
                 path=stored.store.url,
                 hint="copy it",
             )
-        found = find_faults(stored)
+        found = (*find_faults(stored), *find_torn_indexes(stored, restore=not dry_run))
         if any(f.code == "copy-unclear" for f in found) and not dry_run:
             raise UnsupportedError(
                 "arrays contain copies of several records, and the record of this dataset is unknown",
@@ -246,7 +267,7 @@ def _repair_once(target: object, dry_run: bool, storage_options: Options | None)
             )
         if dry_run or not any(f.remedy for f in found):
             return found
-        if any(f.remedy and f.code != "consolidated-stale" for f in found):
+        if any(f.remedy and f.code not in ("consolidated-stale", "index-torn") for f in found):
             stored.rewrite(_arrays_with_errors(stored, found))
         if stored.options.consolidated:
             stored.hierarchy.consolidate()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from types import EllipsisType
@@ -343,6 +344,27 @@ class Array:
             shards.setdefault(shard, []).append(Change(number, values, None))
         for shard, changes in shards.items():
             write_blocks(self._chunks, shard, changes)
+
+    def torn_indexes(self) -> Iterator[tuple[int, ...]]:
+        """Yield the places of shards whose index at the start is damaged, and whose copy of the index is whole."""
+        codec = self._chunks.sharding
+        if codec is None or not self.shards_grow:
+            return
+        for index in self.possible_chunks():
+            data = self.store.get_range(self.chunk_key(index), 0, codec.index_size)
+            try:
+                if data is not None:
+                    codec.parse_index(data, None)
+            except CodecError:
+                (whole,) = self.stored_chunks([index])
+                with suppress(CodecError):
+                    codec.index_of(whole or b"")
+                    yield index
+
+    def restore_index(self, index: tuple[int, ...]) -> None:
+        """Write the index of a shard from its copy, as the next change of the shard does."""
+        self._check_writable()
+        write_blocks(self._chunks, index, [])
 
     def takes_chunk(self, values: np.ndarray) -> bool:
         """Return True if :meth:`write_chunk` accepts the values."""

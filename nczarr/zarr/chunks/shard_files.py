@@ -95,7 +95,7 @@ class GrowingShard:
         return data
 
     def add(self, pieces: Mapping[int, Buffer | None], order: WriteOrder | None) -> bool:
-        """Add or replace inner chunks; None removes one.
+        """Add or replace inner chunks; None removes one. First restore an index that is damaged at the start.
 
         Parameters
         ----------
@@ -121,6 +121,8 @@ class GrowingShard:
                 sync_descriptor(self._file, only_data=True)
 
         end = self._end(sync)
+        if not pieces:
+            return True
         entries = self.index.entries()
         position, data = end, []
         for number, piece in pieces.items():
