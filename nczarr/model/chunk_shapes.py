@@ -16,6 +16,8 @@ _GROWING_STEPS = 4096
 SHARD = 64 << 20
 #: Maximum number of chunks of a shard along each empty unlimited dimension.
 _GROWING_CHUNKS = 1024
+#: Maximum number of chunks in a shard, whose index has 16 bytes for each and is written with every chunk.
+_MOST_CHUNKS = 1 << 20
 #: Limit of the search for lengths of chunks that divide a shard.
 _MOST_TRIED = 1 << 16
 
@@ -115,9 +117,26 @@ def default_shards(
     counts = [_GROWING_CHUNKS if u and n == 0 else -(-n // c) for n, u, c in axes]
     shards = list(chunks)
     for axis in sorted(range(len(shards)), key=lambda a: (axes[a][1] and axes[a][0] == 0, -a)):
-        fitting = target // (math.prod(shards) * itemsize)
+        inside = math.prod(s // c for s, c in zip(shards, chunks, strict=True))
+        fitting = min(target // (math.prod(shards) * itemsize), _MOST_CHUNKS // inside)
         shards[axis] *= max(1, min(counts[axis], fitting))
     return None if tuple(shards) == chunks else tuple(shards)
+
+
+def misfit(shards: Sequence[int], chunks: Sequence[int]) -> str | None:
+    """Return what is wrong with a shard shape; None if it contains whole chunks, and not too many for its index.
+
+    Examples
+    --------
+    >>> misfit((9,), (2,)), misfit((10,), (2,))
+    ('the shards (9,) do not contain whole chunks of (2,)', None)
+    """
+    if any(s % c for s, c in zip(shards, chunks, strict=True)):
+        return f"the shards {tuple(shards)} do not contain whole chunks of {tuple(chunks)}"
+    count = math.prod(s // c for s, c in zip(shards, chunks, strict=True))
+    if count > _MOST_CHUNKS:
+        return f"{count:,} chunks in a shard are too many for its index: at most {_MOST_CHUNKS:,}"
+    return None
 
 
 def chunks_in_shards(shards: Sequence[int], chunks: Sequence[int]) -> tuple[int, ...]:

@@ -78,6 +78,7 @@ def test_values_come_back_from_every_reader(
         (("t", "x"), (4, 0), NetCDFValueError, "positive"),
         (("t", "x"), (-4, 10), NetCDFValueError, "positive"),
         (("t", "x"), (5, 10), NetCDFValueError, "whole chunks"),
+        (("t", "x"), (2**40, 10), NetCDFValueError, "too many"),
         (("t", "x"), 4, NetCDFTypeError, "sequence"),
         (("t", "x"), "many", NetCDFTypeError, "sequence"),
         (("t", "x"), ("a", "b"), NetCDFTypeError, "whole number"),

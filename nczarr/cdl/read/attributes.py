@@ -19,7 +19,7 @@ from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Value
 from nczarr.filters import FILTERS
 from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
-from nczarr.model.chunk_shapes import default_chunks, default_shards
+from nczarr.model.chunk_shapes import default_chunks, default_shards, misfit
 from nczarr.transfer import value_bytes
 
 
@@ -313,8 +313,8 @@ def _shard_shape(
         wrong = f"{len(numbers)} shard sizes for {len(sizes)} dimensions"
     elif min(numbers) < 1:
         wrong = f"the shard size {min(numbers)} is not positive"
-    elif chunks is not None and any(s % c for s, c in zip(numbers, chunks, strict=True)):
-        wrong = f"the shard sizes {tuple(numbers)} do not contain whole chunks of {chunks}"
+    elif chunks is not None:
+        wrong = misfit(numbers, chunks)
     if wrong is not None:
         problems.add(wrong, token)
         return None

@@ -30,7 +30,7 @@ from nczarr.model import (
     fill_value_of,
     rewrite,
 )
-from nczarr.model.chunk_shapes import SHARD, default_chunks, default_shards
+from nczarr.model.chunk_shapes import SHARD, default_chunks, default_shards, misfit
 from nczarr.model.sources import ChangedSource
 from nczarr.transfer import block_shape, value_bytes
 from nczarr.zarr import DataType, NamedConfig, RegularGrid
@@ -346,6 +346,8 @@ def _shards(
     else:
         return None
     shards = tuple(-(-w // c) * c for w, c in zip(requested, chunks, strict=True))
+    if wrong := misfit(shards, chunks):
+        raise UnsupportedError(f"--shards: {wrong}", hint="shorter --shards or longer --chunks")
     return None if shards == chunks else shards
 
 

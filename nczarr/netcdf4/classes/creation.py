@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 from nczarr import model
 from nczarr.filters import FILTERS, OF_REFERENCES
 from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
-from nczarr.model.chunk_shapes import chunks_in_shards
+from nczarr.model.chunk_shapes import chunks_in_shards, misfit
 from nczarr.netcdf4.classes.base import Owner, data_model_of
 from nczarr.netcdf4.classes.user_types import UserDefinedType, shown_type, text_type
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
@@ -158,9 +158,9 @@ class VariableOptions:
             self._check_chunk(type_, shape, filters)
             if shards == ():
                 shards = types.default_shards_of(type_, dimensions, shape)
-            elif shards is not None and any(s % c for s, c in zip(shards, shape, strict=True)):
+            elif shards is not None and (wrong := misfit(shards, shape)):
                 raise NetCDFValueError(
-                    f"the shards {shards} do not contain whole chunks of {shape} {self.where}",
+                    f"{wrong} {self.where}",
                     hint="a multiple of chunksizes; 0 in chunksizes chooses a length that fits",
                 )
             return Storage("chunked", shape, filters, self.endian, no_fill, shards)
