@@ -22,6 +22,7 @@ ROUNDS = {
     "appending": 1,
     "sharing": 1,
     "syncs": 4,
+    "growing": 2,
     "http_answers": 60,
     "zip_files": 800,
     "cdl_texts": 60,
