@@ -102,11 +102,22 @@ export async function readCells(store, path, document, shape) {
   const grid = plain(document.get("chunk_grid"));
   if (grid.name !== "regular") throw new Error(`chunk grids of the kind ${grid.name} are not read`);
   const numeric = type.class === "number";
-  const codecs = plain(document.get("codecs")).map((codec) => {
+  const cellwise = (codec) => {
+    if (codec.name === "sharding_indexed") {
+      const configuration = { ...codec.configuration, codecs: codec.configuration.codecs.map(cellwise) };
+      return { ...codec, configuration };
+    }
     const fixed = codec.name === "bytes" && !numeric && type.width !== undefined;
     return fixed ? { name: "fixed", configuration: { width: type.width } } : codec;
-  });
-  const array = new zarr.Array({ get: (key) => store.bytes(path, key.slice(1)) }, "/", {
+  };
+  const codecs = plain(document.get("codecs")).map(cellwise);
+  const get = (key) => store.bytes(path, key.slice(1));
+  const getRange = async (key, { offset, length, suffixLength }) => {
+    const bytes = await get(key);
+    if (bytes === undefined || suffixLength === undefined) return bytes?.subarray(offset, offset + length);
+    return bytes.subarray(bytes.length - suffixLength);
+  };
+  const array = new zarr.Array({ get, getRange }, "/", {
     zarr_format: 3,
     node_type: "array",
     shape: own,

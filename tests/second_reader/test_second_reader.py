@@ -120,8 +120,7 @@ FORMS = ({}, {"compound": "struct"}, {"char": "uint8"}, {"nzug": True}, {"extens
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    # Its library reads no shards whose index is at the start.
-    strategies.datasets(names=strategies.wild_names(), anonymous=True, zero_sizes=True, shards=False),
+    strategies.datasets(names=strategies.wild_names(), anonymous=True, zero_sizes=True),
     st.sampled_from(FORMS),
 )
 def test_both_readers_get_the_same_from_what_nczarr_writes(

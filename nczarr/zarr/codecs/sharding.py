@@ -99,6 +99,8 @@ class ShardingCodec(ArrayBytesCodec):
         self.index_first = location == "start"
         #: True if a file can grow in place: a reader recognises an index that is being replaced by its checksum.
         self.grows = self.index_first and index_codecs[-1].name == "crc32c"
+        #: Bytes of the index and, in a shard that grows, of its copy at the end.
+        self._overhead = self.index_size * (2 if self.grows else 1)
 
     def _configs(self, configuration: JsonMapping, key: str) -> Sequence[NamedConfig]:
         value = configuration.get(key)
@@ -111,7 +113,7 @@ class ShardingCodec(ArrayBytesCodec):
 
     def encoded_bound(self, spec: ChunkSpec) -> int | None:
         # Twice the size, for shards that still contain replaced inner chunks.
-        return 2 * (self.count * self.inner.encoded_bound + self.index_size)
+        return 2 * (self.count * self.inner.encoded_bound + self._overhead)
 
     # --- the index
 
@@ -182,7 +184,7 @@ class ShardingCodec(ArrayBytesCodec):
         if not inner.writes_rows or not self.grid:
             pieces = [inner.encode(chunk[self.region(number)]) for number in range(self.count)]
         elif inner.is_raw:
-            result = allocate(size + self.index_size)
+            result = allocate(size + self._overhead)
             lengths = np.full(self.count, length, np.uint64)
             data = self._finish(result, lengths, np.zeros(self.count, bool))
             inner.serialize(chunk, self.grid, data)
@@ -197,7 +199,7 @@ class ShardingCodec(ArrayBytesCodec):
         """Return the shard of encoded inner chunks in C order; None stands for a chunk that is not stored."""
         lengths = np.array([0 if part is None else part.nbytes for part in parts], np.uint64)
         missing = np.array([part is None for part in parts], bool)
-        result = allocate(int(lengths.sum()) + self.index_size)
+        result = allocate(int(lengths.sum()) + self._overhead)
         data = self._finish(result, lengths, missing)
         present = [part for part in parts if part is not None]
         if present:
@@ -211,8 +213,11 @@ class ShardingCodec(ArrayBytesCodec):
         entries = np.stack([offsets, lengths], axis=1)
         entries[missing] = MISSING
         index = self.encode_index(entries)
-        if self.index_first:
-            shard[: self.index_size] = index
-            return shard[self.index_size :]
-        shard[shard.nbytes - self.index_size :] = index
-        return shard[: shard.nbytes - self.index_size]
+        if self.grows or not self.index_first:
+            # Some readers look for the index at the end in any case: of a shard that grows, they find the copy.
+            shard[shard.nbytes - self.index_size :] = index
+            shard = shard[: shard.nbytes - self.index_size]
+        if not self.index_first:
+            return shard
+        shard[: self.index_size] = index
+        return shard[self.index_size :]
