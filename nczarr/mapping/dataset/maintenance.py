@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from nczarr import model
-from nczarr.errors import UnsupportedError
+from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dataset.subgroup import refuse_group, refuse_group_of_dataset
@@ -67,7 +67,10 @@ def find_torn_indexes(stored: StoredDataset, *, restore: bool = False) -> Iterat
     """
     for fqn, binding in stored.reading.variables.items():
         array = stored.hierarchy.array(binding.path)
-        for index in array.torn_indexes():
+        torn: list[tuple[int, ...]] = []
+        with suppress(NCZarrError):  # reading the values reports it
+            torn += array.torn_indexes()
+        for index in torn:
             if restore:
                 array.restore_index(index)
             what = f"the index of the shard {array.chunk_key(index)} is damaged; its copy is whole"
