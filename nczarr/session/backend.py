@@ -24,10 +24,6 @@ class StoredArray(ArraySource, Protocol):
         """True if writing a part of a chunk costs no more than its own bytes."""
 
     @property
-    def grows(self) -> bool:
-        """True if a chunk consists of blocks, and several blocks are written best by one :meth:`write_blocks`."""
-
-    @property
     def limited(self) -> bool:
         """True if the array cannot store all values of its type."""
 
@@ -40,7 +36,7 @@ class StoredArray(ArraySource, Protocol):
 
     @property
     def block_shape(self) -> tuple[int, ...]:
-        """Shape of the blocks that a cache keeps: of the chunks, or of a part of them if the array :attr:`grows`."""
+        """Shape of the blocks that a cache keeps: of the chunks, or of the parts that a chunk consists of."""
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return fill values as in unwritten regions."""
@@ -51,11 +47,8 @@ class StoredArray(ArraySource, Protocol):
     def write(self, selection: Selection, values: np.ndarray) -> None:
         """Write values of the selection's shape."""
 
-    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
-        """Write a whole chunk, given by its place in the grid. Its values outside the shape are fill values."""
-
     def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
-        """Write whole blocks of an array that :attr:`grows`, given by their places in the grid of blocks."""
+        """Write whole blocks, given by their places in the grid. Their values outside the shape are fill values."""
 
     def grow(self, shape: tuple[int, ...]) -> None:
         """Accept values in a larger shape. The next update stores the shape."""
@@ -179,7 +172,6 @@ class _Readable:
     """Orthogonal reading of a source that reads regions."""
 
     in_place = False
-    grows = False
     limited = False
 
     def __init__(self, source: ArraySource) -> None:
@@ -219,9 +211,6 @@ class _Readable:
         _refuse()
 
     def write(self, selection: Selection, values: np.ndarray) -> None:
-        _refuse()
-
-    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
         _refuse()
 
     def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:

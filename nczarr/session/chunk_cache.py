@@ -190,13 +190,11 @@ class ChunkCache:
         source = self._source(node)
         layout = node.layout
         if layout is None or layout.source is not source:
-            shape, grows = source.block_shape, source.grows
-            in_chunk = (
-                tuple([c // b for c, b in zip(source.chunk_shape, shape, strict=True)]) if grows else None
-            )
-            node.layout = layout = BlockLayout(source, shape, weight_of(source.dtype, prod(shape)), in_chunk)
-            self._reserve(node, layout.weight)
-        _, chunk, weight, in_chunk = layout
+            shape = source.block_shape
+            weight, is_divided = weight_of(source.dtype, prod(shape)), shape != source.chunk_shape
+            node.layout = layout = BlockLayout(source, shape, weight, is_divided)
+            self._reserve(node, weight)
+        _, chunk, weight, is_divided = layout
         if not chunk or weight > self._limit(node) * _OVERSIZE:
             self._write_through(node, selection, values)
             return
@@ -205,7 +203,7 @@ class ChunkCache:
         item = _only_item(selection, chunk, sizes)
         if item is None:
             self._write_chunks(node, source, selection, values, sizes)
-        elif (weight >= _SMALL and item.covers and in_chunk is None) or self._change(
+        elif (weight >= _SMALL and item.covers and not is_divided) or self._change(
             node, source, [item], values, weight
         ):
             self._write_through(node, selection, values, [[i] for i in item.chunk])
@@ -220,8 +218,8 @@ class ChunkCache:
     ) -> None:
         """Write to several chunks: whole chunks at once to the store, parts of chunks to memory."""
         assert node.layout is not None
-        _, chunk, weight, in_chunk = node.layout
-        if _is_box(selection, chunk if in_chunk is None else source.chunk_shape, sizes):
+        _, chunk, weight, is_divided = node.layout
+        if _is_box(selection, source.chunk_shape if is_divided else chunk, sizes):
             numbers = [range(s.start // c, -(-s.stop // c)) for s, c in zip(selection, chunk, strict=True)]
             self._write_through(node, selection, values, numbers)
             return
@@ -229,7 +227,7 @@ class ChunkCache:
         rest, pieces, whole_rest = self._rest(node, selection[1:], chunk[1:], sizes[1:])
         parts = [first, *rest]
         count = len(first) * len(pieces)
-        whole = [[p for p in axis if p.covers] for axis in parts] if whole_rest and in_chunk is None else []
+        whole = [[p for p in axis if p.covers] for axis in parts] if whole_rest and not is_divided else []
         partial = count - (prod(map(len, whole)) if whole else 0)
         if partial > _MOST_PARTS or (partial > 1 and partial * weight > self._limit(node)):
             self._write_through(node, selection, values, _numbers(parts))
@@ -242,7 +240,7 @@ class ChunkCache:
             return
         items = [_item((p, *piece)) for p in first for piece in pieces]
         for item in self._change(
-            node, source, items if in_chunk else [i for i in items if not i.covers], values, weight
+            node, source, [i for i in items if is_divided or not i.covers], values, weight
         ):
             place = _outside(item.parts, chunk)
             self._write_through(node, place, values[item.outer], [[i] for i in item.chunk])
@@ -314,7 +312,7 @@ class ChunkCache:
                             rows = slice(int(rows.flat[0]), int(rows.flat[-1]) + 1)
                         block.first = min(block.first, rows.start)
                         block.stop = max(block.stop, rows.stop)
-                        if block.written >= chunk.size and weight >= _SMALL and not source.grows:
+                        if block.written >= chunk.size and weight >= _SMALL and not _is_divided(node):
                             self._store([block])
             finally:
                 with self._lock:
@@ -377,12 +375,10 @@ class ChunkCache:
         if node.group.state.shared:
             for block in blocks:
                 _write_own(source, block)
-        elif source.grows:
-            source.write_blocks({block.index: block.values for block in blocks if block.values is not None})
         elif len(blocks) == 1 and source.in_place:
             _write_changed(source, blocks[0])
-        elif len(blocks) == 1:
-            source.write_chunk(blocks[0].index, blocks[0].values)  # type: ignore[arg-type]
+        elif len(blocks) == 1 or _is_divided(node):
+            source.write_blocks({block.index: block.values for block in blocks if block.values is not None})
         else:
             regions = [_region(block.index, source.chunk_shape, source.shape) for block in blocks]
             pieces = [
@@ -432,11 +428,10 @@ class ChunkCache:
             source = self._grown(node)
             if (
                 numbers is not None
-                and not source.grows
-                and values.shape == source.chunk_shape
                 and all(len(axis) == 1 for axis in numbers)
+                and values.shape == source.block_shape
             ):
-                source.write_chunk(tuple([axis[0] for axis in numbers]), values)
+                source.write_blocks({tuple([axis[0] for axis in numbers]): values})
             else:
                 source.write(selection, values)
         finally:
@@ -591,7 +586,7 @@ class ChunkCache:
         if len(changed) == 1:
             store(changed)
             return
-        runs = list(_rows(sorted(changed, key=_order), _TOGETHER))
+        runs = list(_rows(sorted(changed, key=lambda b: (id(b.node), b.index[1:], b.index[0])), _TOGETHER))
         if len(runs) == 1:
             store(runs[0])
         elif runs:
@@ -635,7 +630,7 @@ def _write_own(source: StoredArray, block: Block) -> None:
     inside = tuple([slice(0, s.stop - s.start) for s in region])
     mask = block.mask[inside]
     if mask.all():
-        source.write_chunk(block.index, block.values)
+        source.write_blocks({block.index: block.values})
         return
     for places in _boxes(mask):
         target = tuple([place + s.start for place, s in zip(places, region, strict=True)])
@@ -661,47 +656,33 @@ def _boxes(mask: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
             yield np.array([row]), *rest
 
 
-def _order(block: Block) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Return a key to sort chunks that are stored together beside each other."""
-    shard = _shard(block)
-    return (
-        (id(block.node), block.index[1:], block.index[:1])
-        if shard is None
-        else (id(block.node), shard, block.index)
-    )
-
-
-def _shard(block: Block) -> tuple[int, ...] | None:
-    """Return the place of the shard of a chunk that is stored together with others of its shard; else None."""
-    layout = block.node.layout
-    if layout is None or layout.in_chunk is None:
-        return None
-    return tuple([i // n for i, n in zip(block.index, layout.in_chunk, strict=True)])
+def _is_divided(node: VariableNode) -> bool:
+    return node.layout is not None and node.layout.is_divided
 
 
 def _rows(blocks: list[Block], most: int) -> Iterator[list[Block]]:
     """Divide sorted chunks into runs that are stored together.
 
-    The chunks of a run have the same shard, or are adjacent along the first axis and have at most `most` bytes.
+    The chunks of a run are adjacent along the first axis and have at most `most` bytes, or are all parts of the
+    divided chunks of a variable.
     """
     row: list[Block] = []
     weight = 0
     for block in blocks:
-        if row and not (block.node is row[-1].node and _follows(row[-1], block, weight, most)):
+        index = block.index
+        follows = (
+            bool(row)
+            and index[0] == row[-1].index[0] + 1
+            and index[1:] == row[-1].index[1:]
+            and weight + block.weight <= most
+        )
+        if row and not (block.node is row[-1].node and (follows or _is_divided(block.node))):
             yield row
             row, weight = [], 0
         row.append(block)
         weight += block.weight
     if row:
         yield row
-
-
-def _follows(last: Block, block: Block, weight: int, most: int) -> bool:
-    shard = _shard(block)
-    if shard is not None:
-        return shard == _shard(last)
-    index = block.index
-    return index[0] == last.index[0] + 1 and index[1:] == last.index[1:] and weight + block.weight <= most
 
 
 def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:

@@ -298,8 +298,8 @@ class BlockLayout(NamedTuple):
     shape: tuple[int, ...]
     #: Bytes of one block.
     weight: int
-    #: Number of blocks in a chunk along each axis if the blocks of a chunk are stored together; else None.
-    in_chunk: tuple[int, ...] | None
+    #: True if a chunk consists of several blocks, which are stored together.
+    is_divided: bool
 
 
 class VariableNode(_WithAttributes):
@@ -361,7 +361,7 @@ class VariableNode(_WithAttributes):
         self.stored_chunks: set[tuple[int, ...]] | None = set()
         self.blocks = 0
         self.write_through_count = 0
-        #: `source`, the shape of its chunks, and the bytes of a chunk in memory.
+        #: The blocks of the stored array; None before the first write.
         self.layout: BlockLayout | None = None
         #: The axes but the first of the last selection, with chunks and sizes, and their parts in the chunks.
         self.cut: tuple[Any, Any] | None = None

@@ -235,9 +235,10 @@ def test_threads(tmp_path: Path) -> None:
         assert dataset["v"][:, 2].tolist() == list(range(200))
 
 
-def test_processes_share_a_shard(tmp_path: Path) -> None:
-    """With ``shared=True``, the inner chunks of each process are there."""
-    path = make(tmp_path / "a.zarr", chunks={"t": 2, "x": 6}, shards={"t": 100, "x": 6})
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_processes_share_a_shard(tmp_path: Path, chunk: int) -> None:
+    """With ``shared=True``, the inner chunks of each process are there, whole ones and parts."""
+    path = make(tmp_path / "a.zarr", chunks={"t": chunk, "x": 6}, shards={"t": 100, "x": 6})
     with nczarr.Dataset(path, "a") as dataset:
         dataset["v"][99] = 99
     program = """
@@ -245,7 +246,7 @@ import sys, nczarr
 with nczarr.Dataset(sys.argv[1], "a", shared=True) as dataset:
     for step in range(int(sys.argv[2]), 99, 3):
         dataset["v"][step] = step
-        if step % 4 == 0:
+        if step % 9 != 0:
             dataset.sync()
 """
     workers = [subprocess.Popen([sys.executable, "-c", program, path, str(i)]) for i in range(3)]

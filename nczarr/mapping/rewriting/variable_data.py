@@ -148,11 +148,11 @@ class VariableData:
     def block_shape(self) -> tuple[int, ...]:
         """The shape of the blocks of a cache: of the inner chunks, if shards grow in place, or of the chunks."""
         array = self.array
-        return tuple(array.inner_chunk_shape if self.grows else array.chunk_shape)[: len(self._shape)]
+        return tuple(array.inner_chunk_shape if self._grows else array.chunk_shape)[: len(self._shape)]
 
     @property
-    def grows(self) -> bool:
-        """True if :meth:`write_blocks` adds to a shard at the cost of its own bytes."""
+    def _grows(self) -> bool:
+        """True if inner chunks are added to a shard at the cost of their own bytes."""
         array = self.array
         inner = self._binding.encoding.inner_shape
         # Extensions change shapes, and chunks of nested values may be cut.
@@ -258,10 +258,14 @@ class VariableData:
         self.write(tuple(region), values[tuple([slice(0, s.stop - s.start) for s in region])])
 
     def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
-        """Write values of :attr:`block_shape` to blocks, given by their places in the grid, if the array :attr:`grows`.
+        """Write values of :attr:`block_shape` to blocks, given by their places in the grid.
 
         Values beyond the end of the array must be fill values.
         """
+        if not self._grows:
+            for index, values in blocks.items():
+                self.write_chunk(index, values)
+            return
         encoding, array = self._binding.encoding, self.array
         rest = (0,) * len(encoding.inner_shape)
         with error_context(fqn=self.fqn):

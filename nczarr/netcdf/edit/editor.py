@@ -36,7 +36,6 @@ class EditedValues(ABC):
     shape: tuple[int, ...]
     #: True if a partial block is written without reading the rest.
     in_place = False
-    grows = False
     limited = False
 
     @property
@@ -100,18 +99,14 @@ class EditedValues(ABC):
         for axes, place in pieces(selection):
             self._write(axes, values[place] if place else values)
 
-    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
-        """Write a block. Its part outside the shape is dropped."""
-        block = self.chunk_shape
-        axes = tuple(
-            [range(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, block, self.shape, strict=True)]
-        )
-        self._write(axes, values[tuple([slice(0, len(axis)) for axis in axes])])
-
     def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
-        """Write some blocks as :meth:`write_chunk` does."""
+        """Write whole blocks. Their parts outside the shape are dropped."""
+        block = self.chunk_shape
         for index, values in blocks.items():
-            self.write_chunk(index, values)
+            axes = tuple(
+                [range(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, block, self.shape, strict=True)]
+            )
+            self._write(axes, values[tuple([slice(0, len(axis)) for axis in axes])])
 
     def grow(self, shape: tuple[int, ...]) -> None:
         """Accept a larger shape. The file grows when values are written there."""

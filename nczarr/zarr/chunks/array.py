@@ -27,6 +27,7 @@ from nczarr.zarr.codecs.base import Buffer
 from nczarr.zarr.documents.extensions import Extension, active_extensions
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+from nczarr.zarr.pool import run
 
 #: The number of keys in one batch of existence checks.
 _BATCH = 1024
@@ -342,8 +343,7 @@ class Array:
             shard, inner = zip(*map(divmod, index, sharding.grid), strict=True)
             number = int(np.ravel_multi_index(inner, sharding.grid))
             shards.setdefault(shard, []).append(Change(number, values, None))
-        for shard, changes in shards.items():
-            write_blocks(self._chunks, shard, changes)
+        run(lambda shard: write_blocks(self._chunks, shard, shards[shard]), shards)
 
     def torn_indexes(self) -> Iterator[tuple[int, ...]]:
         """Yield the places of shards whose index at the start is damaged, and whose copy of the index is whole."""
@@ -565,8 +565,7 @@ class Array:
         codec = self._chunks.sharding
         if codec is None:
             return True
-        start = 0 if codec.index_first else -codec.index_size
-        (data,) = self.store.get_ranges([(self.chunk_key(index), start, codec.index_size)])
+        (data,) = self.store.get_ranges([(self.chunk_key(index), codec.index_start, codec.index_size)])
         if data is None:
             return False
         try:

@@ -88,18 +88,16 @@ def _encoded(
         chunk = change.values
         if change.places is not None:
             before = inner(change.number)
-            chunk = codec.inner.spec.filled() if before is None else _empty(codec)
-            if before is not None:
+            if before is None:
+                chunk = codec.inner.spec.filled()
+            else:
+                chunk = np.empty(codec.inner_shape, codec.inner.spec.dtype)
                 codec.decode_inner(before, change.number, chunk)
             chunk[change.places] = change.values
         result[change.number] = codec.inner.encode(chunk)
 
     run(encode, changes, 1 if sum(change.values.nbytes for change in changes) <= ALONE_BYTES else None)
     return dict(sorted(result.items()))
-
-
-def _empty(codec: ShardingCodec) -> np.ndarray:
-    return np.empty(codec.inner_shape, codec.inner.spec.dtype)
 
 
 def _updated_shard(codec: ShardingCodec, old: Buffer | None, changes: Sequence[Change]) -> np.ndarray:
@@ -246,6 +244,8 @@ def write_blocks(chunks: Chunks, shard: Index, changes: Sequence[Change]) -> Non
     store = chunks.store
     assert isinstance(store, LocalStore)
     with _open_directory(chunks, store) as directory:
+        if store.shared and directory.descriptor is not None:
+            lock_open_file(directory.descriptor)  # other inner chunks of the shard are kept
 
         def write(key: str) -> None:
             _write_inner_chunks(chunks, store, directory, key, changes, afresh=False)
