@@ -270,9 +270,7 @@ class LocalStore(Store):
             time = os.stat(self.file_path(key)).st_mtime_ns
         except OSError:
             time = None
-        batches = [*batched(earlier, _TOGETHER)]
-        batches[-1].append((key, data))
-        for batch in batches:
+        for batch in batched([*earlier, (key, data)], _TOGETHER):
             self._set_together(batch, self.order, time, last=key)
 
     def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
@@ -294,13 +292,16 @@ class LocalStore(Store):
         `time`: the modification time of all files but that of the key `last`, in nanoseconds.
         """
         aside: list[tuple[str, str]] = []
+
+        def set_aside(temporary: str, path: str) -> None:
+            aside.append((temporary, path))
+            if time is not None and path != self._base + last:
+                os.utime(temporary, ns=(time, time))
+
         try:
             for key, data in items:
-                self._put(key, partial(write_bytes, as_view(data)), lambda *paths: aside.append(paths), None)
+                self._put(key, partial(write_bytes, as_view(data)), set_aside, None)
             try:
-                for (key, _), (temporary, _) in zip(items, aside, strict=True):
-                    if time is not None and key != last:
-                        os.utime(temporary, ns=(time, time))
                 waiting = set()
                 if order is not None:
                     if any(_is_document(key) for key, _ in items):

@@ -344,7 +344,7 @@ def test_the_disk_is_not_waited_for_while_a_file_is_new(
     assert len(synced) == 2
 
 
-def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def interrupt_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the system call number `step` that changes a file raise an error as an interrupt does."""
     left = [step]
 
@@ -359,7 +359,6 @@ def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     for name in ("pwrite", "utime", "ftruncate", "replace"):
         monkeypatch.setattr(os, name, counted(getattr(os, name)))
-    return lambda: left.append(0)
 
 
 @pytest.mark.parametrize("step", range(5))
@@ -368,7 +367,7 @@ def test_an_interrupt_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     array.write((slice(0, 2), slice(0, 6)), 1)
     array.write((slice(2, 4), slice(0, 6)), 2)
     with monkeypatch.context() as patch:
-        killed_at(step, patch)
+        interrupt_at(step, patch)
         try:
             array.write((slice(4, 6), slice(0, 6)), 3)
             interrupted = False

@@ -158,8 +158,7 @@ class _StoredShards:
         keep = not chunks.store.writable
         known = [chunks.shard_indexes.get(index, None) if keep else None for index in places]
         unknown = [number for number, where in enumerate(known) if where is None]
-        start = 0 if codec.index_first else -codec.index_size  # from the end
-        requests = [(chunks.key(places[n]), start, codec.index_size) for n in unknown]
+        requests = [(chunks.key(places[n]), codec.index_start, codec.index_size) for n in unknown]
         values = chunks.store.get_ranges(requests)
         for number, data in zip(unknown, values, strict=True):
             if data is None:

@@ -39,17 +39,11 @@ def read_index(codec: ShardingCodec, descriptor: int) -> ShardIndex:
     CodecError
         If the index and its copy are damaged.
     """
-    for attempt in range(_ATTEMPTS):
-        try:
-            return codec.parse_index(*_read_part(codec, descriptor, at_end=not codec.index_first))
-        except CodecError:
-            if not codec.grows:
-                raise
+    for _ in range(_ATTEMPTS if codec.grows else 0):
+        for at_end in (False, True):
             with suppress(CodecError):
-                return codec.parse_index(*_read_part(codec, descriptor, at_end=True))
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError
+                return codec.parse_index(*_read_part(codec, descriptor, at_end=at_end))
+    return codec.parse_index(*_read_part(codec, descriptor, at_end=not codec.index_first))
 
 
 def _read_part(codec: ShardingCodec, descriptor: int, *, at_end: bool) -> tuple[np.ndarray, int]:
@@ -94,8 +88,8 @@ class GrowingShard:
         read_exactly(self._file, data, int(self.index.offsets[number]))
         return data
 
-    def add(self, pieces: Mapping[int, Buffer | None], order: WriteOrder | None) -> bool:
-        """Add or replace inner chunks; None removes one. First restore an index that is damaged at the start.
+    def add(self, pieces: Mapping[int, Buffer], order: WriteOrder | None) -> bool:
+        """Add or replace inner chunks. First restore an index that is damaged at the start.
 
         Parameters
         ----------
@@ -126,9 +120,6 @@ class GrowingShard:
         entries = self.index.entries()
         position, data = end, []
         for number, piece in pieces.items():
-            if piece is None:
-                entries[number] = MISSING
-                continue
             part = as_bytes_array(piece)
             entries[number] = position, part.nbytes
             position += part.nbytes
@@ -146,7 +137,8 @@ class GrowingShard:
             raise
         sync()
         _write_at(self._file, index, 0)
-        # A reader recognises a changed file by its time, which else is too coarse for two changes in quick succession.
+        # A reader recognises a changed file by its time. The time that the system sets may be equal for two changes in
+        # quick succession.
         now = time.time_ns()
         with suppress(OSError):
             os.utime(self._file, ns=(now, now))

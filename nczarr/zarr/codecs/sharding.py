@@ -97,6 +97,8 @@ class ShardingCodec(ArrayBytesCodec):
         self.index_size: int = self.index_chain.encoded_size
         location = base.configured_choice(name, configuration, "index_location", "end", "start")
         self.index_first = location == "start"
+        #: The offset of the index; a negative one counts from the end.
+        self.index_start = 0 if self.index_first else -self.index_size
         #: True if a file can grow in place: a reader recognises an index that is being replaced by its checksum.
         self.grows = self.index_first and index_codecs[-1].name == "crc32c"
         #: Bytes of the index and, in a shard that grows, of its copy at the end.
@@ -149,8 +151,7 @@ class ShardingCodec(ArrayBytesCodec):
 
     # --- whole shards
 
-    def region(self, number: int) -> tuple[slice | EllipsisType, ...]:
-        """Return the region of an inner chunk in the shard."""
+    def _region(self, number: int) -> tuple[slice | EllipsisType, ...]:
         place = np.unravel_index(number, self.grid) if self.grid else ()
         slices = [slice(int(i) * n, (int(i) + 1) * n) for i, n in zip(place, self.inner_shape, strict=True)]
         return (*slices, Ellipsis)
@@ -162,7 +163,7 @@ class ShardingCodec(ArrayBytesCodec):
         for number in np.flatnonzero(index.present).tolist():
             start = int(index.offsets[number])
             piece = source[start : start + int(index.lengths[number])]
-            self.decode_inner(piece, number, chunk[self.region(number)])
+            self.decode_inner(piece, number, chunk[self._region(number)])
         return chunk
 
     def decode_inner(self, data: Buffer, number: int, out: np.ndarray) -> None:
@@ -182,7 +183,7 @@ class ShardingCodec(ArrayBytesCodec):
         size = self.count * length
         pieces: Sequence[Buffer]
         if not inner.writes_rows or not self.grid:
-            pieces = [inner.encode(chunk[self.region(number)]) for number in range(self.count)]
+            pieces = [inner.encode(chunk[self._region(number)]) for number in range(self.count)]
         elif inner.is_raw:
             result = allocate(size + self._overhead)
             lengths = np.full(self.count, length, np.uint64)
