@@ -13,6 +13,7 @@ from typing import Any
 import foreign_readers
 import numpy as np
 import pytest
+import xarray
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -299,6 +300,43 @@ def look_while_it_grows(path: Path, read: Callable[[Path, str], Any], compressio
                 except foreign_readers.Absent as problem:
                     pytest.skip(str(problem))
                 assert np.array_equal(found, values[: step + 1])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_zarr_python_and_xarray_write_in_between(tmp_path: Path) -> None:
+    """They write a shard as a whole, without the copy of its index, and nczarr goes on from there."""
+    path = tmp_path / "a.zarr"
+    values = np.arange(30).reshape(5, 6)
+    with nczarr.Dataset(path, "w") as dataset:
+        dataset.createDimension("t")
+        dataset.createDimension("x", 6)
+        dataset.createVariable("v", "i4", ("t", "x"), compression="zstd", chunksizes=(2, 6), shards=(20, 6))
+        dataset["v"][:5] = values
+
+    def grow(number: int) -> np.ndarray:
+        with nczarr.Dataset(path, "a") as dataset:
+            for step in range(len(values), len(values) + 3):
+                dataset["v"][step] = number
+                dataset.sync()
+        return np.concatenate([values, np.full((3, 6), number)])
+
+    def look() -> None:
+        with nczarr.Dataset(path) as dataset:
+            assert np.array_equal(dataset["v"][:], values)
+        assert np.array_equal(zarr.open_group(str(path), mode="r")["v"][...], values)
+
+    for number in range(5):
+        values = grow(number)
+        array = zarr.open_group(str(path), mode="r+", use_consolidated=False)["v"]
+        array[1] = values[1] = 100 + number
+        array[len(values) - 1] = values[-1] = 7
+        look()
+    more = np.full((2, 6), 9, "i4")
+    xarray.Dataset({"v": (("t", "x"), more)}).to_zarr(path, append_dim="t")
+    values = np.concatenate([values, more])
+    look()
+    values = grow(8)
+    look()
 
 
 def test_a_torn_index_is_found_and_repaired(tmp_path: Path) -> None:
