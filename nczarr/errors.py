@@ -145,6 +145,10 @@ class StoreError(NCZarrError, OSError):
     """A store cannot be read, written or listed, or a key is invalid (also an :class:`OSError`)."""
 
 
+class WrittenElsewhereError(StoreError):
+    """Another writer has the dataset open, or has left its mark (also an :class:`OSError`)."""
+
+
 class NotAllowedError(StoreError, PermissionError):
     """A reference to a file outside of the allowed locations is refused (also a :class:`PermissionError`).
 

@@ -181,7 +181,7 @@ class FillTask:
         # Values in memory have no chunks, neither to copy undecoded nor to rechunk.
         if not all(type(data) is MemorySource for _, _, data in work):
             if isinstance(self.sink, StoredDataset) and not self.resume:
-                work = copy_stored(work, self.sink, resources.progress, resources.workers)
+                work = copy_stored(work, self.sink, resources.progress, resources.workers, resources.memory)
             work = rechunk(
                 work,
                 out,

@@ -15,13 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nczarr import model, netcdf
-from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.errors import (
+    DatasetExistsError,
+    DatasetNotFoundError,
+    NCZarrError,
+    StoreError,
+    WrittenElsewhereError,
+)
 from nczarr.formats import STORAGES, is_netcdf, is_references, is_zip, kind_of_source, local_path, storage_of
 from nczarr.netcdf.bytes.file import MemoryFile
 from nczarr.netcdf4 import errors
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.session import Session, SourceOnly, Stored
-from nczarr.stores import LocalStore, open_store
+from nczarr.stores import LocalStore, Store, open_store
 from nczarr.system.atomic import Output
 from nczarr.system.environment import is_on
 from nczarr.system.finalizing import close_dropped
@@ -29,6 +35,7 @@ from nczarr.system.locks import FileLock
 
 if TYPE_CHECKING:
     from nczarr.mapping import WriteOptions
+    from nczarr.mapping.guarding.changes import WriterMark
 
 #: Number of keys that one request reads.
 _BATCH = 256
@@ -158,8 +165,30 @@ def _lock(path: object, *, shared: bool = False, hint: str = _FILE_HINT) -> File
         ) from error
 
 
+def _mark(store: Store) -> WriterMark:
+    """Mark a dataset in a remote store as open for writing.
+
+    Raises
+    ------
+    NetCDFLockedError
+        If another writer has marked it.
+    """
+    from nczarr.mapping.guarding.changes import WriterMark
+
+    try:
+        return WriterMark(store)
+    except WrittenElsewhereError:
+        gc.collect()  # a dataset without references may have set the mark
+        close_dropped()
+    try:
+        return WriterMark(store)
+    except WrittenElsewhereError as error:
+        hint = error.hint if error.hint and "clean" in error.hint else _SHARED_HINT
+        raise errors.NetCDFLockedError(error.message, path=error.path, hint=hint) from error
+
+
 @contextmanager
-def _locks() -> Iterator[list[FileLock]]:
+def _locks() -> Iterator[list[Any]]:
     """Collect locks in a list, and release them after an error."""
     locks: list[FileLock] = []
     try:
@@ -187,6 +216,12 @@ class _Opening:
     @property
     def path(self) -> Path | None:
         return local_path(self.target)
+
+    @property
+    def is_marked(self) -> bool:
+        """True if a mark in the store excludes other writers: behind a URL, no lock does."""
+        remote = isinstance(self.target, str) and self.path is None
+        return remote and not self.shared and not self.target.startswith("memory:")
 
     def check_name(self) -> None:
         """Refuse a path with a NUL, which the system would cut."""
@@ -245,6 +280,8 @@ class _Opening:
                 lock.is_on(root) for lock in locks
             ):  # the path may be an empty directory
                 locks.append(_lock(root, hint=_SHARED_HINT))
+            if self.is_marked and stored.store.takes_any_key:
+                session.at_publish = lambda: _mark(stored.store)
         return session
 
     def existing(self) -> Session:
@@ -268,9 +305,14 @@ class _Opening:
         with _locks() as locks:
             if path is not None and writable:
                 locks.append(_lock(path, shared=self.shared, hint=_SHARED_HINT))
+            target = self.target
+            if writable and self.is_marked:  # before the documents are read, which another writer may change
+                target = open_store(target, "r+", self.storage_options)
+                if target.takes_any_key:
+                    locks.append(_mark(target))
             try:
                 stored = open_dataset(
-                    self.target,
+                    target,
                     "r+" if writable else "r",
                     storage_options=self.storage_options,
                     options=self.options or WriteOptions(compress=False),

@@ -26,7 +26,7 @@ from nczarr.session.chunk_cache import ChunkCache, weight_of
 from nczarr.session.errors import STORE_ERRORS, ArgumentError, EditError, Failures, remove_parts, store_parts
 from nczarr.session.tree import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
 from nczarr.system.finalizing import closed
-from nczarr.system.locks import FileLock, Rank, make_lock
+from nczarr.system.locks import Rank, Releasable, make_lock
 
 
 class Gate:
@@ -139,7 +139,9 @@ class Session(State):
     >>> session.close()
     """
 
-    def __init__(self, stored: Stored, *, name: str, writable: bool, locks: Sequence[FileLock] = ()) -> None:
+    def __init__(
+        self, stored: Stored, *, name: str, writable: bool, locks: Sequence[Releasable] = ()
+    ) -> None:
         super().__init__(
             name, writable=writable, format=stored.dataset.format, restrictions=stored.restrictions
         )
@@ -160,6 +162,8 @@ class Session(State):
         self.cache = ChunkCache(self._stored_values, self._values, self.lock)
         #: Locks against other writers, until the dataset is closed.
         self.locks = locks
+        #: Excludes other writers of a new dataset as soon as they can see it.
+        self.at_publish: Callable[[], Releasable] | None = None
         self._pending: deque[tuple[VariableNode, Selection, np.ndarray]] = deque()
         self._pending_nodes: set[VariableNode] = set()
         self._pending_bytes = 0
@@ -443,6 +447,9 @@ class Session(State):
                 if failures.whole is None:
                     try:
                         self.stored.publish()
+                        if self.at_publish is not None:
+                            self.locks = [*self.locks, self.at_publish()]
+                            self.at_publish = None
                         self.stored.sync()
                     except STORE_ERRORS as error:
                         if not failures.found:

@@ -19,7 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from operator import methodcaller
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from nczarr.system.forks import in_forked_child
 
@@ -144,6 +144,13 @@ _TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 _own: Counter[tuple[int, int]] = Counter()
 #: Number of attempts and pause in seconds of `in_turn`.
 _TRIES, _PAUSE = 100, 0.01
+
+
+class Releasable(Protocol):
+    """A lock that excludes other writers of a dataset."""
+
+    def release(self) -> None:
+        """Let other writers in."""
 
 
 class FileLock:

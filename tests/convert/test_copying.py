@@ -17,6 +17,7 @@ from nczarr.convert import open_source
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.model import DOUBLE, INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable, compare
 from nczarr.transfer import Block, NoProgress, block_shape, transfer
+from nczarr.zarr import Array
 
 sizes = st.integers(1, 50)
 
@@ -31,6 +32,27 @@ def test_blocks_hold_whole_output_chunks(axes: list[tuple[int, int, int]], items
     assert math.prod(block) * itemsize <= max(limit, one)
     for b, w, n in zip(block, write, shape):
         assert b == n or b % min(w, n) == 0
+
+
+def test_stored_chunks_are_copied_within_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(1).integers(0, 1000, 64 * 256, "i4")
+    x = Dimension("x", values.size)
+    v = Variable("v", INT, ("/x",), storage=Storage(chunk_shape=(256,)), data=MemorySource(values))
+    source: dict[str, bytes] = {}
+    nczarr.copy(Dataset("d", dimensions=(x,), variables=(v,)), source)
+    most = []
+    stored_chunks = Array.stored_chunks
+
+    def noted(self: Array, indices: Any) -> Any:
+        most.append(len(indices))
+        return stored_chunks(self, indices)
+
+    monkeypatch.setattr(Array, "stored_chunks", noted)
+    target: dict[str, bytes] = {}
+    nczarr.copy(source, target, memory=16 << 10)
+    assert sum(most) == 64
+    assert max(most) == 8  # of 1 KiB, in the answer and in the value of each request
+    assert list(nczarr.diff(source, target)) == []
 
 
 class Counting:

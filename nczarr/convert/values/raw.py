@@ -13,10 +13,10 @@ from nczarr.mapping import VariableData
 from nczarr.mapping.values.filters import codecs_of_filters
 from nczarr.model import ArraySource, Region, Variable
 from nczarr.stores import LocalStore, Store
-from nczarr.transfer import Progress, Work, data_bytes
-from nczarr.zarr import ArrayMetadata, NamedConfig
+from nczarr.transfer import MEMORY, Progress, Work, data_bytes, value_bytes
+from nczarr.zarr import Array, ArrayMetadata, NamedConfig
 
-#: Maximum number of chunks that are copied concurrently.
+#: Maximum number of chunks that are copied concurrently. The memory for values may allow fewer.
 _BATCH = 64
 
 #: A stored chunk: its key in the target, and a function that reads its bytes; None for a missing chunk.
@@ -34,31 +34,40 @@ class Target(Protocol):
     def data(self, fqn: str) -> VariableData: ...
 
 
-def copy_stored(work: Iterable[Work], sink: Target, progress: Progress, workers: int) -> list[Work]:
+def copy_stored(
+    work: Iterable[Work], sink: Target, progress: Progress, workers: int, memory: int
+) -> list[Work]:
     """Copy the variables whose chunks can be copied undecoded; return the other variables.
 
     Each possible chunk of the source is requested by its key: a listing proves that a chunk is missing only if the
     store promises complete listings (:attr:`nczarr.stores.Store.lists_all`).
     """
     rest = []
-    for fqn, variable, data in work:
-        twin = twin_of(fqn, variable, data, sink)
-        if twin is None:
-            rest.append((fqn, variable, data))
-            continue
-        total, count = data_bytes(data), max(1, sink.data(fqn).array.nchunks)
-        reported = number = 0
-        chunks = twin(None)
-        with ThreadPoolExecutor(workers, thread_name_prefix="nczarr-copy") as pool:
-            while batch := list(islice(chunks, _BATCH)):
+    with ThreadPoolExecutor(workers, thread_name_prefix="nczarr-copy") as pool:
+        for fqn, variable, data in work:
+            twin = twin_of(fqn, variable, data, sink, memory)
+            if twin is None:
+                rest.append((fqn, variable, data))
+                continue
+            total, count = data_bytes(data), max(1, sink.data(fqn).array.nchunks)
+            reported = number = 0
+            chunks, together = twin(None), _together(sink.data(fqn).array, memory)
+            while batch := list(islice(chunks, together)):
                 for _ in pool.map(partial(put_stored, sink.store), batch):
                     pass
                 number += len(batch)
+                batch.clear()  # before the next chunks are read
                 step = min(total, number * total // count) - reported
                 reported += step
                 progress.advance(step, fqn)
-        progress.advance(total - reported, fqn)
+            progress.advance(total - reported, fqn)
     return rest
+
+
+def _together(array: Array, memory: int) -> int:
+    """Return the number of chunks to copy concurrently. A client may keep the answer and the value of a request."""
+    chunk = math.prod(array.chunk_shape) * value_bytes(array.dtype)
+    return max(1, min(_BATCH, memory // max(1, 2 * chunk)))
 
 
 def put_stored(store: Store, chunk: StoredChunk) -> None:
@@ -73,12 +82,17 @@ def put_stored(store: Store, chunk: StoredChunk) -> None:
         store.set(key, data)
 
 
-def twin_of(fqn: str, variable: Variable, data: ArraySource, sink: Target) -> Twin | None:
-    """Return the stored chunks of a variable if the target stores the same bytes, else None."""
-    return _zarr_chunks(fqn, data, sink) or _file_chunks(fqn, variable, data, sink)
+def twin_of(
+    fqn: str, variable: Variable, data: ArraySource, sink: Target, memory: int = MEMORY
+) -> Twin | None:
+    """Return the stored chunks of a variable if the target stores the same bytes, else None.
+
+    `memory` limits the chunks that are read at once, in bytes.
+    """
+    return _zarr_chunks(fqn, data, sink, memory) or _file_chunks(fqn, variable, data, sink)
 
 
-def _zarr_chunks(fqn: str, data: ArraySource, sink: Target) -> Twin | None:
+def _zarr_chunks(fqn: str, data: ArraySource, sink: Target, memory: int) -> Twin | None:
     if not isinstance(data, VariableData):
         return None
     source, target = data.array, sink.data(fqn).array
@@ -94,7 +108,7 @@ def _zarr_chunks(fqn: str, data: ArraySource, sink: Target) -> Twin | None:
 
     def chunks(region: Region | None) -> Iterator[StoredChunk]:
         remaining = iter(source.possible_chunks() if region is None else indices(region))
-        while batch := list(islice(remaining, _BATCH)):
+        while batch := list(islice(remaining, _together(source, memory))):
             for index, value in zip(batch, source.stored_chunks(batch), strict=True):
                 yield target.chunk_key(index), partial(_known, value)
 

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, WrittenElsewhereError
 from nczarr.stores import LocalStore, Store
 from nczarr.system.atomic import is_writing, new_writer
 from nczarr.system.locks import FileLock
@@ -42,7 +42,7 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
 
     Raises
     ------
-    StoreError
+    WrittenElsewhereError
         The dataset is open for writing, in this or another process.
 
     Examples
@@ -69,47 +69,90 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
     if not store.takes_any_key:
         yield lambda: None
         return
-    mine = new_writer()
+    mark = WriterMark(store)
+    try:
+        yield mark.check
+    finally:
+        mark.release()
 
-    def check() -> None:
-        if writer_at(store) != mine:
+
+class WriterMark:
+    """Mark a dataset in a store without locks as open for writing.
+
+    A conditional write sets the key, so only one of several writers succeeds. A writer takes over from a dead process
+    of the same machine.
+
+    Raises
+    ------
+    WrittenElsewhereError
+        Another writer has marked the dataset, and may be alive.
+    StoreError
+        The store refuses the key, so it would refuse all changes.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> mark = WriterMark(store)
+    >>> list(store.list())
+    ['.nczarr-writing']
+    >>> mark.release()
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._writer = new_writer()
+        self._set(self._writer.encode())
+
+    def _set(self, data: bytes) -> None:
+        store = self._store
+        # A client that repeats a request may be refused because of its own mark.
+        if store.set_if_absent(WRITING, data) or self._is_here():
+            if not store.has_conditions or store.set_if_absent(WRITING, data):
+                _warn_unguarded(store)
+            return
+        writer = writer_at(store)
+        alive = None if writer is None else is_writing(writer)
+        if writer is not None and alive is None:
+            raise WrittenElsewhereError(
+                "a process on another machine is writing to the dataset, or was stopped before it finished",
+                path=store.url,
+                hint="if it was stopped, nczarr clean --force removes its marker",
+            )
+        # One of several writers may take over from a dead writer, unless the dead writer's marker was removed
+        # meanwhile.
+        if alive is False:
+            taken = store.set_if_absent(f"{_TAKEN}{writer}", data)
+            if self._is_here():
+                return
+            if taken:
+                store.delete(f"{_TAKEN}{writer}")
+        raise _written_elsewhere(store)
+
+    def _is_here(self) -> bool:
+        return writer_at(self._store) == self._writer
+
+    def check(self) -> None:
+        """Raise StoreError if the mark was removed."""
+        if not self._is_here():
             raise StoreError(
                 f"the marker {WRITING} of this writer was removed; another process may have written meanwhile",
-                path=store.url,
+                path=self._store.url,
             )
 
-    _set_marker(store, mine)
-    try:
-        yield check
-    finally:
-        if writer_at(store) == mine:
-            remove_marker(store)
-
-
-def _set_marker(store: Store, mine: str) -> None:
-    """Mark the dataset for a writer; raise StoreError if another writer has marked it and may be alive."""
-    data = mine.encode()
-    # A client that repeats a request may be refused because of its own marker.
-    if store.set_if_absent(WRITING, data) or writer_at(store) == mine:
-        if not store.has_conditions or store.set_if_absent(WRITING, data):
-            _warn_unguarded(store)
-        return
-    writer = writer_at(store)
-    alive = None if writer is None else is_writing(writer)
-    if writer is not None and alive is None:
-        raise StoreError(
-            "a process on another machine is writing to the dataset, or was stopped before it finished",
-            path=store.url,
-            hint="if it was stopped, nczarr clean --force removes its marker",
-        )
-    # One of several writers may take over from a dead writer, unless the dead writer's marker was removed meanwhile.
-    if alive is False:
-        taken = store.set_if_absent(f"{_TAKEN}{writer}", data)
-        if writer_at(store) == mine:
-            return
-        if taken:
-            store.delete(f"{_TAKEN}{writer}")
-    raise _written_elsewhere(store)
+    def release(self) -> None:
+        """Remove the mark, and warn if the store does not permit it."""
+        try:
+            if self._store.get(WRITING) == self._writer.encode():
+                self._store.delete(WRITING)
+            elif self._is_here():
+                remove_marker(self._store)
+        except StoreError as error:
+            warnings.warn(
+                f"the marker of this writer stays in the dataset, and keeps other writers out: {error}; "
+                "nczarr clean --force removes it",
+                stacklevel=2,
+            )
 
 
 def takeovers(store: Store, prefix: str, writer: str) -> dict[str, str]:
@@ -150,8 +193,8 @@ def remove_marker(store: Store) -> None:
         store.delete(key)
 
 
-def _written_elsewhere(store: Store) -> StoreError:
-    return StoreError(
+def _written_elsewhere(store: Store) -> WrittenElsewhereError:
+    return WrittenElsewhereError(
         "the dataset is open for writing, here or in another process", path=store.url, hint="close it there"
     )
 
