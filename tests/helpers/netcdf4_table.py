@@ -391,9 +391,9 @@ has a fault or the documentation is silent:
 * A dataset has one writer. A second opening for writing raises `NetCDFLockedError` (a `PermissionError`). The
   lock is the operating system's, on the directory or zip file itself, and ends with its owner's process in
   any case. `shared=True` in all processes permits joint writing: of values only. Processes that
-  store parts of chunks wait for each other. **There is no lock** on object stores (`s3://`, …; `nczarr copy --append` marks
-  them, [](howto/object-stores.md#two-programs-that-write)), in memory, on Windows, and on network file
-  systems without `flock`: ensure there that only one process writes.
+  store parts of chunks wait for each other. On object stores (`s3://`, …) a mark replaces the lock, and outlives a process
+  that is killed: see [](howto/object-stores.md#two-programs-that-write). **There is no lock** in memory, on Windows, and
+  on network file systems without `flock`: ensure there that only one process writes.
 * Partial writes of chunks wait in a cache of decoded chunks (64 MiB for each dataset; `NCZARR_CACHE`,
   `set_chunk_cache`; and one more chunk for each variable that grows, up to eight times as much in all). `sync()` and `close()` write them. After a crash, the dataset has every value that
   `sync()` acknowledged. Values are stored before the sizes that include them, never the other way round.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from functools import partial
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,36 @@ def test_the_part_that_was_asked_for_is_read(server: OddServer) -> None:
     server.answers["/a/end"] = lambda h: send(h, 206, b"two", Content_Range="bytes 4-6/7")
     store = open_store(f"{server.url}/a")
     assert store.get_range("end", 4, 100) == store.get_range("end", -3, None) == b"two"
+
+
+def test_an_error_is_not_taken_for_an_empty_part(server: OddServer) -> None:
+    # The message of the client has the URL, and in it a word, and the status of a range beyond the end.
+    coded = partial(send, status=200, body=bytes(1024), Content_Encoding="br")
+    part = partial(send, status=206, body=b"0", Content_Range="bytes 0-0/*")
+    answers = iter([coded, part, coded, part])
+    server.answers["/416/Range"] = lambda h: next(answers)(h)
+    store = open_store(f"{server.url}/416")
+    for _ in range(2):
+        with pytest.raises(StoreError, match="Range: cannot read"):
+            store.get_range("Range", 1000, 100)
+        assert next(answers) is part  # one request only
+
+
+def test_a_part_does_not_tell_the_size(server: OddServer) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if "Range" in handler.headers:
+            send(handler, 206, b"0", Content_Range="bytes 0-0/*")
+        else:
+            send(handler, 200, bytes(1024))
+
+    server.answers["/a/k"] = answer
+    server.answers["/a/part"] = lambda h: send(h, 206, b"0", Content_Range="bytes 0-0/*")
+    store = open_store(f"{server.url}/a")
+    assert (store.size("k"), store.size("missing"), store.exists("k")) == (1024, None, True)
+    with pytest.raises(StoreError, match="part: cannot read: the server sends a part"):
+        store.get("part")
+    with pytest.raises(StoreError, match="part: cannot read: the server sends a part"):
+        store.size("part")
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 405, 418, 451, 500])

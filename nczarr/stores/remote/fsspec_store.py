@@ -202,7 +202,8 @@ class FsspecStore(FileSystemStore):
             self.has_conditions = False
             return await super()._put_new(key, data)
         except OSError as error:
-            if "PreconditionFailed" in f"{error} {error.__cause__}" or "412" in str(error):
+            # The number alone may be a part of the key.
+            if "PreconditionFailed" in f"{error} {error.__cause__}" or "(412)" in str(error):
                 return False
             raise
         return True

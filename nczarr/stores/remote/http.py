@@ -125,12 +125,19 @@ class HTTPStore(FileSystemStore):
 
     async def _size(self, key: str) -> int | None:
         # Answers to HEAD are often wrong or refused; the answer to a part has the whole length.
-        return (await self._request(key, 0, 1))[1]
+        value, size, _ = await self._request(key, 0, 1)
+        if size is None and value is not None:
+            size = (await self._request(key, 0, None))[1]
+        return size
+
+    def _is_range_error(self, error: BaseException) -> bool:
+        # Status 416 is an answer here, and the text of other errors has the port and the key: 41600, "orange".
+        return False
 
     async def _request(
         self, key: str, start: int, length: int | None, most: int = MAX_VALUE
     ) -> tuple[bytes | None, int | None, datetime | None]:
-        """Return the value or part, the size of the whole value, and its time.
+        """Return the value or part, the size of the whole value if the server tells it, and its time.
 
         A value has at most `most` bytes. If the server sends a whole value instead of a part, reading stops at the end
         of the part.
@@ -162,11 +169,16 @@ class HTTPStore(FileSystemStore):
             elif start >= 0 and length is not None:
                 enough = start + length
             value = await self._body(key, answer, limit, enough)
-            size = len(value)
+            size: int | None = len(value)
             if answer.status == 206:
-                size = self._check_part(key, answer, start, length, size)
+                size = self._check_part(key, answer, start, length, len(value))
+                if size is None and not part:
+                    raise StoreError(
+                        "cannot read: the server sends a part, and not the size of the whole",
+                        path=self.place(key),
+                    )
             elif part:
-                size = max(size, _promised(answer) or 0)
+                size = max(len(value), _promised(answer) or 0)
                 begin, stop = clip(len(value), start, length)
                 value = value[begin:stop]
             return value, size, _written(answer)
@@ -229,11 +241,13 @@ class HTTPStore(FileSystemStore):
             raise _PassingError(f"cannot read: {size} of {promised} bytes came", path=self.place(key))
         return b"".join(parts)
 
-    def _check_part(self, key: str, answer: ClientResponse, start: int, length: int | None, size: int) -> int:
-        """Check that the headers describe the requested part; return the size of the whole value."""
+    def _check_part(
+        self, key: str, answer: ClientResponse, start: int, length: int | None, size: int
+    ) -> int | None:
+        """Check that the headers describe the requested part; return the size of the whole value if they tell it."""
         content = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         if content is None:
-            return size
+            return None
         first, last = int(content[1]), int(content[2])
         whole = int(content[3]) if content[3].isdecimal() else None
         if last - first + 1 != size:
@@ -249,7 +263,7 @@ class HTTPStore(FileSystemStore):
                 f"cannot read: the server sends the bytes {first} to {last}, which are not the requested part",
                 path=self.place(key),
             )
-        return size if whole is None else whole
+        return whole
 
     # --- listing, from index pages
 
