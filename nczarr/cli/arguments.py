@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import nczarr
-from nczarr.cli.options import define, option
+from nczarr.cli.options import option
+from nczarr.cli.parser import CommandParser, SuggestingParser
 
 #: Commands with the option ``--isolated``. ``check`` lacks it, because it always reads netCDF files in a child process.
 _READING = ("copy", "dump", "info", "tree", "ls", "diff", "digest")
@@ -27,28 +28,11 @@ COMMANDS = {
     "clean": "Complete or remove the output of interrupted writers.",
     "zom": "Print a Zarr Object Model (ZEP 6) as JSON, compare it, or create a hierarchy from it.",
     "validate": "Validate object models against the JSON schemas of ZEP 6; exit status 1 on a problem.",
+    "doctor": "Check the installation: versions, extras, codecs, credentials, and a round trip at a target.",
     "completion": "Print the completion script of nczarr for a shell.",
     "plot": "Draw a variable as a line, an image or a map (extra: view).",
     "view": "Show a dataset in the browser (extra: view).",
 }
-
-
-class CommandParser(argparse.ArgumentParser):
-    """A parser that accepts options between positional arguments: ``copy a.nc -c x=1 b.zarr``."""
-
-    _mixing = False
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> tuple[Any, list[str]]:
-        """Parse arguments; arguments after ``--`` are positional."""
-        if self._mixing or args is None or "--" in args:
-            return super().parse_known_args(args, namespace)
-        self._mixing = True  # parse_known_intermixed_args calls this method
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._mixing = False
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
@@ -59,7 +43,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     >>> build_parser().parse_args(["copy", "a.nc", "b.zarr"]).target
     'b.zarr'
     """
-    parser = argparse.ArgumentParser(
+    parser = SuggestingParser(
         prog="nczarr", description="Copy, print, generate, compare and check netCDF datasets on Zarr."
     )
     parser.add_argument("--version", action="version", version=f"nczarr {nczarr.__version__}")
@@ -126,27 +110,10 @@ def _definition(name: str) -> Callable[[argparse.ArgumentParser], None]:
         from nczarr.cli import viewing
 
         return viewing.define_plot if name == "plot" else viewing.define_view
-    return _define_completion
+    if name == "completion":
+        from nczarr.cli.completion import define_completion
 
+        return lambda parser: define_completion(parser, build_parser)
+    from nczarr.cli.doctor import define_doctor
 
-def _define_completion(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=["bash", "zsh", "tcsh"])
-    define(
-        parser,
-        _run_completion,
-        "  nczarr completion bash > ~/.local/share/bash-completion/completions/nczarr\n"
-        "  nczarr completion zsh > ~/.zfunc/_nczarr\n",
-    )
-
-
-def _run_completion(options: argparse.Namespace) -> None:
-    """Run ``nczarr completion``."""
-    try:
-        import shtab
-    except ImportError:
-        from nczarr.errors import UnsupportedError
-
-        raise UnsupportedError(
-            "nczarr completion needs the package shtab", hint="pip install shtab"
-        ) from None
-    print(shtab.complete(build_parser(), options.shell))
+    return define_doctor

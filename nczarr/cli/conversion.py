@@ -26,7 +26,7 @@ from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
-from nczarr.formats import kind_of_source
+from nczarr.formats import kind_of_source, local_path
 from nczarr.transfer import NoProgress
 
 #: Options that are passed unchanged to :func:`nczarr.copy` as keywords.
@@ -105,10 +105,14 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
 def define_gen(parser: argparse.ArgumentParser) -> None:
     """Define ``nczarr gen``."""
     option(parser, "source", "the CDL file; - for standard input")
-    option(parser, "target", "NAME.nc for a netCDF file, any other name for Zarr")
+    option(parser, "target", "NAME.nc for a netCDF file, any other name for Zarr", nargs="?")
+    option(parser, "-o --output", "the target, as in ncgen", "TARGET", dest="output_target")
     _add_storage_options(parser)
     _add_output_options(parser)
-    examples = "  nczarr gen sample.cdl sample.zarr\n  ncdump run42.nc | nczarr gen - run42.zarr\n"
+    examples = (
+        "  nczarr gen sample.cdl sample.zarr\n  nczarr gen -k nc4 -o sample.nc sample.cdl\n"
+        "  ncdump run42.nc | nczarr gen - run42.zarr\n"
+    )
     define(parser, run_gen, examples)
 
 
@@ -131,6 +135,8 @@ def _add_storage_options(parser: argparse.ArgumentParser) -> None:
     option(storage, "--unlimited", "make this dimension unlimited", "DIM", action="append")
     text = "netCDF: classic, 64-bit-offset, cdf5, nc4, nc7, or nccopy's numbers"
     option(storage, "-k --format", text, "KIND")
+    for number, name in {"3": "classic", "4": "nc4", "5": "cdf5", "6": "64-bit-offset", "7": "nc7"}.items():
+        option(storage, f"-{number}", f"netCDF: {name}", action="store_const", const=name, dest="format")
     option(storage, "--memory", "maximum size of the values in memory (default: 512MiB)", "SIZE")
     option(storage, "--workers", "number of writer threads (default: number of processors)", "N", type=int)
     text = (
@@ -188,12 +194,35 @@ def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
     return chosen
 
 
+def _check_target(target: str, *, virtual: bool, append: bool) -> None:
+    """Refuse a target in a missing directory, a missing target of ``--append``, and names of references."""
+    path = local_path(target)
+    if path is None:
+        return
+    if append and not path.exists():
+        hint = "without --append, nczarr copy creates the dataset"
+        raise DatasetNotFoundError("there is no dataset to append to", path=target, hint=hint)
+    if path.suffix in (".json", ".parquet", ".icechunk") and not virtual:
+        raise UnsupportedError(
+            f"a name with the suffix {path.suffix} is that of references to chunks",
+            path=target,
+            hint="--virtual writes references; a Zarr dataset has another name, such as run42.zarr",
+        )
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        if os.path.lexists(folder):
+            raise UnsupportedError(f"{path.parent} is not a directory", path=target)
+        command = f"mkdir -p {shlex.quote(str(path.parent))} creates it"
+        raise UnsupportedError(f"the directory {path.parent} does not exist", path=target, hint=command)
+
+
 def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
+    virtual, append = (getattr(options, name, False) for name in ("virtual", "append"))
+    _check_target(options.target, virtual=virtual, append=append)
     where = storage_options(options)
     bar = progress_bar(options.quiet)
     as_json, dry = getattr(options, "json", False), bool(more.get("dry_run"))
     # Create a report only if it is printed: it reads the sizes of all written files.
-    virtual = getattr(options, "virtual", False)
     report = Report() if as_json or virtual or dry or not isinstance(bar, NoProgress) else None
     lines = nczarr.copy(
         source,
@@ -242,7 +271,8 @@ def run_copy(options: argparse.Namespace) -> None:
     """Run ``nczarr copy``."""
     sources = [*options.source, *_listed_files(options.files_from)]
     if not sources:
-        raise UnsupportedError("no source is given", hint="nczarr copy SOURCE TARGET")
+        missing = "target" if os.path.exists(options.target) else "source"
+        raise UnsupportedError(f"the {missing} is missing", hint="nczarr copy SOURCE TARGET")
     one = sources if len(sources) > 1 else sources[0]
     _copy(one, options, verify=options.verify, dry_run=options.dry_run)
 
@@ -261,6 +291,11 @@ def run_gen(options: argparse.Namespace) -> None:
     """Run ``nczarr gen``."""
     from nczarr import cdl
 
+    targets = [target for target in (options.target, options.output_target) if target is not None]
+    if len(targets) != 1:
+        problem = "the target is given twice" if targets else "the target is missing"
+        raise UnsupportedError(problem, hint="nczarr gen SOURCE TARGET, or nczarr gen -o TARGET SOURCE")
+    options.target = targets[0]
     if options.source == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
         dataset = cdl.loads(text, path="<stdin>")

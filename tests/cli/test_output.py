@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 import nczarr
 from nczarr.cli import main
-from nczarr.cli.arguments import build_parser
+from nczarr.cli.arguments import COMMANDS, build_parser
 from nczarr.display import visible
 from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Variable
 
@@ -136,6 +137,42 @@ def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "--overwrite" in said
     assert "digest" in said
+
+
+def test_completion_of_fish(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "fish"]) == 0
+    script = tmp_path / "nczarr.fish"
+    script.write_text(capsys.readouterr().out)
+    lines = script.read_text().splitlines()
+    assert sum("__fish_use_subcommand" in line for line in lines) == len(COMMANDS)
+    assert any("'__fish_seen_subcommand_from copy' -l overwrite -d" in line for line in lines)
+    if shutil.which("fish"):  # the shell itself completes an option, and the choices of another one
+        for words, found in (("copy --overw", "--overwrite"), ("copy --layout nczarr-v", "nczarr-v3")):
+            command = f"source {script}; complete -C 'nczarr {words}'"
+            said = subprocess.run(
+                ["fish", "-N", "-c", command], capture_output=True, text=True, check=True
+            ).stdout
+            assert found in said
+
+
+def test_doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "the-key")
+    assert main(["doctor", "--json", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    checks = [json.loads(line) for line in said.splitlines()]
+    assert {"name": "numpy", "passed": True} in [{k: c[k] for k in ("name", "passed")} for c in checks]
+    assert [c["name"] for c in checks if c["topic"] == "round trip"] == ["zarr", "zip", "nc", "zarr"]
+    assert "AWS_ACCESS_KEY_ID" in said
+    assert "the-key" not in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_doctor_finds_a_place_that_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", str(tmp_path / "missing")]) == 1
+    assert "FAILED  zarr" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture

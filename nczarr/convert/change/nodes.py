@@ -235,9 +235,13 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
     renamed = renamer.group("/", dataset)
     unknown = sorted(set(names) - renamer.used)
     if unknown:
+        nodes = (*dataset.all_variables, *dataset.all_dimensions, *dataset.all_groups)
+        near = [fqn for fqn in nodes if fqn.endswith("/" + unknown[0].strip("/"))]
         raise UnsupportedError(
             f"--rename {unknown[0]}: there is nothing of this name",
-            hint="a full name: /group/variable, or /variable@attribute",
+            hint=f"did you mean {near[0]}?"
+            if near
+            else "a full name: /group/variable, or /variable@attribute",
         )
     return resolve(renamed)
 

@@ -1,0 +1,161 @@
+"""Run ``nczarr doctor``: check the installation, and write and read a small dataset at a target."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import secrets
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import nczarr
+from nczarr.cli.options import define, option, storage_options
+from nczarr.cli.terminal import say
+from nczarr.display import shown_location
+from nczarr.errors import NCZarrError
+from nczarr.stores import open_store
+from nczarr.system.environment import SETTINGS
+
+#: Variables and files in which the clients of object stores look for credentials.
+_CREDENTIALS = (
+    "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI", "GOOGLE_APPLICATION_CREDENTIALS", "AZURE_STORAGE_CONNECTION_STRING",
+    "AZURE_STORAGE_ACCOUNT_NAME", "~/.aws/credentials", "~/.aws/config",
+    "~/.config/gcloud/application_default_credentials.json",
+)  # fmt: skip
+
+
+class Check(NamedTuple):
+    """One line of the report.
+
+    Attributes
+    ----------
+    passed : bool or None
+        None for a fact, and for an optional package that is missing.
+    """
+
+    topic: str
+    name: str
+    passed: bool | None
+    detail: str
+
+
+def define_doctor(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr doctor``."""
+    text = "a directory, or the URL of a prefix, where a small dataset is written, read and removed"
+    option(parser, "target", text, nargs="?")
+    option(parser, "--json", "print one JSON object for each check")
+    define(parser, run_doctor, "  nczarr doctor\n  nczarr doctor s3://bucket/scratch\n", "findings")
+
+
+def run_doctor(options: argparse.Namespace) -> int:
+    """Run ``nczarr doctor``."""
+    failed = 0
+    for check in examine(options.target, storage_options(options)):
+        failed += check.passed is False
+        if options.json:
+            print(json.dumps(check._asdict()))
+        else:
+            mark = {True: "ok", False: "FAILED", None: "-"}[check.passed]
+            say(f"{check.topic:13} {mark:7} {check.name:32} {check.detail}".rstrip())
+    return int(failed > 0)
+
+
+def examine(target: str | None = None, options: Mapping[str, Any] | None = None) -> Iterator[Check]:
+    """Yield the checks of the installation, and of a round trip at `target`.
+
+    Parameters
+    ----------
+    target : str, optional
+        A directory or the URL of a prefix; a temporary directory by default.
+    options : mapping, optional
+        Options of the file system of a URL.
+
+    Examples
+    --------
+    >>> [check.name for check in examine() if check.passed is False]
+    []
+    """
+    yield Check("version", "nczarr", None, nczarr.__version__)
+    yield Check("version", "Python", None, f"{platform.python_version()}, {platform.platform()}")
+    yield from _packages()
+    from nczarr.zarr.codecs.base import known_codecs
+
+    yield Check("codecs", "Zarr v3", None, ", ".join(sorted(known_codecs())))
+    yield from _credentials()
+    for name in sorted({*SETTINGS, "NCZARR_PAGER"} & os.environ.keys()):
+        yield Check("setting", name, None, os.environ[name])
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in ("zarr", "zip", "nc"):
+            yield _round_trip(folder, kind, None)
+    if target is not None:
+        yield _round_trip(target, "zarr", dict(options) if options else None)
+
+
+def _packages() -> Iterator[Check]:
+    """Yield a check for each package that nczarr or one of its extras needs."""
+    for text in metadata.requires("nczarr") or ():
+        package, _, marker = text.partition(";")
+        extra = re.search(r"extra == ['\"](.*)['\"]", marker)
+        if extra is not None and extra[1] in ("all", "test", "docs"):
+            continue
+        name = re.split(r"[\[<>=!~ ]", package)[0]
+        passed: bool | None = True
+        try:
+            found = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found = f"missing; pip install {name}"
+            passed = None if extra else False
+        wanted = package.removeprefix(name).strip()
+        yield Check(f"extra {extra[1]}" if extra else "package", name, passed, f"{found} ({wanted})")
+
+
+def _credentials() -> Iterator[Check]:
+    for place in _CREDENTIALS:
+        found = os.path.exists(os.path.expanduser(place)) if place.startswith("~") else place in os.environ
+        if found:
+            yield Check("credentials", place, None, "found")
+
+
+def _round_trip(folder: str, kind: str, options: dict[str, Any] | None) -> Check:
+    """Write a dataset, compare it with its source, and remove it."""
+    from nczarr import cdl
+
+    name = f"nczarr-doctor-{secrets.token_hex(4)}.{'zarr.zip' if kind == 'zip' else kind}"
+    target = f"{folder.rstrip('/')}/{name}"
+    source = cdl.loads(
+        'netcdf d { dimensions: x = UNLIMITED ; variables: float v(x) ; v:units = "K" ; data: v = 1, 2, 3 ; }'
+    )
+    shown = shown_location(folder)
+    if "://" not in folder and not os.path.isdir(folder):
+        return Check("round trip", kind, False, f"{shown}: there is no such directory")
+    try:
+        try:
+            nczarr.copy(source, target, target_options=options)
+            found = list(nczarr.diff(source, target, storage_options=options))
+        finally:
+            _remove(target, kind, options)
+    except (NCZarrError, OSError) as error:
+        if kind == "nc" and "pip install" in str(error):
+            return Check("round trip", kind, None, str(error))
+        return Check("round trip", kind, False, f"{shown}: {error}")
+    return Check(
+        "round trip", kind, not found, f"{shown}: {found[0] if found else 'written, equal, removed'}"
+    )
+
+
+def _remove(target: str, kind: str, options: dict[str, Any] | None) -> None:
+    if kind != "zarr":
+        Path(target).unlink(missing_ok=True)
+        return
+    with suppress(NCZarrError), open_store(target, "r+", options) as store:
+        store.delete_prefix("")
+    with suppress(OSError):
+        os.rmdir(target)
