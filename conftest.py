@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections import Counter
@@ -84,6 +85,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("quick")
     if os.environ.get("PYTEST_XDIST_WORKER"):
         _sort_by_length(items)
+
+
+def pytest_collection_finish() -> None:
+    """Take modules and tests, a million objects, out of garbage collection: each collection would visit them all."""
+    gc.collect()
+    gc.freeze()
 
 
 def _sort_by_length(items: list[pytest.Item]) -> None:
