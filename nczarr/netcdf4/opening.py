@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -301,6 +302,7 @@ class _Opening:
             remote = netcdf.open_remote(self.target, self.storage_options)
             return _reading(remote.dataset, remote, self.target)
         from nczarr.mapping import WriteOptions, open_dataset
+        from nczarr.mapping.guarding.changes import WriterMark
 
         with _locks() as locks:
             if path is not None and writable:
@@ -310,13 +312,13 @@ class _Opening:
                 target = open_store(target, "r+", self.storage_options)
                 if target.takes_any_key:
                     locks.append(_mark(target))
+            again = partial(
+                open_dataset,
+                storage_options=self.storage_options,
+                options=self.options or WriteOptions(compress=False),
+            )
             try:
-                stored = open_dataset(
-                    target,
-                    "r+" if writable else "r",
-                    storage_options=self.storage_options,
-                    options=self.options or WriteOptions(compress=False),
-                )
+                stored = again(target, "r+" if writable else "r")
             except DatasetNotFoundError:
                 if not writable:
                     raise
@@ -324,6 +326,9 @@ class _Opening:
                     locks.pop().release()
                 return replace(self, clobber=False).new()
             session = Session(stored, name=self.name, writable=writable, locks=locks)
+        unguarded = any(isinstance(lock, WriterMark) and not lock.excludes for lock in locks)
+        if unguarded if writable else not isinstance(self.target, Store):
+            session.reopen = partial(again, self.target)
         session.shared = self.shared and writable
         if session.shared and isinstance(stored.store, LocalStore):
             stored.store.shared = True

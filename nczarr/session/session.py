@@ -164,6 +164,8 @@ class Session(State):
         self.locks = locks
         #: Excludes other writers of a new dataset as soon as they can see it.
         self.at_publish: Callable[[], Releasable] | None = None
+        #: Opens the dataset for reading as it is stored now: for a reader, and where nothing excludes other writers.
+        self.reopen: Callable[[], Stored] | None = None
         self._pending: deque[tuple[VariableNode, Selection, np.ndarray]] = deque()
         self._pending_nodes: set[VariableNode] = set()
         self._pending_bytes = 0
@@ -221,6 +223,7 @@ class Session(State):
 
     def _flush_all(self, failures: Failures) -> None:
         """Write everything, values before the lengths that claim them; the gate is closed."""
+        self._check_alone()
         self.cache.recover()
         stored = self.cache.flush(failures)
         if failures.found and not stored and self._growth.is_all:
@@ -239,6 +242,7 @@ class Session(State):
         self.check_open()
         with self._gate.closing:
             self._gate.close()
+            self._check_alone()
             failures = Failures()
             self.cache.flush(failures)
             if failures.is_empty:
@@ -410,6 +414,7 @@ class Session(State):
             with self.lock:
                 if source.shape != node.shape:
                     if not node.tail_cleared:
+                        self._check_alone()
                         axes = tuple(i for i, d in enumerate(node.dimensions) if d.unlimited)
                         source.clear_outside(axes)
                         node.tail_cleared = True
@@ -437,9 +442,14 @@ class Session(State):
                 self.stored.durable = before
 
     def sync(self, *, durable: bool | None = None) -> None:
-        """Write all changes. `durable`: whether to wait for the disk; None: as the dataset was opened."""
+        """Write all changes; a reader sees the changes of other programs.
+
+        `durable`: whether to wait for the disk; None: as the dataset was opened.
+        """
         self.check_open()
-        if self.writable:
+        if not self.writable:
+            self._refresh()
+        else:
             with self._gate.closing, self._durable(durable):
                 self._gate.close()
                 failures = Failures()
@@ -458,6 +468,59 @@ class Session(State):
                             str(error)
                         )  # the first error tells the cause
                 failures.raise_all(self.name)
+
+    def _refresh(self) -> None:
+        """Adopt the lengths and the values that are stored now.
+
+        Raises
+        ------
+        EditError
+            If a variable was added, removed or redefined. Nothing changes then.
+        """
+        if self.reopen is None:
+            return
+        other = self.reopen()  # the new one, then the old one: closed in any case
+        try:
+            with self._gate.closing:
+                self._gate.close()
+                with self.lock:
+                    self._check_unchanged(other.dataset, lengths=False)
+                    for group in self.root.walk():
+                        for d in group.dimensions.values():
+                            d.size = other.dataset.dimension_at(str(d.ref)).size
+                    for node in self.root.walk_variables():
+                        node.source = node.frozen = None
+                    self.stored, other = other, self.stored
+        finally:
+            other.close()
+
+    def _check_unchanged(self, now: model.Dataset, *, lengths: bool) -> None:
+        """Raise EditError if the variables, or also the lengths, differ from those in the store at the last look."""
+
+        def form(dataset: model.Dataset) -> dict[str, tuple[object, ...]]:
+            return {
+                fqn: (v.type, v.dimensions, dataset.shape(v) if lengths else None)
+                for fqn, v in dataset.all_variables.items()
+            }
+
+        before, after = form(self.stored.dataset), form(now)
+        for fqn in dict.fromkeys([*before, *after]):
+            if before.get(fqn) != after.get(fqn):
+                raise EditError(
+                    "another program has added, removed or changed the variable since the dataset was opened",
+                    path=self.name,
+                    fqn=fqn,
+                    hint="open the dataset again, and repeat the changes",
+                )
+
+    def _check_alone(self) -> None:
+        """Raise EditError if nothing excludes other writers, and one has stored other variables or lengths."""
+        if self.writable and self.reopen is not None:
+            other = self.reopen()
+            try:
+                self._check_unchanged(other.dataset, lengths=True)
+            finally:
+                other.close()
 
     def close_dropped(self) -> None:
         """Close a dataset without references, or at exit."""

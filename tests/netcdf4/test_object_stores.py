@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import subprocess
 import sys
@@ -189,3 +190,116 @@ def test_a_writer_takes_over_from_a_killed_one(place: tuple[str, dict[str, Any]]
     with nczarr.Dataset(url, "a", storage_options=options) as ds:
         assert ds["v9"][:].tolist() == [9] * 3
     assert keys_of_writers(url, options) == []
+
+
+def test_a_failed_close_does_not_exclude_its_own_process(
+    place: tuple[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, options = place
+
+    async def refuse(self: object, key: str, *_: object) -> None:
+        raise ConnectionError("the network is down")
+
+    writer = nczarr.Dataset(url, "a", storage_options=options)
+    writer["t"][0] = 7
+    with monkeypatch.context() as broken:
+        for kind in (ObstoreStore, FsspecStore):
+            broken.setattr(kind, "_put", refuse)
+            broken.setattr(kind, "_remove", refuse)
+        with (
+            pytest.warns(UserWarning, match="keeps other writers out"),
+            pytest.raises(NCZarrError, match="down"),
+        ):
+            writer.close()
+    with nczarr.Dataset(url, "a", storage_options=options) as again:
+        assert again["t"][:].tolist() == [0, 1, 2]
+        again["t"][0] = 7
+        with pytest.raises(NetCDFLockedError):
+            nczarr.Dataset(url, "a", storage_options=options)
+    assert keys_of_writers(url, options) == []
+
+
+def test_a_removed_mark_is_reported(place: tuple[str, dict[str, Any]]) -> None:
+    url, options = place
+    writer = nczarr.Dataset(url, "a", storage_options=options)
+    with open_store(url, "r+", options) as store:
+        store.delete(".nczarr-writing")
+    with pytest.warns(UserWarning, match="another process has removed the marker"):
+        writer.close()
+
+
+def test_a_mark_of_another_machine_says_how_to_go_on(place: tuple[str, dict[str, Any]]) -> None:
+    from nczarr.mapping.dataset.maintenance import clean
+
+    url, options = place
+    with open_store(url, "r+", options) as store:
+        store.set(".nczarr-writing", b"00000000-1-0-0")
+    with pytest.raises(NetCDFLockedError, match="nczarr clean --force"):
+        nczarr.Dataset(url, "a", storage_options=options)
+    assert "another machine" in " ".join(clean(url, storage_options=dict(options)))
+    clean(url, storage_options=dict(options), force=True)
+    nczarr.Dataset(url, "a", storage_options=options).close()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("change", ["length", "variable"])
+def test_without_conditional_writes_a_stale_writer_is_refused(
+    place: tuple[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    url, options = place
+
+    async def put_always(self: Any, key: str, data: memoryview) -> bool:
+        await self._put(key, data)
+        return True
+
+    for kind in (ObstoreStore, FsspecStore):
+        monkeypatch.setattr(kind, "_put_new", put_always)
+    with pytest.warns(UserWarning, match="cannot exclude"):
+        stale = nczarr.Dataset(url, "a", storage_options=options)
+    stale["t"][0] = 5
+    with nczarr.Dataset(url, "a", storage_options=options) as other:
+        if change == "length":
+            other["t"][3:10] = range(3, 10)
+        else:
+            other.createVariable("w", "i4", ("t",))[:] = [1, 2, 3]
+    with pytest.raises(NCZarrError, match=r"another program has.*open the dataset again"):
+        stale.sync()
+    stale["t"][3] = 33
+    with pytest.raises(NCZarrError, match="open the dataset again"):
+        stale.close()
+    with nczarr.Dataset(url, storage_options=options) as ds:
+        assert ds["t"][:].tolist() == list(range(10 if change == "length" else 3))
+        assert change == "length" or ds["w"][:].tolist() == [1, 2, 3]
+
+
+def test_a_reader_sees_new_steps_after_sync(place: tuple[str, dict[str, Any]]) -> None:
+    url, options = place
+    with nczarr.Dataset(url, storage_options=options) as reader:
+        assert reader["t"][:].tolist() == [0, 1, 2]
+        nczarr.copy(steps(3, 2), url, append=True, target_options=options)
+        reader.sync()
+        assert reader.dimensions["t"].size == 5
+        assert reader["t"][:].tolist() == [0, 1, 2, 3, 4]
+        with nczarr.Dataset(url, "a", storage_options=options) as writer:
+            writer.renameVariable("t", "u")
+        with pytest.raises(NCZarrError, match="open the dataset again"):
+            reader.sync()
+        assert reader.dimensions["t"].size == 5
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_does_not_use_what_another_library_has_used(place: tuple[str, dict[str, Any]]) -> None:
+    script = """
+import os, signal, sys
+from obstore.store import S3Store
+import nczarr
+url = sys.argv[1]
+store = S3Store("test", endpoint=os.environ["AWS_ENDPOINT_URL"], client_options={"allow_http": True})
+store.get(url.removeprefix("s3://test/") + "/zarr.json").bytes()
+if os.fork() == 0:
+    signal.alarm(60)  # what hangs, dies
+    with nczarr.Dataset(url) as ds:
+        os._exit(0 if ds["t"][:].tolist() == [0, 1, 2] else 1)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", script, place[0]], check=False).returncode == 0

@@ -25,6 +25,8 @@ WRITING = ".nczarr-writing"
 _TAKEN = f"{WRITING}-by-"
 #: The key with the reason why the last flush of a dropped dataset failed; `nczarr clean` removes it.
 UNSTORED = ".nczarr-unstored"
+#: The writers of this process that have not been closed. A failed close may have left the marks of others.
+_open_writers: set[str] = set()
 
 
 @contextmanager
@@ -89,6 +91,11 @@ class WriterMark:
     StoreError
         The store refuses the key, so it would refuse all changes.
 
+    Attributes
+    ----------
+    excludes : bool
+        False if the store has no conditional writes, so that nothing excludes other writers.
+
     Examples
     --------
     >>> from nczarr.stores import MemoryStore
@@ -101,18 +108,23 @@ class WriterMark:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.excludes = True
         self._writer = new_writer()
         self._set(self._writer.encode())
+        _open_writers.add(self._writer)
 
     def _set(self, data: bytes) -> None:
         store = self._store
         # A client that repeats a request may be refused because of its own mark.
         if store.set_if_absent(WRITING, data) or self._is_here():
-            if not store.has_conditions or store.set_if_absent(WRITING, data):
+            self.excludes = store.has_conditions and not store.set_if_absent(WRITING, data)
+            if not self.excludes:
                 _warn_unguarded(store)
             return
         writer = writer_at(store)
         alive = None if writer is None else is_writing(writer)
+        if writer is not None and writer.rpartition("-")[0] == self._writer.rpartition("-")[0]:
+            alive = writer in _open_writers
         if writer is not None and alive is None:
             raise WrittenElsewhereError(
                 "a process on another machine is writing to the dataset, or was stopped before it finished",
@@ -141,12 +153,19 @@ class WriterMark:
             )
 
     def release(self) -> None:
-        """Remove the mark, and warn if the store does not permit it."""
+        """Remove the mark; warn if the store does not permit it, or another process has removed it."""
+        _open_writers.discard(self._writer)
         try:
             if self._store.get(WRITING) == self._writer.encode():
                 self._store.delete(WRITING)
             elif self._is_here():
                 remove_marker(self._store)
+            else:
+                warnings.warn(
+                    f"{self._store.url}: another process has removed the marker of this writer, and may have written "
+                    "meanwhile; nczarr check finds contradictions",
+                    stacklevel=2,
+                )
         except StoreError as error:
             warnings.warn(
                 f"the marker of this writer stays in the dataset, and keeps other writers out: {error}; "

@@ -654,7 +654,7 @@ class Dataset(AttributeOwner):
         return self._nc_session.is_open
 
     def sync(self, *, durable: bool | None = None) -> None:
-        """Write all changes.
+        """Write all changes; of a reader: adopt the lengths and values that are stored now.
 
         Parameters
         ----------

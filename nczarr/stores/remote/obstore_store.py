@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -208,7 +210,36 @@ def _pool() -> ThreadPoolExecutor:
 
 def is_usable() -> bool:
     """Return whether obstore works in this process."""
-    return _threads is None or _threads[1].is_here
+    if _threads is not None:
+        return _threads[1].is_here
+    return (_IS_FIRST and _HERE.is_here) or _answers(os.getpid())
+
+
+#: True if no other library has imported obstore, and the process that imported this module.
+_IS_FIRST, _HERE = "obstore" not in sys.modules, Origin()
+#: Seconds until obstore's threads do not exist. They need less than a millisecond.
+_PATIENCE = 3.0
+
+
+@cache
+def _answers(process: int) -> bool:
+    """Return whether obstore's threads exist. A forked child lacks them if any library has used obstore before.
+
+    Each request of the child would wait for them without end.
+    """
+    import asyncio
+
+    from obstore.store import MemoryStore
+
+    async def ask() -> None:
+        await asyncio.wait_for(MemoryStore().put_async("k", b""), _PATIENCE)
+
+    with ThreadPoolExecutor(1) as pool:  # the caller's thread may have an event loop
+        try:
+            pool.submit(lambda: asyncio.run(ask())).result()
+        except TimeoutError:
+            return False
+    return True
 
 
 def _open_above(again: Callable[[], ConcurrentStore]) -> ConcurrentStore:
