@@ -16,6 +16,24 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert re.search(r"^version: (.*)$", citation, re.MULTILINE).group(1) == nczarr.__version__  # type: ignore[union-attr]
     changelog = (ROOT / "docs" / "changelog.md").read_text("utf-8")
     assert re.search(r"^## (\S+) \(", changelog, re.MULTILINE).group(1) == nczarr.__version__  # type: ignore[union-attr]
+    recipe = (ROOT / ".ci" / "conda" / "recipe.yaml").read_text("utf-8")
+    assert re.search(r'version: "(.*)"', recipe).group(1) == nczarr.__version__  # type: ignore[union-attr]
+
+
+def test_the_conda_recipe_has_the_requirements_of_the_package() -> None:
+    recipe = (ROOT / ".ci" / "conda" / "recipe.yaml").read_text("utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    run = recipe[recipe.index("  run:") : recipe.index("  run_constraints:")]
+    wanted = [
+        f"python {project['requires-python']}",
+        *(d.replace(">=", " >=") for d in project["dependencies"]),
+    ]
+    assert re.findall(r"- (.*)", run) == wanted
+    optional = {name.replace(">=", " >=") for name in _requirements()}
+    for constraint in re.findall(
+        r"- (.*)", recipe[recipe.index("  run_constraints:") : recipe.index("tests:")]
+    ):
+        assert any(name.replace("[array,distributed]", "") == constraint for name in optional), constraint
 
 
 def test_every_python_classifier_has_a_job() -> None:

@@ -111,7 +111,7 @@ def _packages() -> Iterator[Check]:
         try:
             found = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found = f"missing; pip install {name}"
+            found = "missing"
             passed = None if extra else False
         wanted = package.removeprefix(name).strip()
         yield Check(f"extra {extra[1]}" if extra else "package", name, passed, f"{found} ({wanted})")
