@@ -17,7 +17,17 @@ import numpy as np
 from nczarr.display import shown_location
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
-from nczarr.model import Attribute, Dataset, DatasetSink, MemorySource, Region, Variable, long_names, rewrite
+from nczarr.model import (
+    Attribute,
+    Dataset,
+    DatasetSink,
+    MemorySource,
+    Region,
+    Variable,
+    long_names,
+    resolve,
+    rewrite,
+)
 from nczarr.model.sources import ChangedSource
 from nczarr.stores import open_store
 from nczarr.system.atomic import holds_nothing, text_output
@@ -132,7 +142,7 @@ def open_source(
     ['/']
     """
     if isinstance(source, Dataset):
-        yield source
+        yield resolve(source)
         return
     kind = kind_of_source(source)
     if kind == "cdl":

@@ -45,14 +45,28 @@ def check_name(name: str) -> str | None:
     "the name 'sea surface/temp' contains '/'"
     >>> check_name("sst")
     """
-    if not name:
-        return "the name is empty"
     if "/" in name:
         return f"the name {name!r} contains '/'"
+    if name[-1:] == " ":
+        return f"the name {name!r} ends with a blank"
+    return check_text(name)
+
+
+def check_text(name: str) -> str | None:
+    """Return the reason why no attribute, field or enum member can have this name; None if one can.
+
+    They are no nodes: those of other programs may contain ``/``, or end with a blank.
+
+    Examples
+    --------
+    >>> check_text("sea surface/temp")
+    >>> check_text("")
+    'the name is empty'
+    """
+    if not name:
+        return "the name is empty"
     if _CONTROL.search(name):
         return f"the name {name!r} contains a control character"
-    if name[-1] == " ":
-        return f"the name {name!r} ends with a blank"
     if not is_unicode(name):
         return f"the name {name!r} contains an unpaired surrogate"
     return None

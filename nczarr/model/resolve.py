@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from nczarr.errors import ModelError
-from nczarr.model.names import check_length, check_name, format_fqn, join_fqn, parse_fqn
-from nczarr.model.nodes import Attribute, Dataset, DimensionRef, Group, Variable
+from nczarr.model.names import (
+    check_length,
+    check_name,
+    check_text,
+    format_fqn,
+    join_fqn,
+    normalize_name,
+    parse_fqn,
+    split_fqn,
+)
+from nczarr.model.nodes import Attribute, Dataset, Dimension, DimensionRef, Group, Variable
+from nczarr.model.sources import ArraySource, MemorySource, RepeatedSource
 from nczarr.model.types import (
     CompoundType,
     EnumType,
@@ -18,9 +31,16 @@ from nczarr.model.types import (
     TypeReference,
     UserType,
     VlenType,
+    misfit,
     parts_of,
 )
 from nczarr.system.environment import limit
+
+_MOST_ELEMENTS = np.iinfo("i8").max
+#: Size of a value, as in the documents of NCZarr.
+_MOST_BYTES = (1 << 31) - 1
+#: In the place of a type with problems. It never leaves this module.
+_STAND_IN: UserType = OpaqueType("/", 1)
 
 
 def resolve(dataset: Dataset) -> Dataset:
@@ -53,13 +73,15 @@ def resolve(dataset: Dataset) -> Dataset:
     >>> resolve(d).variables[0].dimensions
     ('/x',)
     """
+    problems: list[str] = []
     _refuse_depth(dataset)
-    resolver = _Resolver(dataset)
-    resolved = resolver.group("/", dataset)
-    if resolver.problems:
-        first, *rest = resolver.problems
+    resolved: Group = dataset
+    if _check_names("/", dataset, problems):
+        resolved = _Resolver(dataset, problems).group("/", dataset)
+    if problems:
+        first, *rest = problems
         more = f" (and {len(rest)} more problems)" if rest else ""
-        raise ModelError(first + more, problems=tuple(resolver.problems))
+        raise ModelError(first + more, problems=tuple(problems))
     assert isinstance(resolved, Dataset)
     return resolved
 
@@ -76,166 +98,290 @@ def _refuse_depth(dataset: Dataset) -> None:
     )
 
 
-class _Resolver:
-    def __init__(self, dataset: Dataset) -> None:
-        self.dataset = dataset
-        self.problems: list[str] = []
-        self.declared = dict(dataset.all_types)
-        self.bound: dict[str, Type] = {}
-        self.in_progress: list[str] = []
-
-    def group(self, fqn: str, group: Group) -> Group:
-        self.check_names(fqn, group)
-        return replace(
-            group,
-            types=tuple(self.declaration(t.fqn) for t in group.types),
-            attributes=tuple(self.attribute(fqn, fqn, a) for a in group.attributes),
-            variables=tuple(self.variable(fqn, v) for v in group.variables),
-            groups=tuple(self.group(join_fqn(fqn, g.name), g) for g in group.groups),
-        )
-
-    def check_names(self, fqn: str, group: Group) -> None:
-        for what, nodes in (
-            ("dimension", group.dimensions),
-            ("type", group.types),
-            ("variable", group.variables),
-            ("attribute", group.attributes),
-            ("group", group.groups),
-        ):
-            seen: set[str] = set()
-            for node in nodes:
-                wrong = check_name(node.name) if what != "attribute" else None
-                if wrong:
-                    self.problems.append(f"{fqn}: {what}: {wrong}")
-                if node.name in seen:
-                    self.problems.append(f"{fqn}: the {what} {node.name!r} is declared twice")
-                seen.add(node.name)
-        for t in group.types:
+def _check_names(fqn: str, group: Group, problems: list[str]) -> bool:
+    """Check the names in a group and its descendants; return False if one of them is not even text."""
+    are_text = True
+    for t in group.types:
+        try:
             if t.fqn != join_fqn(fqn, t.name):
-                self.problems.append(
+                problems.append(
                     f"{fqn}: the type {t.fqn!r} is declared outside of the group that its name refers to"
                 )
-        for d in group.dimensions:
-            if d.size < 0:
-                self.problems.append(f"{join_fqn(fqn, d.name)}: the size {d.size} is negative")
+        except (ModelError, AttributeError, TypeError):
+            problems.append(f"{fqn}: type: {t!r} has no fully qualified name, such as '/name'")
+            return False
+    for what, names, check in (
+        ("dimension", [d.name for d in group.dimensions], check_name),
+        ("type", [t.name for t in group.types], check_name),
+        ("variable", [v.name for v in group.variables], check_name),
+        ("attribute", [a.name for a in group.attributes], check_text),
+        ("group", [g.name for g in group.groups], check_name),
+    ):
+        are_text &= _check_each(fqn, what, names, check, problems)
+    for variable in group.variables:
+        if variable.attributes and isinstance(variable.name, str):
+            at = join_fqn(fqn, variable.name)
+            are_text &= _check_each(
+                at, "attribute", [a.name for a in variable.attributes], check_text, problems
+            )
+    for child in group.groups:
+        are_text = are_text and _check_names(join_fqn(fqn, child.name), child, problems)
+    return are_text
+
+
+def _check_each(
+    fqn: str, what: str, names: Sequence[str], check: Callable[[str], str | None], problems: list[str]
+) -> bool:
+    """Check names of one kind in one place; return False if one is not even text."""
+    seen: set[str] = set()
+    for name in names:
+        if not isinstance(name, str):
+            problems.append(f"{fqn}: {what}: the name {name!r} is not text")
+            return False
+        wrong = check(name)
+        if wrong is not None:
+            problems.append(f"{fqn}: {what}: {wrong}")
+        name = normalize_name(name)
+        if name in seen:
+            problems.append(f"{fqn}: the {what} {name!r} is declared twice")
+        seen.add(name)
+    return True
+
+
+def _whole(value: object) -> int | None:
+    """Return a Python integer; None for other values, among them bool."""
+    return int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool) else None
+
+
+class _Resolver:
+    def __init__(self, dataset: Dataset, problems: list[str]) -> None:
+        self.dataset = dataset
+        self.problems = problems
+        self.most = limit("NCZARR_MAX_DEPTH")
+        self.declared = dict(dataset.all_types)
+        self.bound: dict[str, UserType] = {}
+        self.depth: dict[str, int] = {}
+        self.in_progress: list[str] = []
+        for fqn in self.declared:
+            self.declaration(fqn)
+        self.sizes = {
+            fqn: self.size(d.size, fqn, "size", least=0) for fqn, d in dataset.all_dimensions.items()
+        }
+        #: Variables are compared with their data only if all sizes and types are sound.
+        self.sound = not problems
+
+    def group(self, fqn: str, group: Group) -> Group:
+        return replace(
+            group,
+            types=tuple([self.bound[t.fqn] for t in group.types]),
+            dimensions=tuple([self.declared_dimension(fqn, d) for d in group.dimensions]),
+            attributes=tuple([self.attribute(fqn, fqn, a) for a in group.attributes]),
+            variables=tuple([self.variable(fqn, v) for v in group.variables]),
+            groups=tuple([self.group(join_fqn(fqn, g.name), g) for g in group.groups]),
+        )
+
+    def size(
+        self, value: object, where: str, what: str, *, least: int = 1, most: int = _MOST_ELEMENTS
+    ) -> int:
+        number = _whole(value)
+        if number is not None and least <= number <= most:
+            return number
+        why = "is negative" if number is not None and number < 0 else f"is no integer from {least} to {most}"
+        self.problems.append(f"{where}: the {what} {value!r} {why}")
+        return 1
+
+    def shape(self, value: object, where: str, what: str) -> tuple[int, ...]:
+        if not isinstance(value, tuple | list):
+            self.problems.append(f"{where}: the {what} {value!r} is not a tuple of integers")
+            return ()
+        return tuple([self.size(n, where, f"size in the {what}") for n in value])
+
+    def grid(self, value: object, rank: int, where: str, what: str) -> tuple[int, ...] | None:
+        if value is None:
+            return None
+        shape = self.shape(value, where, what)
+        if len(shape) != rank:
+            self.problems.append(f"{where}: the {what} {value} does not fit {rank} dimensions")
+        return shape
+
+    def declared_dimension(self, group: str, dimension: Dimension) -> Dimension:
+        size = self.sizes[join_fqn(group, dimension.name)]
+        if type(dimension.size) is int and type(dimension.unlimited) is bool:
+            return dimension
+        return replace(dimension, size=size, unlimited=bool(dimension.unlimited))
 
     def variable(self, group: str, variable: Variable) -> Variable:
         fqn = join_fqn(group, variable.name)
+        problems = len(self.problems)
         bound = replace(
             variable,
             type=self.type(variable.type, group, fqn),
-            dimensions=tuple(self.dimension(ref, group, fqn) for ref in variable.dimensions),
-            attributes=tuple(self.attribute(group, fqn, a) for a in variable.attributes),
+            dimensions=tuple([self.dimension(ref, group, fqn) for ref in variable.dimensions]),
+            attributes=tuple([self.attribute(group, fqn, a) for a in variable.attributes]),
         )
-        if bound.data is not None and not self.problems:
-            shape = self.dataset.shape(bound)
-            if bound.data.shape != shape:
-                self.problems.append(
-                    f"{fqn}: the data have the shape {bound.data.shape}, but the dimensions have {shape}"
-                )
-        rank = len(bound.dimensions)
-        for what, shape_ in (("chunk", bound.storage.chunk_shape), ("shard", bound.storage.shard_shape)):
-            if shape_ is not None and (len(shape_) != rank or any(c < 1 for c in shape_)):
-                self.problems.append(f"{fqn}: the {what} shape {shape_} does not fit {rank} dimensions")
+        storage = bound.storage
+        if storage.chunk_shape is not None or storage.shard_shape is not None:
+            rank = len(bound.dimensions)
+            chunks = self.grid(storage.chunk_shape, rank, fqn, "chunk shape")
+            shards = self.grid(storage.shard_shape, rank, fqn, "shard shape")
+            bound = replace(bound, storage=replace(storage, chunk_shape=chunks, shard_shape=shards))
+        if bound.data is not None and self.sound and len(self.problems) == problems:
+            wrong = self.misfit(bound, bound.data)
+            if wrong is not None:
+                self.problems.append(f"{fqn}: {wrong}")
         return bound
 
+    def misfit(self, variable: Variable, data: ArraySource) -> str | None:
+        """Return the reason why the data of a variable do not fit it; None if they do."""
+        if not (hasattr(data, "read") and hasattr(data, "shape") and hasattr(data, "dtype")):
+            return f"the data are no ArraySource, but of the class {type(data).__name__}; MemorySource holds an array"
+        shape = tuple([ref if isinstance(ref, int) else self.sizes[ref] for ref in variable.dimensions])
+        if data.shape != shape:
+            return f"the data have the shape {data.shape}, but the dimensions have {shape}"
+        # The elements of other sources are not known before the copy.
+        inside = data.array if isinstance(data, MemorySource) else np.empty(0, data.dtype)
+        if isinstance(data, RepeatedSource) and 0 not in shape:
+            inside = data.read((slice(0, 1),) * len(shape))
+        wrong = misfit(inside, variable.type)
+        return None if wrong is None else f"the data {wrong}"
+
     def attribute(self, group: str, fqn: str, attribute: Attribute) -> Attribute:
-        if isinstance(attribute.type, PrimitiveType):
-            return attribute
-        return replace(
-            attribute, type=self.type(attribute.type, group, f"{fqn}: attribute {attribute.name!r}")
-        )
+        values, problems = attribute.values, len(self.problems)
+        if not isinstance(attribute.type, PrimitiveType):
+            where = f"{fqn}: attribute {attribute.name!r}"
+            attribute = replace(attribute, type=self.type(attribute.type, group, where))
+        wrong: str | None = None
+        if not isinstance(values, np.ndarray) or values.ndim != 1:
+            wrong = "are not an array of one dimension"
+        elif self.sound and len(self.problems) == problems:
+            wrong = misfit(values, attribute.type)
+        if wrong is not None:
+            self.problems.append(f"{fqn}: attribute {attribute.name!r}: the values {wrong}")
+        return attribute
 
     def dimension(self, ref: DimensionRef, group: str, where: str) -> DimensionRef:
-        if isinstance(ref, int):
-            if ref < 0:
-                self.problems.append(f"{where}: the anonymous dimension has the negative size {ref}")
+        if not isinstance(ref, str):
+            return self.size(ref, where, "anonymous dimension", least=0)
+        if ref in self.sizes:
             return ref
-        if ref.startswith("/"):
-            if ref in self.dataset.all_dimensions:
-                return ref
-        else:
-            found = self.dataset.find_dimension(ref, group)
-            if found is not None:
-                return found
-        candidates = {d.name for d in self.dataset.all_dimensions.values()} | set(self.dataset.all_dimensions)
+        found = self.dataset.find_dimension(ref, group) if ref and not ref.startswith("/") else None
+        if found is not None:
+            return found
+        candidates = {d.name for d in self.dataset.all_dimensions.values()} | set(self.sizes)
         self.problems.append(f"{where}: there is no dimension {ref!r}{_near(ref, candidates)}")
         return ref
 
+    # Types.
+
     def type(self, type_: Type, group: str, where: str) -> Type:
+        if isinstance(type_, PrimitiveType):
+            return type_
         if isinstance(type_, TypeReference):
             found = self.find_type(type_.text, group)
-            if found is None:
-                names = {t.name for t in self.declared.values()} | set(self.declared)
-                place = type_.place or where
-                self.problems.append(f"{place}: there is no type {type_.text!r}{_near(type_.text, names)}")
-                return type_
-            return self.declaration(found)
-        if isinstance(type_, UserType):
-            if type_.fqn not in self.declared:
-                self.problems.append(f"{where}: no group declares the type {type_.fqn!r}")
-                return type_
-            return self.declaration(type_.fqn)
-        return type_
+            if len(found) == 1:
+                return self.declaration(found[0])
+            names = {t.name for t in self.declared.values()} | set(self.declared)
+            why = f"there is no type {type_.text!r}{_near(type_.text, names)}"
+            if found:
+                why = f"several groups declare a type {type_.text!r}: {', '.join(found)}"
+            self.problems.append(f"{type_.place or where}: {why}")
+        elif not isinstance(type_, UserType):
+            hint = "; a TypeReference names a type" if isinstance(type_, str) else ""
+            self.problems.append(f"{where}: {type_!r} is not a type of the model{hint}")
+        elif type_.fqn not in self.declared:
+            self.problems.append(f"{where}: no group declares the type {type_.fqn!r}")
+        else:
+            bound, declared = self.declaration(type_.fqn), self.declared[type_.fqn]
+            # Equality is costly; most types are the declared object itself.
+            same = type_ is declared or type_ is bound or bound is _STAND_IN
+            if not same and type_ not in (declared, bound) and self.parts(type_) != bound:
+                self.problems.append(
+                    f"{where}: the group declares the type {type_.fqn} differently: {declared}"
+                )
+            return bound
+        return _STAND_IN
 
-    def find_type(self, text: str, group: str) -> str | None:
+    def find_type(self, text: str, group: str) -> list[str]:
+        """Return the FQN of the type that a reference means; those of all candidates if several are possible."""
         if text.startswith("/"):
-            return text if text in self.declared else None
+            return [text] if text in self.declared else []
         names = parse_fqn(group)
         for depth in range(len(names), -1, -1):
             fqn = join_fqn(format_fqn(names[:depth]), text)
             if fqn in self.declared:
-                return fqn
-        everywhere = [t.fqn for t in self.declared.values() if t.name == text]
-        return everywhere[0] if len(everywhere) == 1 else None
+                return [fqn]
+        return [t.fqn for t in self.declared.values() if t.name == text]
 
     def declaration(self, fqn: str) -> UserType:
         if fqn in self.bound:
-            return self.bound[fqn]  # type: ignore[return-value]
-        declared = self.declared[fqn]
+            return self.bound[fqn]
+        problems = len(self.problems)
         if fqn in self.in_progress:
             self.problems.append(f"{fqn}: the type contains itself")
-            return declared
+            return _STAND_IN
         self.in_progress.append(fqn)
-        group = format_fqn(parse_fqn(fqn)[:-1])
-        result: UserType = declared
-        if isinstance(declared, VlenType):
-            result = replace(declared, base=self.type(declared.base, group, fqn))
-        elif isinstance(declared, CompoundType):
-            result = replace(declared, fields=tuple(self.field(f, group, fqn) for f in declared.fields))
-            if not declared.fields:
-                self.problems.append(f"{fqn}: the compound type has no fields")
-            if len({f.name for f in declared.fields}) != len(declared.fields):
-                self.problems.append(f"{fqn}: the compound type has two fields with the same name")
-        elif isinstance(declared, OpaqueType) and declared.size < 1:
-            self.problems.append(f"{fqn}: the opaque type has the size {declared.size}; the minimum is 1")
-        elif isinstance(declared, EnumType):
-            self.enum(declared)
+        result = _STAND_IN
+        if len(self.in_progress) <= self.most:
+            result = self.parts(self.declared[fqn])
+            self.check_type(result)
+            inside = [self.depth.get(part.fqn, 0) for part in parts_of(result)]
+            self.depth[fqn] = 1 + max(inside, default=0)
+        if self.depth.get(fqn, self.most + 1) > self.most:
+            self.problems.append(f"{fqn}: types are nested more than {self.most} deep")
         self.in_progress.pop()
-        self.bound[fqn] = result
-        return result
+        self.bound[fqn] = result if len(self.problems) == problems else _STAND_IN
+        return self.bound[fqn]
 
-    def field(self, field: Field, group: str, fqn: str) -> Field:
-        if any(n < 1 for n in field.shape):
-            self.problems.append(
-                f"{fqn}: the field {field.name!r} has a dimension of size {min(field.shape)}"
+    def parts(self, type_: UserType) -> UserType:
+        """Return a user-defined type with its parts resolved."""
+        group = split_fqn(type_.fqn)[0]
+        if isinstance(type_, VlenType):
+            return replace(type_, base=self.type(type_.base, group, type_.fqn))
+        if isinstance(type_, CompoundType):
+            fields = []
+            for f in type_.fields:
+                at = f"{type_.fqn}.{f.name}"
+                fields.append(
+                    Field(f.name, self.type(f.type, group, at), self.shape(f.shape, at, "shape of the field"))
+                )
+            return replace(type_, fields=tuple(fields))
+        if isinstance(type_, OpaqueType):
+            return replace(
+                type_, size=self.size(type_.size, type_.fqn, "size of the opaque type", most=_MOST_BYTES)
             )
-        return replace(field, type=self.type(field.type, group, f"{fqn}.{field.name}"))
+        return replace(type_, members=self.members(type_)) if isinstance(type_, EnumType) else type_
 
-    def enum(self, enum: EnumType) -> None:
-        if not enum.base.is_integer:
-            self.problems.append(f"{enum.fqn}: an enum needs an integer type, not {enum.base.name}")
-            return
-        import numpy as np
+    def members(self, enum: EnumType) -> tuple[tuple[str, int], ...]:
+        base, members = enum.base, enum.members
+        if not isinstance(base, PrimitiveType) or not base.is_integer:
+            self.problems.append(
+                f"{enum.fqn}: an enum needs an integer type, not {getattr(base, 'name', base)}"
+            )
+            return ()
+        if not members:
+            self.problems.append(f"{enum.fqn}: the enum has no members")
+        if not all(isinstance(member, tuple | list) and len(member) == 2 for member in members):
+            self.problems.append(f"{enum.fqn}: the members {members!r} are not pairs of a name and a value")
+            return ()
+        limits = np.iinfo(base.dtype)
+        _check_each(enum.fqn, "member", [name for name, _ in members], check_text, self.problems)
+        for name, value in members:
+            if _whole(value) is None:
+                self.problems.append(f"{enum.fqn}: the member {name} = {value!r} is not an integer")
+            elif not limits.min <= value <= limits.max:
+                self.problems.append(f"{enum.fqn}: the member {name} = {value} does not fit {base.name}")
+        return tuple([(name, _whole(value) or 0) for name, value in members])
 
-        limits = np.iinfo(enum.base.dtype)
-        names: set[str] = set()
-        for name, value in enum.members:
-            if not limits.min <= value <= limits.max:
-                self.problems.append(f"{enum.fqn}: the member {name} = {value} does not fit {enum.base.name}")
-            if name in names:
-                self.problems.append(f"{enum.fqn}: the member {name!r} is declared twice")
-            names.add(name)
+    def check_type(self, type_: UserType) -> None:
+        """Check a type whose parts are resolved."""
+        fqn = type_.fqn
+        if isinstance(type_, CompoundType):
+            _check_each(fqn, "field", [f.name for f in type_.fields], check_text, self.problems)
+            if not type_.fields:
+                self.problems.append(f"{fqn}: the compound type has no fields")
+            size = sum([f.type.dtype.itemsize * math.prod(f.shape) for f in type_.fields])
+            if size > _MOST_BYTES:
+                self.problems.append(f"{fqn}: a value has {size} bytes; the maximum is {_MOST_BYTES}")
 
 
 def _near(text: str, names: set[str]) -> str:

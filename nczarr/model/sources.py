@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from nczarr.errors import ModelError
+
 #: One slice per axis; start and stop are set and inside the array, and step >= 1.
 Region = tuple[slice, ...]
 
@@ -51,13 +53,29 @@ class DatasetSink(Protocol):
         """Return the shape of the blocks to write of the variable `fqn`; regions start at its multiples."""
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
-        """Write `values`, of the variable's dtype and the region's shape, to a region with steps of 1."""
+        """Write `values`, of the variable's dtype and the region's shape, to a region with steps of 1.
+
+        Raises
+        ------
+        ModelError
+            If the values have another dtype.
+        """
 
     def commit(self) -> None:
         """Complete the dataset, make it visible to readers, and close it."""
 
     def abort(self) -> None:
         """Close the dataset and remove everything written."""
+
+
+def refuse_cast(values: np.ndarray, dtype: np.dtype, fqn: str) -> None:
+    """Raise :class:`ModelError` for values of another dtype than the variable's, which a cast could change."""
+    if values.dtype != dtype:
+        raise ModelError(
+            f"values of the dtype {values.dtype} cannot be written to a variable of {dtype}",
+            fqn=fqn,
+            hint="convert them, for example with astype",
+        )
 
 
 def handed(values: np.ndarray, out: np.ndarray | None) -> np.ndarray:

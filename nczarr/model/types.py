@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from nczarr.lazy import cached_property
-from nczarr.model.names import split_fqn
+from nczarr.model.names import is_unicode, split_fqn
 
 
 class Type:
@@ -285,6 +285,36 @@ def walk_types(type_: Type) -> Iterator[Type]:
     elif isinstance(type_, VlenType | EnumType):
         yield from walk_types(type_.base)
     yield type_
+
+
+def misfit(values: np.ndarray, type_: Type) -> str | None:
+    """Return the reason why an array does not hold values of a type in its form in memory; None if it does.
+
+    Examples
+    --------
+    >>> misfit(np.array([1.5]), INT)
+    'have the dtype float64; the type int needs int32'
+    >>> misfit(np.array([1], object), STRING)
+    'contain 1, which is not text'
+    """
+    dtype = type_.dtype
+    if values.dtype != dtype:
+        return f"have the dtype {values.dtype}; the type {type_.name} needs {dtype}"
+    if not dtype.hasobject:
+        return None
+    if isinstance(type_, CompoundType):
+        inside = (misfit(values[f.name], f.type) for f in type_.fields if f.type.dtype.hasobject)
+        return next((wrong for wrong in inside if wrong is not None), None)
+    for value in values.flat:
+        if isinstance(type_, VlenType):
+            if not isinstance(value, np.ndarray) or value.ndim != 1:
+                return f"contain {type(value).__name__}, and not only arrays of one dimension"
+            wrong = misfit(value, type_.base)
+            if wrong is not None:
+                return f"contain sequences that {wrong}"
+        elif value is not None and not (isinstance(value, str) and is_unicode(value)):
+            return f"contain {value!r}, which is not text"
+    return None
 
 
 def parts_of(type_: Type) -> list[UserType]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, SelectionError
 from nczarr.model import Dataset, Region
+from nczarr.model.sources import refuse_cast
 from nczarr.netcdf.bytes.file import DiskFile, file_errors
 from nczarr.netcdf.edit.editor import block_shape
 from nczarr.netcdf.edit.opening import check_target, edited_file
@@ -91,16 +92,20 @@ class FileSink:
 
         Raises
         ------
+        ModelError
+            If the values have another dtype.
         SelectionError
             If the region exceeds the variable, or the shape of the values differs from the region's.
         NetCDFFileError
             If the file cannot be written.
         """
-        shape = self.dataset.shape(self.dataset.variable_at(fqn))
+        variable = self.dataset.variable_at(fqn)
+        shape = self.dataset.shape(variable)
         fits = len(region) == len(shape) and all(
             0 <= s.start <= s.stop <= n and (s.step or 1) == 1 for s, n in zip(region, shape, strict=True)
         )
         values = np.asarray(values)
+        refuse_cast(values, variable.type.dtype, fqn)
         if not fits or values.shape != tuple(s.stop - s.start for s in region):
             raise SelectionError(
                 f"values of the shape {values.shape} for the region {region} of a variable of the shape {shape}",

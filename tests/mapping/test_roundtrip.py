@@ -143,7 +143,7 @@ def test_hard_attributes(name: str, attribute: Attribute, nzug: bool) -> None:
     "name",
     [
         "_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr", "zarr_conventions",
-        "_ARRAY_DIMENSIONS", "_FillValue", "conventions", "Conventions", "nczarr", "extensions", "", "a/b", "é",
+        "_ARRAY_DIMENSIONS", "_FillValue", "conventions", "Conventions", "nczarr", "extensions", "a/b", "é",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("nzug", [False, True])

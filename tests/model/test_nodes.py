@@ -132,14 +132,14 @@ def test_all_problems_are_reported_with_their_place() -> None:
     for part in [
         "/e: the member a = 300 does not fit byte",
         "/e: the member 'a' is declared twice",
-        "/o: the opaque type has the size 0",
+        "/o: the size of the opaque type 0 is no integer from 1",
         "/c: the compound type has no fields",
         "/self: the type contains itself",
         "the dimension 'latitude' is declared twice",
         "'bad/name' contains '/'",
         "/v: there is no dimension 'lattitude'; did you mean 'latitude'?",
         "/w: there is no type 'nowhere'",
-        "/c: the chunk shape (0,) does not fit",
+        "/c: the size in the chunk shape 0 is no integer from 1",
     ]:
         assert part in text
 

@@ -28,6 +28,7 @@ from nczarr.cdl.syntax.constants import ALIASES, ConstantError, parse_constant
 from nczarr.cdl.syntax.runs import split_statements
 from nczarr.cdl.syntax.source import Problems
 from nczarr.display.text import did_you_mean
+from nczarr.model.names import check_text
 from nczarr.system.environment import limit
 
 _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
@@ -176,7 +177,7 @@ class Analyzer:
             return None
         members: dict[str, int] = {}
         for member in enum.members:
-            name = name_of(member.name, self._problems)
+            name = name_of(member.name, self._problems, check_text)
             value = self._integer(member.value)
             if name in members:
                 self._problems.add(f"the member {name!r} is declared twice", member.name)
@@ -210,7 +211,7 @@ class Analyzer:
         for group in compound.fields:
             type_ = self._type(scope, group.type)
             for field in group.fields:
-                name = name_of(field.name, self._problems)
+                name = name_of(field.name, self._problems, check_text)
                 if name in fields:
                     self._problems.add(f"the field {name!r} is declared twice", field.name)
                 shape = tuple(self._size(size, "field") for size in field.sizes)
@@ -313,7 +314,7 @@ class Analyzer:
             type_ = self._type(scope, type_token) if type_token is not None else None
             if type_token is not None and type_ is None:
                 return
-            name = name_of(attribute.name, self._problems)
+            name = name_of(attribute.name, self._problems, check_text)
             made = self._plain(variable, name, type_, attribute)
             if made is not None:
                 (scope if variable is None else variable).attributes[name] = made

@@ -9,7 +9,7 @@ declares is found from everywhere. Variables: in the group only. A path names ex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,7 +40,7 @@ def clean_name(raw: str) -> str:
     return text if text.isascii() else normalize_name(as_text(text))
 
 
-def name_of(token: Token, problems: Problems) -> str:
+def name_of(token: Token, problems: Problems, check: Callable[[str], str | None] = check_name) -> str:
     """Return the netCDF name of a token; report a problem if the name is illegal."""
     name = clean_name(token)
     position = token.start_pos
@@ -49,7 +49,7 @@ def name_of(token: Token, problems: Problems) -> str:
     except UnicodeEncodeError:
         problems.add("the name is not UTF-8", position)
         return name
-    wrong = check_name(name) or check_length(name)
+    wrong = check(name) or check_length(name)
     if wrong is not None:
         problems.add(wrong, position)
     return name

@@ -32,7 +32,7 @@ def dump(dataset: model.Dataset, file: TextIO, options: DumpOptions = _DEFAULT) 
     Parameters
     ----------
     dataset : Dataset
-        Resolved. A variable without data is declared only.
+        Resolved, for ncdump's style and a header. A variable without data is declared only.
     file : TextIO
         Text that is not UTF-8 comes as surrogate escapes in ncdump's style (open the file with
         ``errors="surrogateescape"``), and as octal escapes in the default style.
@@ -42,6 +42,8 @@ def dump(dataset: model.Dataset, file: TextIO, options: DumpOptions = _DEFAULT) 
     ------
     CDLError
         If the options name a variable or a group that is not there.
+    ModelError
+        If the dataset breaks a rule of the model; not in ncdump's style, and not for a header.
     LossError
         If a type is used before the group that declares it, which CDL cannot say; not in ncdump's style, and not
         for a header.
@@ -80,6 +82,7 @@ def dump(dataset: model.Dataset, file: TextIO, options: DumpOptions = _DEFAULT) 
         write_ncml(dataset, file, options)
     else:
         if not (options.header_only or options.ncdump):
+            dataset = model.resolve(dataset)
             _refuse_losses(dataset)
         _Dump(dataset, file, options).run()
 

@@ -20,7 +20,7 @@ from nczarr.cdl.write.options import DumpOptions
 #: Value to text.
 ToText = Callable[[Any], str]
 
-_SPECIAL = re.compile(r"""[ !"#$%&'()*,:;<=>?\[\\\]^`{|}~]""")
+_SPECIAL = re.compile(r"""[ !"#$%&'()*,/:;<=>?\[\\\]^`{|}~]""")
 _DIGITS = "0123456789"
 #: No netCDF name begins with the last four, so ncdump does not escape them.
 _NOT_FIRST = _DIGITS + ".+-@"
@@ -46,8 +46,8 @@ _NOT_PRINTABLE = re.compile(r"[^ -~]|[\\'\"]")
 def escape_name(name: str, *, percent: bool = True) -> str:
     r"""Write a name as a CDL identifier.
 
-    With `percent`, ``%`` and a leading ``.``, ``+``, ``-`` or ``@`` are escaped too: CDL requires that; ncdump does
-    not do it.
+    With `percent`, ``%``, ``/`` and a leading ``.``, ``+``, ``-`` or ``@`` are escaped too: CDL requires that; ncdump
+    does not do it.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def escape_name(name: str, *, percent: bool = True) -> str:
     """
     text = _SPECIAL.sub(r"\\\g<0>", name)
     if not percent:
-        text = text.replace("\\%", "%")
+        text = text.replace("\\%", "%").replace("\\/", "/")
     if _CONTROL.search(text):
         text = _CONTROL.sub(lambda c: f"\\%{ord(c[0]):02x}", text)
     return "\\" + text if text.startswith(tuple(_NOT_FIRST if percent else _DIGITS)) else text

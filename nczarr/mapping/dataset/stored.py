@@ -22,6 +22,7 @@ from nczarr.mapping.options import ON_V3, WriteOptions
 from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.model import Dataset, Region, bind_data, join_fqn, resolve, with_lengths
 from nczarr.model.restrictions import Restrictions
+from nczarr.model.sources import refuse_cast
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip.store import ZipStore
 from nczarr.zarr import Hierarchy, open_hierarchy
@@ -189,7 +190,9 @@ class StoredDataset:
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
         """Write values to a region; see :meth:`nczarr.model.DatasetSink.write`."""
-        self.data(fqn).write(region, values)
+        data = self.data(fqn)
+        refuse_cast(values, data.dtype, fqn)
+        data.write(region, values)
 
     # -- changes
 
