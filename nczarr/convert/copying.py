@@ -14,6 +14,7 @@ from nczarr.convert.change.options import OutputOptions, names_of, parse_bytes, 
 from nczarr.convert.change.shaping import Shaped, shape
 from nczarr.convert.endpoints import (
     OVERWRITE,
+    call_all,
     create_sink,
     expand_sources,
     is_same_place,
@@ -22,7 +23,7 @@ from nczarr.convert.endpoints import (
     refuse_existing,
     targets_of,
 )
-from nczarr.convert.filling import FillTask, Resources
+from nczarr.convert.filling import FillTask, Resources, refuse_memory
 from nczarr.convert.report import Report, planned_variables
 from nczarr.convert.sources import Sources, Subset
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
@@ -317,7 +318,7 @@ class _Request:
 
 def _copy_each(request: _Request, tasks: Sequence[CopyTask]) -> tuple[str, ...]:
     """Copy each source to its own target; check all of them before the first copy."""
-    total = 0 if request.dry_run else sum(task.check() for task in tasks)
+    total = 0 if request.dry_run else sum(call_all(task.check for task in tasks))
     with request.as_one_job(request.trust.readings * total) as part:
         return tuple(loss for task in tasks for loss in replace(task, request=part).run())
 
@@ -371,6 +372,9 @@ class CopyTask:
                 if not (destination.overwrite or request.trust.resume):
                     refuse_existing(self.target, destination.storage_options)
                 plan = list(planned_variables(shaped.dataset, kind_of_target(self.target), options))
+                for v in plan if kind_of_target(self.target) == "zarr" else ():
+                    dtype = shaped.dataset.variable_at(v.fqn).type.dtype
+                    refuse_memory(v.fqn, v.shards or v.chunks, v.shape, dtype, request.resources.memory)
                 if report is not None:
                     report.variables += plan
                 return tuple(map(str, plan))

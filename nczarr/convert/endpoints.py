@@ -5,12 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 #: Hint of the errors for existing targets.
 OVERWRITE = "--overwrite, in Python overwrite=True, replaces it"
+#: Maximum number of errors that are raised together.
+_LISTED = 20
+_T = TypeVar("_T")
 
 
 def expand_sources(sources: object, storage_options: Mapping[str, object] | None = None) -> list[object]:
@@ -308,7 +311,12 @@ def create_sink(
             hint="nczarr dump writes CDL to standard output",
         )
     if resume and kind != "zarr":
-        raise UnsupportedError("--resume: only the copy to a Zarr dataset can continue", path=str(target))
+        raise UnsupportedError(
+            "--resume: only the copy to a Zarr dataset can continue: an incomplete netCDF file does not show which of "
+            "its values are written",
+            path=str(target),
+            hint="copy to NAME.zarr with --resume, then NAME.zarr to the file",
+        )
     if kind == "netcdf":
         from nczarr import netcdf
 
@@ -396,6 +404,29 @@ class CDLSink:
 
     def abort(self) -> None:
         """Do nothing: the file appears only when it is complete."""
+
+
+def call_all(calls: Iterable[Callable[[], _T]]) -> list[_T]:
+    """Return all results; raise the first error with the other errors as notes.
+
+    Examples
+    --------
+    >>> call_all([lambda: 1, lambda: 2])
+    [1, 2]
+    """
+    results, errors = [], []
+    for call in calls:
+        try:
+            results.append(call())
+        except NCZarrError as error:
+            errors.append(error)
+    if errors:
+        for other in errors[1:_LISTED]:
+            errors[0].add_note(str(other))
+        if len(errors) > _LISTED:
+            errors[0].add_note(f"and {len(errors) - _LISTED} more")
+        raise errors[0]
+    return results
 
 
 def name_of(source: object) -> str:

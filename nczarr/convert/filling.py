@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from nczarr.convert.values.raw import copy_stored
-from nczarr.convert.values.rechunk import rechunk
+from nczarr.convert.values.rechunk import block_limit, read_shape, rechunk
 from nczarr.convert.values.resume import Recording, SourceFingerprint
 from nczarr.errors import NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import local_path
@@ -35,6 +37,7 @@ _RECORDED = 64 << 20
 #: Number of values below which writing fill values takes less time than comparing them.
 _MANY_VALUES = 1 << 20
 _KEPT = "the finished part is kept; the same command with --resume continues"
+_REMOVED = "the finished part is removed; a copy with --resume keeps it after an interrupt"
 _STILL_WRITING = (
     "workers may still write, so the output stays, marked as unfinished; when they have ended, the same command with "
     "--resume continues, and nczarr clean TARGET removes the output"
@@ -64,10 +67,18 @@ class Resources:
     memory: int
     dask: object = None
 
-    @property
-    def block_bytes(self) -> int:
-        """Maximum size of a block, so that all writers together keep to the memory."""
-        return min(BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
+
+def refuse_memory(
+    fqn: str, block: tuple[int, ...], shape: tuple[int, ...], dtype: np.dtype, memory: int
+) -> None:
+    """Raise :class:`UnsupportedError` if a copy cannot hold one chunk or shard of the output twice."""
+    size = math.prod(map(min, block, shape)) * value_bytes(dtype)
+    if 2 * size > memory:
+        raise UnsupportedError(
+            f"one chunk or shard takes {size} bytes, which --memory ({memory} bytes) cannot hold twice",
+            fqn=fqn,
+            hint="smaller --chunks or --shards, or more --memory",
+        )
 
 
 @dataclass
@@ -113,7 +124,10 @@ class FillTask:
             total = sum(data_bytes(data) for _, _, data in work)
             pulls = getattr(sink, "pulls", False)
             if not pulls:
-                self._refuse_memory(work)
+                for fqn, _, data in work:
+                    refuse_memory(
+                        fqn, self.sink.write_shape(fqn), data.shape, data.dtype, self.resources.memory
+                    )
             is_recorded = self.resume or total >= _RECORDED
             if self.fingerprint and is_recorded and isinstance(sink, StoredDataset) and sink.resumable:
                 self._record = Recording(sink, self.dataset, self.fingerprint())
@@ -159,18 +173,6 @@ class FillTask:
         corner = tuple(min(-(-end // block) * block, size) for end, block, size in whole)
         return (fqn, variable, CornerSource(data, corner)) if math.prod(corner) else None
 
-    def _refuse_memory(self, work: Sequence[Work]) -> None:
-        memory = self.resources.memory
-        for fqn, _, data in work:
-            block = zip(self.sink.write_shape(fqn), data.shape, strict=True)
-            size = math.prod(min(w, n) for w, n in block) * value_bytes(data.dtype)
-            if 2 * size > memory:
-                raise UnsupportedError(
-                    f"one chunk or shard takes {size} bytes, which --memory ({memory} bytes) cannot hold twice",
-                    fqn=fqn,
-                    hint="smaller --chunks or --shards, or more --memory",
-                )
-
     def _copy(self, work: list[Work]) -> None:
         """Copy the values undecoded where possible, through an intermediate array where better, else block by block."""
         resources = self.resources
@@ -191,8 +193,15 @@ class FillTask:
                 resources.memory,
                 self._remaining,
             )
-        blocks = self._remaining(blocks_of(work, out, resources.block_bytes))
+        blocks = self._remaining(self._blocks(work, out))
         transfer(blocks, out, resources.progress, resources.workers, resources.memory)
+
+    def _blocks(self, work: Iterable[Work], out: DatasetSink) -> Iterator[Block]:
+        workers, memory = self.resources.workers, self.resources.memory
+        for fqn, variable, data in work:
+            chunk = math.prod(read_shape(variable, data) or (0,)) * value_bytes(data.dtype)
+            limit = min(max(BLOCK_BYTES, chunk), block_limit(chunk, workers, memory))
+            yield from blocks_of([(fqn, variable, data)], out, limit)
 
     def _remaining(self, blocks: Iterable[Block]) -> Iterable[Block]:
         return blocks if self._record is None else self._record.remaining(blocks)
@@ -232,7 +241,7 @@ class FillTask:
             self._remaining,
             elsewhere if is_shared else None,
         )
-        limit = min(cluster.block_limit(memory), self.resources.block_bytes)
+        limit = min(BLOCK_BYTES, cluster.block_limit(memory), block_limit(0, self.resources.workers, memory))
         blocks = self._remaining(blocks_of(work, out, limit))
         cluster.transfer(blocks, detached, progress, memory, raw=not self.resume, done=done)
 
@@ -252,6 +261,8 @@ class FillTask:
             return
         if record is not None:
             record.manifest.close()
+            if not isinstance(error, Exception):
+                error.add_note(_REMOVED)
         try:
             sink.abort()
         except NCZarrError as problem:

@@ -262,6 +262,8 @@ def _chunks(
     own = variable.storage.chunk_shape if variable.storage.layout in (None, "chunked") else None
     target = parse_bytes(how.chunk_bytes) if how.chunk_bytes is not None else None
     if isinstance(lengths, dict) and any(ref in lengths for ref in sizes.dimensions):
+        if target is not None:  # fit the axes without a length
+            lengths = {ref: None for ref in sizes.dimensions if isinstance(ref, str)} | lengths
         return _requested_chunks(sizes, own, lengths, target or _CHUNK), True
     if lengths == "auto" or target is not None:
         return fitted(sizes.shape, None, sizes.itemsize, target or _CHUNK, sizes.unlimited), True

@@ -13,7 +13,13 @@ from nczarr.convert.change.selecting import SelectedSource, find_dimension
 from nczarr.convert.endpoints import name_of
 from nczarr.convert.many.fit import OTHER_MEANING, differences, other_meanings, refuse, same_data
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
-from nczarr.convert.many.steps import as_known, refuse_repeated_names, steps_of, tolerance_between
+from nczarr.convert.many.steps import (
+    as_known,
+    refuse_missing,
+    refuse_repeated_names,
+    steps_of,
+    tolerance_between,
+)
 from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
 from nczarr.errors import UnsupportedError, error_context
 from nczarr.mapping import open_dataset
@@ -267,6 +273,7 @@ def _place(old: Dataset, added: Dataset, along: str, replace_steps: bool) -> tup
         return added, size
     if there.dtype.kind == "O":
         return added, _place_of_names(here, there, along, replace_steps)
+    refuse_missing(added.all_variables[along], there, along, lambda step: None)
     data = [dataset.all_variables[along].data for dataset in (old, added)]
     tolerance = tolerance_between(
         old.all_variables[along], here, there, data=[d for d in data if d is not None]

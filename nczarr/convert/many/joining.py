@@ -6,13 +6,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from nczarr.convert.change.selecting import find_dimension, text_of
-from nczarr.convert.endpoints import name_of, open_source
+from nczarr.convert.endpoints import call_all, name_of, open_source
 from nczarr.convert.many.fit import OTHER_MEANING, check_join, differences, other_meanings, refuse, same_data
 from nczarr.convert.many.steps import conversions, converted, refuse_disorder
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
@@ -163,10 +164,22 @@ class JoinedSource:
                 inside = slice(here[0] - start, here[-1] + 1 - start, requested.step)
                 chosen = (*region[: self.axis], inside, *region[self.axis + 1 :])
                 place = (*[slice(None)] * self.axis, slice(done, done + len(here)))
-                out[place] = part.read(chosen)
+                out[place] = _read(part, chosen)
                 done += len(here)
             start += length
         return out
+
+
+def _read(part: ArraySource, region: Region) -> np.ndarray:
+    """Read from a source; its errors name the file."""
+    try:
+        return part.read(region)
+    except NCZarrError as error:
+        while isinstance(part, ChangedSource):
+            part = part.inner
+        if error.path is None and isinstance(part, FilePart):
+            error.path = name_of(part.source)
+        raise
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +233,7 @@ def join(
     """
     check_join(attributes)
     with Files(sources, storage_options) as files:
-        headers = choose([files.header(number) for number in range(len(sources))])
+        headers = choose(call_all(partial(files.header, number) for number in range(len(sources))))
         with error_context(name_of(sources[0])):
             fqn, is_new = _dimension(headers[0], along)
         yield _joined(headers, sources, fqn, is_new, attributes)

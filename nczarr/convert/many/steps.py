@@ -212,11 +212,7 @@ def _conversion(
     # The number 0.1 is not exactly a tenth, but stands for it.
     if factor == 1 and abs(step - near) <= tolerance:
         step = near
-    missing = variable.attribute.get("missing_value")
-    special = [] if missing is None or missing.values.dtype.kind not in "iuf" else missing.values.tolist()
-    if own_fill_value(variable) is not None or variable.type.dtype.itemsize > 1:  # bytes have no default
-        special.append(np.asarray(fill_value_of(variable)).item())
-    return UnitConversion(factor, step, tolerance, tuple(special))
+    return UnitConversion(factor, step, tolerance, special_numbers(variable))
 
 
 def _number(fqn: str, variable: Variable, name: str, default: int) -> Fraction:
@@ -290,6 +286,31 @@ def tolerance_between(variable: Variable, *runs: np.ndarray, data: Sequence[Arra
     return rounding if any(len(size) > 1 for size in sizes) else 0.0
 
 
+def refuse_missing(
+    variable: Variable, values: np.ndarray, along: str, source_of: Callable[[int], str | None]
+) -> None:
+    """Refuse a coordinate with steps that are NaN or stand for missing values."""
+    is_missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+    for special in special_numbers(variable):
+        is_missing |= values == special
+    missing = np.flatnonzero(is_missing)
+    if missing.size:
+        raise UnsupportedError(
+            f"the coordinate {along} has the missing value {values[missing[0]]} in {missing.size} steps",
+            path=source_of(int(missing[0])),
+            hint="correct the file, or omit the step with -d",
+        )
+
+
+def special_numbers(variable: Variable) -> tuple[int | float, ...]:
+    """Return the numbers that stand for missing values: ``missing_value``, and the fill value."""
+    missing = variable.attribute.get("missing_value")
+    special = [] if missing is None or missing.values.dtype.kind not in "iuf" else missing.values.tolist()
+    if own_fill_value(variable) is not None or variable.type.dtype.itemsize > 1:  # bytes have no default
+        special.append(np.asarray(fill_value_of(variable)).item())
+    return tuple(special)
+
+
 def _wide(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float64) if values.dtype.kind == "f" else values
 
@@ -337,7 +358,7 @@ def as_known(known: np.ndarray, steps: np.ndarray, tolerance: float) -> np.ndarr
 def refuse_disorder(dataset: Dataset, along: str, sources: Sequence[object]) -> None:
     """Refuse a joined coordinate that is not monotonic, and names that occur twice."""
     values = steps_of(dataset, along)
-    if values is None or len(values) < 2:
+    if values is None or not len(values):
         return
     variable = dataset.all_variables[along]
     assert variable.data is not None
@@ -351,6 +372,7 @@ def refuse_disorder(dataset: Dataset, along: str, sources: Sequence[object]) -> 
     if values.dtype.kind == "O":
         refuse_repeated_names(values, along, source_of)
         return
+    refuse_missing(variable, values, along, source_of)
     runs = np.split(values, np.cumsum([part.shape[0] for part in parts])[:-1])
     tolerance = tolerance_between(variable, *runs, data=parts)
     # The direction of the first file counts, if it has several steps.

@@ -50,6 +50,26 @@ def intermediate_chunks(
     return None if chunks == read else chunks
 
 
+def read_shape(variable: Variable, data: ArraySource) -> tuple[int, ...] | None:
+    """Return the chunk shape of the source of a variable; None if it has no chunks."""
+    chunks = getattr(data, "chunk_shape", None) or variable.storage.chunk_shape
+    return tuple(chunks) if chunks else None
+
+
+def block_limit(chunk: int, workers: int, memory: int) -> int:
+    """Return the maximum size of a block in bytes, for a source whose chunks have `chunk` bytes.
+
+    If the share of each writer cannot hold a chunk, but half the memory can, fewer blocks are in memory at the same
+    time. Smaller blocks would decode each chunk many times.
+
+    Examples
+    --------
+    >>> block_limit(4 << 20, 2, 512 << 20) >> 20, block_limit(4 << 20, 2, 10 << 20) >> 20
+    (85, 4)
+    """
+    return max(1, memory // (2 * (workers + 1)), chunk if 2 * chunk <= memory else 0)
+
+
 def rechunk(
     work: Iterable[Work],
     sink: DatasetSink,
@@ -70,12 +90,12 @@ def rechunk(
         Copies blocks in other processes, if they can open the intermediate dataset. It gets only blocks of whole
         chunks, which need no locks.
     """
-    limit = max(1, memory // (2 * (workers + 1)))
     rest: list[Work] = []
     for fqn, variable, data in work:
-        read = tuple(getattr(data, "chunk_shape", None) or variable.storage.chunk_shape or ())
+        read = read_shape(variable, data) or ()
         size = value_bytes(data.dtype)
         chunks = None
+        limit = block_limit(math.prod(read) * size, workers, memory)
         fits = len(read) == len(data.shape) > 0 and math.prod(read) * size <= limit
         if fits and variable.type.is_fixed_size and 0 not in data.shape:
             chunks = intermediate_chunks(data.shape, read, sink.write_shape(fqn), size, limit)
