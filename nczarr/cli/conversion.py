@@ -24,6 +24,7 @@ from nczarr.cli.options import (
 )
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
+from nczarr.convert.many.fit import ADJUSTMENTS, JOINS, REPACKS
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
 from nczarr.formats import kind_of_source, local_path
@@ -31,11 +32,11 @@ from nczarr.transfer import NoProgress
 
 #: Options that are passed unchanged to :func:`nczarr.copy` as keywords.
 _PASSED = (
-    "chunks", "chunk_bytes", "shards", "compression", "quantize", "concat", "join", "layout", "codecs", "char",
-    "compound", "format", "memory", "workers", "dask", "durable",
+    "chunks", "chunk_bytes", "shards", "compression", "quantize", "concat", "join", "repack", "expect_step",
+    "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask", "durable",
 )  # fmt: skip
 #: Options that are passed as lists of names.
-_NAMES = ("variables", "only", "groups", "exclude", "unlimited")
+_NAMES = ("variables", "only", "groups", "exclude", "unlimited", "adjust")
 _FLAGS = (
     "append", "replace", "resume", "digest", "virtual", "checksum", "manifest", "fixed", "extensions", "nzug", "lossy",
     "overwrite",
@@ -55,9 +56,24 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
     option(several, "--files-from", text, "FILE")
     text = (
         "outer: keep the attributes of all files, and refuse conflicts that change their meaning; first: keep the "
-        "attributes of the first file; exact: refuse any difference (default: outer)"
+        "attributes of the first file; exact: refuse any difference; fill: outer, with fill values for variables and "
+        "expected steps that files lack (default: outer)"
     )
-    option(several, "--join", text, choices=["outer", "first", "exact"])
+    option(several, "--join", text, choices=JOINS)
+    text = (
+        "join numbers with their own packing as floats, in the packing of the first file, or in a new one; the maximum "
+        "error is printed"
+    )
+    option(several, "--repack", text, choices=REPACKS)
+    text = (
+        "accept words for the same unit, calendars that agree, another order of dimensions, flipped coordinates, "
+        "narrower types: " + ", ".join(ADJUSTMENTS)
+    )
+    option(several, "--adjust", text, "WORD,…", action="append")
+    text = "accept values of a variable without the joined dimension that differ by at most N"
+    option(several, "--tolerance", text, "NAME=N", action="append", default=[])
+    text = "name missing and repeated steps of the joined coordinate: 6h, 1d, 1mo, 1y, a number, or auto"
+    option(several, "--expect-step", text, "STEP")
     option(several, "--append", "append to the target along its unlimited dimension")
     option(several, "--replace", "with --append: overwrite existing steps")
     subset = parser.add_argument_group(
@@ -182,6 +198,8 @@ def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
         chosen["consolidated"] = False
     if getattr(options, "dimension", None):
         chosen["select"] = selection_of(options.dimension)
+    if getattr(options, "tolerance", None):
+        chosen["tolerance"] = dict(map(_tolerance, options.tolerance))
     if getattr(options, "rename", None):
         renamed = [text.rpartition("=") for text in options.rename]
         for text, (old, equals, new) in zip(options.rename, renamed, strict=True):
@@ -214,6 +232,14 @@ def _check_target(target: str, *, virtual: bool, append: bool) -> None:
             raise UnsupportedError(f"{path.parent} is not a directory", path=target)
         command = f"mkdir -p {shlex.quote(str(path.parent))} creates it"
         raise UnsupportedError(f"the directory {path.parent} does not exist", path=target, hint=command)
+
+
+def _tolerance(text: str) -> tuple[str, float]:
+    name, _, number = text.rpartition("=")
+    try:
+        return name or "*", float(number)
+    except ValueError:
+        raise UnsupportedError(f"--tolerance {text!r} is not NAME=N", hint="for example lat=1e-5") from None
 
 
 def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:

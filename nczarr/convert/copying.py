@@ -24,6 +24,7 @@ from nczarr.convert.endpoints import (
     targets_of,
 )
 from nczarr.convert.filling import FillTask, Resources, refuse_memory
+from nczarr.convert.many.fit import Fitting
 from nczarr.convert.report import Report, planned_variables
 from nczarr.convert.sources import Sources, Subset
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
@@ -63,6 +64,10 @@ def copy(
     unlimited: str | Sequence[str] = (),
     concat: str | None = None,
     join: str = "outer",
+    repack: str | None = None,
+    adjust: str | Sequence[str] = (),
+    tolerance: Mapping[str, float] | None = None,
+    expect_step: str | None = None,
     append: bool = False,
     replace: bool = False,
     overwrite: bool = False,
@@ -130,13 +135,28 @@ def copy(
     concat : str, optional
         Join the sources along this dimension, or along a new dimension of this name. All sources are checked before
         anything is written; times are converted to the units of the first source.
-    join : {'outer', 'first', 'exact'}
+    join : {'outer', 'first', 'exact', 'fill'}
         With `concat` and `append`, how to join attributes that differ. ``"outer"`` keeps the attributes of all
         sources, from the first source where they differ, and refuses contradictions in attributes that describe the
         quantity (``standard_name``, ``cell_methods``, ``coordinates``, all of a grid mapping, …). ``"first"`` keeps
-        the attributes of the first source, or of the target. ``"exact"`` refuses every difference. Attributes that
-        decode numbers (``scale_factor``, ``_FillValue``, ``units``, …) may never differ, except for the reference
-        dates of times.
+        the attributes of the first source, or of the target. ``"exact"`` refuses every difference. ``"fill"`` is
+        ``"outer"``, and also joins variables that some sources lack, with fill values there. Attributes that decode
+        numbers (``scale_factor``, ``_FillValue``, ``units``, …) may not differ, except for the reference dates of
+        times, and with `repack` and `adjust`.
+    repack : {'unpacked', 'first', 'common'}, optional
+        With `concat` and `append`, join numbers with their own packing (``scale_factor``, ``add_offset``,
+        ``_FillValue``, type): as floats; in the packing of the first source, if no value loses precision; or in a new
+        packing for the range of all values. A warning states the maximum error.
+    adjust : str or sequence of str
+        With `concat` and `append`, accept little differences: ``"units"`` (other words for a unit), ``"calendar"``
+        (``standard`` and ``proleptic_gregorian`` from 1582-10-15), ``"order"`` (of dimensions), ``"flip"`` (coordinates
+        in reverse), ``"promote"`` (narrower types).
+    tolerance : mapping, optional
+        By name or pattern of a variable without the joined dimension: the largest difference of its values. Those of
+        the first source are kept.
+    expect_step : str, optional
+        With `concat`, the step of the joined coordinate: ``"1d"``, ``"6h"``, ``"1mo"``, a number, or ``"auto"`` for the
+        most frequent one. Missing steps are refused, or filled with ``join="fill"``.
     append : bool, default False
         Append the sources to the existing dataset `target`, along its unlimited dimension (or `concat`). Steps that
         exist already are refused.
@@ -206,14 +226,16 @@ def copy(
     """
     if workers is not None and workers < 1:
         raise UnsupportedError(f"--workers {workers}: at least one is necessary")
+    if append and expect_step:
+        raise UnsupportedError("--append cannot be combined with --expect-step")
     if append and virtual:
         raise UnsupportedError("--append cannot be combined with --virtual")
     if replace and not append:
         raise UnsupportedError("--replace needs --append")
-    if join != "outer":
-        from nczarr.convert.many.fit import check_join
-
-        check_join(join)
+    fitting = Fitting(join, repack, names_of(adjust), tolerance or {}, expect_step)
+    fitting.check()
+    if (repack or fitting.adjust or tolerance or expect_step) and concat is None and not append:
+        raise UnsupportedError("--repack, --adjust, --tolerance and --expect-step need --concat or --append")
     request = _Request(
         OutputOptions(
             chunks, chunk_bytes, shards, compression, checksum, quantize, fixed, names_of(unlimited)
@@ -230,7 +252,7 @@ def copy(
         names_of(variables), names_of(only), names_of(groups), names_of(exclude), select or {}, rename or {}
     )
     where = allowing(source_options, allow)
-    sources = Sources(tuple(expand_sources(source, where)), where, subset, concat, join)
+    sources = Sources(tuple(expand_sources(source, where)), where, subset, concat, fitting)
     if append:
         # With replace, the sources may write the same steps, one after the other. Otherwise append all or none.
         for part in sources.each() if replace else [sources]:
@@ -408,7 +430,9 @@ class CopyTask:
         def fingerprint() -> SourceFingerprint:
             from nczarr.convert.values.resume import fingerprint_of
 
-            how = repr((self.sources.subset, request.output, sorted(options.items(), key=str)))
+            how = repr(
+                (self.sources.subset, self.sources.fitting, request.output, sorted(options.items(), key=str))
+            )
             return fingerprint_of(dataset, self.sources.paths, how, self.sources.options)
 
         with self.cluster(kind) as cluster:
@@ -668,7 +692,7 @@ class AppendTask:
             self.sources.paths,
             self.sources.concat,
             self.replace_steps,
-            self.sources.join,
+            self.sources.fitting,
             destination.durable,
             resources.progress,
             resources.memory,
@@ -703,7 +727,7 @@ class AppendTask:
             self.opening(growing_dimension(old, sources.concat, str(target))) as added,
         ):
             joined = appended(
-                old, added, sources.concat, sources.paths, target, self.replace_steps, sources.join
+                old, added, sources.concat, sources.paths, target, self.replace_steps, sources.fitting
             )
             sink = create_sink(
                 target, joined, overwrite=True, durable=destination.durable, **destination.options

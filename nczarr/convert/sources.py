@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from nczarr.convert.change.nodes import choose, matches, rename
 from nczarr.convert.change.selecting import select
 from nczarr.convert.endpoints import open_source
+from nczarr.convert.many.fit import Fitting
 from nczarr.errors import NCZarrError
 from nczarr.formats import state_of_file
 from nczarr.model import Dataset
@@ -69,15 +70,15 @@ class Sources:
     ----------
     concat : str or None
         The dimension along which the sources are joined.
-    join : {'outer', 'first', 'exact'}
-        How attributes that differ are joined.
+    fitting : Fitting
+        How sources that differ are joined.
     """
 
     paths: tuple[object, ...]
     options: Mapping[str, object] | None
     subset: Subset
     concat: str | None = None
-    join: str = "outer"
+    fitting: Fitting = field(default_factory=Fitting)
 
     def each(self) -> list[Sources]:
         """Return each source on its own."""
@@ -113,7 +114,7 @@ class Sources:
             return [self.subset.cut(part) for part in nodes] if cut else nodes
 
         with join(
-            self.paths, self.concat, attributes=self.join, storage_options=self.options, choose=chosen
+            self.paths, self.concat, fitting=self.fitting, storage_options=self.options, choose=chosen
         ) as joined:
             yield joined
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr import cdl
 from nczarr.cli import main
-from nczarr.convert.many.fit import DECODING, DESCRIBING, MEANING, MEANING_OF_GROUPS
+from nczarr.convert.many.fit import DECODING, DESCRIBING, MEANING, MEANING_OF_GROUPS, Fitting
 from nczarr.convert.many.joining import join
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Variable
@@ -184,7 +184,7 @@ def test_no_variable_has_the_meaning_of_two_files(files: list[tuple[dict[str, st
                 assert found == merged
     except ModelError:
         assert refused
-    with join(parts, "t", attributes="first") as joined:
+    with join(parts, "t", fitting=Fitting("first")) as joined:
         assert joined.variable_at("/m").attributes == parts[0].variable_at("/m").attributes
 
 

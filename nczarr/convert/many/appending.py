@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nczarr.convert.change.selecting import SelectedSource, find_dimension
+from nczarr.convert.change.selecting import find_dimension
 from nczarr.convert.endpoints import name_of
-from nczarr.convert.many.fit import OTHER_MEANING, differences, other_meanings, refuse, same_data
+from nczarr.convert.many.adjusting import adjusted
+from nczarr.convert.many.expected import cut_source
+from nczarr.convert.many.fit import OTHER_MEANING, Fitting, differences, other_meanings, refuse, same_data
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
 from nczarr.convert.many.steps import (
     as_known,
@@ -47,9 +49,8 @@ class Appending:
         The dimension; the only unlimited one of the target by default.
     replace_steps : bool
         Overwrite repeated steps. By default they are refused.
-    join : {'outer', 'first', 'exact'}
-        Refuse attributes with another meaning than those of the target; keep those of the target; or refuse any
-        difference of attributes.
+    fitting : Fitting
+        How sources that differ from the target are appended.
     durable : bool, optional
         False: do not wait for the disk, and do not order the writes.
     memory : int
@@ -60,7 +61,7 @@ class Appending:
     sources: Sequence[object]
     along: str | None
     replace_steps: bool
-    join: str
+    fitting: Fitting
     durable: bool | None
     progress: Progress
     memory: int
@@ -133,7 +134,7 @@ class Appending:
         fqn = growing_dimension(old, self.along, target)
         with self.opening(fqn) as opened:
             added, first, count = prepare(
-                old, opened, fqn, self.sources, target, self.replace_steps, self.join
+                old, opened, fqn, self.sources, target, self.replace_steps, self.fitting
             )
             growing = {
                 v.fqn: v for v in session.root.walk_variables() if fqn in [d.ref for d in v.dimensions]
@@ -198,7 +199,7 @@ class _Shifted:
             for low, high in ((0, head), (head, data.shape[axis])):
                 if low == high:
                     continue
-                part = _cut(data, axis, low, high)
+                part = cut_source(data, axis, low, high)
                 for name, region, _ in blocks_of([(fqn, variable, part)], self):
                     place = slice(region[axis].start + low, region[axis].stop + low, 1)
                     yield name, (*region[:axis], place, *region[axis + 1 :]), data
@@ -233,7 +234,7 @@ def prepare(
     sources: Sequence[object],
     target: object,
     replace_steps: bool,
-    join: str,
+    fitting: Fitting,
 ) -> tuple[Dataset, int, int]:
     """Check that the dataset of some sources fits behind another dataset.
 
@@ -246,16 +247,19 @@ def prepare(
     names = [name_of(source) for source in (sources[0], sources[-1])]
     source = names[0] if len(sources) == 1 else " … ".join(names)
     growing = growing_variables(old, along, False)
-    found = [(source, t) for t in differences(old, added, along, exact=join == "exact", growing=growing)]
+    added = adjusted([old, added], [str(target), source], along, fitting, fixed=True)[1]
+    exact = fitting.join == "exact"
+    found = [(source, d) for d in differences(old, added, along, exact=exact, growing=growing)]
     what = f"it does not fit behind the dataset {target} along {along}"
     refuse(found, what)
-    if join == "outer":
+    if fitting.join in ("outer", "fill"):
         refuse([(source, t) for t in other_meanings(old, added)], what, OTHER_MEANING)
     with error_context(source):
         added = in_units_of(old, added, growing)
     for fqn, variable in old.all_variables.items():
         if fqn not in growing:
-            found += [(source, t) for t in same_data(fqn, variable.data, added.all_variables[fqn].data)]
+            data = added.all_variables[fqn].data
+            found += [(source, d) for d in same_data(fqn, variable.data, data, fitting.tolerance)]
     refuse(found, what)
     size = old.dimension_at(along).size
     with error_context(source):
@@ -331,11 +335,11 @@ def appended(
     sources: Sequence[object],
     target: object,
     replace_steps: bool,
-    join: str,
+    fitting: Fitting,
 ) -> Dataset:
     """Return a dataset with another one behind it, for formats that are written as a whole."""
     fqn = growing_dimension(old, along, str(target))
-    added, first, _ = prepare(old, added, fqn, sources, target, replace_steps, join)
+    added, first, _ = prepare(old, added, fqn, sources, target, replace_steps, fitting)
     last = first + added.dimension_at(fqn).size
 
     def variable(at: str, v: Variable) -> Variable:
@@ -343,7 +347,11 @@ def appended(
         if fqn not in v.dimensions or v.data is None or other.data is None:
             return v
         axis = v.dimensions.index(fqn)
-        parts = [_cut(v.data, axis, 0, first), other.data, _cut(v.data, axis, last, v.data.shape[axis])]
+        parts = [
+            cut_source(v.data, axis, 0, first),
+            other.data,
+            cut_source(v.data, axis, last, v.data.shape[axis]),
+        ]
         return v.with_data(JoinedSource(tuple(p for p in parts if p.shape[axis]) or (v.data,), axis))
 
     size = max(old.dimension_at(fqn).size, last)
@@ -352,8 +360,3 @@ def appended(
         variable=variable,
         dimension=lambda at, d: replace(d, size=size) if at == fqn else d,
     )
-
-
-def _cut(data: ArraySource, axis: int, low: int, high: int) -> SelectedSource:
-    ranges = (range(min(low, high), high) if i == axis else range(n) for i, n in enumerate(data.shape))
-    return SelectedSource(data, tuple(ranges))

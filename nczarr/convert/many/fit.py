@@ -1,13 +1,16 @@
-"""Check whether datasets can be joined, and list the conflicts."""
+"""Check whether datasets can be joined, and list the conflicts, each with the option that removes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
-from nczarr.convert.change.nodes import named_variables, words_of
+from nczarr.convert.change.nodes import matches, named_variables, words_of
 from nczarr.convert.change.selecting import is_time, text_of
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import ArraySource, Attribute, Dataset, Group, Variable, describe_type, regions, same_values
@@ -38,8 +41,34 @@ _NAMES_OF_CONTAINERS = ("grid_mapping", "geometry", "mesh", "coordinate_interpol
 _OF_CONTAINERS = ("grid_mapping_name", "geometry_type", "interpolation_name", "topology_dimension")
 #: Attributes whose words have no order.
 _UNORDERED = ("coordinates", "ancillary_variables", "external_variables")
-#: How to join attributes that differ: keep those of all files, keep those of the first file, or refuse.
-JOINS = ("outer", "first", "exact")
+#: How to join what differs: keep the attributes of all files, those of the first file, or refuse; ``fill`` also joins
+#: variables that some files lack.
+JOINS = ("outer", "first", "exact", "fill")
+#: Which packing files get that have their own.
+REPACKS = ("unpacked", "first", "common")
+#: Differences that are removed on request: words for a unit, calendars that agree, the order of dimensions, the
+#: direction of coordinates, narrower types.
+ADJUSTMENTS = ("units", "calendar", "order", "flip", "promote")
+#: Calendars that agree from 1582-10-15.
+CALENDARS = {"standard", "proleptic_gregorian"}
+#: The attributes that ``--repack`` replaces.
+PACKING = frozenset({"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"})
+#: Words for the same unit, in the conventions and in files.
+_SYNONYMS = {
+    word: unit
+    for unit, words in {
+        "K": "kelvin degk deg_k degree_k degrees_k degree_kelvin degrees_kelvin",
+        "degree_Celsius": "celsius degc deg_c degree_c degrees_c degrees_celsius",
+        "m": "meter metre meters metres", "s": "sec second seconds", "kg": "kilogram kilograms",
+        "Pa": "pascal pascals", "hPa": "hectopascal hectopascals mbar millibar millibars", "%": "percent",
+        "W": "watt watts", "J": "joule joules", "N": "newton newtons", "mol": "mole moles",
+        "degree_north": "degrees_north degree_n degrees_n degreen degreesn",
+        "degree_east": "degrees_east degree_e degrees_e degreee degreese",
+        "degree": "degrees deg", "radian": "radians rad",
+    }.items()
+    for word in (unit.lower() if len(unit) > 3 else unit, *words.split())
+}  # fmt: skip
+_UNIT = re.compile(r"([^\W\d]+|%)([+-]?\d+)?")
 #: Hint for the conflicts of :func:`other_meanings`.
 OTHER_MEANING = (
     "correct the attributes in the files; -x omits a variable; --join first, in Python join='first', takes all "
@@ -52,15 +81,41 @@ _BLOCK = 1 << 20
 _Node = Variable | Group
 
 
-def check_join(join: str) -> None:
-    """Raise :class:`UnsupportedError` for an unknown way to join attributes."""
-    if join not in JOINS:
-        raise UnsupportedError(f"--join {join}: it is one of {', '.join(JOINS)}")
+class Difference(NamedTuple):
+    """A difference that prevents joining, and the option that removes it, if there is one."""
+
+    text: str
+    cure: str | None = None
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How files that differ are joined; see :func:`nczarr.copy`."""
+
+    join: str = "outer"
+    repack: str | None = None
+    adjust: tuple[str, ...] = ()
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+    expect_step: str | None = None
+
+    def check(self) -> None:
+        """Raise :class:`UnsupportedError` for an unknown word."""
+        for option, words, known in (
+            ("join", [self.join], JOINS),
+            ("repack", [self.repack] if self.repack is not None else [], REPACKS),
+            ("adjust", self.adjust, ADJUSTMENTS),
+        ):
+            for word in words:
+                if word not in known:
+                    raise UnsupportedError(f"--{option} {word}: it is one of {', '.join(known)}")
+        for name, value in self.tolerance.items():
+            if not value >= 0:
+                raise UnsupportedError(f"--tolerance {name}={value}: not a number of at least 0")
 
 
 def differences(
     first: Dataset, other: Dataset, along: str | None, *, exact: bool, growing: frozenset[str]
-) -> Iterator[str]:
+) -> Iterator[Difference]:
     """Yield the differences between two datasets that prevent joining them, without reading values.
 
     Parameters
@@ -74,29 +129,88 @@ def differences(
     """
     for what in ("variable", "dimension", "type", "group"):
         mine, theirs = getattr(first, f"all_{what}s"), getattr(other, f"all_{what}s")
-        yield from (f"{fqn}: the {what} is missing" for fqn in mine if fqn not in theirs)
-        yield from (f"{fqn}: the first has no such {what}" for fqn in theirs if fqn not in mine)
+        yield from (Difference(f"{n}: the {what} is missing", "--join fill") for n in mine if n not in theirs)
+        yield from (
+            Difference(f"{n}: the first has no such {what}", "--join fill") for n in theirs if n not in mine
+        )
     for fqn, dimension in first.all_dimensions.items():
         size = other.all_dimensions.get(fqn, dimension).size
         if fqn != along and size != dimension.size:
-            yield f"{fqn}: the dimension has the size {size}, not {dimension.size}"
+            yield Difference(f"{fqn}: the dimension has the size {size}, not {dimension.size}")
     for fqn, type_ in first.all_types.items():
         if (found := other.all_types.get(fqn, type_)) != type_:
-            yield f"{fqn}: the type is {describe_type(found)}, not {describe_type(type_)}"
+            yield Difference(f"{fqn}: the type is {describe_type(found)}, not {describe_type(type_)}")
     for fqn, a, b in _common(first, other, groups=exact):
         if isinstance(a, Variable) and isinstance(b, Variable):
             if a.type != b.type:
-                yield f"{fqn}: the type is {b.type.name}, not {a.type.name}"
+                text = f"{fqn}: the type is {b.type.name}, not {a.type.name}"
+                is_number = not any(v.type.is_user_defined or v.type.dtype.kind not in "iuf" for v in (a, b))
+                packed = any(a.attribute.get(n) != b.attribute.get(n) for n in PACKING - {"_FillValue"})
+                cure = "--repack first, common or unpacked" if packed else "--adjust promote"
+                yield Difference(text, cure if is_number else None)
                 continue
             if a.dimensions != b.dimensions:
                 shown = [f"({', '.join(map(str, v.dimensions))})" for v in (b, a)]
-                yield f"{fqn}: the dimensions are {shown[0]}, not {shown[1]}"
+                text = f"{fqn}: the dimensions are {shown[0]}, not {shown[1]}"
+                yield Difference(text, "--adjust order" if have_same_axes(a, b) else None)
                 continue
         for name in _attribute_names(a, b):
             if exact or (isinstance(a, Variable) and name in DECODING):
                 is_free = fqn in growing and _is_unit_of_time(name, a, b, exact)
                 if not is_free and a.attribute.get(name) != b.attribute.get(name):
-                    yield _difference(fqn, name, a, b)
+                    yield Difference(_difference(fqn, name, a, b), _cure(name, a, b))
+
+
+def _cure(name: str, a: _Node, b: _Node) -> str | None:
+    """Return the option that removes the difference of an attribute."""
+    if not (isinstance(a, Variable) and isinstance(b, Variable)):
+        return None
+    if name in PACKING and not (a.type.is_user_defined or a.type.dtype.kind not in "iuf"):
+        return "--repack first, common or unpacked"
+    if name == "units" and same_unit(a, b):
+        return "--adjust units"
+    calendars = {calendar_of(a), calendar_of(b)}
+    return "--adjust calendar" if name == "calendar" and calendars == CALENDARS else None
+
+
+def have_same_axes(a: Variable, b: Variable) -> bool:
+    """True if two variables have the same dimensions, each once, in any order."""
+    return len(a.dimensions) == len(b.dimensions) == len({*a.dimensions} & {*b.dimensions})
+
+
+def unpacked_alike(a: Variable, b: Variable) -> bool:
+    """True if the numbers of two variables stand for the same values."""
+    return a.type == b.type and all(a.attribute.get(name) == b.attribute.get(name) for name in PACKING)
+
+
+def same_unit(a: Variable, b: Variable) -> bool:
+    """True if the units of two variables are words for the same unit, and not of times.
+
+    Examples
+    --------
+    >>> from nczarr.model import FLOAT
+    >>> a, b = (Variable("v", FLOAT, attributes=(Attribute.of("units", u),)) for u in ("m s-1", "m/s "))
+    >>> same_unit(a, b)
+    True
+    """
+    mine, theirs = text_of(a, "units"), text_of(b, "units")
+    if not ("units" in a.attribute and "units" in b.attribute) or " since " in mine:
+        return False
+    return _factors(mine) == _factors(theirs)
+
+
+def _factors(unit: str) -> object:
+    """Return the units of a product with their exponents; the text itself if it has another form."""
+    found: dict[str, int] = {}
+    for mark, word in re.findall(r"([/ .*]*)([^/ .*]+)", unit.replace("**", "").replace("^", "")):
+        parts = _UNIT.fullmatch(word)
+        if (parts is None and word != "1") or mark.count("/") > 1:
+            return unit.strip()
+        if parts is not None:
+            name = parts[1].lower() if len(parts[1]) > 3 else parts[1]
+            name = _SYNONYMS.get(name, parts[1])
+            found[name] = found.get(name, 0) + int(parts[2] or 1) * (-1 if "/" in mark else 1)
+    return found
 
 
 def _common(first: Dataset, other: Dataset, *, groups: bool) -> Iterator[tuple[str, _Node, _Node]]:
@@ -184,25 +298,61 @@ def calendar_of(variable: Variable) -> str:
     return _SAME_CALENDAR.get(name, name)
 
 
-def same_data(fqn: str, mine: ArraySource | None, theirs: ArraySource | None) -> Iterator[str]:
-    """Yield a sentence if the values of a variable that is not joined differ."""
-    if mine is None or theirs is None or mine.shape != theirs.shape:
+def same_data(
+    fqn: str, mine: ArraySource | None, theirs: ArraySource | None, tolerance: Mapping[str, float]
+) -> Iterator[Difference]:
+    """Yield a sentence if the values of a variable that is not joined differ by more than its tolerance."""
+    if mine is None or theirs is None or mine is theirs or mine.shape != theirs.shape:
         return
     block = list(mine.shape)
     for axis in range(len(block)):
         if np.prod(block, dtype=float) > _BLOCK:
             block[axis] = max(1, int(block[axis] * _BLOCK / np.prod(block, dtype=float)))
     for region in regions(mine.shape, tuple(max(1, n) for n in block)):
-        if not same_values(mine.read(region), theirs.read(region)):
-            yield f"{fqn}: the values differ, and the variable does not have the joined dimension"
+        a, b = mine.read(region), theirs.read(region)
+        if not are_close(fqn, a, b, tolerance):
+            yield Difference(
+                f"{fqn}: the values differ, and the variable does not have the joined dimension",
+                _cure_of_values(fqn, a, b),
+            )
             return
 
 
-def refuse(found: Sequence[tuple[str, str]], what: str, hint: str | None = None) -> None:
-    """Raise a :class:`ModelError` that lists conflicts, if there are any: pairs of a source and a difference."""
+def are_close(fqn: str, a: np.ndarray, b: np.ndarray, tolerance: Mapping[str, float]) -> bool:
+    """True if the values of a variable are the same, or differ by no more than its tolerance."""
+    if same_values(a, b):
+        return True
+    limits = [limit for pattern, limit in tolerance.items() if matches(fqn, pattern)]
+    return bool(limits) and _distance(a, b) <= max(limits)
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the largest difference of two arrays of numbers; infinite for anything else."""
+    if a.dtype != b.dtype or a.dtype.kind not in "iuf" or not a.size:
+        return np.inf
+    wide = [x.astype(np.longdouble) for x in (a, b)]
+    differ = ~((wide[0] == wide[1]) | (np.isnan(wide[0]) & np.isnan(wide[1])))
+    largest = float(abs(wide[0] - wide[1])[differ].max(initial=0))
+    return largest if largest == largest else np.inf
+
+
+def _cure_of_values(fqn: str, a: np.ndarray, b: np.ndarray) -> str | None:
+    distance = _distance(a, b)
+    # Grids that are the same grid differ by a small part of their steps.
+    span = float(np.ptp(a)) if distance < np.inf else 0.0
+    if 0 < distance <= 1e-3 * span / max(1, len(a.reshape(-1)) - 1):
+        return f"--tolerance {fqn.rpartition('/')[2]}={float(f'{distance * 1.05:.1e}'):g}"
+    is_flipped = a.ndim == 1 and a.dtype.kind in "iuf" and _distance(a, b[::-1]) <= distance * 1e-3
+    return "--adjust flip" if is_flipped and distance < np.inf else None
+
+
+def refuse(found: Sequence[tuple[str, str | Difference]], what: str, hint: str | None = None) -> None:
+    """Raise a :class:`ModelError` that lists conflicts and cures, if any: pairs of a source and a difference."""
     if not found:
         return
-    lines = [f"{source}: {text}" for source, text in found]
+    cures = dict.fromkeys(d.cure for _, d in found if isinstance(d, Difference) and d.cure)
+    hint = "; ".join([*cures, *([hint] if hint else [])]) or None
+    lines = [f"{source}: {d.text if isinstance(d, Difference) else d}" for source, d in found]
     more = [f"and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
     text = "\n  ".join([f"{what}:", *lines[:_LISTED], *more])
     raise ModelError(text, problems=tuple(lines), hint=hint)

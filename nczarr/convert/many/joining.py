@@ -14,7 +14,9 @@ import numpy as np
 
 from nczarr.convert.change.selecting import find_dimension, text_of
 from nczarr.convert.endpoints import call_all, name_of, open_source
-from nczarr.convert.many.fit import OTHER_MEANING, check_join, differences, other_meanings, refuse, same_data
+from nczarr.convert.many.adjusting import adjusted
+from nczarr.convert.many.expected import with_expected_steps
+from nczarr.convert.many.fit import OTHER_MEANING, Fitting, differences, other_meanings, refuse, same_data
 from nczarr.convert.many.steps import conversions, converted, refuse_disorder
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import state_of_file
@@ -200,7 +202,7 @@ def join(
     sources: Sequence[object],
     along: str,
     *,
-    attributes: str = "outer",
+    fitting: Fitting | None = None,
     storage_options: Mapping[str, object] | None = None,
     choose: Callable[[list[Dataset]], list[Dataset]] = lambda datasets: datasets,
 ) -> Iterator[Dataset]:
@@ -213,9 +215,8 @@ def join(
     along : str
         A dimension by FQN or simple name. If the sources have no such dimension, it becomes the new first dimension of
         every variable that is not a coordinate.
-    attributes : {'outer', 'first', 'exact'}
-        Keep the attributes of all sources, from the first source where they differ without contradiction; keep those
-        of the first source; or refuse any difference.
+    fitting : Fitting, optional
+        How sources that differ are joined.
     choose : callable
         Returns the parts of the sources to join.
 
@@ -231,12 +232,11 @@ def join(
     UnsupportedError
         If times cannot be converted to the units of the first source, or the joined coordinate is not monotonic.
     """
-    check_join(attributes)
     with Files(sources, storage_options) as files:
         headers = choose(call_all(partial(files.header, number) for number in range(len(sources))))
         with error_context(name_of(sources[0])):
             fqn, is_new = _dimension(headers[0], along)
-        yield _joined(headers, sources, fqn, is_new, attributes)
+        yield _joined(headers, sources, fqn, is_new, fitting or Fitting())
 
 
 def _dimension(first: Dataset, along: str) -> tuple[str, bool]:
@@ -256,9 +256,11 @@ def _dimension(first: Dataset, along: str) -> tuple[str, bool]:
 
 
 def _joined(
-    headers: list[Dataset], sources: Sequence[object], along: str, is_new: bool, attributes: str
+    headers: list[Dataset], sources: Sequence[object], along: str, is_new: bool, fitting: Fitting
 ) -> Dataset:
-    first = headers[0]
+    names = [name_of(source) for source in sources]
+    headers = adjusted(headers, names, along, fitting)
+    first, attributes = headers[0], fitting.join
     growing = growing_variables(first, along, is_new)
     for fqn, variable in first.all_variables.items():
         if list(variable.dimensions).count(along) > 1:
@@ -268,7 +270,6 @@ def _joined(
                 fqn=fqn,
                 hint="-x omits a variable",
             )
-    names = [name_of(source) for source in sources]
     others = list(zip(names[1:], headers[1:], strict=True))
     refused = f"the files cannot be joined along {along}; {names[0]} is compared with the others"
     exact = attributes == "exact"
@@ -280,7 +281,7 @@ def _joined(
         ],
         refused,
     )
-    if attributes == "outer":
+    if attributes in ("outer", "fill"):
         meanings = [(name, text) for name, other in others for text in other_meanings(first, other)]
         refuse(meanings, refused, OTHER_MEANING)
     parts, found = [first], []
@@ -290,10 +291,12 @@ def _joined(
         for fqn, variable in first.all_variables.items():
             if fqn not in growing:
                 data = other.all_variables[fqn].data
-                found += [(name, text) for text in same_data(fqn, variable.data, data)]
+                found += [(name, text) for text in same_data(fqn, variable.data, data, fitting.tolerance)]
     refuse(found, refused)
-    joined = _assembled(parts, along, is_new, growing, attributes == "outer")
-    refuse_disorder(joined, along, sources)
+    if fitting.expect_step:
+        parts, names = with_expected_steps(parts, names, along, growing, fitting)
+    joined = _assembled(parts, along, is_new, growing, attributes in ("outer", "fill"))
+    refuse_disorder(joined, along, names)
     return replace(
         joined,
         left_out=tuple(dict.fromkeys(what for part in headers for what in part.left_out)),

@@ -31,7 +31,7 @@ from nczarr.model import (
 from nczarr.model.sources import ChangedSource
 
 #: Microseconds for each unit.
-_LENGTHS = {
+LENGTHS = {
     "microsecond": 1,
     "millisecond": 1_000,
     "second": 1_000_000,
@@ -168,8 +168,8 @@ def _between(fqn: str, mine: Variable, theirs: Variable) -> tuple[Fraction, Frac
     import cftime
 
     calendar = calendar_of(mine)
-    word, other_word = _unit(mine), _unit(theirs)
-    length, other_length = _LENGTHS.get(word), _LENGTHS.get(other_word)
+    word, other_word = unit_of(mine), unit_of(theirs)
+    length, other_length = LENGTHS.get(word), LENGTHS.get(other_word)
     unknown = length is None or other_length is None
     if calendar != calendar_of(theirs) or (unknown and word != other_word):
         raise UnsupportedError(
@@ -189,7 +189,7 @@ def _between(fqn: str, mine: Variable, theirs: Variable) -> tuple[Fraction, Frac
         reference = cftime.num2date(0, _units(theirs), calendar)
         if length is None or other_length is None:  # months of some calendars
             shift = Fraction(float(cftime.date2num(reference, _units(mine), calendar)))
-            return Fraction(1), shift, _LENGTHS["day"]
+            return Fraction(1), shift, LENGTHS["day"]
         passed = reference - cftime.num2date(0, _units(mine), calendar)
     except (ValueError, TypeError, OverflowError) as error:
         raise UnsupportedError(f"times cannot be converted: {error}", fqn=fqn) from None
@@ -236,10 +236,16 @@ def _units(variable: Variable) -> str:
     return " ".join(variable.attribute["units"].text.strip("\0").split())
 
 
-def _unit(variable: Variable) -> str:
+def unit_of(variable: Variable) -> str:
+    """Return the unit of a time variable by its whole name."""
     word = _units(variable).split(" ")[0].lower()
     word = word[:-1] if word.endswith("s") and len(word) > 1 else word
     return _SHORT.get(word, word)
+
+
+def read_all(data: ArraySource) -> np.ndarray:
+    """Return all values of a source."""
+    return data.read(tuple(slice(0, n, 1) for n in data.shape))
 
 
 def steps_of(dataset: Dataset, along: str) -> np.ndarray | None:
@@ -247,7 +253,7 @@ def steps_of(dataset: Dataset, along: str) -> np.ndarray | None:
     variable = dataset.all_variables.get(along)
     if variable is None or variable.data is None or variable.dimensions[:1] != (along,):
         return None
-    values = variable.data.read(tuple(slice(0, n, 1) for n in variable.data.shape))
+    values = read_all(variable.data)
     if variable.type is CHAR and values.ndim <= 2:
         names = np.empty(len(values), object)
         names[:] = [row.tobytes().rstrip(b"\0 ").decode("utf-8", "surrogateescape") for row in values]
@@ -275,7 +281,7 @@ def tolerance_between(variable: Variable, *runs: np.ndarray, data: Sequence[Arra
     """
     if not is_time(variable) or variable.type.dtype.kind != "f":
         return 0.0
-    length = _LENGTHS.get(_unit(variable), _LENGTHS["day"])
+    length = LENGTHS.get(unit_of(variable), LENGTHS["day"])
     scale = abs(float(_number(variable.name, variable, "scale_factor", 1))) or 1.0
     sizes = [_largest_sizes(d, run) for d, run in zip(data, runs, strict=True)]
     rounding = 2 * float(np.finfo(variable.type.dtype).eps) * sum(map(max, sizes))

@@ -1,0 +1,364 @@
+"""Adjust the models of sources to each other before they are joined, as options request it.
+
+Each adjustment removes one kind of difference that :func:`nczarr.convert.many.fit.differences` reports. Values change
+when they are read.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import cftime
+import numpy as np
+
+from nczarr.convert.change.nodes import find_variable, matches
+from nczarr.convert.change.selecting import is_time, text_of
+from nczarr.convert.many.fit import (
+    CALENDARS,
+    Fitting,
+    are_close,
+    calendar_of,
+    have_same_axes,
+    same_unit,
+    unpacked_alike,
+)
+from nczarr.convert.many.packing import (
+    Packing,
+    RepackedSource,
+    blocks,
+    packing_of,
+    repacked,
+    target_packing,
+)
+from nczarr.convert.many.steps import conversions, converted, read_all, steps_of
+from nczarr.errors import NCZarrError, UnsupportedError, error_context
+from nczarr.model import (
+    CHAR,
+    STRING,
+    Attribute,
+    Dataset,
+    Group,
+    PrimitiveType,
+    Region,
+    Variable,
+    default_fill,
+    own_fill_value,
+    rewrite,
+    split_fqn,
+)
+from nczarr.model.sources import ChangedSource, handed
+
+#: The first day from which the calendars ``standard`` and ``proleptic_gregorian`` agree.
+_AGREE = (1582, 10, 15)
+_G = TypeVar("_G", bound=Group)
+
+
+@dataclass(frozen=True, eq=False)
+class ReorderedSource(ChangedSource):
+    """The values of a source with its axes in another order, some of them reversed.
+
+    Parameters
+    ----------
+    axes : tuple of int
+        The axis of the source for each axis.
+    reversed : frozenset of int
+        Axes of the result that run backwards.
+    """
+
+    axes: tuple[int, ...]
+    reversed: frozenset[int] = frozenset()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.inner.shape[axis] for axis in self.axes)
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        inside = [slice(0)] * len(region)
+        turned = [slice(None)] * len(region)
+        for i, (part, size) in enumerate(zip(region, self.shape, strict=True)):
+            if i in self.reversed:
+                chosen = range(part.start, part.stop, part.step or 1)
+                last = chosen[-1] if chosen else part.start - 1
+                part = slice(size - 1 - last, size - part.start, part.step or 1)
+                turned[i] = slice(None, None, -1)
+            inside[self.axes[i]] = part
+        values = self.inner.read(tuple(inside)).transpose(self.axes)[tuple(turned)]
+        return handed(np.ascontiguousarray(values) if out is None else values, out)
+
+
+def adjusted(
+    datasets: Sequence[Dataset], names: Sequence[str], along: str, fitting: Fitting, *, fixed: bool = False
+) -> list[Dataset]:
+    """Return the datasets with the differences removed that the options name.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the datasets, for messages.
+    along : str
+        The dimension along which they are joined.
+    fixed : bool
+        The first dataset cannot change.
+    """
+    for pattern in fitting.tolerance:
+        if not any(matches(fqn, pattern) for fqn in datasets[0].all_variables):
+            raise UnsupportedError(f"--tolerance {pattern}: there is no such variable", path=names[0])
+    found = list(datasets)
+    if fitting.join == "fill":
+        found = _completed(found, along, fixed=fixed)
+    if fitting.adjust:
+        for i, other in enumerate(found[1:], 1):
+            with error_context(names[i]):
+                found[i] = _like(found[0], other, along, fitting)
+    if fitting.repack or "promote" in fitting.adjust:
+        found = _repacked(found, names, fitting, fixed=fixed)
+    return found
+
+
+# --- variables that some files lack
+
+
+def _completed(datasets: list[Dataset], along: str, *, fixed: bool) -> list[Dataset]:
+    """Return datasets that all have the nodes of any; variables along the joined dimension have no data there."""
+    whole = datasets[0]
+    for other in () if fixed else datasets[1:]:
+        whole = _merged(whole, other)
+    lacking = {fqn for d in datasets for fqn in whole.all_variables.keys() - d.all_variables.keys()}
+
+    def variable(own: Dataset, fqn: str, v: Variable) -> Variable:
+        if fqn not in lacking or along not in v.dimensions or (fixed and own is datasets[0]):
+            return v
+        return with_fill(fqn, v if fqn in own.all_variables else v.with_data(None))
+
+    return [
+        rewrite(_merged(own, whole), variable=partial(variable, own)) if lacking else own for own in datasets
+    ]
+
+
+def with_fill(fqn: str, variable: Variable) -> Variable:
+    """Return a variable that declares its fill value.
+
+    Raises
+    ------
+    UnsupportedError
+        If its type has none by default.
+    """
+    if own_fill_value(variable) is not None or variable.type in (CHAR, STRING):
+        return variable
+    if not isinstance(variable.type, PrimitiveType) or variable.type.dtype.itemsize == 1:
+        raise UnsupportedError(
+            f"--join fill: values are missing, and the type {variable.type.name} has no fill value by default",
+            fqn=fqn,
+            hint="add _FillValue to the files, or omit the variable with -x",
+        )
+    fill = Attribute.of("_FillValue", default_fill(variable.type), variable.type)
+    storage = replace(variable.storage, no_fill=False)
+    return replace(variable, attributes=(*variable.attributes, fill), storage=storage)
+
+
+def _merged(group: _G, other: Group) -> _G:
+    """Return a group with the nodes that only the other group has behind its own."""
+    taken = {n.name for nodes in (group.variables, group.groups, group.types) for n in nodes}
+    mine = {g.name: g for g in group.groups}
+    theirs = {g.name: g for g in other.groups}
+    return replace(
+        group,
+        types=(*group.types, *(t for t in other.types if t.name not in taken)),
+        dimensions=(
+            *group.dimensions,
+            *(d for d in other.dimensions if d.name not in {own.name for own in group.dimensions}),
+        ),
+        variables=(*group.variables, *(v for v in other.variables if v.name not in taken)),
+        groups=(
+            *(_merged(g, theirs[name]) if name in theirs else g for name, g in mine.items()),
+            *(g for g in other.groups if g.name not in taken),
+        ),
+    )
+
+
+# --- little differences
+
+
+def _like(first: Dataset, other: Dataset, along: str, fitting: Fitting) -> Dataset:
+    """Return a dataset with the order of axes, the directions, units and calendars of another one."""
+    adjust = fitting.adjust
+    if "calendar" in adjust:
+        other = _in_calendar(first, other)
+    flipped: dict[str, frozenset[int]] = {}
+    if "flip" in adjust:
+        flipped = _flipped(first, other, along, fitting.tolerance)
+
+    def variable(fqn: str, v: Variable) -> Variable:
+        own = first.all_variables.get(fqn)
+        if own is None:
+            return v
+        if "units" in adjust and same_unit(own, v):
+            attributes = [own.attribute["units"] if a.name == "units" else a for a in v.attributes]
+            v = replace(v, attributes=tuple(attributes))
+        turned = flipped.get(fqn, frozenset())
+        reorder = "order" in adjust and own.dimensions != v.dimensions and have_same_axes(own, v)
+        if v.data is None or not (reorder or turned):
+            return replace(v, dimensions=own.dimensions) if reorder else v
+        dimensions = own.dimensions if reorder else v.dimensions
+        axes = tuple(v.dimensions.index(ref) for ref in dimensions)
+        chunks = v.storage.chunk_shape and tuple(v.storage.chunk_shape[axis] for axis in axes)
+        storage = replace(v.storage, chunk_shape=chunks, shard_shape=None)
+        backwards = frozenset(axes.index(axis) for axis in turned)
+        return replace(
+            v, dimensions=dimensions, storage=storage, data=ReorderedSource(v.data, axes, backwards)
+        )
+
+    return rewrite(other, variable=variable)
+
+
+def _flipped(
+    first: Dataset, other: Dataset, along: str, tolerance: Mapping[str, float]
+) -> dict[str, frozenset[int]]:
+    """Return the axes of each variable that run against those of the first dataset."""
+    dimensions = {
+        fqn for fqn in first.all_dimensions if fqn != along and _runs_backwards(first, other, fqn, tolerance)
+    }
+    pairs = {  # the two bounds of a cell, where they change their places too
+        find_variable(other, text_of(other.all_variables[fqn], "bounds"), split_fqn(fqn)[0])
+        for fqn in dimensions
+    }
+    found = {}
+    for fqn, v in other.all_variables.items():
+        axes = frozenset(i for i, ref in enumerate(v.dimensions) if ref in dimensions)
+        own = first.all_variables.get(fqn)
+        if fqn in pairs and own is not None and own.data is not None and v.data is not None and axes == {0}:
+            values = read_all(v.data)[::-1]
+            if values.ndim == 2 and are_close(fqn, read_all(own.data), values[:, ::-1], tolerance):
+                axes |= {1}
+        if axes:
+            found[fqn] = axes
+    return found
+
+
+def _runs_backwards(first: Dataset, other: Dataset, fqn: str, tolerance: Mapping[str, float]) -> bool:
+    """True if the coordinate of a dimension has the values of the first dataset in reverse order."""
+    mine, theirs = (steps_of(dataset, fqn) for dataset in (first, other))
+    if mine is None or theirs is None or mine.shape != theirs.shape or mine.dtype.kind == "O":
+        return False
+    is_same = are_close(fqn, mine, theirs, tolerance)
+    return not is_same and are_close(fqn, mine, theirs[::-1], tolerance)
+
+
+def _in_calendar(first: Dataset, other: Dataset) -> Dataset:
+    """Return a dataset with times of ``standard`` or ``proleptic_gregorian`` in the calendar of the first one.
+
+    Raises
+    ------
+    UnsupportedError
+        If a time is before the calendars agree.
+    """
+    calendars: dict[str, str] = {}
+    for fqn, v in other.all_variables.items():
+        own = first.all_variables.get(fqn)
+        if own is None or v.data is None or not (is_time(own) and is_time(v)):
+            continue
+        if {calendar_of(own), calendar_of(v)} == CALENDARS:
+            calendars[fqn] = calendar_of(own)
+            _refuse_early(fqn, v)
+
+    def dated(v: Variable, calendar: str | None) -> Variable:
+        """Return a variable whose reference date both calendars have."""
+        unit = text_of(v, "units").partition(" since ")[0]
+        new = {"units": Attribute.of("units", f"{unit} since 2000-01-01 00:00:00")}
+        if calendar is not None:
+            new["calendar"] = Attribute.of("calendar", calendar)
+        kept = [a for a in v.attributes if a.name not in new]
+        return replace(v, attributes=(*kept, *new.values()))
+
+    later = rewrite(other, variable=lambda fqn, v: dated(v, None) if fqn in calendars else v)
+    changes = conversions(later, other, frozenset(other.all_variables))
+
+    def variable(fqn: str, v: Variable) -> Variable:
+        v = converted(v, changes[fqn]) if fqn in changes else v
+        return dated(v, calendars[fqn]) if fqn in calendars else v
+
+    return rewrite(other, variable=variable)
+
+
+def _refuse_early(fqn: str, variable: Variable) -> None:
+    assert variable.data is not None
+    values = read_all(variable.data).astype(float) * (_number(variable, "scale_factor", 1.0))
+    values = values + _number(variable, "add_offset", 0.0)
+    with error_context(fqn=fqn):
+        try:
+            first = cftime.num2date(float(values.min()), text_of(variable, "units"), calendar_of(variable))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise UnsupportedError(f"times cannot be converted: {error}") from None
+        if (first.year, first.month, first.day) < _AGREE:
+            raise UnsupportedError(
+                f"--adjust calendar: {first} is before 1582-10-15, from when the calendars agree"
+            )
+
+
+def _number(variable: Variable, name: str, default: float) -> float:
+    attribute = variable.attribute.get(name)
+    return default if attribute is None else float(attribute.values[0])
+
+
+# --- packing
+
+
+def _repacked(
+    datasets: list[Dataset], names: Sequence[str], fitting: Fitting, *, fixed: bool
+) -> list[Dataset]:
+    changes: list[dict[str, Variable]] = [{} for _ in datasets]
+    for fqn in datasets[0].all_variables:
+        at = [i for i, d in enumerate(datasets) if fqn in d.all_variables]
+        variables = [datasets[i].all_variables[fqn] for i in at]
+        if all(unpacked_alike(variables[0], v) for v in variables[1:]):
+            continue
+        packings = [packing_of(v) for v in variables]
+        mode = fitting.repack or "promote"
+        if any(p is None for p in packings):
+            continue
+        known = [p for p in packings if p is not None]
+        if fitting.repack is None and (
+            any((p.scale, p.offset) != (known[0].scale, known[0].offset) for p in known)
+            or len({v.type for v in variables}) == 1
+        ):
+            continue
+        if mode == "common" and (fqn in datasets[0].all_dimensions or is_time(variables[0])):
+            mode = "unpacked"
+        with error_context(names[0], fqn=fqn):
+            new, like, bound = target_packing(mode, variables, known, fixed=fixed)
+        for i, v, old in zip(at, variables, known, strict=True):
+            if fixed and i == 0:
+                continue
+            with error_context(names[i], fqn=fqn):
+                changes[i][fqn] = _checked(v, old, new, like, mode)
+        if fitting.repack:
+            warnings.warn(f"--repack {mode}: {fqn}: {bound}", stacklevel=2)
+
+    def variable(new: Mapping[str, Variable], fqn: str, v: Variable) -> Variable:
+        return new.get(fqn, v)
+
+    return [
+        rewrite(d, variable=partial(variable, new)) if new else d
+        for d, new in zip(datasets, changes, strict=True)
+    ]
+
+
+def _checked(variable: Variable, old: Packing, new: Packing, like: Variable, mode: str) -> Variable:
+    """Return a repacked variable; read all of its values first, where some may not fit."""
+    lossy = mode in ("unpacked", "common")
+    try:
+        changed = repacked(variable, old, new, like, lossy=lossy)
+        if not lossy and isinstance(changed.data, RepackedSource):
+            for region in blocks(changed.data):
+                changed.data.read(region)
+    except NCZarrError as error:
+        error.hint = (
+            error.hint or "--repack common finds a packing for all values, --repack unpacked stores floats"
+        )
+        raise
+    return changed

@@ -1,0 +1,296 @@
+"""Archives that are not clean: with each option joined rightly, or refused with the cure named; never silently wrong.
+
+The oracle reads every file with netCDF4 and decodes its numbers with numpy, by date.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cftime
+import netCDF4
+import numpy as np
+import pytest
+
+import nczarr
+from nczarr.convert import open_source
+from nczarr.convert.many.fit import ADJUSTMENTS, REPACKS
+from nczarr.errors import NCZarrError
+from nczarr.model import Dataset, MemorySource, rewrite
+from tests.helpers.dirty_archives import KINDS, Kind, make
+
+#: Every option alone.
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    *({"repack": mode} for mode in REPACKS),
+    *({"adjust": word} for word in ADJUSTMENTS),
+    {"join": "first"},
+    {"join": "fill"},
+    {"tolerance": {"*": 1e-3}},
+    {"expect_step": "1d"},
+    {"expect_step": "auto", "join": "fill"},
+]
+#: A field of one day by the name of the variable and the date: values in float64, NaN where missing.
+Fields = dict[tuple[str, str], np.ndarray]
+Raw = dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, Any]]]
+
+
+def raw_of_file(path: Path) -> Raw:
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_maskandscale(False)
+        return {
+            name: (v.dimensions, np.asarray(v[...]), {a: v.getncattr(a) for a in v.ncattrs()})
+            for name, v in file.variables.items()
+        }
+
+
+def raw_of_dataset(dataset: Dataset) -> Raw:
+    found: Raw = {}
+    for fqn, v in dataset.all_variables.items():
+        assert v.data is not None
+        values = v.data.read(tuple(slice(0, n, 1) for n in v.data.shape))
+        attributes = {
+            a.name: a.text if a.type.name in ("char", "string") else a.values.squeeze()[()]
+            for a in v.attributes
+        }
+        found[fqn[1:]] = tuple(str(d)[1:] for d in v.dimensions), values, attributes
+    return found
+
+
+def decoded(numbers: np.ndarray, attributes: dict[str, Any]) -> np.ndarray:
+    """Decode numbers by the conventions, in float64."""
+    default = netCDF4.default_fillvals.get(numbers.dtype.str[1:]) if numbers.dtype.itemsize > 1 else None
+    special = [attributes.get("_FillValue", default), attributes.get("missing_value")]
+    missing = np.zeros(numbers.shape, bool)
+    for number in special:
+        if number is not None:
+            missing |= numbers == np.asarray(number).astype(numbers.dtype)
+    if attributes.get("_Unsigned") == "true":
+        numbers = numbers.view(f"u{numbers.dtype.itemsize}")
+    values = numbers.astype("f8")
+    if "scale_factor" in attributes:
+        values = values * np.float64(attributes["scale_factor"])
+    if "add_offset" in attributes:
+        values = values + np.float64(attributes["add_offset"])
+    for name, outside in (("valid_min", np.less), ("valid_max", np.greater)):
+        if name in attributes:
+            missing |= outside(values, attributes[name])
+    values[missing] = np.nan
+    return values
+
+
+def fields_of(raw: Raw) -> Fields:
+    """Return the fields by name and date, on ascending coordinates."""
+    if "time" not in raw:
+        return {}
+    _, times, attributes = raw["time"]
+    calendar = attributes.get("calendar", "standard")
+    dates = cftime.num2date(decoded(times, attributes), attributes["units"], calendar) if times.size else []
+    found: Fields = {}
+    for name, (own, numbers, more) in raw.items():
+        if numbers.dtype.kind not in "iuf" or name == "time" or name.endswith("_bnds"):
+            continue
+        values = decoded(numbers, more)
+        for axis, dim in enumerate(own):
+            if dim in raw and dim != "time":
+                values = np.take(values, np.argsort(decoded(*raw[dim][1:]), kind="stable"), axis)
+        if "time" not in own:
+            found[name, ""] = values
+            continue
+        order = ["time", *sorted(d for d in own if d != "time")]
+        values = values.transpose([own.index(d) for d in order])
+        for date, field in zip(dates, values, strict=True):
+            found[name, str(date)] = field
+    return found
+
+
+def wanted_of(paths: list[Path]) -> list[Fields]:
+    return [fields_of(raw_of_file(path)) for path in paths]
+
+
+def wrong(seen: Raw, wanted: list[Fields], options: dict[str, Any]) -> Iterator[str]:
+    """Yield how a joined dataset differs from the fields of the files."""
+    fields = fields_of(seen)
+    limit = max(options.get("tolerance", {"": 0}).values())
+    for of_file in wanted:
+        for (name, date), field in of_file.items():
+            if (name, date) not in fields:
+                yield f"{name} of {date} is lost"
+                continue
+            found, attributes = fields[name, date], seen[name][2]
+            numbers = seen[name][1]
+            bound: Any = limit
+            if "repack" in options and options["repack"] == "common" and "scale_factor" in attributes:
+                bound = np.float64(attributes["scale_factor"]) * (0.5 + 1e-9)
+            elif "repack" in options:
+                bound = (
+                    max(limit, 0.02 / 1024)
+                    if numbers.dtype.kind in "iu" or options["repack"] == "first"
+                    else limit
+                )
+                bound = bound + abs(field) * (2.0**-24 if numbers.dtype == "f4" else 2.0**-50)
+                bound = np.nan_to_num(bound)
+            if not np.array_equal(np.isnan(found), np.isnan(field)):
+                yield f"{name} of {date}: other values are missing"
+            elif (abs(found - field) > bound).any():
+                yield f"{name} of {date}: {np.nanmax(abs(found - field))}"
+    real = {key for of_file in wanted for key in of_file}
+    for key in fields.keys() - real:
+        if not np.isnan(fields[key]).all():
+            yield f"{key} is in no file"
+
+
+def in_memory(path: Path) -> Dataset:
+    with open_source(path) as opened:
+        return rewrite(
+            opened,
+            variable=lambda fqn, v: v.with_data(
+                MemorySource(v.data.read(tuple(slice(0, n, 1) for n in v.data.shape)))  # type: ignore[union-attr]
+            ),
+        )
+
+
+def names_a_cure(message: str, kind: Kind) -> bool:
+    words = []
+    for cure in kind.cures:
+        words += [f"--adjust {word}" for word in str(cure.get("adjust", "")).split(",") if "adjust" in cure]
+        words += ["--repack"] if "repack" in cure else []
+        words += ["--tolerance lat="] if "tolerance" in cure else []
+        words += ["--join fill"] if cure.get("join") == "fill" else []
+        words += ["--join first"] if cure.get("join") == "first" else []
+    return not kind.cures or any(word in message for word in words) or "('order'" in str(words)
+
+
+@pytest.mark.filterwarnings("ignore:--repack")
+@pytest.mark.parametrize("name", KINDS)
+def test_joined_rightly_or_refused_with_the_cure(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    paths = make(kind, tmp_path / "in")
+    if kind.write is not None:
+        with pytest.raises(NCZarrError, match=r"2\.nc"):
+            nczarr.copy(paths, tmp_path / "out.zarr", concat="time")
+        return
+    sources, wanted = [in_memory(path) for path in paths], wanted_of(paths)
+    for options in [*OPTIONS, *(c for c in kind.cures if c not in OPTIONS)]:
+        store: dict[str, bytes] = {}
+        must = options in kind.cures or (not options and not kind.says)
+        try:
+            nczarr.copy(sources, store, concat="time", **options)
+        except NCZarrError as error:
+            assert not must, f"{options}: {error}"
+            if not options:
+                assert kind.says in str(error)
+                assert names_a_cure(str(error), kind), str(error)
+            continue
+        assert options or not kind.says, "joined without any option"
+        assert options in kind.cures or kind.says not in ("units", "calendar"), (
+            f"{options}: the meaning is lost"
+        )
+        with open_source(store) as seen:
+            problems = list(wrong(raw_of_dataset(seen), wanted, options))
+        assert not problems, f"{options}: {problems[:3]}"
+
+
+@pytest.mark.filterwarnings("ignore:--repack")
+@pytest.mark.parametrize(
+    "name", ["packed with missing", "packed, flipped, reordered, kelvin", "missing week"]
+)
+def test_netcdf_files_are_written_alike(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    paths = make(kind, tmp_path / "in")
+    nczarr.copy(paths, tmp_path / "out.nc", concat="time", **kind.cures[0])
+    assert not list(wrong(raw_of_file(tmp_path / "out.nc"), wanted_of(paths), kind.cures[0]))
+
+
+def test_the_error_bound_is_stated(tmp_path: Path) -> None:
+    paths = make(KINDS["packing of each file"], tmp_path / "in")
+    with pytest.warns(UserWarning, match=r"--repack common: /v: no value changes by more than 0\.0\d+"):
+        nczarr.copy(paths, tmp_path / "out.zarr", concat="time", repack="common")
+    finer = make(KINDS["finer scale"], tmp_path / "in2")
+    with pytest.raises(NCZarrError, match=r"the value \d+\.\d+ would change by 0\.\d+") as caught:
+        nczarr.copy(finer, tmp_path / "no.zarr", concat="time", repack="first")
+    assert "1.nc: /v" in str(caught.value)
+    assert "--repack common" in str(caught.value)
+    assert not (tmp_path / "no.zarr").exists()
+
+
+def test_missing_and_repeated_days_are_named(tmp_path: Path) -> None:
+    paths = make(KINDS["missing week"], tmp_path / "in")
+    with pytest.raises(NCZarrError, match=r"lacks 7 steps: 2001-01-07, 2001-01-08, .*2001-01-13") as caught:
+        nczarr.copy(paths, tmp_path / "no.zarr", concat="time", expect_step="1d")
+    assert "3.nc" in str(caught.value)
+    assert "--join fill" in str(caught.value)
+    with pytest.raises(NCZarrError, match="has 1 steps twice: 2001-01-06"):
+        nczarr.copy(
+            make(KINDS["repeated day"], tmp_path / "in2"),
+            tmp_path / "no.zarr",
+            concat="time",
+            expect_step="1d",
+        )
+
+
+def months(path: Path, numbers: list[int], calendar: str = "standard") -> Path:
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("time", None)
+        t = file.createVariable("time", "f8", ("time",))
+        t.units, t.calendar = "days since 2000-01-01", calendar
+        dates = [cftime.datetime(2000 + n // 12, n % 12 + 1, 15, calendar=calendar) for n in numbers]
+        t[:] = cftime.date2num(dates, t.units, calendar)
+        file.createVariable("v", "f8", ("time",))[:] = numbers
+    return path
+
+
+@pytest.mark.parametrize("calendar", ["standard", "noleap", "360_day"])
+@pytest.mark.parametrize("step", ["1mo", "auto"])
+def test_months_inside_of_files_are_filled(tmp_path: Path, calendar: str, step: str) -> None:
+    numbers = [[0, 1, 4, 5], [7, 8, 9, 10]]
+    paths = [months(tmp_path / f"{i}.nc", of_file, calendar) for i, of_file in enumerate(numbers)]
+    nczarr.copy(paths, tmp_path / "a.nc", concat="time", expect_step=step, join="fill")
+    with netCDF4.Dataset(tmp_path / "a.nc") as seen:
+        dates = cftime.num2date(seen["time"][:], seen["time"].units, calendar)
+        assert [12 * d.year + d.month - 24001 for d in dates] == list(range(11))
+        assert {d.day for d in dates} == {15}
+        np.testing.assert_array_equal(
+            np.ma.filled(seen["v"][:], -1), [n if n in (0, 1, 4, 5, 7, 8, 9, 10) else -1 for n in range(11)]
+        )
+
+
+def test_a_dirty_file_is_appended(tmp_path: Path) -> None:
+    name = "packed with missing"
+    paths = make(KINDS[name], tmp_path / "in")
+    for target in ("a.zarr", "a.nc"):
+        nczarr.copy(paths[0], tmp_path / target)
+        with pytest.raises(NCZarrError, match="--repack first"):
+            nczarr.copy(paths[1], tmp_path / target, append=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for path in paths[1:]:
+                nczarr.copy(path, tmp_path / target, append=True, repack="first")
+        with open_source(tmp_path / target) as seen:
+            assert not list(wrong(raw_of_dataset(seen), wanted_of(paths), {"repack": "first"}))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"repack": "best"},
+        {"adjust": "all"},
+        {"expect_step": "daily"},
+        {"expect_step": "1"},
+        {"tolerance": {"lat": -1.0}},
+        {"tolerance": {"latitude": 1.0}},
+    ],
+)
+def test_unknown_words_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    paths = make(KINDS["clean"], tmp_path / "in")
+    with pytest.raises(NCZarrError, match="--" + next(iter(options)).replace("_", "-")):
+        nczarr.copy(paths, tmp_path / "out.zarr", concat="time", **options)
+
+
+def test_options_need_several_files(tmp_path: Path) -> None:
+    paths = make(KINDS["clean"], tmp_path / "in")
+    with pytest.raises(NCZarrError, match="need --concat or --append"):
+        nczarr.copy(paths[0], tmp_path / "out.zarr", repack="first")
