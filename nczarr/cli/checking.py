@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from nczarr.cli.options import HIERARCHY, SOURCE, add_quiet_option, define, option, storage_options
+from nczarr.cli.options import HIERARCHY, SOURCE, add_progress_options, define, option, storage_options
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import ValueDifference, diff, digest
 from nczarr.display import shown_location, visible
@@ -25,7 +25,7 @@ def define_diff(parser: argparse.ArgumentParser) -> None:
     text = "maximum number of differing values to list for each variable (default: 1)"
     option(parser, "--places", text, "N", type=int, default=1)
     option(parser, "--json", "print a JSON list")
-    add_quiet_option(parser)
+    add_progress_options(parser)
     define(
         parser,
         run_diff,
@@ -50,7 +50,7 @@ def run_diff(options: argparse.Namespace) -> int:
         atol=options.atol,
         places=options.places,
         storage_options=storage_options(options),
-        progress=progress_bar(options.quiet),
+        progress=progress_bar(options.progress),
     ):
         found = 1
         if not options.json:
@@ -71,7 +71,7 @@ def define_digest(parser: argparse.ArgumentParser) -> None:
     option(parser, "--check", "compare with the stored digest (nczarr copy --digest)")
     option(parser, "--lossy", "skip unreadable parts with a warning")
     option(parser, "--json", "print a JSON list")
-    add_quiet_option(parser)
+    add_progress_options(parser)
     define(
         parser,
         run_digest,
@@ -89,7 +89,7 @@ def run_digest(options: argparse.Namespace) -> int:
             source,
             lossy=options.lossy,
             storage_options=storage_options(options),
-            progress=progress_bar(options.quiet),
+            progress=progress_bar(options.progress),
         )
         name = shown_location(source)
         if options.check and found.stored != found.dataset:
@@ -117,7 +117,7 @@ def define_check(parser: argparse.ArgumentParser) -> None:
     option(parser, "--json", "print one JSON object for each finding")
     text = "check a directory of test vectors: compare each store with its CDL, its JSON, or its expected findings"
     option(parser, "--vectors", text, "FOLDER")
-    add_quiet_option(parser)
+    add_progress_options(parser)
     define(
         parser,
         run_check,
@@ -145,7 +145,7 @@ def run_check(options: argparse.Namespace) -> int:
     found = 0
     for source in options.source:
         printer = FindingPrinter(source, options)
-        where, bar = storage_options(options), progress_bar(options.quiet)
+        where, bar = storage_options(options), progress_bar(options.progress)
         for finding in check(source, data=options.data, storage_options=where, progress=bar):
             printer.print(finding)
             # An older version of the convention is reported, but is not an error.

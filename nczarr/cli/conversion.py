@@ -14,7 +14,7 @@ import nczarr
 from nczarr.cli.options import (
     SOURCE,
     add_dimension_option,
-    add_quiet_option,
+    add_progress_options,
     define,
     names_in,
     option,
@@ -182,7 +182,7 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     )
     option(parser, "--durable", text, action=argparse.BooleanOptionalAction)
     option(parser, "--lossy", "omit content that the format cannot represent, and list it")
-    add_quiet_option(parser)
+    add_progress_options(parser)
 
 
 def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
     virtual, append = (getattr(options, name, False) for name in ("virtual", "append"))
     _check_target(options.target, virtual=virtual, append=append)
     where = storage_options(options)
-    bar = progress_bar(options.quiet)
+    bar = progress_bar(options.progress)
     as_json, dry = getattr(options, "json", False), bool(more.get("dry_run"))
     # Create a report only if it is printed: it reads the sizes of all written files.
     report = Report() if as_json or virtual or dry or not isinstance(bar, NoProgress) else None

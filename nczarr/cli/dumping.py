@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 from nczarr.cli.options import (
     SOURCE,
     add_dimension_option,
-    add_quiet_option,
+    add_progress_options,
     define,
     names_in,
     option,
@@ -61,7 +61,7 @@ def define_dump(parser: argparse.ArgumentParser) -> None:
     text = "log messages of libraries to standard error: 0 errors, 1 warnings, 2 information, 3 every request"
     option(parser, "-L --log-level", text, "N", type=int)
     option(parser, "--ncdump", "print exactly the output of ncdump, byte for byte")
-    add_quiet_option(parser)
+    add_progress_options(parser)
     define(
         parser,
         run_dump,
@@ -110,7 +110,7 @@ def run_dump(options: argparse.Namespace) -> None:
     if options.log_level is not None:
         _log(options.log_level)
     # Show the progress bar only if the output goes to a file.
-    bar = progress_bar(options.quiet or options.output is None)
+    bar = progress_bar("none" if options.output is None else options.progress)
     with _output(options.output) as out:
         for number, source in enumerate(options.source):
             if number:

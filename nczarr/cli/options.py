@@ -55,9 +55,12 @@ def define(
         option(terminal, "--no-pager", "do not start the pager (NCZARR_PAGER, PAGER, or less)")
 
 
-def add_quiet_option(options: Options) -> None:
-    """Add the option ``-q``."""
-    option(options, "-q --quiet", "no progress bar")
+def add_progress_options(options: Options) -> None:
+    """Add the options ``-q`` and ``--progress``."""
+    text = "no progress bar: --progress none"
+    option(options, "-q --quiet", text, action="store_const", const="none", dest="progress", default="auto")
+    text = "the progress on standard error: a bar on a terminal, nothing, or JSON lines (default: auto)"
+    option(options, "--progress", text, choices=["auto", "none", "json"], default="auto")
 
 
 def add_dimension_option(options: Options) -> None:

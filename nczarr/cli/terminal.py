@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -74,9 +76,44 @@ class _Bar:
             self._bar = None
 
 
-def progress_bar(quiet: bool = False) -> Progress:
-    """Return a progress bar if standard error is a terminal and tqdm (extra ``cli``) is installed."""
-    if quiet or not sys.stderr.isatty() or importlib.util.find_spec("tqdm") is None:
+class _Lines:
+    """Progress for programs: one JSON object in a line of standard error, at most one in a second."""
+
+    _total = _done = 0
+    _fqn: str | None = None
+    _next = 0.0
+
+    def start(self, total: int) -> None:
+        self._total = total
+        self._print()
+
+    def advance(self, count: int, fqn: str) -> None:
+        self._done += count
+        self._fqn = fqn
+        if time.monotonic() >= self._next:
+            self._print()
+
+    def finish(self) -> None:
+        self._print()
+
+    def _print(self) -> None:
+        self._next = time.monotonic() + 1
+        state = {"bytes": self._done, "total": self._total, "fqn": self._fqn}
+        print(json.dumps({"progress": state}), file=sys.stderr, flush=True)
+
+
+def progress_bar(kind: str = "auto") -> Progress:
+    """Return the progress of a command.
+
+    Parameters
+    ----------
+    kind : {'auto', 'none', 'json'}
+        ``"auto"``: a bar, if standard error is a terminal and tqdm (extra ``cli``) is installed; ``"json"``: lines for
+        programs.
+    """
+    if kind == "json":
+        return _Lines()
+    if kind == "none" or not sys.stderr.isatty() or importlib.util.find_spec("tqdm") is None:
         return NoProgress()
     return _Bar()
 

@@ -155,6 +155,18 @@ def test_completion_of_fish(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
             assert found in said
 
 
+def test_progress_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["copy", str(EXAMPLE), str(tmp_path / "a.zarr")], ["digest", str(EXAMPLE)]):
+        assert main([*words, "--progress", "json"]) == 0
+        lines = [
+            json.loads(line)["progress"] for line in capsys.readouterr().err.splitlines() if line[0] == "{"
+        ]
+        assert lines[0]["bytes"] == 0
+        assert lines[-1]["bytes"] == lines[-1]["total"] > 0
+        assert lines[-1]["fqn"].startswith("/")
+        assert [line["bytes"] for line in lines] == sorted(line["bytes"] for line in lines)
+
+
 def test_doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "the-key")
     assert main(["doctor", "--json", str(tmp_path)]) == 0
