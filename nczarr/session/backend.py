@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import NoReturn, Protocol, runtime_checkable
 
 import numpy as np
@@ -100,6 +101,9 @@ class Stored(Protocol):
     def sync(self) -> None:
         """Write all pending changes."""
 
+    def together(self) -> AbstractContextManager[None]:
+        """Return a block at whose end all written values are in their places. No thread reads them meanwhile."""
+
     def close(self) -> None:
         """Sync and close."""
 
@@ -150,6 +154,9 @@ class SourceOnly:
 
     def sync(self) -> None:
         """Do nothing."""
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def leave_unfinished(self, reason: str) -> None:
         self.close()

@@ -183,6 +183,21 @@ class ChunkCache:
         """True if a chunk is changed and not stored."""
         return bool(self._dirty)
 
+    @property
+    def changed(self) -> list[Block]:
+        """The changed chunks."""
+        with self._lock:
+            return list(self._dirty)
+
+    def change_again(self, blocks: Iterable[Block]) -> None:
+        """Count chunks as changed that the store has lost after :meth:`flush`."""
+        with self._lock:
+            for block in blocks:
+                if not block.evicted and block.values is not None:
+                    self._dirty[block] = None
+                    block.dirty = True
+                    block.first, block.stop = 0, len(block.values)
+
     # -- writing
 
     def write(self, node: VariableNode, selection: Selection, values: np.ndarray) -> None:
@@ -548,8 +563,7 @@ class ChunkCache:
         bool
             True if a chunk was stored.
         """
-        with self._lock:
-            changed = list(self._dirty)
+        changed = self.changed
         if changed:
             self._store_all(changed, failures)
         return any(not block.dirty for block in changed)
@@ -590,7 +604,11 @@ class ChunkCache:
         if len(runs) == 1:
             store(runs[0])
         elif runs:
-            light = sum(block.weight for block in changed) <= _SMALL * len(runs)
+            # Steps that are added to a file cost little, however large the chunks are.
+            heavy = sum(
+                b.weight for b in changed if not (_is_divided(b.node) or self._source(b.node).in_place)
+            )
+            light = heavy <= _SMALL * len(runs)
             share = run_while_quick if light else run
             share(store, runs, None)
 

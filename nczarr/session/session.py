@@ -441,6 +441,23 @@ class Session(State):
             if self.is_open and self.stored.durable != before:
                 self.stored.durable = before
 
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Let values and lengths wait for the disk together; the gate is closed. After an error all are changed again.
+
+        Other changes of the structure may read values that wait.
+        """
+        if self._pending or not self._growth.is_all:
+            yield
+            return
+        changed = self.cache.changed
+        try:
+            with self.stored.together():
+                yield
+        except BaseException:
+            self.cache.change_again(changed)
+            raise
+
     def sync(self, *, durable: bool | None = None) -> None:
         """Write all changes; a reader sees the changes of other programs.
 
@@ -453,20 +470,21 @@ class Session(State):
             with self._gate.closing, self._durable(durable):
                 self._gate.close()
                 failures = Failures()
-                self._flush_all(failures)
-                if failures.whole is None:
-                    try:
-                        self.stored.publish()
-                        if self.at_publish is not None:
-                            self.locks = [*self.locks, self.at_publish()]
-                            self.at_publish = None
-                        self.stored.sync()
-                    except STORE_ERRORS as error:
-                        if not failures.found:
-                            raise
-                        next(iter(failures.found.values())).add_note(
-                            str(error)
-                        )  # the first error tells the cause
+                try:
+                    with self._together():
+                        self._flush_all(failures)
+                        if failures.whole is None:
+                            self.stored.publish()
+                            if self.at_publish is not None:
+                                self.locks = [*self.locks, self.at_publish()]
+                                self.at_publish = None
+                            self.stored.sync()
+                except STORE_ERRORS as error:
+                    if not failures.found:
+                        raise
+                    next(iter(failures.found.values())).add_note(
+                        str(error)
+                    )  # the first error tells the cause
                 failures.raise_all(self.name)
 
     def _refresh(self) -> None:
@@ -543,17 +561,18 @@ class Session(State):
             if durable is not None:
                 self.stored.durable = durable
             try:
-                try:
-                    if self.writable:
-                        self._flush_all(failures)
-                finally:
-                    self.is_open = False
-                    self.cache.clear()
-                    self.dropped = dropped
-                    if dropped and not failures.is_empty:  # no caller gets the error, so readers must
-                        self.stored.leave_unfinished(failures.describe())
-                    else:
-                        self._close_stored(failures)
+                with self._together():
+                    try:
+                        if self.writable:
+                            self._flush_all(failures)
+                    finally:
+                        self.is_open = False
+                        self.cache.clear()
+                        self.dropped = dropped
+                        if dropped and not failures.is_empty:  # no caller gets the error, so readers must
+                            self.stored.leave_unfinished(failures.describe())
+                        else:
+                            self._close_stored(failures)
                 failures.raise_all(self.name)
                 return self.at_close() if self.at_close is not None else None
             finally:

@@ -10,6 +10,7 @@ import itertools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -384,6 +385,10 @@ class Store(ABC):
 
     def settle(self) -> None:  # noqa: B027
         """Wait until the disk has all writes."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Return a block in which replaced values may wait for each other; no thread reads them before its end."""
+        return nullcontext()
 
     def close(self) -> None:  # noqa: B027
         """Write pending values, and release all files and locks. Closing twice is allowed."""

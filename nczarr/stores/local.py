@@ -10,18 +10,19 @@ import os
 import stat
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import special_kind
-from nczarr.stores.base import Buffer, Names, Store, as_view, batched, check_key, check_prefix, clip, start_of
+from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip, start_of
 from nczarr.stores.replaced import replaced_error
 from nczarr.system.atomic import is_partial, value_name
 from nczarr.system.descriptors import read_at
-from nczarr.system.durability import WriteOrder, sync_all, sync_tree
+from nczarr.system.durability import WriteOrder, sync_tree
 
 #: Hints for errors of the operating system. Only ENOENT means that a key is missing.
 HINTS: dict[int | None, str] = {
@@ -45,8 +46,6 @@ _NO_WAY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 #: Bytes that are copied at a time where the system does not copy.
 _PIECE = 4 << 20
-#: Number of values that are synced together.
-_TOGETHER = 64
 #: Number of directories that are remembered as not being links.
 _REMEMBERED = 4096
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -270,55 +269,38 @@ class LocalStore(Store):
             time = os.stat(self.file_path(key)).st_mtime_ns
         except OSError:
             time = None
-        for batch in batched([*earlier, (key, data)], _TOGETHER):
-            self._set_together(batch, self.order, time, last=key)
+
+        def write(view: memoryview, file: int) -> None:
+            write_bytes(view, file)
+            if time is not None:
+                os.utime(file, ns=(time, time))
+
+        with self._deferring(documents=True):
+            for name, value in earlier:
+                self._put(name, partial(write, as_view(value)), os.replace, self.order)
+            self.set(key, data)
 
     def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
-        if self.order is None or not self._case_sensitive:
+        with self._deferring(documents=True):
             super().set_many(items)
+
+    def together(self) -> AbstractContextManager[None]:
+        return self._deferring(documents=False)
+
+    @contextlib.contextmanager
+    def _deferring(self, *, documents: bool) -> Iterator[None]:
+        """Let replacements of files wait for the disk together."""
+        order = self.order
+        if self._case_sensitive is None and os.path.lexists(f"{self._base}zarr.json"):
+            self._case_sensitive = not os.path.lexists(f"{self._base}ZARR.JSON")
+        if order is None or not self._case_sensitive or (self.shared and not documents):
+            yield
             return
-        for batch in batched(items, _TOGETHER):
-            self._set_together(batch, self.order)
-
-    def _set_together(
-        self,
-        items: Sequence[tuple[str, Buffer]],
-        order: WriteOrder | None,
-        time: int | None = None,
-        last: str = "",
-    ) -> None:
-        """Write values under temporary names, sync them together, and rename them.
-
-        `time`: the modification time of all files but that of the key `last`, in nanoseconds.
-        """
-        aside: list[tuple[str, str]] = []
-
-        def set_aside(temporary: str, path: str) -> None:
-            aside.append((temporary, path))
-            if time is not None and path != self._base + last:
-                os.utime(temporary, ns=(time, time))
-
         try:
-            for key, data in items:
-                self._put(key, partial(write_bytes, as_view(data)), set_aside, None)
-            try:
-                waiting = set()
-                if order is not None:
-                    if any(_is_document(key) for key, _ in items):
-                        order.settle()
-                    waiting = {old for old, new in aside if _is_document(new) or os.path.lexists(new)}
-                    sync_all(waiting, self._base)
-                for temporary, path in aside:
-                    os.replace(temporary, path)
-                    if order is not None:
-                        order.note(path, synced=temporary in waiting)
-            except OSError as error:
-                self._fail("write", items[0][0], error)
-        except BaseException:
-            for temporary, _ in aside:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary)
-            raise
+            with order.deferring(documents=documents):
+                yield
+        except OSError as error:
+            self._fail("write", "", error)
 
     def _put(
         self,
@@ -621,25 +603,40 @@ def put_file(
     """
     temporary = path[: path.rfind("/") + 1] + value_name()
     file = _create(temporary, folder, descriptor)
+    waits = False
+
+    def change(wanted: bool) -> None:
+        try:
+            if not wanted:
+                os.unlink(folder + temporary)
+                return
+            if place is None:
+                os.replace(folder + temporary, folder + path)
+            else:
+                place(temporary, path)
+            if order is not None:
+                order.note(folder + path, synced=waits)
+        except BaseException:
+            # An interrupt may come after the rename.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(folder + temporary)
+            raise
+
     try:
         try:
             write(file)
             waits = order is not None and (document or _exists(path, descriptor))
             if order is not None and waits:
+                if order.defer(folder + temporary, folder + path, change, document=document):
+                    return
                 order.before_replacing(file, document=document)
         finally:
             os.close(file)
-        if place is None:
-            os.replace(temporary, path, src_dir_fd=descriptor, dst_dir_fd=descriptor)
-        else:
-            place(temporary, path)
-        if order is not None:
-            order.note(folder + path, synced=waits)
     except BaseException:
-        # An interrupt may come after the rename.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=descriptor)
         raise
+    change(True)
 
 
 def _create(path: str, folder: str, descriptor: int | None) -> int:

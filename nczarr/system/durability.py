@@ -11,11 +11,12 @@ import ctypes
 import errno
 import os
 import sys
-from _thread import start_new_thread
+from _thread import get_ident, start_new_thread
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from nczarr.system.locks import TABLES, Rank, make_lock
 
@@ -33,6 +34,8 @@ _THREADS = 16
 _FEW_AT_ONCE = 4
 #: Maximum number of paths to record.
 _MOST_NOTED = 20_000
+#: Maximum number of deferred changes, each of which may keep a file open.
+_MOST_DEFERRED = 64
 _OPEN = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -63,8 +66,10 @@ def sync_descriptor(descriptor: int, *, only_data: bool = False) -> None:
             raise
 
 
-def sync_path(path: str | os.PathLike[str]) -> None:
+def sync_path(path: str | os.PathLike[str], *, only_data: bool = False) -> None:
     """Sync the bytes of a file, or the names in a directory, to disk; do nothing if the path does not exist.
+
+    `only_data`: as for :func:`sync_descriptor`.
 
     Examples
     --------
@@ -79,7 +84,7 @@ def sync_path(path: str | os.PathLike[str]) -> None:
             return
         raise
     try:
-        sync_descriptor(descriptor)
+        sync_descriptor(descriptor, only_data=only_data)
     finally:
         os.close(descriptor)
 
@@ -105,8 +110,8 @@ def sync_file_system(path: str) -> bool:
         os.close(descriptor)
 
 
-def sync_all(paths: Iterable[str], root: str) -> None:
-    """Sync files and directories of the file system of `root` to disk.
+def sync_all(paths: Iterable[str], root: str, data: Container[str] = ()) -> None:
+    """Sync files and directories of the file system of `root` to disk; of those in `data`, only the bytes.
 
     `paths` must list files before the directories that contain them.
     """
@@ -119,8 +124,8 @@ def sync_all(paths: Iterable[str], root: str) -> None:
     def work() -> None:
         try:
             with suppress(IndexError):
-                while True:
-                    sync_path(left.popleft())
+                while path := left.popleft():
+                    sync_path(path, only_data=path in data)
         except BaseException as error:
             errors.append(error)
         finally:
@@ -154,6 +159,13 @@ def _below(root: str) -> Iterator[str]:
     yield from folders
 
 
+class _Change(NamedTuple):
+    path: str
+    target: str
+    change: Callable[[bool], None]
+    document: bool
+
+
 class WriteOrder:
     """The files and directories below a directory that are not synced to disk yet.
 
@@ -182,6 +194,13 @@ class WriteOrder:
         #: Directories whose names are recorded or synced.
         self._named: set[str] = set()
         self._all = unknown
+        #: Files in which bytes have changed, and their names not.
+        self._changed: set[str] = set()
+        #: Changes that follow when the disk has the file at a path; see :meth:`defer`.
+        self._deferred: list[_Change] = []
+        self._defers_values = False
+        #: The thread whose documents are deferred.
+        self._defers_documents: int | None = None
         #: Held while the disk is waited for.
         self._settling = make_lock(Rank.STORE)
 
@@ -202,6 +221,62 @@ class WriteOrder:
                 self._named.add(folder)
                 folder = folder.rpartition("/")[0]
                 self._folders.add(folder)
+
+    def note_changed(self, path: str) -> None:
+        """Record new bytes in a file whose name is recorded or synced."""
+        with TABLES:
+            self._changed.add(path)
+
+    @contextmanager
+    def deferring(self, *, documents: bool) -> Iterator[None]:
+        """Defer changes of values, or of the documents of this thread, until the end of the block.
+
+        An error in the block drops them. No thread reads the values meanwhile.
+        """
+        before = self._defers_values, self._defers_documents
+        if documents:
+            self._defers_documents = get_ident()
+        else:
+            self._defers_values = True
+        try:
+            yield
+            if self._deferred:
+                self.settle()
+        except BaseException:
+            while self._deferred:
+                self._deferred.pop().change(False)
+            raise
+        finally:
+            self._defers_values, self._defers_documents = before
+
+    def defer(
+        self, path: str, target: str, change: Callable[[bool], None], *, document: bool = False
+    ) -> bool:
+        """Defer a change of the file `target` that waits for the bytes of the file `path`, so that many wait together.
+
+        Parameters
+        ----------
+        change : callable
+            True: make the change, and record it. False: drop it.
+        document : bool
+            True: the change also waits for all that is recorded, and for the changes of values.
+
+        Returns
+        -------
+        bool
+            False, without any effect, outside of :meth:`deferring`.
+        """
+        if not (self._defers_documents == get_ident() if document else self._defers_values):
+            return False
+        self._deferred.append(_Change(path, target, change, document))
+        if len(self._deferred) >= _MOST_DEFERRED:
+            self.settle()
+        return True
+
+    def finish(self, target: str) -> None:
+        """Make a deferred change of a file now, if there is one."""
+        if any(entry.target == target for entry in list(self._deferred)):
+            self.settle()
 
     def is_new(self, path: str) -> bool:
         """True if the disk has no part of a file yet, so that a loss of power can take none."""
@@ -227,20 +302,29 @@ class WriteOrder:
         OSError
             If the disk reports an error. The next call tries again.
         """
+        waited: list[_Change] = []
         with self._settling:
-            with TABLES:
-                files, folders, everything = self._files, self._folders, self._all
-                if not files and not folders and not everything:
-                    return
-                self._files, self._folders, self._all = set(), set(), False
-            try:
-                if not everything:
-                    sync_all([*files, *sorted(folders, reverse=True)], self.root)
-                elif not sync_file_system(self.root):
-                    sync_tree(self.root)
-            except BaseException:
+            while True:
+                deferred = list(self._deferred)
                 with TABLES:
-                    self._files |= files
-                    self._folders |= folders
-                    self._all |= everything
-                raise
+                    files, changed, folders, everything = self._files, self._changed, self._folders, self._all
+                    self._files, self._changed, self._folders, self._all = set(), set(), set(), False
+                try:
+                    if not everything:
+                        paths = [*files, *changed, *(entry.path for entry in deferred if entry not in waited)]
+                        sync_all([*paths, *sorted(folders, reverse=True)], self.root, changed)
+                    elif not sync_file_system(self.root):
+                        sync_tree(self.root)
+                except BaseException:
+                    with TABLES:
+                        self._files |= files
+                        self._changed |= changed
+                        self._folders |= folders
+                        self._all |= everything
+                    raise
+                waited = deferred
+                for entry in [e for e in deferred if not e.document] or deferred:
+                    self._deferred.remove(entry)
+                    entry.change(True)
+                if not deferred:
+                    return

@@ -14,7 +14,7 @@ import shutil
 import stat
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ import pytest
 
 import nczarr
 from nczarr.errors import StoreError
-from nczarr.stores import LocalStore, local
+from nczarr.stores import LocalStore
 from nczarr.system import atomic, durability
 
 pytestmark = [
@@ -217,7 +217,7 @@ def test_the_model_finds_what_is_not_synced(tmp_path: Path, monkeypatch: pytest.
 
 def test_names_of_new_directories_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
-    monkeypatch.setattr(durability, "sync_path", lambda path: synced.append(os.fspath(path)))
+    monkeypatch.setattr(durability, "sync_path", lambda path, **_: synced.append(os.fspath(path)))
     store = LocalStore(tmp_path, "r+")
     store.keep_order()
     store.set("g/v/c/0", b"values")
@@ -235,7 +235,7 @@ def test_many_files_are_synced_with_their_file_system(
     calls: list[str] = []
     monkeypatch.setattr(durability, "FEW_FILES", 2)
     monkeypatch.setattr(durability, "sync_file_system", lambda path: bool(calls.append(path)) or True)
-    monkeypatch.setattr(durability, "sync_path", lambda path: pytest.fail(f"{path} was synced alone"))
+    monkeypatch.setattr(durability, "sync_path", lambda path, **_: pytest.fail(f"{path} was synced alone"))
     store = LocalStore(tmp_path, "r+")
     store.keep_order()
     for number in range(5):
@@ -251,13 +251,13 @@ def test_the_documents_of_a_new_dataset_are_synced_with_its_values(
     waits: list[int] = []
     sync_all = durability.sync_all
 
-    def count(paths: Iterable[str], root: str) -> None:
+    def count(paths: Iterable[str], root: str, data: Container[str] = ()) -> None:
         listed = list(paths)
         waits.append(len(listed))
-        sync_all(listed, root)
+        sync_all(listed, root, data)
 
     monkeypatch.setattr(durability, "sync_all", count)
-    monkeypatch.setattr(local, "sync_all", count)
+
     with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
         ds.createDimension("x", 3)
         for number in range(200):

@@ -98,6 +98,9 @@ class _Arrays:
     def array(self, path: str) -> Array:
         return self._arrays[path]
 
+    def claimed(self, path: str) -> None:
+        """Return None: the documents may have changed."""
+
 
 class DetachedValues:
     """The values of a :class:`DetachedDataset`, open; several threads may read and write."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -237,6 +237,8 @@ class StoredDataset:
         """
         self._check_writable()
         self._begin()
+        if not self.hidden and self._durable is not False:
+            self.store.settle()  # the update may read values that wait
         plan, bound = rewriting.apply_update(self._before(self.groups), dataset)
         self.losses = plan.losses
         self.groups = plan.groups
@@ -314,6 +316,10 @@ class StoredDataset:
             self._marked = begin_changes(self.store, self.hierarchy)
 
     # -- the end
+
+    def together(self) -> AbstractContextManager[None]:
+        """Let values wait for the disk together. No thread reads them before the end of the block."""
+        return self.store.together()
 
     def sync(self) -> None:
         """Make all written data durable, and update the consolidated metadata; a new dataset stays hidden."""

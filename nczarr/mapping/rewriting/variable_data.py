@@ -22,6 +22,9 @@ class Arrays(Protocol):
     def lock(self) -> AbstractContextManager[object]:
         """Protects the structure: an array is extended once."""
 
+    def claimed(self, path: str) -> int | None:
+        """Return the length of the first axis in the document of an array; None if it is not known."""
+
     def array(self, path: str) -> Array:
         """Return the array at a path."""
 
@@ -82,9 +85,6 @@ class VariableData:
     [7, -2147483647]
     """
 
-    #: Chunks are encoded and stored as a whole.
-    in_place = False
-
     def __init__(self, owner: Owner, fqn: str, binding: Binding, shape: tuple[int, ...]) -> None:
         self._owner = owner
         self.fqn = fqn
@@ -118,6 +118,12 @@ class VariableData:
     def shape(self) -> tuple[int, ...]:
         """The sizes of the variable's dimensions."""
         return self._shape
+
+    @property
+    def in_place(self) -> bool:
+        """True if steps behind the stored length cost no more than their own bytes."""
+        array = self.array
+        return array.rows_in_place and not array.metadata.extensions
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
@@ -227,8 +233,9 @@ class VariableData:
                 if values.dtype != self.dtype:
                     values = values.astype(self.dtype)
                 values = encoding.encode(values)
+            claimed = self._owner.hierarchy.claimed(self.path)
             try:
-                self.array.write(self._chosen(selection), values)
+                self.array.write(self._chosen(selection), values, claimed=claimed)
             finally:  # a concurrent record of chunks may lack these
                 self._owner.written.add(self._binding.path)
 

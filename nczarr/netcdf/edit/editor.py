@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise, product
 
 import numpy as np
@@ -215,6 +216,10 @@ class EditedFile(ABC):
     @abstractmethod
     def sync(self) -> None:
         """Write all pending changes."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Return a block without effect."""
+        return nullcontext()
 
     def publish(self) -> None:
         """Rename a new file to its final name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import prod
 from types import EllipsisType
 from typing import Any
@@ -158,6 +159,12 @@ class Array:
         return self._has_files and sharding is not None and sharding.grows
 
     @property
+    def rows_in_place(self) -> bool:
+        """True if rows behind a `claimed` length cost :meth:`write` no more than their own bytes."""
+        chain = self._chunks.fixed_chain
+        return self._has_files and chain is not None and chain.is_raw
+
+    @property
     def grid_shape(self) -> tuple[int, ...]:
         """The number of chunks (of shards) along each dimension."""
         return self.metadata.chunk_grid.grid_shape(self.metadata.shape)
@@ -258,7 +265,7 @@ class Array:
                 hint="read the array in parts",
             ) from error
 
-    def write(self, selection: object, values: npt.ArrayLike) -> None:
+    def write(self, selection: object, values: npt.ArrayLike, *, claimed: int | None = None) -> None:
         """Write a selection.
 
         Fully selected chunks are replaced; other chunks are read, changed and replaced. Concurrent writes to a chunk
@@ -270,6 +277,9 @@ class Array:
             As for :meth:`read`.
         values : array_like
             Broadcast to the selection's shape, and converted to :attr:`dtype` if no value changes.
+        claimed : int, optional
+            The length of the first axis in the stored document. Values behind it may be written in place, since no
+            reader looks at them.
 
         Raises
         ------
@@ -293,7 +303,7 @@ class Array:
             if self._current is not None:
                 self._current()
             source = chosen.expand(source)
-            write = write_to_files if self._has_files else write_to_store
+            write = partial(write_to_files, claimed=claimed) if self._has_files else write_to_store
             for part, where in self._steps(chosen):
                 parts = plan(part, self.metadata.chunk_grid, self.metadata.shape)
                 write(self._chunks, parts, source[where])
@@ -630,7 +640,7 @@ class ExtendedArray(Array):
         out[...] = values
         return out
 
-    def write(self, selection: object, values: npt.ArrayLike) -> None:
+    def write(self, selection: object, values: npt.ArrayLike, *, claimed: int | None = None) -> None:
         """Write a selection of the extended array; see :meth:`Array.write`."""
         chosen = normalize(selection, self.shape)
         try:

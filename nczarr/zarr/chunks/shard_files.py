@@ -13,6 +13,7 @@ import stat
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 
@@ -130,20 +131,21 @@ class GrowingShard:
         if waste > max(in_use, _LITTLE_WASTE):
             return False
         try:
-            _write_at(self._file, np.concatenate([*data, index]), end)
+            write_at(self._file, np.concatenate([*data, index]), end)
         except OSError:
             with suppress(OSError):  # a full disk: the index at the start is whole, and needs no copy
                 os.ftruncate(self._file, end)
             raise
+        path = self._directory.path + self._key
+        if order is not None and not order.is_new(path):
+            put = partial(_put_later, os.dup(self._file), path, index, order)
+            if _has_name(self._file, path) and order.defer(path, path, put):
+                return True
+            put(False)
         sync()
-        _write_at(self._file, index, 0)
-        # A reader recognises a changed file by its time. The time that the system sets may be equal for two changes in
-        # quick succession.
-        now = time.time_ns()
-        with suppress(OSError):
-            os.utime(self._file, ns=(now, now))
+        _put_index(self._file, index)
         sync()
-        return self._is_in_place()
+        return _has_name(self._file, path)
 
     def _end(self, sync: Callable[[], None]) -> int:
         """Return the end of the bytes in use. A damaged index at the start gets the content of the copy."""
@@ -157,25 +159,52 @@ class GrowingShard:
         try:
             self._codec.parse_index(first, size)
         except CodecError:
-            _write_at(self._file, last, 0)
+            write_at(self._file, last, 0)
             sync()
         return size
 
-    def _is_in_place(self) -> bool:
-        try:
-            status = os.stat(self._key, dir_fd=self._directory.descriptor, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        own = os.fstat(self._file)
-        return (status.st_dev, status.st_ino) == (own.st_dev, own.st_ino)
+
+def _put_index(descriptor: int, index: np.ndarray) -> None:
+    write_at(descriptor, index, 0)
+    # A reader recognises a changed file by its time. The time that the system sets may be equal for two changes in
+    # quick succession.
+    now = time.time_ns()
+    with suppress(OSError):
+        os.utime(descriptor, ns=(now, now))
+
+
+def _put_later(descriptor: int, path: str, index: np.ndarray, order: WriteOrder, wanted: bool) -> None:
+    try:
+        if wanted:
+            _put_index(descriptor, index)
+            order.note_changed(path)
+            if not _has_name(descriptor, path):
+                raise OSError(errno.ESTALE, "another program has replaced the shard")
+    finally:
+        os.close(descriptor)
+
+
+def _has_name(descriptor: int, path: str) -> bool:
+    """True if an open file still has its path."""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    own = os.fstat(descriptor)
+    return (status.st_dev, status.st_ino) == (own.st_dev, own.st_ino)
 
 
 def open_growing(codec: ShardingCodec, directory: Directory, key: str) -> int | None:
-    """Open the file of a shard that can grow in place; None if there is none, or it must be replaced as a whole.
+    """Open the file of a shard that can grow in place; None if there is none, or it must be replaced as a whole."""
+    return open_in_place(directory, key) if codec.grows else None
+
+
+def open_in_place(directory: Directory, key: str) -> int | None:
+    """Open a file for reading and writing; None if there is none, or it must be replaced as a whole.
 
     A file with several hard links may belong to a snapshot, so it is replaced.
     """
-    if not codec.grows or directory.descriptor is None:
+    if directory.descriptor is None:
         return None
     try:
         descriptor = os.open(key, _OPEN, dir_fd=directory.descriptor)
@@ -190,7 +219,8 @@ def open_growing(codec: ShardingCodec, directory: Directory, key: str) -> int | 
     return None
 
 
-def _write_at(descriptor: int, data: np.ndarray, offset: int) -> None:
+def write_at(descriptor: int, data: np.ndarray, offset: int) -> None:
+    """Write contiguous bytes at an offset of a file."""
     done = 0
     while done < data.nbytes:
         done += os.pwrite(descriptor, data[done:].data if done else data.data, offset + done)

@@ -24,7 +24,7 @@ from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import inner_items
 from nczarr.zarr.chunks.scatter import encode_row, row_view, shared_rows
-from nczarr.zarr.chunks.shard_files import GrowingShard, open_growing
+from nczarr.zarr.chunks.shard_files import GrowingShard, open_growing, open_in_place, write_at
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardingCodec
@@ -171,8 +171,13 @@ def _write_batch(chunks: Chunks, batch: list[Item], keys: list[str], source: np.
     chunks.store.set_many((keys[i], encoded[i]) for i in range(len(batch)))
 
 
-def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) -> None:
-    """Write the chunks of a plan from `source`, which has the full shape of the selection."""
+def write_to_files(
+    chunks: Chunks, parts: list[list[Part]], source: np.ndarray, claimed: int | None = None
+) -> None:
+    """Write the chunks of a plan from `source`, which has the full shape of the selection.
+
+    `claimed` is the length of the first axis up to which readers may look.
+    """
     store = chunks.store
     assert isinstance(store, LocalStore)
     items = list(product(*parts))
@@ -187,7 +192,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
                 store,
                 directory,
                 index,
-                lambda key: _write_chunk(chunks, store, directory, key, index, item, source),
+                lambda key: _write_chunk(chunks, store, directory, key, index, item, source, claimed),
             )
 
         chunk_bytes = prod(chunks.chunk_shape) * source.itemsize
@@ -213,6 +218,9 @@ def _open_directory(chunks: Chunks, store: LocalStore) -> Directory:
     folder = f"{store.root}/{chunks.prefix}"
     store.check_links(chunks.prefix.rstrip("/"))
     store.check_names([chunks.prefix])
+    directory = Directory(folder, chunks.place)
+    if directory.descriptor is not None:
+        return directory
     try:
         store.make_folder(folder.rstrip("/"))
     except OSError as error:
@@ -230,6 +238,8 @@ def _write_alone(
         store.prepare_folder(chunks.prefix + parent, parent, directory.descriptor)
     try:
         with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
+            if store.order is not None:
+                store.order.finish(directory.path + key)
             write(key)
     except CodecError as error:
         raise chunks.damaged(index, error) from error
@@ -278,6 +288,7 @@ def _write_chunk(
     index: tuple[int, ...],
     item: Item,
     source: np.ndarray,
+    claimed: int | None,
 ) -> None:
     chain = chunks.fixed_chain or chunks.chain(index)
     covered = is_covered(item)
@@ -295,10 +306,45 @@ def _write_chunk(
         changes = _changes(chunks.sharding, item, source)
         _write_inner_chunks(chunks, store, directory, key, changes, afresh=covered)
         return
+    elif _write_unclaimed(chain, store, directory, key, item, values, claimed):
+        return
     else:
         old = None if covered else _old(directory, key, longest(chain))
         data = encode_chunk(chunks, chain, item, old, source)
     _replace(store, directory, key, [as_bytes_array(data)])
+
+
+def _write_unclaimed(
+    chain: Chain,
+    store: LocalStore,
+    directory: Directory,
+    key: str,
+    item: Item,
+    values: np.ndarray,
+    claimed: int | None,
+) -> bool:
+    """Write rows that no reader looks at yet in place, to an uncompressed chunk. Return False if it is impossible."""
+    shape, rows = chain.spec.shape, item[0].inner if item else None
+    if (
+        claimed is None
+        or not (chain.is_raw and type(rows) is slice and rows.step == 1 and values.shape[1:] == shape[1:])
+        or chain.order != tuple(range(len(shape)))
+        or item[0].chunk * shape[0] + rows.start < claimed
+    ):
+        return False
+    descriptor = open_in_place(directory, key)
+    if descriptor is None:
+        return False
+    try:
+        if os.fstat(descriptor).st_size != chain.encoded_size:
+            return False
+        data = as_bytes_array(np.ascontiguousarray(values, chain.stored_dtype))
+        write_at(descriptor, data, rows.start * (data.nbytes // len(values)))
+    finally:
+        os.close(descriptor)
+    if store.order is not None:
+        store.order.note_changed(directory.path + key)
+    return True
 
 
 def _write_inner_chunks(

@@ -98,6 +98,11 @@ class Hierarchy:
         """Metadata by path, parents before children."""
         return self._nodes
 
+    def claimed(self, path: str) -> int | None:
+        """Return the length of the first axis in the document of an array, which may have grown in memory."""
+        metadata = self._nodes[path]
+        return metadata.shape[0] if isinstance(metadata, ArrayMetadata) and metadata.shape else None
+
     @property
     def writable(self) -> bool:
         """True if nodes can be put and deleted."""
