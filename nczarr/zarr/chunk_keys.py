@@ -55,6 +55,11 @@ class ChunkKeyEncoding:
             return ""
         return "c" + self.separator if self.name == "default" else "c"
 
+    @property
+    def has_folders(self) -> bool:
+        """True if the chunks with one number along the first dimension are in a folder that has this number as name."""
+        return self.separator == "/" and self.name in ("default", "v2")
+
     def key(self, index: tuple[int, ...]) -> str:
         """Return the key of the chunk at a grid index, relative to the array."""
         if not index:

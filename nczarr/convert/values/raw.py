@@ -18,6 +18,8 @@ from nczarr.zarr import Array, ArrayMetadata, NamedConfig
 
 #: Maximum number of chunks that are copied concurrently. The memory for values may allow fewer.
 _BATCH = 64
+#: Values of this size without compression are copied as values.
+_FEW_BYTES = 64 << 10
 
 #: A stored chunk: its key in the target, and a function that reads its bytes; None for a missing chunk.
 StoredChunk = tuple[str, Callable[[], Any]]
@@ -144,7 +146,8 @@ def _file_chunks(fqn: str, variable: Variable, data: ArraySource, sink: Target) 
     expected = codecs_of_filters(filters, itemsize)
     if expected is None or codecs[1:] != tuple(expected) or codecs[0].name != "bytes":
         return None
-    if not filters and math.prod(data.shape) == 0:
+    # Asking the file costs more than reading a few values.
+    if not filters and data_bytes(data) <= _FEW_BYTES:
         return None
     stored = ask()
     if stored is None or tuple(stored.shape) != target.chunk_shape or data.shape != stored.extent:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from math import prod
 from types import EllipsisType
 from typing import Any
@@ -454,17 +455,26 @@ class Array:
             there = self.store.exist_many([self.chunk_key(index) for index in batch])
             yield from (index for index, yes in zip(batch, there, strict=True) if yes)
 
-    def _listed(self, grid: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return the grid indices of the listed chunks."""
-        keys = self.store.list(self.prefix.removesuffix("/"))
-        return self.metadata.chunk_key_encoding.indices(keys, grid, skip=len(self.prefix))
+    def _listed(self, grid: tuple[int, ...], first: int = 0) -> list[tuple[int, ...]]:
+        """Return the grid indices of the listed chunks, at least of those from `first` on along the first dimension."""
+        encoding = self.metadata.chunk_key_encoding
+        folder = (self.prefix + encoding.prefix).removesuffix("/")
+        if first and self.ndim > 1 and encoding.has_folders and self.store.lists_by_folder:
+            later = (
+                name for name in self.store.list_dir(folder)[1] if name.isdecimal() and int(name) >= first
+            )
+            folders = [f"{folder}/{name}" for name in later]
+        else:
+            folders = [self.prefix.removesuffix("/")]
+        keys = chain.from_iterable(map(self.store.list, folders))
+        return encoding.indices(keys, grid, skip=len(self.prefix))
 
-    def _stored(self) -> list[tuple[int, ...]]:
-        """Return the grid indices of all stored chunks, including those outside the shape.
+    def _stored(self, first: int = 0) -> list[tuple[int, ...]]:
+        """Return the grid indices of all stored chunks, including those outside the shape; `first` as above.
 
         If listings are incomplete, the result may omit chunks outside the shape.
         """
-        listed = self._listed((1 << 62,) * self.ndim) if self.store.listable else []
+        listed = self._listed((1 << 62,) * self.ndim, first) if self.store.listable else []
         if self.store.lists_all:
             return listed
         return list(dict.fromkeys([*listed, *self.initialized_chunks()]))
@@ -535,7 +545,8 @@ class Array:
         """Remove stored values outside the shape along some axes, before the array grows there.
 
         A writer that dies between writing the values and the new size leaves such values. The call costs as much as
-        :meth:`initialized_chunks`. If listings are incomplete, it may miss whole chunks outside the shape.
+        :meth:`initialized_chunks`, in a directory less. If listings are incomplete, it may miss whole chunks outside
+        the shape.
         """
         self._check_writable()
         grid = self.metadata.chunk_grid
@@ -543,7 +554,7 @@ class Array:
             return
         inside, chunk = self.grid_shape, grid.chunk_shape
         rest = []
-        for index in self._stored():
+        for index in self._stored(self.shape[0] // chunk[0] if tuple(axes) == (0,) else 0):
             if any(index[axis] >= inside[axis] for axis in axes):
                 self.store.delete(self.chunk_key(index))
             elif any((index[axis] + 1) * chunk[axis] > self.shape[axis] for axis in axes):
