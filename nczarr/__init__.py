@@ -4,6 +4,7 @@ Most programs need only these names:
 
 * :class:`Dataset` opens or creates a dataset, with netCDF4-python's interface;
 * :func:`copy` converts between netCDF files, Zarr hierarchies and CDL text;
+* :func:`from_xarray` turns a dataset or tree of xarray into the model, which :func:`copy` writes;
 * :func:`diff` compares two datasets bit by bit, and :func:`digest` computes checksums;
 * :class:`NCZarrError` is the base class of all errors.
 """
@@ -17,6 +18,7 @@ from nczarr.errors import NCZarrError
 
 if TYPE_CHECKING:
     from nczarr.convert import copy, diff, digest
+    from nczarr.labelled import from_xarray
     from nczarr.netcdf4 import (
         CompoundType,
         Dataset,
@@ -76,6 +78,7 @@ __all__ = [
     "default_fillvals",
     "diff",
     "digest",
+    "from_xarray",
     "num2date",
     "stringtoarr",
     "stringtochar",
@@ -85,6 +88,7 @@ _HOMES = dict.fromkeys(_NETCDF4, "nczarr.netcdf4") | {
     "copy": "nczarr.convert",
     "diff": "nczarr.convert",
     "digest": "nczarr.convert",
+    "from_xarray": "nczarr.labelled",
 }
 
 

@@ -24,6 +24,7 @@ FLOORS = [
     {"mapping", "cdl", "netcdf"},
     {"session"},
     {"netcdf4"},
+    {"labelled"},
     {"convert"},
     {"view"},
     {"cli", "xarray"},

@@ -63,7 +63,7 @@ def expand_sources(sources: object, storage_options: Mapping[str, object] | None
     if isinstance(sources, str | os.PathLike) or not isinstance(sources, Sequence):
         sources = [sources]
     found: list[object] = []
-    for source in sources:
+    for source in map(_modelled, sources):
         text = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
         check_slashes(text)
         if not isinstance(text, str):
@@ -104,6 +104,15 @@ def _sorted_matches(names: Collection[str], pattern: str) -> list[str]:
     return sorted(names, key=key)
 
 
+def _modelled(source: object) -> object:
+    """Return the model of a dataset or tree of xarray; other sources unchanged."""
+    if type(source).__module__.partition(".")[0] != "xarray":
+        return source
+    from nczarr.labelled.write import from_xarray
+
+    return from_xarray(source)
+
+
 def as_dict(storage_options: Mapping[str, object] | None) -> dict[str, Any] | None:
     """Return storage options as :func:`nczarr.stores.open_store` takes them."""
     return None if storage_options is None else dict(storage_options)
@@ -117,8 +126,9 @@ def open_source(
 
     Parameters
     ----------
-    source : str, path, store or Dataset
-        A Zarr hierarchy (path, URL, store), a netCDF file, a CDL file (``.cdl``), or a dataset of the model.
+    source : str, path, store, Dataset, or dataset or tree of xarray
+        A Zarr hierarchy (path, URL, store), a netCDF file, a CDL file (``.cdl``), a dataset of the model, or one of
+        xarray.
     storage_options : mapping, optional
         Options of the file system of a URL.
     fresh : bool, default False
@@ -144,6 +154,7 @@ def open_source(
     ...     list(dataset.all_groups)
     ['/']
     """
+    source = _modelled(source)
     if isinstance(source, Dataset):
         yield resolve(source)
         return

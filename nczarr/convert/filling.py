@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nczarr.convert.values.dasked import is_chunked, place_of, store_chunked
 from nczarr.convert.values.raw import copy_stored
 from nczarr.convert.values.rechunk import block_limit, read_shape, rechunk
 from nczarr.convert.values.resume import Recording, SourceFingerprint
@@ -176,6 +177,7 @@ class FillTask:
     def _copy(self, work: list[Work]) -> None:
         """Copy the values undecoded where possible, through an intermediate array where better, else block by block."""
         resources = self.resources
+        work = self._without_chunked(work)
         if self.cluster is not None:
             self._copy_on_cluster(self.cluster, work)
             return
@@ -202,6 +204,18 @@ class FillTask:
             chunk = math.prod(read_shape(variable, data) or (0,)) * value_bytes(data.dtype)
             limit = min(max(BLOCK_BYTES, chunk), block_limit(chunk, workers, memory))
             yield from blocks_of([(fqn, variable, data)], out, limit)
+
+    def _without_chunked(self, work: list[Work]) -> list[Work]:
+        """Store the Dask arrays of xarray, task by task; return the other variables."""
+        chunked = [one for one in work if is_chunked(one)]
+        if not chunked:
+            return work
+        place, elsewhere = place_of(self.sink, self.target, self.target_options)
+        blocks = {fqn: self.sink.write_shape(fqn) for fqn, _, _ in chunked}
+        store_chunked(chunked, place, blocks, elsewhere=elsewhere, concurrent=self.sink.concurrent)
+        for fqn, _, data in chunked:
+            self.resources.progress.advance(data_bytes(data), fqn)
+        return [one for one in work if not is_chunked(one)]
 
     def _remaining(self, blocks: Iterable[Block]) -> Iterable[Block]:
         return blocks if self._record is None else self._record.remaining(blocks)

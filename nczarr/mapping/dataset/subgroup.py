@@ -122,7 +122,7 @@ def as_dataset(reading: Reading, part: Part, name: str, path: str) -> Reading:
         The path of the group in the hierarchy.
     """
     fqn = part.fqn
-    rooter = _Rooter(reading.dataset, fqn)
+    rooter = Rooter(reading.dataset, fqn)
     dataset = rooter.dataset(name)
     losses = tuple(s for s in reading.losses if s[1:].startswith(f"{path}/") or not path)
     prefix = fqn + "/"
@@ -151,7 +151,7 @@ def as_dataset(reading: Reading, part: Part, name: str, path: str) -> Reading:
     )
 
 
-class _Rooter:
+class Rooter:
     """Converts a group to a dataset: maps each dimension and type of the group to its FQN in the new dataset."""
 
     def __init__(self, whole: Dataset, fqn: str) -> None:

@@ -39,7 +39,7 @@ def read(session: Session, node: VariableNode, settings: Settings, elem: object)
     if settings.paired:
         return _pairs(session, node, settings, elem, shape)
     index = parse_selection(elem, shape)
-    data = _stored(session, node, index, shape)
+    data = read_stored(session, node, index, shape)
     if settings.complex is not None:
         return shown_complex(data, settings.complex)
     data = _shown(node, settings, data)
@@ -50,7 +50,7 @@ def read(session: Session, node: VariableNode, settings: Settings, elem: object)
     return _decoded(node, settings, data, index, shape)
 
 
-def _stored(session: Session, node: VariableNode, index: Index, shape: tuple[int, ...]) -> Any:
+def read_stored(session: Session, node: VariableNode, index: Index, shape: tuple[int, ...]) -> Any:
     """Return the stored values in the model's form; a scalar if all indices are integers."""
     if not shape:
         if 0 in index.counts:
@@ -71,7 +71,7 @@ def _pairs(
     """Return pairs along the last dimension as complex numbers."""
     assert settings.complex is not None
     index = parse_selection(elem, shape[:-1])
-    pairs = _stored(session, node, Index((*index.axes, range(2)) if shape[1:] else (range(2),)), shape)
+    pairs = read_stored(session, node, Index((*index.axes, range(2)) if shape[1:] else (range(2),)), shape)
     numbers = shown_complex(pairs, settings.complex)[..., 0]
     if not shape[1:] and not isinstance(index.axes[0], int):
         numbers = np.asarray(numbers)

@@ -1,0 +1,145 @@
+"""Store Dask arrays: each task encodes one chunk of Dask, and writes whole chunks or shards of the output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from nczarr.errors import UnsupportedError
+from nczarr.mapping import DetachedDataset, StoredDataset
+from nczarr.model import DatasetSink, Region
+from nczarr.transfer import Work
+
+
+class Place(Protocol):
+    """A dataset that a task opens to write values."""
+
+    def open(self) -> Any:
+        """Return an object with the methods ``write(fqn, region, values)`` and ``close()``."""
+
+
+@dataclass(frozen=True)
+class _Here:
+    """A sink that only this process can write to."""
+
+    sink: DatasetSink
+
+    def open(self) -> _Here:
+        return self
+
+    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
+        self.sink.write(fqn, region, values)
+
+    def close(self) -> None:
+        """Leave the sink open."""
+
+
+def place_of(sink: DatasetSink, target: object, options: Mapping[str, object] | None) -> tuple[Place, bool]:
+    """Return where tasks write the values of a sink, and whether other processes can."""
+    if isinstance(sink, StoredDataset):
+        try:
+            return DetachedDataset.of(sink, target, options), True
+        except UnsupportedError:
+            pass
+    return _Here(sink), False
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A variable to which Dask assigns its chunks."""
+
+    place: Place
+    fqn: str
+    source: Any
+    shape: tuple[int, ...]
+    start: tuple[int, ...]
+
+    def __setitem__(self, key: tuple[slice, ...], values: np.ndarray) -> None:
+        rest = [slice(0, n) for n in self.shape[len(key) :]]
+        region = tuple(slice(k.start, k.stop, 1) for k in (*key, *rest))
+        inside = tuple(slice(k.start - n, k.stop - n, 1) for k, n in zip(region, self.start, strict=True))
+        block = self.source.block(self.source.part(values), inside)
+        opened = self.place.open()
+        try:
+            opened.write(self.fqn, region, block)
+        finally:
+            opened.close()
+
+
+def is_chunked(work: Work) -> bool:
+    """Return True if the values of a variable are a Dask array."""
+    return getattr(work[2], "chunked", None) is not None
+
+
+def store_chunked(
+    work: Iterable[Work],
+    place: Place,
+    blocks: Mapping[str, tuple[int, ...]],
+    *,
+    starts: Mapping[str, tuple[int, ...]] | None = None,
+    compute: bool = True,
+    elsewhere: bool = True,
+    concurrent: bool = True,
+) -> Any:
+    """Write variables whose values are Dask arrays.
+
+    Parameters
+    ----------
+    blocks : mapping
+        The shapes of the chunks or shards of the output, by FQN.
+    starts : mapping, optional
+        The positions of the first values in the output, by FQN.
+    compute : bool
+        False returns a delayed object.
+    elsewhere, concurrent : bool
+        Other processes, and several threads, can write.
+    """
+    import dask.array as da
+    from dask.delayed import delayed
+
+    arrays, targets, regions = [], [], []
+    for fqn, _, data in work:
+        source: Any = data
+        start = (starts or {}).get(fqn, (0,) * len(source.shape))
+        array = source.chunked
+        array = array.rechunk(aligned(array.chunks, start, blocks[fqn]))
+        arrays.append(array)
+        targets.append(_Target(place, fqn, source.detached(), source.shape, start))
+        ends = [slice(n, n + size) for n, size in zip(start, array.shape, strict=False)]
+        regions.append(tuple(ends))
+    if not arrays:
+        return None if compute else delayed(_finished)([])
+    how = {} if elsewhere or not compute else {"scheduler": "threads"}
+    stored = da.store(arrays, targets, regions=regions, lock=not concurrent, compute=compute, **how)
+    if compute:
+        return None
+    tasks = [task for array in stored for task in array.to_delayed().ravel()]
+    return delayed(_finished)(tasks)
+
+
+def _finished(tasks: object) -> None:
+    """Wait for tasks, as their last task."""
+
+
+def aligned(
+    chunks: tuple[tuple[int, ...], ...], start: tuple[int, ...], blocks: tuple[int, ...]
+) -> tuple[tuple[int, ...], ...]:
+    """Return chunks of Dask that end where blocks of the output end, so that no two write to one block.
+
+    Examples
+    --------
+    >>> aligned(((4, 4, 2),), (0,), (3,)), aligned(((4, 4),), (2,), (3,))
+    (((3, 3, 4),), ((4, 4),))
+    """
+    return tuple(_axis(c, s, b) for c, s, b in zip(chunks, start, blocks, strict=False))
+
+
+def _axis(chunks: tuple[int, ...], start: int, block: int) -> tuple[int, ...]:
+    size = sum(chunks)
+    ends = [(start + end) // block * block - start for end in accumulate(chunks[:-1])]
+    cuts = [0, *sorted({end for end in ends if 0 < end < size}), size]
+    return tuple(b - a for a, b in pairwise(cuts))

@@ -1,0 +1,274 @@
+"""Read groups as xarray's datasets, which note in their encoding what xarray cannot say of them.
+
+Values are read lazily, from any number of threads. Datasets opened by path or URL can be pickled, for example by Dask.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from nczarr import model
+from nczarr.display import shown_location
+from nczarr.errors import NCZarrError
+from nczarr.model import STRING, CompoundType, EnumType, VlenType
+from nczarr.model.chunk_shapes import chunks_in_shards
+from nczarr.netcdf4 import Dataset
+from nczarr.netcdf4.opening import open_to_read
+from nczarr.netcdf4.values.attributes import attribute_value
+from nczarr.netcdf4.values.indexing import parse_selection
+from nczarr.netcdf4.values.reading import read, read_stored
+from nczarr.netcdf4.values.types import Settings, chunking_of, describe_filters, shown_dtype, view_dtype
+from nczarr.session import GroupNode, Session, VariableNode
+from nczarr.session.tree import freeze
+from nczarr.system.finalizing import close_with
+from nczarr.system.locks import Rank, make_lock
+
+try:
+    import xarray as xr
+    from xarray import conventions
+    from xarray.backends import AbstractDataStore, BackendArray, StoreBackendEntrypoint
+    from xarray.core import indexing
+except ImportError as error:  # pragma: no cover
+    raise NCZarrError("xarray is not installed", hint="pip install xarray zarr") from error
+
+#: The key of the encoding of variables and datasets that holds a :class:`Kept`.
+KEPT = "nczarr"
+
+
+class Source:
+    """An open dataset that can be pickled; unpickling opens it again on first use."""
+
+    def __init__(
+        self, target: Any, storage_options: dict[str, Any] | None, header: model.Dataset | None = None
+    ) -> None:
+        self.target = target
+        self.storage_options = storage_options
+        self._header = header
+        self._session: Session | None = None
+        self._lock = make_lock(Rank.OWNER)
+
+    @property
+    def session(self) -> Session:
+        """The open dataset; opened on first use."""
+        if isinstance(self.target, Dataset):
+            return self.target._nc_session
+        with self._lock:
+            if self._session is None:
+                self._session = open_to_read(self.target, self.storage_options)
+                close_with(self, self._session)
+            return self._session
+
+    @property
+    def header(self) -> model.Dataset:
+        """The model without values, as it was at the first use."""
+        if self._header is None:
+            session = self.session
+            with session.lock:
+                whole = freeze(session.root, session.stored.dataset.name, session.format)
+            self._header = model.rewrite(whole, variable=lambda fqn, v: v.with_data(None))
+        return self._header
+
+    def group(self, path: str) -> GroupNode:
+        """Return the group at a path such as ``/a/b``."""
+        group = self.session.root
+        for name in path.split("/"):
+            if name:
+                if name not in group.groups:
+                    raise NCZarrError(f"there is no group {path!r}", path=str(self.target))
+                group = group.groups[name]
+        return group
+
+    def close(self) -> None:
+        """Close; a later use opens it again."""
+        with self._lock:  # a dataset that the program has opened stays open
+            session, self._session = self._session, None
+        if session is not None and session.is_open:
+            session.close()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"target": self.target, "storage_options": self.storage_options, "header": self._header}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+
+class Values(BackendArray):  # type: ignore[misc]
+    """The values of one variable, read on demand: as a program sees them, or in the model's form."""
+
+    def __init__(self, source: Source, group: str, name: str, *, in_model: bool = False) -> None:
+        self.source, self.group, self.name, self.in_model = source, group, name, in_model
+        node = self.node
+        self.shape = node.shape
+        self.dtype = node.type.dtype if in_model else _dtype(node)
+        # xarray masks, scales and joins characters itself.
+        view = view_dtype(node.type) if isinstance(node.type, CompoundType) else None
+        self.settings = Settings.stored(shown_dtype(node.type, node.storage), view)
+
+    @property
+    def node(self) -> VariableNode:
+        """The variable in the open dataset."""
+        return self.source.group(self.group).variables[self.name]
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
+
+    def _read(self, key: tuple[object, ...]) -> np.ndarray:
+        session, node = self.source.session, self.node
+        if self.in_model:
+            values = read_stored(session, node, parse_selection(key, self.shape), self.shape)
+        else:
+            values = read(session, node, self.settings, key)
+        if self.dtype != object or (isinstance(values, np.ndarray) and len(self.shape) - _integers(key) > 0):
+            return values
+        boxed = np.empty((), object)  # a string or a sequence is a single element
+        boxed[()] = values
+        return boxed
+
+    def whole(self) -> model.ArraySource | None:
+        """Return the source of the model, whose chunks a copy takes undecoded; None where changes are pending."""
+        session = self.source.session
+        return None if session.writable else session.stored.dataset.variable_at(self.node.fqn).data
+
+
+def _integers(key: tuple[object, ...]) -> int:
+    return sum(isinstance(k, int | np.integer) for k in key)
+
+
+def _dtype(node: VariableNode) -> np.dtype:
+    if node.type == STRING:
+        return np.dtype("O", metadata={"element_type": str})
+    if isinstance(node.type, VlenType):
+        return np.dtype("O")
+    return np.dtype(shown_dtype(node.type, node.storage))
+
+
+class Kept:
+    """The origin of a variable or of a dataset, in its encoding: a node of a source, with what xarray cannot say of it.
+
+    Copies of the encoding share it, so that it follows the variable through xarray's operations.
+    """
+
+    def __init__(self, store: GroupStore, name: str | None = None) -> None:
+        self.store, self.name = store, name
+
+    def __repr__(self) -> str:
+        return f"<from {self.store.place}, group {self.store.path!r}>"
+
+    def __deepcopy__(self, memo: object) -> Kept:
+        return self
+
+
+class GroupStore(AbstractDataStore):  # type: ignore[misc]
+    """One group, with the interface that xarray's decoding needs."""
+
+    def __init__(self, source: Source, group: str, options: Mapping[str, Any]) -> None:
+        self.source, self.path, self.options = source, group, options
+        #: The encodings of strings, which xarray drops.
+        self.texts: dict[str, dict[str, object]] = {}
+        self._variables: tuple[dict[str, xr.Variable], dict[str, xr.Variable]] | None = None
+
+    @property
+    def place(self) -> str:
+        """The location of the source, without secrets."""
+        target = self.source.target
+        return shown_location(str(target)) if is_path(target) else "memory"
+
+    def get_variables(self) -> Mapping[str, xr.Variable]:
+        return {name: self._variable(name, v) for name, v in self.source.group(self.path).variables.items()}
+
+    def variables(self) -> tuple[dict[str, xr.Variable], dict[str, xr.Variable]]:
+        """Return the variables as they are stored, and as xarray has decoded them at opening, with lazy values."""
+        if self._variables is None:
+            stored, attributes = self.load()
+            for variable in stored.values():
+                if variable.dtype == object:
+                    del variable.encoding["dtype"]  # xarray would load strings
+            copies = {name: v.copy(deep=False) for name, v in stored.items()}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # opening has warned
+                decoded, _, _ = conventions.decode_cf_variables(copies, attributes, **self.options)
+            self._variables = stored, decoded
+        return self._variables
+
+    def _variable(self, name: str, node: VariableNode) -> xr.Variable:
+        attributes = _attributes(node)
+        values = Values(self.source, self.path, name)
+        if values.dtype.kind == "S" and "_FillValue" in attributes:
+            attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
+        encoding = _encoding(self.source.session, node)
+        if "least_significant_digit" in attributes:
+            encoding["least_significant_digit"] = attributes.pop("least_significant_digit")
+        encoding["source"] = self.place
+        encoding[KEPT] = Kept(self, name)
+        if node.type == STRING:
+            self.texts[name] = {key: value for key, value in encoding.items() if key != "dtype"}
+        data = indexing.LazilyIndexedArray(values)
+        return xr.Variable([d.name for d in node.dimensions], data, attributes, encoding)
+
+    def get_attrs(self) -> Mapping[str, object]:
+        return _attributes(self.source.group(self.path))
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_variables": None}
+
+    def get_dimensions(self) -> Mapping[str, int]:
+        return {name: d.size for name, d in self.source.group(self.path).dimensions.items()}
+
+    def get_encoding(self) -> Mapping[str, object]:
+        dimensions = self.source.group(self.path).dimensions
+        return {"unlimited_dims": {name for name, d in dimensions.items() if d.unlimited}, KEPT: Kept(self)}
+
+    def close(self) -> None:
+        self.source.close()
+
+
+def _attributes(node: GroupNode | VariableNode) -> dict[str, Any]:
+    return {name: attribute_value(attribute) for name, attribute in node.attributes.items()}
+
+
+def _encoding(session: Session, node: VariableNode) -> dict[str, object]:
+    dtype = shown_dtype(node.type, node.storage)
+    # A cast to the type of their elements would not fit sequences; xarray casts no strings with one dimension twice.
+    if isinstance(node.type, VlenType) or (dtype is str and len(set(node.dimensions)) < len(node.dimensions)):
+        dtype = np.dtype("O")
+    encoding: dict[str, object] = {"dtype": dtype, "original_shape": node.shape}
+    if isinstance(node.type, EnumType):
+        members = {"enum": dict(node.type.members), "enum_name": node.type.name}
+        encoding["dtype"] = np.dtype(dtype, metadata=members)
+    if not session.netcdf3:
+        encoding.update(describe_filters(node.storage.filters))
+        chunks = chunking_of(session, node)
+        encoding["contiguous"], encoding["chunksizes"] = chunks is None, chunks
+        shards = node.storage.shard_shape
+        if shards:  # the names of xarray's Zarr engine
+            encoding["chunks"], encoding["shards"] = chunks_in_shards(shards, chunks or shards), shards
+    # Prefer the stored chunks: they may differ from the chunk sizes that netCDF reports.
+    stored = session.chunk_shape(node)
+    if stored:
+        names = [d.name for d in node.dimensions]
+        encoding["preferred_chunks"] = dict(zip(names, stored, strict=True))
+    return encoding
+
+
+def is_path(target: object) -> TypeGuard[str | os.PathLike[str]]:
+    return isinstance(target, str | os.PathLike)
+
+
+def opened(source: Source, group: str, options: Mapping[str, Any]) -> xr.Dataset:
+    """Return a group as a dataset that xarray has decoded with the options of :func:`xarray.open_dataset`."""
+    store = GroupStore(source, group, options)
+    try:
+        source.header  # noqa: B018  (while the source is there)
+        dataset = StoreBackendEntrypoint().open_dataset(store, **options)
+    except BaseException:
+        store.close()
+        raise
+    for name in store.texts.keys() & dataset.variables.keys():
+        encoding = dataset.variables[name].encoding
+        encoding.update({key: value for key, value in store.texts[name].items() if key not in encoding})
+    return dataset

@@ -1,0 +1,375 @@
+"""Turn datasets and trees of xarray into the model, with lazy values.
+
+xarray encodes the variables: times, packing, fill values, characters. Where a variable or dataset has an origin
+(:class:`nczarr.labelled.read.Kept`), its origin says what xarray cannot: types, the types and order of attributes,
+dimensions of groups above, unused dimensions and types, the order of nodes, the storage. A part of the origin counts as
+long as xarray's objects say the same as when they were read; what a program has changed wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import xarray as xr
+from xarray import conventions
+
+from nczarr import model
+from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.labelled.read import KEPT, Kept, Source
+from nczarr.labelled.variables import Origin, Part, encode, same
+from nczarr.mapping.dataset.subgroup import Rooter
+from nczarr.mapping.node_names import free_name
+from nczarr.mapping.values.attributes import infer_attribute
+from nczarr.model import (
+    STRING,
+    Attribute,
+    CompoundType,
+    Dimension,
+    DimensionRef,
+    Type,
+    UserType,
+    Variable,
+    VlenType,
+    format_fqn,
+    join_fqn,
+    split_fqn,
+)
+from nczarr.model.nodes import dataset_of
+from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
+
+Labelled: TypeAlias = "xr.Dataset | xr.DataArray | xr.DataTree | Mapping[str, xr.Dataset]"
+_CLASSIC = frozenset({"char", "byte", "short", "int", "float", "double"})
+
+
+def from_xarray(
+    data: Labelled,
+    *,
+    encoding: Mapping[str, Any] | None = None,
+    unlimited_dims: Sequence[str] | None = None,
+    name: str | None = None,
+) -> model.Dataset:
+    """Return the model of a dataset, a data array or a tree of xarray.
+
+    Values stay lazy: those of Dask arrays are computed, and those of files read, when the model's values are read. A
+    dataset that was opened with ``engine="nczarr"`` has the types, dimensions, attributes and storage of its source,
+    bit by bit, except for what the program has changed.
+
+    Parameters
+    ----------
+    data : xarray.Dataset, xarray.DataArray, xarray.DataTree or mapping
+        A mapping has a dataset for each path of a group, as from :func:`xarray.open_groups`.
+    encoding : mapping, optional
+        Encodings by variable, which come before those of the variables: ``{"temp": {"zlib": True}}``. For a tree, by
+        path of the group and variable: ``{"/ocean": {"temp": {"zlib": True}}}``.
+    unlimited_dims : sequence of str, optional
+        The unlimited dimensions; default: ``encoding["unlimited_dims"]`` of each dataset.
+    name : str, optional
+        The name of the dataset.
+
+    Raises
+    ------
+    ValueError, TypeError, NotImplementedError
+        As xarray raises them where encoding and data do not fit.
+    NCZarrError
+        If netCDF lacks a type for a variable or an attribute.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> data = xr.Dataset({"v": ("x", [1.5, 2.5], {"units": "K"})})
+    >>> data["v"].encoding = {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -1}
+    >>> variable = from_xarray(data, unlimited_dims=["x"]).variables[0]
+    >>> variable.type, variable.data.read((slice(0, 2),)).tolist()
+    (SHORT, [3, 5])
+    """
+    groups, given = groups_of(data, encoding)
+    if unknown := sorted(set(unlimited_dims or ()).difference(*(ds.dims for ds in groups.values()))):
+        raise ValueError(
+            f"Unlimited dimension(s) {unknown!r} declared in 'unlimited_dims', but not part of the data"
+        )
+    return _Writing(groups, given, unlimited_dims).dataset(name)
+
+
+def groups_of(
+    data: Labelled, encoding: Mapping[str, Any] | None
+) -> tuple[dict[str, xr.Dataset], dict[str, Mapping[str, Any]]]:
+    """Return the datasets and the given encodings by FQN of the group; see :func:`from_xarray`."""
+    groups: dict[str, xr.Dataset] = {"/": xr.Dataset()}
+    if isinstance(data, xr.DataArray):
+        data = data.to_dataset(name=data.name if data.name is not None else "__xarray_dataarray_variable__")
+    if isinstance(data, xr.Dataset):
+        data, encoding = {"/": data}, {"/": encoding or {}}
+    if isinstance(data, xr.DataTree):
+        for node in data.subtree:
+            own = groups[_fqn(node.relative_to(data))] = node.to_dataset(inherit=False)
+            own.encoding = dict(node.encoding)
+    else:
+        groups |= {_fqn(path): data[path] for path in sorted(data)}
+    given = {_fqn(path): one for path, one in (encoding or {}).items()}
+    if unknown := sorted(given.keys() - groups.keys()):
+        raise ValueError(f"unexpected encoding group name(s) provided: {unknown}")
+    return groups, given
+
+
+@dataclass
+class _Group:
+    """One group of the new model. `before` is the same group of the source, if the dataset has an origin."""
+
+    path: str
+    labelled: xr.Dataset
+    before: model.Group | None
+    kept: Kept | None
+    types: list[UserType]
+    dimensions: dict[str, Dimension] = field(default_factory=dict)
+    variables: list[Variable] = field(default_factory=list)
+    attributes: tuple[Attribute, ...] = ()
+
+
+class _Writing:
+    """The conversion of all groups; parents come before their children."""
+
+    def __init__(
+        self, groups: Mapping[str, xr.Dataset], encoding: Mapping[str, Any], unlimited: Collection[str] | None
+    ) -> None:
+        self.encoding, self.unlimited = encoding, unlimited
+        kept = _origin(groups["/"])
+        #: The source of the root, whose groups keep what xarray does not see, and the group in it that is the root.
+        self.source: Source | None = None if kept is None else kept.store.source
+        self.base = "/" if kept is None else _fqn(kept.store.path)
+        header = model.Dataset("dataset", format="netCDF-4") if kept is None else kept.store.source.header
+        self.header = header if self.base == "/" else Rooter(header, self.base).dataset(header.name)
+        self.groups = {path: self._group(path, ds) for path, ds in groups.items()}
+
+    def _group(self, path: str, labelled: xr.Dataset) -> _Group:
+        kept = _origin(labelled)
+        before = None
+        if (
+            kept is not None
+            and kept.store.source is self.source
+            and self._inside(_fqn(kept.store.path)) == path
+        ):
+            before = self.header.all_groups.get(path)
+        return _Group(path, labelled, before, kept, list(before.types) if before else [])
+
+    def _inside(self, fqn: str) -> str:
+        """Return the FQN in the header for one in the source."""
+        return fqn[len(self.base.rstrip("/")) :] or "/"
+
+    def dataset(self, name: str | None) -> model.Dataset:
+        for group in self.groups.values():
+            self._fill(group)
+        root = self._content(self.groups["/"])
+        nodes = (root, *root.variables)
+        used = {v.type for v in root.variables} | {a.type for node in nodes for a in node.attributes}
+        before = (self.header, *self.header.variables)
+        known = {v.type for v in self.header.variables} | {a.type for node in before for a in node.attributes}
+        # A classic model stays one until it gets what only netCDF-4 has.
+        more = {t.name for t in used - known} - _CLASSIC or sum(d.unlimited for d in root.dimensions) > 1
+        format_ = (
+            "netCDF-4" if self.header.format and (more or root.groups or root.types) else self.header.format
+        )
+        return dataset_of(root, name or self.header.name, format_)
+
+    def _content(self, group: _Group) -> model.Group:
+        before = group.before or model.Group("/")
+        children = [g for p, g in self.groups.items() if p != "/" and split_fqn(p)[0] == group.path]
+        used = {ref for v in self.header.all_variables.values() for ref in v.dimensions}
+        # A dimension without variables has gone with them; one that never had any is still there.
+        idle = {d.name: d for d in before.dimensions if join_fqn(group.path, d.name) not in used}
+        return model.Group(
+            split_fqn(group.path)[1] if group.path != "/" else "/",
+            attributes=group.attributes,
+            types=tuple(group.types),
+            dimensions=_in_order([*(idle | group.dimensions).values()], before.dimensions),
+            variables=_in_order(group.variables, before.variables),
+            groups=_in_order([self._content(child) for child in children], before.groups),
+        )
+
+    # -- variables
+
+    def _fill(self, group: _Group) -> None:
+        ds, given = group.labelled, dict(self.encoding.get(group.path, {}))
+        unlimited = given.pop("unlimited_dims", self.unlimited)
+        if unlimited is None and "unlimited_dims" in ds.encoding:
+            seen = group.kept.store.get_encoding()["unlimited_dims"] if group.kept else None
+            unlimited = None if seen == ds.encoding["unlimited_dims"] else ds.encoding["unlimited_dims"]
+        if unknown := sorted(given.keys() - ds.variables.keys()):
+            raise ValueError(f"unexpected encoding for variables that are not in the dataset: {unknown}")
+        variables, _ = conventions.encode_dataset_coordinates(ds)
+        for name, more in given.items():
+            variables[name].encoding = {**variables[name].encoding, **more}
+        parts = {name: Part(name, v, self._variable_origin(v)) for name, v in variables.items()}
+        old = {name for name, part in parts.items() if part.origin is not None}
+        for name, part in parts.items():
+            part.drop_coordinates(
+                "coordinates" in ds.variables[name].encoding | ds.variables[name].attrs, old
+            )
+        group.attributes = self._attributes(group, _global(group, ds, parts), group.before)
+        encode([part for part in parts.values() if not part.is_same])
+        for part in parts.values():
+            references = tuple(
+                self._dimension(group, part, i, n, unlimited) for i, n in enumerate(part.shape)
+            )
+            type_ = self._declared(group, part.type())
+            attributes = self._attributes(
+                group, part.attributes(), part.origin.variable if part.origin else None
+            )
+            if part.encoded is not None:
+                attributes = tuple(_as_fill(a, type_) if a.name == "_FillValue" else a for a in attributes)
+            storage = part.storage([self._is_unlimited(ref) for ref in references])
+            made = Variable(part.name, type_, references, attributes=attributes, storage=storage)
+            group.variables.append(made.with_data(part.source(type_)))
+
+    def _variable_origin(self, variable: xr.Variable) -> Origin | None:
+        kept = variable.encoding.get(KEPT)
+        if not isinstance(kept, Kept) or kept.name is None:
+            return None
+        header, at = kept.store.source.header, join_fqn(_fqn(kept.store.path), kept.name)
+        if at not in header.all_variables:
+            return None
+        try:
+            stored, decoded = kept.store.variables()
+        except (NCZarrError, OSError):  # the source is gone: xarray encodes all that it had decoded
+            stored, decoded = {}, {}
+        is_here = kept.store.source is self.source and self._inside(at) in self.header.all_variables
+        header, at = (self.header, self._inside(at)) if is_here else (header, at)
+        found = header.all_variables[at]
+        return Origin(kept, header, found, stored.get(kept.name), decoded.get(kept.name), is_here)
+
+    def _attributes(
+        self, group: _Group, values: Mapping[Any, Any], before: model.Group | Variable | None
+    ) -> tuple[Attribute, ...]:
+        """Return attributes: those of the origin that have the same value, in their order, then the new ones."""
+        old = before.attribute if before is not None else {}
+        found = []
+        for name in [*(n for n in old if n in values), *(n for n in values if n not in old)]:
+            attribute = old.get(name)
+            if attribute is None or not same(values[name], attribute_value(attribute)):
+                attribute = _new_attribute(str(name), values[name], attribute)
+            elif isinstance(attribute.type, UserType):
+                attribute = replace(attribute, type=self._declared(group, attribute.type))
+            found.append(attribute)
+        return tuple(found)
+
+    # -- dimensions and types
+
+    def _above(self, path: str) -> Iterator[_Group]:
+        """Yield a group and those above it, the nearest first."""
+        while True:
+            yield self.groups[path]
+            if path == "/":
+                return
+            path = split_fqn(path)[0]
+
+    def _dimension(
+        self, group: _Group, part: Part, axis: int, size: int, unlimited: Collection[str] | None
+    ) -> DimensionRef:
+        """Return the reference for an axis: as in the origin, or the nearest dimension of the name and size."""
+        name, ref = str(part.dims[axis]), part.reference(axis)
+        if (
+            part.origin is not None
+            and isinstance(ref, int)
+            and ref == size
+            and name in part.origin.stored.dims
+        ):
+            return ref
+        old = part.origin.header.all_dimensions[ref] if part.origin and isinstance(ref, str) else None
+        is_unlimited = old is not None and old.unlimited if unlimited is None else name in unlimited
+        new = Dimension(name, size, is_unlimited)
+        if part.origin is not None and part.origin.is_here and old is not None and old.name == name:
+            owner = self.groups.get(split_fqn(str(ref))[0])
+            above = [g.path for g in self._above(group.path)]
+            if (
+                owner is not None
+                and owner.path in above
+                and owner.dimensions.setdefault(name, new).size == size
+            ):
+                return str(ref)
+        for owner in self._above(group.path):
+            if name in owner.dimensions:
+                if owner.dimensions[name].size == size:
+                    return join_fqn(owner.path, name)
+                break
+        if group.dimensions.setdefault(name, new).size != size:
+            raise UnsupportedError(
+                f"the dimension {name!r} has the lengths {group.dimensions[name].size} and {size}",
+                fqn=join_fqn(group.path, part.name),
+                hint="rename it; for characters, encoding['char_dim_name'] names it",
+            )
+        return join_fqn(group.path, name)
+
+    def _is_unlimited(self, ref: DimensionRef) -> bool:
+        path, name = split_fqn(ref) if isinstance(ref, str) else ("", "")
+        return isinstance(ref, str) and self.groups[path].dimensions[name].unlimited
+
+    def _declared(self, group: _Group, type_: Type) -> Type:
+        """Return a type as it is declared in a group or above it; declare it if it is missing."""
+        if not isinstance(type_, UserType) or any(type_ in g.types for g in self._above(group.path)):
+            return type_
+        if isinstance(type_, VlenType):
+            type_ = replace(type_, base=self._declared(group, type_.base))
+        elif isinstance(type_, CompoundType):
+            type_ = replace(
+                type_, fields=tuple(replace(f, type=self._declared(group, f.type)) for f in type_.fields)
+            )
+        here = replace(type_, fqn=join_fqn(group.path, type_.name))
+        taken = {t.name: t for t in group.types}
+        if taken.get(here.name, here) != here:
+            here = replace(here, fqn=join_fqn(group.path, free_name(here.name, taken)))
+        if here not in group.types:
+            group.types.append(here)
+        return here
+
+
+def _origin(labelled: xr.Dataset) -> Kept | None:
+    """Return the origin of a dataset: its own, or the one group from which all its variables come."""
+    kept = labelled.encoding.get(KEPT)
+    if isinstance(kept, Kept):
+        return kept
+    found = [v.encoding.get(KEPT) for v in labelled.variables.values()]
+    stores = {k.store for k in found if isinstance(k, Kept)}
+    return Kept(stores.pop()) if len(stores) == 1 and None not in found else None
+
+
+def _fqn(path: str) -> str:
+    """Return the FQN for a path of xarray, which escapes nothing."""
+    return format_fqn([part for part in path.split("/") if part not in ("", ".")])
+
+
+def _in_order(nodes: Sequence[Any], before: Sequence[Any]) -> tuple[Any, ...]:
+    """Return nodes in the order of the origin; new ones are last."""
+    order = {node.name: i for i, node in enumerate(before)}
+    return tuple(sorted(nodes, key=lambda node: order.get(node.name, len(order))))
+
+
+def _global(group: _Group, ds: xr.Dataset, parts: Mapping[str, Part]) -> dict[Any, Any]:
+    """Return the attributes of a group, with the coordinates that no variable lists."""
+    own = group.before.attribute.get("coordinates") if group.before else None
+    coordinates = set(map(str, ds.coords))
+    if "coordinates" in ds.attrs:
+        return dict(ds.attrs)
+    if own is not None and coordinates >= set(own.text.split()) & set(parts):
+        return {**ds.attrs, "coordinates": attribute_value(own)}
+    listed = {name for part in parts.values() for name in part.listed()}
+    lost = sorted(c for c in coordinates - listed - set(map(str, ds.dims)) if " " not in c)
+    return {**ds.attrs, **({"coordinates": " ".join(lost)} if lost else {})}
+
+
+def _new_attribute(name: str, value: Any, before: Attribute | None) -> Attribute:
+    value = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind in "OU" else value
+    try:
+        if isinstance(value, bool | np.bool_ | dict) or value is None:
+            return infer_attribute(name, value.item() if isinstance(value, np.bool_) else value)
+        return make_attribute(name, value, group=None, as_string=before is not None and before.type == STRING)
+    except NCZarrError as error:
+        raise TypeError(f"Invalid value for attr {name!r}: {value!r}: {error}") from error
+
+
+def _as_fill(attribute: Attribute, type_: Type) -> Attribute:
+    """Return ``_FillValue`` with the type of its variable."""
+    if attribute.type == type_ or type_.dtype.kind in "OV" or not len(attribute.values):
+        return attribute
+    return Attribute(attribute.name, type_, attribute.values[:1].astype(type_.dtype))

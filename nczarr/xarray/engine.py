@@ -1,0 +1,216 @@
+"""Provide the engine ``nczarr`` of xarray."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import xarray as xr
+from xarray.backends import BackendEntrypoint
+
+from nczarr.display import shown_location
+from nczarr.formats import is_icechunk, is_references
+from nczarr.labelled.read import Source, is_path, opened
+from nczarr.mapping import StoredDataset
+from nczarr.netcdf4 import Dataset
+from nczarr.session import GroupNode
+from nczarr.stores import open_store
+from nczarr.targets import allowing
+
+_SUFFIXES = (".zarr", ".ncz", ".nczarr")
+
+
+def _without_secrets(dataset: xr.Dataset, source: Source) -> xr.Dataset:
+    """Replace the location that xarray records if it contains a password or a signature."""
+    if is_path(source.target) and (shown := shown_location(str(source.target))) != str(source.target):
+        dataset.encoding["source"] = shown
+    return dataset
+
+
+class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
+    """Open all datasets that :class:`nczarr.Dataset` reads as xarray datasets.
+
+    Use the engine through xarray: ``xarray.open_dataset(target, engine="nczarr")``, ``xarray.open_datatree(...)``,
+    ``xarray.open_groups(...)``. xarray decodes the variables, as for netCDF files.
+
+    Examples
+    --------
+    >>> import xarray
+    >>> from nczarr import cdl, copy
+    >>> store = {}
+    >>> copy(cdl.loads("netcdf d {dimensions: x = 2; variables: int v(x); data: v = 1, 2;}"), store)
+    ()
+    >>> xarray.open_dataset(store, engine="nczarr").v.values.tolist()
+    [1, 2]
+    """
+
+    description = "Open NCZarr and Zarr hierarchies with the full netCDF-4 data model"
+    supports_groups = True
+    open_dataset_parameters = (
+        "filename_or_obj",
+        "mask_and_scale",
+        "decode_times",
+        "concat_characters",
+        "decode_coords",
+        "drop_variables",
+        "use_cftime",
+        "decode_timedelta",
+        "group",
+        "storage_options",
+        "allow",
+    )
+
+    def guess_can_open(self, filename_or_obj: object) -> bool:
+        """Return True for a Zarr store with NCZarr metadata in its root; leave all other stores to other engines."""
+        if not is_path(filename_or_obj):
+            return False
+        target = _normal(filename_or_obj)
+        is_url = "://" in target
+        if is_url and PurePath(target).suffix not in _SUFFIXES:
+            return False
+        if not is_url and not os.path.isdir(target) and not target.endswith(_ARCHIVES):
+            return False
+        return _has_marker(target)
+
+    def open_dataset(
+        self,
+        filename_or_obj: object,
+        *,
+        mask_and_scale: bool = True,
+        decode_times: bool = True,
+        concat_characters: bool = True,
+        decode_coords: bool = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | None = None,
+        decode_timedelta: bool | None = None,
+        group: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+        allow: str | Sequence[str] = (),
+    ) -> xr.Dataset:
+        """Open one group; see :func:`xarray.open_dataset`.
+
+        Parameters
+        ----------
+        filename_or_obj
+            A path, URL, mapping or store; a :class:`nczarr.Dataset`, which stays open, or a dataset of the model.
+        group : str, optional
+            Path of the group; default: the root.
+        storage_options : dict, optional
+            Options for remote stores.
+        allow : str or sequence of str
+            Additional paths and URLs below which references may read files; see :class:`nczarr.Dataset`.
+        """
+        options = {
+            "mask_and_scale": mask_and_scale,
+            "decode_times": decode_times,
+            "concat_characters": concat_characters,
+            "decode_coords": decode_coords,
+            "drop_variables": drop_variables,
+            "use_cftime": use_cftime,
+            "decode_timedelta": decode_timedelta,
+        }
+        source = Source(_normal(filename_or_obj), allowing(storage_options, allow))
+        engine = _engine_for_plain_zarr(source)
+        if engine is not None:
+            plain = engine.open_dataset(
+                source.target, group=group, storage_options=storage_options, **options
+            )
+            return _without_secrets(plain, source)
+        return _without_secrets(opened(source, group or "/", options), source)
+
+    def open_groups_as_dict(
+        self,
+        filename_or_obj: object,
+        *,
+        group: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+        allow: str | Sequence[str] = (),
+        **options: object,
+    ) -> dict[str, xr.Dataset]:
+        """Open all groups; return a mapping from the path of each group to its dataset."""
+        source = Source(_normal(filename_or_obj), allowing(storage_options, allow))
+        engine = _engine_for_plain_zarr(source)
+        if engine is not None:
+            plain: dict[str, xr.Dataset] = engine.open_groups_as_dict(
+                source.target, group=group, storage_options=storage_options, **options
+            )
+            return {path: _without_secrets(found, source) for path, found in plain.items()}
+        top = "/" + (group or "").strip("/")
+        try:
+            return {
+                path: _without_secrets(
+                    opened(source, (top.rstrip("/") + path).rstrip("/") or "/", options), source
+                )
+                for path in _paths(source.group(top))
+            }
+        except BaseException:
+            source.close()
+            raise
+
+    def open_datatree(self, filename_or_obj: object, **options: Any) -> xr.DataTree:
+        """Open all groups as a tree; see :func:`xarray.open_datatree`."""
+        groups = self.open_groups_as_dict(filename_or_obj, **options)
+        tree = xr.DataTree.from_dict(groups)
+        for path, dataset in groups.items():
+            tree[path].set_close(dataset._close)
+            if "source" in dataset.encoding:
+                tree[path].encoding["source"] = dataset.encoding["source"]
+        return tree
+
+
+#: Strings in the root document of an NCZarr store: of version 3, of version 3 with keys in arrays only, of version 2.
+_MARKERS = (b'"_nczarr_', b'"nczarr":', b'"_NCZARR_')
+_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".nczarr")
+_ARCHIVES = (".zarr.zip", ".zip", ".ncz")
+
+
+def _has_marker(target: str) -> bool:
+    try:
+        with open_store(target, "r") as store:
+            found = store.get_many(list(_DOCUMENTS))
+    except Exception:  # the engine that opens the dataset reports the error
+        return False
+    return found[-1] is not None or any(
+        data is not None and any(marker in data for marker in _MARKERS) for data in found
+    )
+
+
+def _engine_for_plain_zarr(source: Source) -> BackendEntrypoint | None:
+    """Return xarray's Zarr engine for hierarchies without netCDF metadata that zarr-python reads; otherwise None."""
+    stored = source.session.stored
+    if (
+        isinstance(source.target, Dataset)
+        or not isinstance(stored, StoredDataset)
+        or stored.layout not in ("zarr-v3", "zarr-v2")
+    ):
+        return None
+    hierarchy = stored.hierarchy
+    if (
+        hierarchy.layout not in ("v3", "v2")
+        or hierarchy.is_array("")
+        or is_references(source.target)
+        or is_icechunk(source.target)
+    ):
+        return None
+    if isinstance(source.target, str) and source.target.startswith("reference:"):
+        return None
+    try:
+        import zarr  # noqa: F401
+        from xarray.backends.zarr import ZarrBackendEntrypoint
+    except ImportError:
+        return None
+    source.close()
+    return ZarrBackendEntrypoint()
+
+
+def _normal(target: object) -> Any:
+    """Return a path as a string with ``~`` expanded; return other targets unchanged."""
+    return os.path.expanduser(os.fspath(target)) if is_path(target) else target
+
+
+def _paths(group: GroupNode, path: str = "") -> Iterator[str]:
+    yield path or "/"
+    for name, child in group.groups.items():
+        yield from _paths(child, f"{path}/{name}")
