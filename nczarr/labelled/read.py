@@ -40,6 +40,11 @@ except ImportError as error:  # pragma: no cover
 KEPT = "nczarr"
 
 
+def fqn_of(path: str) -> str:
+    """Return the FQN for a path of xarray, which escapes nothing."""
+    return model.format_fqn([part for part in path.split("/") if part not in ("", ".")])
+
+
 class Source:
     """An open dataset that can be pickled; unpickling opens it again on first use."""
 
@@ -200,6 +205,8 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
         values = Values(self.source, self.path, name)
         if values.dtype.kind == "S" and "_FillValue" in attributes:
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
+        if values.dtype.kind in "VO":
+            attributes.pop("_FillValue", None)  # xarray masks neither records nor bytes nor sequences
         encoding = _encoding(self.source.session, node)
         if "least_significant_digit" in attributes:
             encoding["least_significant_digit"] = attributes.pop("least_significant_digit")
@@ -220,8 +227,12 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
         return {name: d.size for name, d in self.source.group(self.path).dimensions.items()}
 
     def get_encoding(self) -> Mapping[str, object]:
-        dimensions = self.source.group(self.path).dimensions
-        return {"unlimited_dims": {name for name, d in dimensions.items() if d.unlimited}, KEPT: Kept(self)}
+        return {"unlimited_dims": self.unlimited(), KEPT: Kept(self)}
+
+    def unlimited(self) -> set[str]:
+        """Return the names of the unlimited dimensions."""
+        dimensions = self.source.header.all_groups[fqn_of(self.path)].dimensions
+        return {d.name for d in dimensions if d.unlimited}
 
     def close(self) -> None:
         self.source.close()

@@ -243,6 +243,8 @@ class Part:
         encoded = EncodedSource(self.name, variable, type_, self.shape, is_whole)
         if self.encoded is not None or self.origin is None:
             return encoded
+        if "_FillValue" in variable.encoding:
+            variable.encoding.pop("missing_value", None)  # where they differ, xarray encodes nothing
         if variable.dtype.kind in "mM":
             variable.encoding.setdefault("dtype", self.origin.decoded.encoding["dtype"])
         kept = self.origin.kept
@@ -329,7 +331,8 @@ def _storage(
     ):
         chunks = None  # like xarray
     chunked = chunks or filters or shards or any(unlimited)
-    big = getattr(encoding.get("dtype"), "byteorder", "=") == ">"
+    dtype = encoding.get("dtype")
+    big = dtype is not None and dtype is not str and np.dtype(dtype).byteorder == ">"
     return Storage(
         "chunked" if chunked else "contiguous" if encoding.get("contiguous") else None,
         tuple(map(int, chunks)) if chunks else None,

@@ -18,7 +18,7 @@ from xarray import conventions
 
 from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
-from nczarr.labelled.read import KEPT, Kept, Source
+from nczarr.labelled.read import KEPT, Kept, Source, fqn_of
 from nczarr.labelled.variables import Origin, Part, encode, same
 from nczarr.mapping.dataset.subgroup import Rooter
 from nczarr.mapping.node_names import free_name
@@ -33,7 +33,6 @@ from nczarr.model import (
     UserType,
     Variable,
     VlenType,
-    format_fqn,
     join_fqn,
     split_fqn,
 )
@@ -104,11 +103,11 @@ def groups_of(
         data, encoding = {"/": data}, {"/": encoding or {}}
     if isinstance(data, xr.DataTree):
         for node in data.subtree:
-            own = groups[_fqn(node.relative_to(data))] = node.to_dataset(inherit=False)
+            own = groups[fqn_of(node.relative_to(data))] = node.to_dataset(inherit=False)
             own.encoding = dict(node.encoding)
     else:
-        groups |= {_fqn(path): data[path] for path in sorted(data)}
-    given = {_fqn(path): one for path, one in (encoding or {}).items()}
+        groups |= {fqn_of(path): data[path] for path in sorted(data)}
+    given = {fqn_of(path): one for path, one in (encoding or {}).items()}
     if unknown := sorted(given.keys() - groups.keys()):
         raise ValueError(f"unexpected encoding group name(s) provided: {unknown}")
     return groups, given
@@ -138,7 +137,7 @@ class _Writing:
         kept = _origin(groups["/"])
         #: The source of the root, whose groups keep what xarray does not see, and the group in it that is the root.
         self.source: Source | None = None if kept is None else kept.store.source
-        self.base = "/" if kept is None else _fqn(kept.store.path)
+        self.base = "/" if kept is None else fqn_of(kept.store.path)
         header = model.Dataset("dataset", format="netCDF-4") if kept is None else kept.store.source.header
         self.header = header if self.base == "/" else Rooter(header, self.base).dataset(header.name)
         self.groups = {path: self._group(path, ds) for path, ds in groups.items()}
@@ -149,7 +148,7 @@ class _Writing:
         if (
             kept is not None
             and kept.store.source is self.source
-            and self._inside(_fqn(kept.store.path)) == path
+            and self._inside(fqn_of(kept.store.path)) == path
         ):
             before = self.header.all_groups.get(path)
         return _Group(path, labelled, before, kept, list(before.types) if before else [])
@@ -194,7 +193,7 @@ class _Writing:
         ds, given = group.labelled, dict(self.encoding.get(group.path, {}))
         unlimited = given.pop("unlimited_dims", self.unlimited)
         if unlimited is None and "unlimited_dims" in ds.encoding:
-            seen = group.kept.store.get_encoding()["unlimited_dims"] if group.kept else None
+            seen = group.kept.store.unlimited() if group.kept else None
             unlimited = None if seen == ds.encoding["unlimited_dims"] else ds.encoding["unlimited_dims"]
         if unknown := sorted(given.keys() - ds.variables.keys()):
             raise ValueError(f"unexpected encoding for variables that are not in the dataset: {unknown}")
@@ -227,7 +226,7 @@ class _Writing:
         kept = variable.encoding.get(KEPT)
         if not isinstance(kept, Kept) or kept.name is None:
             return None
-        header, at = kept.store.source.header, join_fqn(_fqn(kept.store.path), kept.name)
+        header, at = kept.store.source.header, join_fqn(fqn_of(kept.store.path), kept.name)
         if at not in header.all_variables:
             return None
         try:
@@ -306,8 +305,8 @@ class _Writing:
         return isinstance(ref, str) and self.groups[path].dimensions[name].unlimited
 
     def _declared(self, group: _Group, type_: Type) -> Type:
-        """Return a type as it is declared in a group or above it; declare it if it is missing."""
-        if not isinstance(type_, UserType) or any(type_ in g.types for g in self._above(group.path)):
+        """Return a type as it is declared in any group; declare it in this one if it is missing."""
+        if not isinstance(type_, UserType) or any(type_ in g.types for g in self.groups.values()):
             return type_
         if isinstance(type_, VlenType):
             type_ = replace(type_, base=self._declared(group, type_.base))
@@ -332,11 +331,6 @@ def _origin(labelled: xr.Dataset) -> Kept | None:
     found = [v.encoding.get(KEPT) for v in labelled.variables.values()]
     stores = {k.store for k in found if isinstance(k, Kept)}
     return Kept(stores.pop()) if len(stores) == 1 and None not in found else None
-
-
-def _fqn(path: str) -> str:
-    """Return the FQN for a path of xarray, which escapes nothing."""
-    return format_fqn([part for part in path.split("/") if part not in ("", ".")])
 
 
 def _in_order(nodes: Sequence[Any], before: Sequence[Any]) -> tuple[Any, ...]:

@@ -12,8 +12,9 @@ import xarray as xr
 from nczarr import model
 from nczarr.convert.values.dasked import aligned, is_chunked
 from nczarr.errors import DatasetNotFoundError
+from nczarr.labelled import from_xarray
 from nczarr.labelled.read import KEPT
-from nczarr.labelled.write import Labelled, from_xarray, groups_of
+from nczarr.labelled.write import Labelled, groups_of
 from nczarr.model import Region, regions
 from nczarr.netcdf4 import Dataset
 from nczarr.session import GroupNode, Session, VariableNode

@@ -1,0 +1,170 @@
+"""Write with the accessor of datasets and trees: new, over, behind and into existing datasets, with Dask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nczarr
+
+xr = pytest.importorskip("xarray")
+da = pytest.importorskip("dask.array")
+
+import nczarr.xarray  # noqa: E402
+
+
+def days(start: int, count: int) -> Any:
+    time = np.datetime64("2000-01-01", "ns") + np.arange(start, start + count) * np.timedelta64(1, "D")
+    values = np.arange(start * 4, (start + count) * 4, dtype="f8").reshape(count, 4)
+    return xr.Dataset(
+        {"v": (("time", "x"), values), "fixed": ("x", np.arange(4))},
+        coords={"time": time, "x": [10, 20, 30, 40]},
+    )
+
+
+def read(store: Any) -> Any:
+    return xr.open_dataset(store, engine="nczarr").load()
+
+
+@pytest.fixture(params=["numpy", "dask"])
+def made(request: pytest.FixtureRequest) -> Any:
+    return lambda start, count: (
+        days(start, count).chunk(time=1) if request.param == "dask" else days(start, count)
+    )
+
+
+@pytest.fixture(params=["path", "memory"])
+def store(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    return tmp_path / "a.zarr" if request.param == "path" else {}
+
+
+def test_a_new_dataset_and_its_modes(store: Any, made: Any) -> None:
+    made(0, 3).nczarr.to_zarr(store, unlimited_dims=["time"])
+    xr.testing.assert_identical(read(store), days(0, 3))
+    with pytest.raises(FileExistsError):
+        made(0, 2).nczarr.to_zarr(store)
+    made(0, 2).nczarr.to_zarr(store, mode="w")
+    xr.testing.assert_identical(read(store), days(0, 2))
+    with pytest.raises(ValueError, match="mode"):
+        made(0, 2).nczarr.to_zarr(store, mode="x")
+
+
+def test_appending_keeps_the_dimension_unlimited_and_the_encoding(store: Any, made: Any) -> None:
+    made(0, 3).nczarr.to_zarr(store, unlimited_dims=["time"], encoding={"v": {"chunksizes": (1, 4)}})
+    made(3, 2).drop_vars("fixed").nczarr.to_zarr(store, append_dim="time")
+    expected = days(0, 5)
+    xr.testing.assert_identical(read(store), expected)
+    with nczarr.Dataset(store) as ds:
+        assert ds.dimensions["time"].isunlimited()
+        assert ds["time"].units.startswith("days since 2000-01-01")
+        assert ds["v"].chunking() == [1, 4]
+
+
+def test_a_fixed_dimension_becomes_unlimited_when_it_grows(store: Any, made: Any) -> None:
+    made(0, 3).nczarr.to_zarr(store)
+    made(3, 2).drop_vars("fixed").nczarr.to_zarr(store, append_dim="time")
+    xr.testing.assert_identical(read(store), days(0, 5))
+
+
+def test_regions(store: Any, made: Any) -> None:
+    days(0, 4).nczarr.to_zarr(store, unlimited_dims=["time"], encoding={"v": {"chunksizes": (1, 4)}})
+    made(0, 4)[["v"]].isel(time=slice(1, 3)).drop_vars(["time", "x"]).pipe(lambda d: d + 100).nczarr.to_zarr(
+        store, region={"time": slice(1, 3)}
+    )
+    (made(0, 4)[["v"]].isel(time=[3]) * 0).nczarr.to_zarr(store, region="auto")
+    values = days(0, 4)["v"].values.copy()
+    values[1:3] += 100
+    values[3] = 0
+    np.testing.assert_array_equal(read(store)["v"].values, values)
+    with nczarr.Dataset(store) as ds:
+        assert ds.dimensions["time"].isunlimited()
+
+
+def test_modes_a_and_r_plus(store: Any) -> None:
+    days(0, 2).nczarr.to_zarr(store)
+    (days(0, 2) * 2).assign_attrs(title="t").nczarr.to_zarr(store, mode="a")
+    days(0, 2)[["v"]].rename(v="w").nczarr.to_zarr(store, mode="a")
+    found = read(store)
+    np.testing.assert_array_equal(found["v"].values, days(0, 2)["v"].values * 2)
+    np.testing.assert_array_equal(found["w"].values, days(0, 2)["v"].values)
+    assert found.attrs["title"] == "t"
+    with pytest.raises(ValueError, match="new variables"):
+        days(0, 2)[["v"]].rename(v="z").nczarr.to_zarr(store, mode="r+")
+
+
+@pytest.mark.parametrize(
+    ("change", "how", "message"),
+    [
+        (lambda d: d, {"append_dim": "nothing"}, "does not match any existing dataset dimensions"),
+        (lambda d: d.isel(x=[0]), {"append_dim": "time"}, "different dimension sizes"),
+        (lambda d: d.transpose(), {"append_dim": "time"}, "different dimension names"),
+        (lambda d: d[["v"]], {"append_dim": "time", "encoding": {"v": {}}}, "already exists, but encoding"),
+        (lambda d: d, {"region": {"time": slice(0, 2)}}, "at least one dimension in common"),
+        (lambda d: d[["v"]], {"region": {"time": slice(0, 2, 2)}}, "step on all slices"),
+        (lambda d: d[["v"]], {"region": {"y": slice(0, 2)}}, "all keys in ``region``"),
+        (
+            lambda d: d[["v"]].drop_vars("x"),
+            {"append_dim": "time", "region": {"time": slice(0, 2)}},
+            "cannot list the same dimension",
+        ),
+        (lambda d: d, {"region": {"time": slice(0, 2)}, "mode": "w"}, "region cannot be specified"),
+    ],
+)
+def test_the_checks_of_xarray(change: Any, how: dict[str, Any], message: str) -> None:
+    store: dict[str, bytes] = {}
+    days(0, 2).nczarr.to_zarr(store)
+    before = dict(store)
+    with pytest.raises(ValueError, match=message):
+        change(days(0, 2)).nczarr.to_zarr(store, **how)
+    assert store == before
+
+
+def test_a_delayed_object_writes_later(store: Any) -> None:
+    delayed = days(0, 4).chunk(time=2).nczarr.to_zarr(store, compute=False)
+    assert np.isnan(read(store)["v"].values).all()
+    np.testing.assert_array_equal(read(store)["time"].values, days(0, 4)["time"].values)
+    delayed.compute()
+    xr.testing.assert_identical(read(store), days(0, 4))
+
+
+def test_two_tasks_never_write_one_chunk(store: Any) -> None:
+    ds = days(0, 6).chunk(time=2)
+    with pytest.raises(ValueError, match="overlap multiple Dask chunks"):
+        ds.nczarr.to_zarr(store, encoding={"v": {"chunks": (3, 4)}})
+    ds.nczarr.to_zarr(store, mode="w", encoding={"v": {"chunks": (3, 4)}}, align_chunks=True)
+    xr.testing.assert_identical(read(store), days(0, 6))
+    ds.nczarr.to_zarr(store, mode="w", shards={"time": 6})
+    xr.testing.assert_identical(read(store), days(0, 6))
+
+
+def test_an_error_in_a_task_leaves_nothing(tmp_path: Path) -> None:
+    def fail(block: np.ndarray) -> np.ndarray:
+        raise RuntimeError("no values")
+
+    broken = xr.Dataset({"v": ("x", da.ones(4, chunks=2).map_blocks(fail, dtype="f8", meta=np.empty(0)))})
+    with pytest.raises(RuntimeError, match="no values"):
+        broken.nczarr.to_zarr(tmp_path / "a.zarr")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_trees_and_files(tmp_path: Path, made: Any) -> None:
+    tree = xr.DataTree.from_dict(
+        {"/": made(0, 2), "/b": xr.Dataset(), "/b/c": made(0, 2)[["v"]] + 1, "/a": xr.Dataset(attrs={"n": 1})}
+    )
+    tree.nczarr.to_zarr(tmp_path / "t.zarr", encoding={"/b/c": {"v": {"dtype": "i2"}}})
+    found = xr.open_datatree(tmp_path / "t.zarr", engine="nczarr").load()
+    xr.testing.assert_equal(found, tree.compute())
+    assert list(found.children) == ["b", "a"]
+    assert found["b/c/v"].encoding["dtype"] == "i2"
+    made(0, 3).nczarr.to_netcdf(tmp_path / "a.nc", unlimited_dims=["time"])
+    xr.testing.assert_identical(xr.open_dataset(tmp_path / "a.nc", engine="netcdf4").load(), days(0, 3))
+    made(0, 2).nczarr.to_netcdf(tmp_path / "a.nc", compute=False).compute()
+    xr.testing.assert_identical(xr.open_dataset(tmp_path / "a.nc", engine="netcdf4").load(), days(0, 2))
+
+
+def test_copy_and_diff_take_xarray(tmp_path: Path, made: Any) -> None:
+    nczarr.copy(made(0, 2), tmp_path / "a.zarr", verify=True)
+    assert list(nczarr.diff(made(0, 2), tmp_path / "a.zarr")) == []
