@@ -117,11 +117,13 @@ def define_check(parser: argparse.ArgumentParser) -> None:
     option(parser, "--json", "print one JSON object for each finding")
     text = "check a directory of test vectors: compare each store with its CDL, its JSON, or its expected findings"
     option(parser, "--vectors", text, "FOLDER")
+    option(parser, "--canonical", "print the whole content as canonical JSON instead, for a comparison of readers")
     add_progress_options(parser)
     define(
         parser,
         run_check,
-        "  nczarr check run42.zarr\n  nczarr check --data s3://bucket/run42.zarr\n",
+        "  nczarr check run42.zarr\n  nczarr check --data s3://bucket/run42.zarr\n"
+        "  nczarr check --canonical run42.zarr > run42.json\n",
         "findings",
     )
 
@@ -129,7 +131,7 @@ def define_check(parser: argparse.ArgumentParser) -> None:
 def run_check(options: argparse.Namespace) -> int:
     """Run ``nczarr check``."""
     from nczarr.cli.maintenance import FindingPrinter
-    from nczarr.convert.verify.check import check, check_vectors
+    from nczarr.convert.verify.check import canonical_text, check, check_vectors
 
     if options.vectors is not None:
         failed = 0
@@ -144,6 +146,9 @@ def run_check(options: argparse.Namespace) -> int:
         )
     found = 0
     for source in options.source:
+        if options.canonical:
+            print(canonical_text(source, storage_options(options)))
+            continue
         printer = FindingPrinter(source, options)
         where, bar = storage_options(options), progress_bar(options.progress)
         for finding in check(source, data=options.data, storage_options=where, progress=bar):

@@ -40,7 +40,7 @@ _WINDOWS = re.compile(
     r'[<>:"|?*]|[. ]\Z|\A(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|\Z)', re.IGNORECASE
 )
 _ESCAPE = re.compile(r"\.([0-9A-F]{2})")
-_DIGEST = re.compile(r"\.\.[0-9a-f]{64}\Z")
+_ESCAPED = re.compile(r"(?:[A-Za-z0-9_-]|[^\x00-\x7f]|\.[0-9A-F]{2})*")
 
 # Characters that are not escaped. The draft of 2019 allows ASCII letters, digits, "-", "_" and "." only; the last two
 # sets prevent names that differ only in case.
@@ -128,13 +128,11 @@ def unescape_name(node: str) -> str | None:
     if not node.startswith(PREFIX):
         return node
     text = node[len(PREFIX) :]
-    if _DIGEST.search(text):
+    if not _ESCAPED.fullmatch(text):
         return None
     raw = b"".join(
         bytes.fromhex(part) if i % 2 else part.encode("utf-8") for i, part in enumerate(_ESCAPE.split(text))
     )
-    if "." in _ESCAPE.sub("", text):
-        return None
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:

@@ -387,19 +387,24 @@ def groups() -> tuple[Store, str]:
 
 def names() -> tuple[Store, str]:
     store: Store = {
-        "zarr.json": root(arrays=["_nc-__x", "_nc-zarr.2Ejson", "a b"], groups=["_nc-.5F.5F.78"]),
+        "zarr.json": root(arrays=["_nc-__x", "_nc-zarr.2Ejson", "a b", "T", "_nc-t"], groups=["_nc-.5F.5F.78"]),
         "_nc-__x/zarr.json": array("int32", [], [], INT, name="__x"),
         "_nc-__x/c": numbers("int32", [1]),
         "_nc-zarr.2Ejson/zarr.json": array("int32", [], [], INT, name="zarr.json"),
         "_nc-zarr.2Ejson/c": numbers("int32", [2]),
         "a b/zarr.json": array("int32", [], [], INT),
         "a b/c": numbers("int32", [3]),
+        # Names that differ only in case, for stores that ignore it.
+        "T/zarr.json": array("int32", [], [], INT),
+        "T/c": numbers("int32", [4]),
+        "_nc-t/zarr.json": array("int32", [], [], INT, name="t"),
+        "_nc-t/c": numbers("int32", [5]),
         # A group of the name of an array: every byte is escaped.
         "_nc-.5F.5F.78/zarr.json": group(name="__x"),
     }
     return store, (
-        "netcdf names {\nvariables:\n\tint __x ;\n\tint zarr.json ;\n\tint a\\ b ;\ndata:\n __x = 1 ;\n"
-        " zarr.json = 2 ;\n a\\ b = 3 ;\n\ngroup: __x {\n  } // group __x\n}\n"
+        "netcdf names {\nvariables:\n\tint __x ;\n\tint zarr.json ;\n\tint a\\ b ;\n\tint T ;\n\tint t ;\ndata:\n"
+        " __x = 1 ;\n zarr.json = 2 ;\n a\\ b = 3 ;\n T = 4 ;\n t = 5 ;\n\ngroup: __x {\n  } // group __x\n}\n"
     )
 
 
@@ -776,9 +781,231 @@ def version_3_0() -> tuple[Store, str]:
     )
 
 
+def carriers() -> tuple[Store, str]:
+    """Every place of the keys, and which of two counts."""
+
+    def record(**dimensions: int) -> dict[str, Any]:
+        listed = [{"name": n, "size": s} for n, s in dimensions.items()]
+        return {"_nczarr_group": {"fqn": "/g", "dataset": IDENTITY, "dimensions": listed}}
+
+    def carrier(keys: dict[str, Any]) -> dict[str, Any]:
+        configuration = {"version": IDENTIFIED, "dataset": IDENTITY, **keys}
+        return {"name": "nczarr", "must_understand": False, "configuration": configuration}
+
+    def number(value: int, labels: list[str], **more: Any) -> dict[str, Any]:
+        node = array("int8", [2], labels, -127, {"n": value})
+        return {**node, **more}
+
+    def keys(name: str, kind: str) -> dict[str, Any]:
+        return {
+            "_nczarr_array": {"dimension_references": [f"/{name}"]},
+            "_nczarr_attr": {"types": {"n": kind}},
+        }
+
+    store = identified({"zarr.json": root(dimensions={"x": 2, "y": 2}, arrays=["a", "b", "c", "d"],
+                                          groups=["g", "h", "i"])})  # fmt: skip
+    # Attributes come before the object, and the object before the list.
+    store["g/zarr.json"] = {**group(record(own=1)), "nczarr": carrier(record(wrong=2))}
+    store["h/zarr.json"] = {
+        **group(),
+        "nczarr": carrier(record(of_object=3)),
+        "extensions": [carrier(record(wrong=4))],
+    }
+    store["i/zarr.json"] = {**group(), "extensions": [carrier(record(of_list=5))]}
+    store["h/zarr.json"]["nczarr"]["configuration"]["_nczarr_group"]["fqn"] = "/h"
+    store["i/zarr.json"]["extensions"][0]["configuration"]["_nczarr_group"]["fqn"] = "/i"
+    store["a/zarr.json"] = number(1, ["x"], nczarr=carrier(keys("x", "int16")),
+                                  extensions=[carrier(keys("y", "int32"))])  # fmt: skip
+    store["b/zarr.json"] = number(2, ["y"], extensions=[carrier(keys("y", "int32"))])
+    # A reader of this convention understands the object, whatever that says of other readers.
+    understood = carrier(keys("y", "uint8"))
+    del understood["must_understand"]
+    store["c/zarr.json"] = number(3, ["y"], nczarr=understood)
+    # One key here, another there.
+    one, other = keys("x", "float32").items()
+    store["d/zarr.json"] = number(4, ["x"], nczarr=carrier(dict([one])), extensions=[carrier(dict([other]))])
+    for name in "abcd":
+        store[f"{name}/c/0"] = bytes([1, 2])
+    return store, (
+        "netcdf carriers {\ndimensions:\n\tx = 2 ;\n\ty = 2 ;\nvariables:\n\tbyte a(x) ;\n\t\ta:n = 1s ;\n"
+        "\tbyte b(y) ;\n\t\tb:n = 2 ;\n\tbyte c(y) ;\n\t\tc:n = 3UB ;\n\tbyte d(x) ;\n\t\td:n = 4.f ;\n"
+        "data:\n a = 1, 2 ;\n b = 1, 2 ;\n c = 1, 2 ;\n d = 1, 2 ;\n\n"
+        "group: g {\n  dimensions:\n  \town = 1 ;\n  } // group g\n\n"
+        "group: h {\n  dimensions:\n  \tof_object = 3 ;\n  } // group h\n\n"
+        "group: i {\n  dimensions:\n  \tof_list = 5 ;\n  } // group i\n}\n"
+    )
+
+
+def listing() -> tuple[Store, str]:
+    """Nodes that no record lists have the order of their code points, whatever the consolidated metadata say."""
+
+    def scalar() -> dict[str, Any]:
+        return array("int8", [], [], -127, {}, storage="contiguous")
+
+    names = ["b", "\U0001f30a", "\uff41", "a"]
+    store = identified({
+        "zarr.json": {"zarr_format": 3, "node_type": "group", "attributes": {}},  # its keys are gone
+        "g/zarr.json": group(arrays=["v"]),
+        **{f"{path}/zarr.json": scalar() for path in (*names, "g/v", "g/u", "g/t")},
+    })  # fmt: skip
+    kept = {k: store[f"{k}/zarr.json"] for k in (*names, "g", "g/v", "g/u", "g/t")}
+    consolidated = {"kind": "inline", "must_understand": False, "metadata": kept}
+    store["zarr.json"]["consolidated_metadata"] = consolidated
+    for path in (*names, "g/v", "g/u", "g/t"):
+        store[f"{path}/c"] = bytes([7])
+    return store, (
+        "netcdf listing {\nvariables:\n\tbyte a ;\n\tbyte b ;\n\tbyte \uff41 ;\n\tbyte \U0001f30a ;\n"
+        "data:\n a = 7 ;\n b = 7 ;\n \uff41 = 7 ;\n \U0001f30a = 7 ;\n\ngroup: g {\n  variables:\n"
+        "  \tbyte v ;\n  \tbyte t ;\n  \tbyte u ;\n  data:\n   v = 7 ;\n   t = 7 ;\n   u = 7 ;\n  } // group g\n}\n"
+    )
+
+
+def conflicts() -> tuple[Store, str]:
+    """Fixed dimensions along which arrays differ: which length stays, and what the others are called."""
+    dimensions = {"x": 4, "y": 9, "y_2": 7, "z": 8, "z_1": 1}
+    store: Store = {"zarr.json": root(dimensions=dimensions, arrays=["a", "b", "y", "d", "e", "f"], groups=["g"])}
+
+    def add(path: str, length: int, name: str) -> None:
+        store[f"{path}/zarr.json"] = array(
+            "int8", [length], [name], -127, dimension_references=[f"/{name}"]
+        )
+        store[f"{path}/c/0"] = bytes(range(length))
+
+    # The recorded size, if an array has it; the name belongs to the group of the array.
+    add("a", 4, "x")
+    add("b", 5, "x")
+    store["g/zarr.json"] = group(arrays=["c"])
+    add("g/c", 5, "x")
+    # Else the coordinate variable; y_2 is another dimension.
+    add("y", 3, "y")
+    add("d", 2, "y")
+    # Else the longest; z_1 is what an earlier change gave the array.
+    add("e", 1, "z")
+    add("f", 6, "z")
+    return store, (
+        "netcdf conflicts {\ndimensions:\n\tx = 4 ;\n\ty = 3 ;\n\ty_2 = 7 ;\n\tz = 6 ;\n\tz_1 = 1 ;\n\tx_5 = 5 ;\n"
+        "\ty_2_2 = 2 ;\nvariables:\n\tbyte a(x) ;\n\tbyte b(x_5) ;\n\tbyte y(y) ;\n\tbyte d(y_2_2) ;\n\tbyte e(z_1) ;\n"
+        "\tbyte f(z) ;\ndata:\n a = 0, 1, 2, 3 ;\n b = 0, 1, 2, 3, 4 ;\n y = 0, 1, 2 ;\n d = 0, 1 ;\n e = 0 ;\n"
+        " f = 0, 1, 2, 3, 4, 5 ;\n\ngroup: g {\n  dimensions:\n  \tx_5 = 5 ;\n  variables:\n  \tbyte c(x_5) ;\n"
+        "  data:\n   c = 0, 1, 2, 3, 4 ;\n  } // group g\n}\n"
+    )
+
+
+def recovery() -> tuple[Store, str]:
+    """What other programs leave in one dataset, and what it is taken for."""
+    unlimited = {"dimension_references": ["/t"], "unlimited": ["/t"]}
+    store: Store = {
+        "zarr.json": root({"bare": math.nan}, dimensions={"t": 2, "x": 2}, arrays=["v", "w", "s", "n"], groups=["kept"]),
+        # A name that is taken: the node name stands for it.
+        "v/zarr.json": array("int8", [2], ["x"], -127, dimension_references=["/x"]),
+        "w/zarr.json": array("int8", [2], ["x"], -127, name="v", dimension_references=["/x"]),
+        # The record decides whether a declared dimension is unlimited, the array where none is declared.
+        "s/zarr.json": array("int8", [2], ["t"], -127, **unlimited),
+        "n/zarr.json": array(
+            "int8", [3, 2], ["u", "anonymous_2"], -127, dimension_references=["/u", 5], unlimited=["/u"]
+        ),
+        # Without references, the labels count.
+        "kept/zarr.json": group({"here": 1}, dimensions={"z": 1}, arrays=["l"]),
+        "kept/l/zarr.json": array("int8", [2, 1, 3], ["x", "z", "q"], -127, type="int8"),
+        # An array of another program, by its labels.
+        "plain/zarr.json": array("float32", [2], ["x"], 0.0),
+    }
+    store = identified(store)
+    # A group without keys, and a group that no record lists.
+    store["lost/zarr.json"] = {"zarr_format": 3, "node_type": "group", "attributes": {"here": 1}}
+    lost = {"lost/i/zarr.json": array(
+        "int8", [2], ["k"], -127, dimension_references=["/lost/k"], type="/lost/flag",
+        types={"/lost/flag": {"class": "enum", "base": "int8", "members": [["one", 1]]}},
+    )}  # fmt: skip
+    store.update(identified(lost))
+    del store["plain/zarr.json"]["nczarr"]
+    for path, length in (("v", 2), ("w", 2), ("s", 2)):
+        store[f"{path}/c/0"] = bytes(range(length))
+    store["n/c/0/0"] = bytes(range(6))
+    store["kept/l/c/0/0/0"] = bytes(range(6))
+    store["lost/i/c/0"] = bytes([1, 5])
+    store["plain/c/0"] = numbers("float32", [1.5, 2.5])
+    return store, (
+        "netcdf recovery {\ndimensions:\n\tt = 2 ;\n\tx = 2 ;\n\tu = UNLIMITED ; // (3 currently)\nvariables:\n"
+        "\tbyte v(x) ;\n\tbyte w(x) ;\n\tbyte s(t) ;\n\tbyte n(u, 2) ;\n\tfloat plain(x) ;\n\n// global attributes:\n"
+        "\t\t:bare = NaN ;\ndata:\n v = 0, 1 ;\n w = 0, 1 ;\n s = 0, 1 ;\n n = 0, 1, 2, 3, 4, 5 ;\n plain = 1.5, 2.5 ;\n\n"
+        "group: kept {\n  dimensions:\n  \tz = 1 ;\n  \tq = 3 ;\n  variables:\n  \tbyte l(x, z, q) ;\n\n"
+        "  // group attributes:\n  \t\t:here = 1ll ;\n  data:\n   l = 0, 1, 2, 3, 4, 5 ;\n  } // group kept\n\n"
+        "group: lost {\n  types:\n    byte enum flag {one = 1} ;\n  dimensions:\n  \tk = 2 ;\n  variables:\n"
+        "  \tflag i(k) ;\n\n  // group attributes:\n  \t\t:here = 1ll ;\n  data:\n   i = one, 5 ;\n  } // group lost\n}\n"
+    )
+
+
+def other_programs() -> tuple[Store, str]:
+    """Attributes as other programs write them."""
+    plain = {
+        "beyond": 2**64,
+        "all_beyond": [2**64, 1],
+        "beyond_and_real": [2**64, 0.5],
+        "words": ["NaN", 1, "-Infinity"],
+        "beyond_and_word": [2**53 + 1, "NaN"],
+        "flags": [True, False],
+        "nothing": None,
+        "deep": {"a": [1, None, "\u00e9"]},
+        "mixed": ["a", 1],
+        "whole": 7.0,
+        "rounded": 0.1,
+        "lost": [None, 1.0],
+    }
+    attr = {"types": {"whole": "int16", "rounded": "float32", "lost": "float64"}, "order": list(plain)}
+    return {"zarr.json": root(plain, attr=attr)}, (
+        'netcdf other_programs {\n\n// global attributes:\n\t\t:beyond = "18446744073709551616" ;\n'
+        '\t\t:all_beyond = "[18446744073709551616,1]" ;\n\t\t:beyond_and_real = 1.8446744073709552e+19, 0.5 ;\n'
+        '\t\t:words = NaN, 1., -Infinity ;\n\t\t:beyond_and_word = "[9007199254740993,\\"NaN\\"]" ;\n'
+        '\t\t:flags = 1b, 0b ;\n\t\t:nothing = "null" ;\n\t\t:deep = "{\\"a\\":[1,null,\\"\u00e9\\"]}" ;\n'
+        '\t\t:mixed = "[\\"a\\",1]" ;\n\t\t:whole = 7s ;\n\t\t:rounded = 0.1f ;\n\t\t:lost = NaN, 1. ;\n}\n'
+    )
+
+
+def node_names() -> tuple[Store, str]:
+    """Node names that no name gives, and a group of a cut name without its keys."""
+    listed = ["_nc-a.", "_nc-.FF", "_nc-.2F", "_nc-.20x"]
+    scalar = array("int8", [], [], -127, {}, storage="contiguous")
+    long_name = "g" * 256
+    node = "_nc-" + long_name
+    cut = node[: 255 - 66 - 8] + ".." + hashlib.sha256(f"{node}\0{long_name}".encode()).hexdigest()
+    record = {"_nczarr_group": {"name": long_name, "dimensions": [{"name": "x", "size": 2}]}}
+    first = {**scalar, "nczarr": json.loads(json.dumps(scalar["nczarr"]))}
+    first["nczarr"]["configuration"]["_nczarr_copy"] = json.dumps({f"/{long_name}": record})
+    store = identified({
+        "zarr.json": root(arrays=listed, groups=[cut]),
+        **{f"{n}/zarr.json": first if n == listed[0] else json.loads(json.dumps(scalar)) for n in listed},
+    })  # fmt: skip
+    store[f"{cut}/zarr.json"] = group()
+    for name in listed:
+        store[f"{name}/c"] = bytes([7])
+    return store, (
+        "netcdf node_names {\nvariables:\n\tbyte _nc-a. ;\n\tbyte _nc-.FF ;\n\tbyte _nc-.2F ;\n\tbyte \\ x ;\ndata:\n"
+        f" _nc-a. = 7 ;\n _nc-.FF = 7 ;\n _nc-.2F = 7 ;\n \\ x = 7 ;\n\ngroup: {long_name} {{\n  dimensions:\n"
+        f"  \tx = 2 ;\n  }} // group {long_name}\n}}\n"
+    )
+
+
+def nzug() -> tuple[Store, str]:
+    """The agreement with NZUG-1.0: texts are annotated, and `conventions` of the root is no attribute."""
+    plain = {"conventions": "NZUG-1.0 CF-1.12", "title": "t"}
+    attr = {
+        "types": {"conventions": "char", "title": "char"},
+        "exact": {"conventions": "CF-1.12"},
+        "order": ["title", "conventions"],
+    }
+    store = identified({"zarr.json": root(plain, attr=attr, groups=["g"]), "g/zarr.json": group({"conventions": "own"})})
+    store["zarr.json"]["attributes"]["_nczarr_superblock"]["nzug"] = True
+    return store, (
+        'netcdf nzug {\n\n// global attributes:\n\t\t:title = "t" ;\n\t\t:conventions = "CF-1.12" ;\n\n'
+        'group: g {\n\n  // group attributes:\n  \t\t:conventions = "own" ;\n  } // group g\n}\n'
+    )
+
+
 VECTORS = (
     empty, atomic, text, attributes, fill_values, default_fills, groups, names, cut_names, labels, user_types,
     packed, storage, copies, appended, version_3_0, version_3_1, copies_3_1, copied_in, copied_group, group_alone,
+    carriers, listing, conflicts, recovery, other_programs, node_names, nzug,
 )  # fmt: skip
 #: The codes that are found in vectors that other programs have worked on.
 WORKED_ON = {
@@ -789,9 +1016,18 @@ WORKED_ON = {
     "copies_3_1": ["keys-removed"],
     "copied_in": ["keys-removed", "node-foreign", "node-unlisted"],
     "copied_group": ["node-foreign", "node-unlisted"],
-}
+    "listing": ["node-unlisted", "record-lost"],
+    "conflicts": ["size-conflict"],
+    "recovery": [
+        "bare-nan", "dimension-unlisted", "name-taken", "node-unlisted", "record-lost", "references-missing", "size-stale",
+    ],
+    "node_names": ["keys-removed"],
+}  # fmt: skip
 #: Vectors that are written as they are: of old versions, and those that hold more than one dataset.
-AS_THEY_ARE = {"version_3_0", "version_3_1", "copies_3_1", "copied_in", "copied_group", "group_alone"}
+AS_THEY_ARE = {
+    "version_3_0", "version_3_1", "copies_3_1", "copied_in", "copied_group", "group_alone", "carriers", "listing",
+    "recovery", "node_names", "nzug",
+}  # fmt: skip
 
 
 def invalid() -> dict[str, tuple[Store, list[str]]]:
@@ -857,6 +1093,7 @@ def invalid() -> dict[str, tuple[Store, list[str]]]:
     record_of(case("record_damaged", "record-damaged"))["dimensions"].append({"size": 3})
     info(case("name_taken", "name-taken"), "e")["name"] = "v"
     info(case("name_illegal", "key-unreadable"), "e")["name"] = "a/b"
+    info(case("name_long", "name-long"), "e")["name"] = "e" * 257
     attr = case("order_twice", "order-duplicate")["zarr.json"]["attributes"]["_nczarr_attr"]
     attr["order"] = ["n", "n"]
     case("annotation", "annotation-stale")["zarr.json"]["attributes"]["n"] = 70000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import shutil
@@ -60,7 +61,27 @@ def test_the_command_checks_vectors(capsys: pytest.CaptureFixture[str], tmp_path
         text.replace('"unlimited": true', '"unlimited": false'), encoding="utf-8"
     )
     assert command(["check", "--vectors", str(tmp_path)]) == 1
-    assert "content differs from groups.json" in capsys.readouterr().out
+    found = "/dimensions/0/unlimited is true, and false is expected"
+    assert f"groups: the content differs from groups.json: {found}" in capsys.readouterr().out
+    for wrong, difference in (
+        (text.replace('"where"', '"what"'), '/groups/0/attributes/0/name is "where", and "what" is expected'),
+        (text.replace("20\n", "20, 30\n"), "/variables/0/values has 2 values, and 3 are expected"),
+        (text.replace('"format"', '"form"'), "/form is missing"),
+        (text.replace('"format": null,', ""), "/format is not expected"),
+    ):
+        assert wrong != text
+        (tmp_path / "groups.json").write_text(wrong, encoding="utf-8")
+        assert command(["check", "--vectors", str(tmp_path)]) == 1
+        assert difference in capsys.readouterr().out
+
+
+def test_the_command_prints_canonical_json(capsys: pytest.CaptureFixture[str]) -> None:
+    from nczarr.cli import main as command
+
+    folder = DATA / "vectors"
+    assert command(["check", "--canonical", *(str(folder / f"{n}.zarr") for n in ("groups", "text"))]) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert printed == [json.loads((folder / f"{n}.json").read_text("utf-8")) for n in ("groups", "text")]
 
 
 def test_every_constraint_has_a_store_that_breaks_it() -> None:

@@ -8,13 +8,17 @@ import {
 
 export const KEYS = new Set(["_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr", "_nczarr_copy"]);
 const RESERVED = new Set([...KEYS, "zarr_conventions"]);
+/** The same for the root where the agreement with NZUG counts. */
+const RESERVED_BY_NZUG = new Set([...RESERVED, "conventions"]);
+const EXACT = 2n ** 53n;
 const WORDS = new Set(["NaN", "Infinity", "-Infinity"]);
 
 /**
  * The attributes of a node: `{ name, type, values }` in order. Values of `char` are bytes.
  * `findType` gives the type of a name, or null; `report` takes codes; `variable` is the variable's type, or null.
  */
-export function decode(plain, record, variable, findType, report) {
+export function decode(plain, record, variable, findType, report, nzug = false) {
+  const reserved = nzug ? RESERVED_BY_NZUG : RESERVED;
   const types = members(record, "types", report);
   const exact = members(record, "exact", report);
   const given = record?.get("order") ?? [];
@@ -22,11 +26,12 @@ export function decode(plain, record, variable, findType, report) {
   if (!Array.isArray(given) || order.length < given.length) report("annotation-stale");
   if (new Set(order).size < order.length) report("order-duplicate");
   const found = new Map();
-  const names = [...plain.keys()].filter((n) => !RESERVED.has(n));
+  const names = [...plain.keys()].filter((n) => !reserved.has(n));
+  const hidden = (name, type, list) => reserved.has(name) || encode(name, type, list, variable) === undefined;
   for (const name of exact.keys()) {
-    if (plain.has(name) && !RESERVED.has(name)) continue;
+    if (plain.has(name) && !reserved.has(name)) continue;
     const type = findType(types.get(name));
-    if (type && values(exact.get(name), type) !== null && hidden(name, type, values(exact.get(name), type), variable)) {
+    if (type && values(exact.get(name), type) !== null && hidden(name, type, values(exact.get(name), type))) {
       names.push(name);
     } else report("annotation-stale");
   }
@@ -36,7 +41,7 @@ export function decode(plain, record, variable, findType, report) {
   return sorted.map((name) => ({ name, ...found.get(name) }));
 
   function one(name) {
-    const json = RESERVED.has(name) ? undefined : plain.get(name);
+    const json = reserved.has(name) ? undefined : plain.get(name);
     let type = types.has(name) ? findType(types.get(name)) : undefined;
     if (types.has(name) && !type) report("annotation-stale");
     if (exact.has(name)) {
@@ -89,7 +94,8 @@ function other(json) {
   const flags = Array.isArray(json) ? json : [json];
   if (flags.length && flags.every((flag) => flag === true || flag === false))
     return { type: atomic("int8"), values: flags.map((flag) => (flag ? 1n : 0n)) };
-  if (Array.isArray(json) && json.length > 0 && json.every((v) => isNumber(v) || WORDS.has(v))) {
+  const real = (v) => WORDS.has(v) || typeof v === "number" || (typeof v === "bigint" && v <= EXACT && v >= -EXACT);
+  if (Array.isArray(json) && json.length > 0 && json.every(real)) {
     return { type: atomic("float64"), values: json.map(Number) };
   }
   return { type: atomic("char"), values: utf8(write(json)) };
@@ -121,8 +127,6 @@ function values(json, type) {
     return null;
   }
 }
-
-const hidden = (name, type, list, variable) => RESERVED.has(name) || encode(name, type, list, variable) === undefined;
 
 /** The plain form of an attribute, or undefined where it has none. */
 export function encode(name, type, list, variable) {

@@ -1,18 +1,25 @@
 // Check what a reader need not know: fill values, labels, storage.
 
 import { fillBytes } from "./arrays.mjs";
+import { objects } from "./identity.mjs";
 import { isCount, isObject, isText } from "./json.mjs";
-import { base, concatenate, defaultFill, is, isNumeric, packNumber, range, isFloat, size } from "./types.mjs";
+import { base, concatenate, declare, defaultFill, is, isNumeric, packNumber, range, isFloat, size } from "./types.mjs";
 import { pack } from "./pack.mjs";
 
 const STORAGE = new Set(["contiguous", "chunked", "compact"]);
 
 export function check(dataset) {
+  for (const group of dataset.groups) {
+    const nodes = [group, ...group.arrays];
+    const named = [...nodes, ...nodes.flatMap((n) => n.attributes), ...group.dimensions, ...group.types.map(declare)];
+    if (named.some((n) => Buffer.byteLength(n.name) > 256)) dataset.report("name-long");
+  }
   if (usesLaterTypes(dataset)) dataset.report("type-forward");
   const names = new Set(dataset.groups.flatMap((g) => g.dimensions.map((d) => d.name)));
   for (const group of dataset.groups) {
     for (const array of group.arrays) {
-      if (array.foreign) continue;
+      const { document, keys } = array;
+      if (array.foreign || (keys.size === 0 && objects(document).length === 0)) continue;
       // Where a type or a reference is not known, nothing can be said of what follows from it.
       if (!array.guessed && !array.unreadable && !hasFill(array)) dataset.report("fill-value");
       if (!sound(array)) dataset.report("storage-damaged");

@@ -2,9 +2,9 @@
 
 import { decode } from "./attributes.mjs";
 import { dataType } from "./arrays.mjs";
-import { ARRAY_KEYS, GROUP_KEYS, copiesOf, datasetOf, extensions, findHome, isDraftOfNetcdfC, isReadable, isVersion, recordsOf } from "./identity.mjs";
+import { ARRAY_KEYS, GROUP_KEYS, copiesOf, datasetOf, extensions, findHome, isDraftOfNetcdfC, isReadable, isVersion, objects, recordsOf } from "./identity.mjs";
 import { isCount, isObject, isText, same, write } from "./json.mjs";
-import { joinFqn, legal, nameOfNode, splitFqn } from "./names.mjs";
+import { isCut, isCutOf, joinFqn, legal, nameOfNode, splitFqn } from "./names.mjs";
 import { atomic, build, faults, is, isNumeric, needs, size } from "./types.mjs";
 
 export class Refused extends Error {}
@@ -92,14 +92,14 @@ export class Dataset {
           array.keys = new Map();
           continue;
         }
-        const carriers = [...extensions(array.document).reverse(), array.plain];
-        array.keys = this.readable(array) ? this.carried(array, ARRAY_KEYS, carriers) : new Map();
+        this.readable(array);
+        array.keys = this.carried(array, ARRAY_KEYS, [...extensions(array.document), array.plain]);
         if (ARRAY_KEYS.some((k) => array.plain.has(k) && array.keys.get(k) === array.plain.get(k))) this.report("version-old");
       }
     }
     const copies = this.copies();
     for (const group of this.groups) {
-      const found = group.keys.size === 0 && !group.foreign && copies.get(joinFqn(this.names(group)));
+      const found = group.keys.size === 0 && !group.foreign && (copies.get(joinFqn(this.names(group))) ?? this.cutCopy(group, copies));
       if (found) {
         this.report("keys-removed");
         group.keys = new Map(found);
@@ -117,7 +117,7 @@ export class Dataset {
 
   /** Whether the object `nczarr` of an array can be read. */
   readable(array) {
-    if (isReadable(array.document)) return true;
+    if (objects(array.document).every(isReadable)) return true;
     this.report("key-unreadable");
     array.unreadable = true;
     return false;
@@ -136,6 +136,16 @@ export class Dataset {
       if (!this.home.unclear && !copies.has(copy.fqn)) copies.set(copy.fqn, copy.record);
     }
     return copies;
+  }
+
+  /** The copy for a group whose node name is cut: that of a name below its parent which the digest fits. */
+  cutCopy(group, copies) {
+    if (!isCut(group.node ?? "")) return undefined;
+    const above = this.names(group).slice(0, -1);
+    return [...copies].find(([fqn, record]) => {
+      const name = record.get("_nczarr_group")?.get("name");
+      return legal(name) && fqn === joinFqn([...above, name]) && isCutOf(group.node, name);
+    })?.[1];
   }
 
   /** The groups above a group that is opened alone: nothing is known of them. */
@@ -387,7 +397,7 @@ export class Dataset {
     const record = array.keys.get("_nczarr_array") ?? new Map();
     array.group = group;
     array.record = record;
-    array.name = this.name(record.get("name"), array.node);
+    array.name = this.free(this.name(record.get("name"), array.node), array.node, group.arrays.slice(0, group.arrays.indexOf(array)));
     array.stored = dataType(array.document.get("data_type"));
     if (!array.stored) throw new Refused(`data type of ${array.path.join("/")} is not read`);
     array.extent = array.document.get("shape").map(Number);
@@ -407,8 +417,18 @@ export class Dataset {
         this.reference(group, references[i], length, unlimited.includes(references[i])),
       );
     }
-    const named = group.arrays.filter((a) => a.name === array.name);
-    if (named.length > 1) this.report("name-taken");
+  }
+
+  /** The name of a node that no other of its kind has: else what its node name gives, else with a number. */
+  free(name, node, others) {
+    const taken = (n) => others.some((o) => o.name === n);
+    if (!taken(name)) return name;
+    this.report("name-taken");
+    let found = nameOfNode(node);
+    if (taken(found) || !legal(found)) {
+      for (let n = 2; taken((found = `${name}_${n}`)); n += 1);
+    }
+    return found;
   }
 
   variableType(group, array, record) {
@@ -503,7 +523,6 @@ export class Dataset {
     }
     for (const group of this.groups) {
       for (const dimension of [...group.dimensions]) {
-        if (dimension.size !== undefined) continue; // it is what another conflict gave an array
         const uses = used.get(dimension) ?? [];
         const lengths = uses.map((u) => u.length);
         const { recorded } = dimension;
@@ -512,10 +531,14 @@ export class Dataset {
           dimension.size = Math.max(...lengths);
           if (lengths.some((n) => n !== dimension.size)) this.report("length-differs");
         } else if (lengths.every((n) => n === lengths[0])) [dimension.size] = lengths;
-        else this.conflict(dimension, uses);
+        else {
+          this.conflict(dimension, uses);
+          continue; // the recorded size is one of those in conflict, or none
+        }
         if (uses.length > 0 && recorded !== null && recorded !== dimension.size) this.report("size-stale");
       }
     }
+    for (const group of this.groups) for (const array of group.arrays) this.separate(array);
     for (const group of this.groups) {
       for (const array of group.arrays) {
         array.labelled = !array.dimensions;
@@ -530,23 +553,30 @@ export class Dataset {
     const lengths = uses.map((u) => u.length);
     const coordinate = uses.find((u) => u.array.group === dimension.group && u.array.name === dimension.name && u.array.extent.length === 1);
     dimension.size = lengths.includes(dimension.recorded) ? dimension.recorded : (coordinate?.length ?? Math.max(...lengths));
-    for (const { array, i, length } of uses.filter((u) => u.length !== dimension.size)) {
+  }
+
+  /** Give an array dimensions of its own where its lengths contradict those of fixed dimensions. */
+  separate(array) {
+    array.dimensions?.forEach((dimension, i) => {
+      const length = array.extent[i];
+      if (dimension.unlimited || dimension.size === length) return;
+      const { dimensions } = array.group;
+      const other = (name) => dimensions.find((d) => d.name === name && (d.size !== length || d.unlimited));
       let name = `${dimension.name}_${length}`;
-      while (array.group.dimensions.some((d) => d.name === name && d.size !== length)) name += "_";
-      const own = array.group.dimensions.find((d) => d.name === name) ?? this.declare(array.group, name, false);
+      for (let n = 2; other(name); n += 1) name = `${dimension.name}_${length}_${n}`;
+      const own = dimensions.find((d) => d.name === name) ?? this.declare(array.group, name, false);
       own.size = length;
       array.recorded ??= [...array.dimensions]; // labels are those of what the keys say
       array.dimensions[i] = own;
-    }
+    });
   }
 
   // ---- attributes ------------------------------------------------------------------------------------------------
 
   attributes(group) {
-    const own = (node, variable) =>
-      decode(node.plain, node.keys.get("_nczarr_attr"), variable, (n) => this.type(n, group), (c) => this.report(c));
-    group.attributes = own(group, null);
-    if (group === this.root && this.nzug) group.attributes = group.attributes.filter((a) => a.name !== "conventions");
+    const own = (node, variable, nzug = false) =>
+      decode(node.plain, node.keys.get("_nczarr_attr"), variable, (n) => this.type(n, group), (c) => this.report(c), nzug);
+    group.attributes = own(group, null, group === this.root && this.nzug);
     for (const array of group.arrays) {
       array.attributes = own(array, array.type).filter((a) => array.keys.size > 0 || a.name !== "_ARRAY_DIMENSIONS");
     }

@@ -11,21 +11,22 @@ export const isVersion = (version) => isText(version) && /^3(\.|$)/u.test(versio
 const text = (value) => (isText(value) && value !== "" ? value : null);
 const nodeOf = (array) => array.path.at(-1);
 
-/** Configurations of the entries that hold keys: those of a list `extensions`, then the top-level object. */
-export function extensions(document) {
+/** The objects that hold keys: the top-level one, then those of a list `extensions`. */
+export function objects(document) {
   const entries = document.get("extensions");
-  const found = [...(Array.isArray(entries) ? entries : []).filter((e) => isObject(e) && e.get("name") === "nczarr")];
-  if (isObject(document.get("nczarr"))) found.push(document.get("nczarr"));
-  return found.map((e) => e.get("configuration")).filter(isObject);
+  const listed = (Array.isArray(entries) ? entries : []).filter((e) => isObject(e) && e.get("name") === "nczarr");
+  return document.has("nczarr") ? [document.get("nczarr"), ...listed] : listed;
 }
 
-/** Whether the object `nczarr` of an array has the form, and the version, that this reader knows. */
-export function isReadable(document) {
-  const object = document.get("nczarr");
+/** Whether an object has the form, and the version, that this reader knows. */
+export function isReadable(object) {
   const configuration = object?.get?.("configuration");
   const version = configuration?.get?.("version");
-  return object === undefined || (isObject(configuration) && (version === undefined || isVersion(version)));
+  return isObject(configuration) && (version === undefined || isVersion(version));
 }
+
+/** The configurations of the objects that can be read; the first counts. */
+export const extensions = (document) => objects(document).filter(isReadable).map((o) => o.get("configuration"));
 
 /** The keys in carriers, the first of which counts, without those of a wrong form. */
 function keysIn(carriers, names) {
@@ -42,8 +43,7 @@ const groupKeys = (group) => keysIn([group.plain, ...extensions(group.document)]
 function arrayKeys(array) {
   const { document } = array;
   if (!document.has("nczarr") && !document.has("extensions")) return new Map();
-  const carriers = isReadable(document) ? extensions(document).reverse() : [];
-  return keysIn([...carriers, array.plain], ARRAY_KEYS);
+  return keysIn([...extensions(document), array.plain], ARRAY_KEYS);
 }
 
 const datasetOfRecord = (keys) =>
@@ -52,8 +52,7 @@ const datasetOfRecord = (keys) =>
 /** The dataset that a group or an array names, or null. */
 export function datasetOf(node) {
   if (node.document.get("node_type") === "group") return datasetOfRecord(groupKeys(node));
-  const configuration = node.document.get("nczarr")?.get?.("configuration");
-  return isObject(configuration) ? text(configuration.get("dataset")) : null;
+  return text(extensions(node.document).find((c) => c.has("dataset"))?.get("dataset"));
 }
 
 /** The records in a copy, by FQN; null if it has not the form of one. */

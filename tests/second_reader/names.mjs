@@ -1,8 +1,9 @@
 // Spell names: what is legal, fully qualified names, and the names of nodes.
 
+import { createHash } from "node:crypto";
+
 export const legal = (name) =>
-  typeof name === "string" && name !== "" && name === name.normalize("NFC") &&
-  !/[/\u0000-\u001f\u007f]/u.test(name) && !name.endsWith(" ");
+  typeof name === "string" && name !== "" && !/[/\u0000-\u001f\u007f]/u.test(name) && !name.endsWith(" ");
 
 /** The names that an FQN consists of, or null where the text is none. */
 export function splitFqn(text) {
@@ -18,11 +19,21 @@ export function splitFqn(text) {
 export const joinFqn = (parts) =>
   parts.length === 0 ? "/" : parts.map((p) => "/" + p.replace(/[\\ ]/gu, "\\$&")).join("");
 
+export const isCut = (node) => /^_nc-.*\.\.[0-9a-f]{64}$/su.test(node);
+
+/** Whether a cut node name is that of a name: the digest is of an escaped form and the name. */
+export function isCutOf(node, name) {
+  const escape = (safe) => "_nc-" + name.replace(safe, (c) => [...Buffer.from(c)].map((b) => `.${b.toString(16).toUpperCase().padStart(2, "0")}`).join(""));
+  const forms = [/[^A-Za-z0-9_\u0080-\u{10ffff}-]/gu, /[^a-z0-9_-]/gu, /[^]/gu].map(escape);
+  const digest = (form) => createHash("sha256").update(`${form}\0${name}`).digest("hex");
+  return forms.some((form) => node.endsWith(`..${digest(form)}`));
+}
+
 /** The name that a node name stands for, where no key says it. */
 export function nameOfNode(node) {
   if (!node.startsWith("_nc-")) return node;
   const text = node.slice(4);
-  if (/\.\.[0-9a-f]{64}$/u.test(text)) return node; // cut: the name is lost
+  if (!/^(?:[A-Za-z0-9_-]|[^\u0000-\u007f]|\.[0-9A-F]{2})+$/u.test(text)) return node; // cut, or not escaped
   const bytes = [];
   for (const [, escape, plain] of text.matchAll(/\.([0-9A-F]{2})|([^])/gu)) {
     bytes.push(...(escape ? [parseInt(escape, 16)] : new TextEncoder().encode(plain)));

@@ -35,7 +35,7 @@ export class Store {
     }
   }
 
-  /** The names of the nodes in a group. */
+  /** The names of the nodes in a group, in the order of their code points: that of their UTF-8 form. */
   children(path) {
     const folder = join(this.folder, ...path);
     const isNode = (name) => {
@@ -45,7 +45,7 @@ export class Store {
         return false;
       }
     };
-    return readdirSync(folder).filter(isNode).sort();
+    return readdirSync(folder).filter(isNode).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
   }
 }
 
@@ -63,7 +63,7 @@ function forbidden(document) {
   const known = CORE[document.get("node_type")];
   if (!known) return "neither a group nor an array";
   for (const [key, value] of document) {
-    const open = isObject(value) && (document.get("node_type") === "array" || value.get("must_understand") === false);
+    const open = isObject(value) && (document.get("node_type") === "array" || understood(key, value));
     if (!known.has(key) && !open) return `unknown key ${key}`;
   }
   if (!isObject(document.get("attributes") ?? new Map())) return "attributes are not an object";
@@ -78,5 +78,8 @@ function forbidden(document) {
 /** Whether an array has something which must be understood and is not. */
 function asksForMore(document) {
   if (document.get("node_type") !== "array") return false;
-  return [...document].some(([key, value]) => !CORE.array.has(key) && value.get("must_understand") !== false);
+  return [...document].some(([key, value]) => !CORE.array.has(key) && !understood(key, value));
 }
+
+/** Whether a key need not be understood, or is the one of this convention. */
+const understood = (key, value) => key === "nczarr" || value.get("must_understand") === false;

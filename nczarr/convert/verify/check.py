@@ -90,14 +90,13 @@ def check(
         return
     if is_netcdf:
         with file:
-            for fqn, problem in long_names(file.dataset):
-                text = f"{problem}; netCDF's library reads other memory in its place"
-                yield Finding("name-long", fqn, text, "warning")
+            yield from _long_names(file.dataset, "reads other memory in its place")
             if data:
                 yield from _unreadable_chunks(file.dataset, progress)
         return
     with stored:
         yield from found
+        yield from _long_names(stored.dataset, "cannot hold it")
         for path, sentence in stored.hierarchy.deviations():
             yield Finding("specification", "/" + path, sentence, "warning")
         if data:
@@ -105,6 +104,11 @@ def check(
                 yield Finding("chunk-missing", "/" + path, sentence, "error")
             yield from mapping.find_torn_indexes(stored)
             yield from _unreadable_chunks(stored.dataset, progress)
+
+
+def _long_names(dataset: Dataset, effect: str) -> Iterator[Finding]:
+    for fqn, problem in long_names(dataset):
+        yield Finding("name-long", fqn, f"{problem}; netCDF's library {effect}", "warning")
 
 
 def _unreadable_chunks(dataset: Dataset, progress: Progress) -> Iterator[Finding]:
@@ -150,6 +154,38 @@ def canonical(dataset: Dataset) -> dict[str, object]:
         }
 
     return inside(dataset, "/")
+
+
+def canonical_text(source: object, storage_options: Mapping[str, object] | None = None) -> str:
+    """Return the canonical JSON of a dataset of any format, on one line."""
+    with open_source(source, storage_options=storage_options, fresh=True) as dataset:
+        return json.dumps(canonical(dataset), ensure_ascii=False, allow_nan=False)
+
+
+def _first_difference(expected: object, found: object, where: str = "") -> str | None:
+    """Return the place (a JSON pointer) and both values of the first difference of two JSON values; None if equal."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in [*expected, *(k for k in found if k not in expected)]:
+            if key not in expected or key not in found:
+                return f"{where}/{key} is {'missing' if key in expected else 'not expected'}"
+            if difference := _first_difference(expected[key], found[key], f"{where}/{key}"):
+                return difference
+        return None
+    if isinstance(expected, list) and isinstance(found, list):
+        for i, pair in enumerate(zip(expected, found, strict=False)):
+            if difference := _first_difference(*pair, f"{where}/{i}"):
+                return difference
+        if len(expected) != len(found):
+            return f"{where} has {len(found)} values, and {len(expected)} are expected"
+        return None
+    if expected == found and isinstance(expected, bool) == isinstance(found, bool):
+        return None
+    return f"{where or '/'} is {_short(found)}, and {_short(expected)} is expected"
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _attribute(attribute: Attribute) -> dict[str, object]:
@@ -249,10 +285,12 @@ def _differences(store: Path, expected: Path) -> Iterator[str]:
     from nczarr import cdl
 
     try:
-        with open_source(store) as dataset:
-            if expected.suffix == ".cdl":
-                yield from map(str, compare(cdl.load(expected), dataset, storage=False))
-            elif json.loads(json.dumps(canonical(dataset))) != json.loads(expected.read_text("utf-8")):
-                yield f"the content differs from {expected.name}"
+        if expected.suffix == ".json":
+            found = json.loads(canonical_text(store))
+            if difference := _first_difference(json.loads(expected.read_text("utf-8")), found):
+                yield f"the content differs from {expected.name}: {difference}"
+            return
+        with open_source(store, fresh=True) as dataset:
+            yield from map(str, compare(cdl.load(expected), dataset, storage=False))
     except NCZarrError as error:
         yield str(error)

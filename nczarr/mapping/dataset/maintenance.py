@@ -130,7 +130,7 @@ def _validate(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
         assert isinstance(metadata, ArrayMetadata)
         keys = spec.array_keys(metadata)[0]
         yield from _check_attributes(fqn, metadata.attributes, keys)
-        if keys and fqn not in faulty:
+        if (keys or spec.has_object(metadata)) and fqn not in faulty:
             yield from _check_array(fqn, variable, metadata, reading, labels)
 
 

@@ -268,7 +268,7 @@ class GroupFinder:
         self.findings.add("record-damaged", fqn, f"{what}; it is ignored")
 
     def _child_paths(self, node: GroupNode) -> tuple[list[str], list[str]]:
-        """Return the arrays and groups in declared order, then undeclared nodes in the order of the hierarchy."""
+        """Return the arrays and groups in declared order, then undeclared nodes in the order of their code points."""
         prefix = f"{node.path}/" if node.path else ""
         listed: dict[str, list[str]] = {"arrays": [], "groups": []}
         taken: set[str] = set()
@@ -289,7 +289,7 @@ class GroupFinder:
                 else:
                     taken.add(path)
                     listed[key].append(path)
-        for path in self.children.get(node.path, ()):
+        for path in sorted(self.children.get(node.path, ())):
             if path in taken:
                 continue
             is_array = self.hierarchy.is_array(path)

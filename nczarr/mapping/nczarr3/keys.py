@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nczarr.errors import ModelError, UnsupportedError
@@ -23,6 +23,7 @@ from nczarr.mapping.values.scalars import JSONObject, member, show
 from nczarr.model import Dataset, parse_fqn
 from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.zarr.documents.extensions import Extension, register_extension
 
 SUPERBLOCK_KEY = "_nczarr_superblock"
 GROUP_KEY = "_nczarr_group"
@@ -57,9 +58,18 @@ _ATTRIBUTES_OF_NETCDF_C = "_nczarr_attrs"
 # --- keys
 
 
+class _Understood(Extension):
+    """Declares to the engine that a node may require its reader to understand this convention."""
+
+    name = EXTENSION_NAME
+
+
+register_extension(_Understood())
+
+
 def has_object(metadata: ArrayMetadata) -> bool:
-    """Return whether an array contains NCZarr's keys in the form of version 3.1."""
-    return EXTENSION_NAME in metadata.extra
+    """Return whether an array contains NCZarr's keys in the form of version 3.1 or later."""
+    return EXTENSION_NAME in metadata.extra or any(e.name == EXTENSION_NAME for e in metadata.extensions)
 
 
 def array_keys(metadata: ArrayMetadata) -> tuple[JSONObject, list[str]]:
@@ -75,18 +85,16 @@ def array_keys(metadata: ArrayMetadata) -> tuple[JSONObject, list[str]]:
     ({}, ['nczarr.configuration: 1 is not an object'])
     """
     wrong: list[str] = []
-    found = _of_attributes(metadata, _ARRAY_KEYS)
-    if metadata.extensions:
-        found.update(_of_extensions(metadata, _ARRAY_KEYS))
-    if metadata.extra:
-        found.update(_of_object(metadata, _ARRAY_KEYS, wrong))
+    found = _first_of((*_configurations(metadata, wrong), metadata.attributes), _ARRAY_KEYS)
     for key in [k for k, v in found.items() if not isinstance(v, str if k == COPY_KEY else dict)]:
         wrong.append(f"{key}: {show(found.pop(key))} is not {'text' if key == COPY_KEY else 'an object'}")
     return found, wrong
 
 
 def group_keys(metadata: GroupMetadata) -> tuple[JSONObject, list[str]]:
-    """Return NCZarr's valid keys of a group, and descriptions of the invalid keys; attributes take precedence.
+    """Return NCZarr's valid keys of a group, and descriptions of the invalid keys.
+
+    Attributes take precedence over the top-level object, and both over ZEP 10's list.
 
     Examples
     --------
@@ -94,40 +102,35 @@ def group_keys(metadata: GroupMetadata) -> tuple[JSONObject, list[str]]:
     ({'_nczarr_group': {'groups': ['g']}}, [])
     """
     wrong: list[str] = []
-    found = _of_object(metadata, _GROUP_KEYS, wrong)
-    found.update(_of_extensions(metadata, _GROUP_KEYS))
-    found.update(_of_attributes(metadata, _GROUP_KEYS))
+    found = _first_of((metadata.attributes, *_configurations(metadata, wrong)), _GROUP_KEYS)
     for key in [k for k, v in found.items() if not isinstance(v, dict)]:
         wrong.append(f"attributes.{key}: {show(found.pop(key))} is not an object")
     return found, wrong
 
 
-def _of_attributes(metadata: ArrayMetadata | GroupMetadata, keys: frozenset[str]) -> JSONObject:
-    attributes = metadata.attributes
-    return {k: attributes[k] for k in keys if k in attributes} if not keys.isdisjoint(attributes) else {}
+def _first_of(carriers: Sequence[JSONObject], keys: frozenset[str]) -> JSONObject:
+    """Return the keys that carriers contain; the first carrier of a key takes precedence."""
+    return {k: c[k] for c in reversed(carriers) for k in keys if k in c}
 
 
-def _of_extensions(metadata: ArrayMetadata | GroupMetadata, keys: frozenset[str]) -> JSONObject:
-    found: JSONObject = {}
-    for extension in metadata.extensions:
-        if extension.name == EXTENSION_NAME:
-            found.update({k: v for k, v in extension.configuration.items() if k in keys})
-    return found
-
-
-def _of_object(metadata: ArrayMetadata | GroupMetadata, keys: frozenset[str], wrong: list[str]) -> JSONObject:
-    own = metadata.extra.get(EXTENSION_NAME)
-    if own is None:
-        return {}
-    configuration = own.get("configuration") if isinstance(own, dict) else None
-    if not isinstance(configuration, dict):
-        wrong.append(f"{EXTENSION_NAME}.configuration: {show(configuration)} is not an object")
-        return {}
-    version = configuration.get("version", VERSION)
-    if not is_known_version(version):
-        wrong.append(f"{EXTENSION_NAME}.configuration.version: {show(version)} is not a version 3")
-        return {}
-    return {k: v for k, v in configuration.items() if k in keys}
+def _configurations(metadata: ArrayMetadata | GroupMetadata, wrong: list[str] | None = None) -> list[JSONObject]:
+    """Return the configurations of the top-level object and of ZEP 10's list, and describe the unreadable ones."""
+    if not metadata.extra and not metadata.extensions:
+        return []
+    objects = [metadata.extra[EXTENSION_NAME]] if EXTENSION_NAME in metadata.extra else []
+    found = [o.get("configuration") if isinstance(o, dict) else None for o in objects]
+    found += [e.configuration for e in metadata.extensions if e.name == EXTENSION_NAME]
+    readable = []
+    for configuration in found:
+        version = configuration.get("version", VERSION) if isinstance(configuration, dict) else None
+        if isinstance(configuration, dict) and is_known_version(version):
+            readable.append(configuration)
+        elif wrong is not None:
+            what = f".version: {show(version)} is not a version 3"
+            if not isinstance(configuration, dict):
+                what = f": {show(configuration)} is not an object"
+            wrong.append(f"{EXTENSION_NAME}.configuration{what}")
+    return readable
 
 
 def is_known_version(version: object) -> bool:
@@ -255,7 +258,8 @@ def dataset_of(metadata: ArrayMetadata | GroupMetadata) -> str | None:
     """
     if isinstance(metadata, GroupMetadata):
         return _dataset_of_record(group_keys(metadata)[0])
-    return _text(member(metadata.extra.get(EXTENSION_NAME), "configuration").get(DATASET))
+    named = [c[DATASET] for c in _configurations(metadata) if DATASET in c]
+    return _text(named[0]) if named else None
 
 
 def _dataset_of_record(record: JSONObject) -> str | None:

@@ -13,7 +13,12 @@ from typing import TypeVar
 
 from nczarr.errors import ExtensionError, MetadataError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
-from nczarr.zarr.documents.extensions import apply_on_document, apply_on_metadata, parse_extensions
+from nczarr.zarr.documents.extensions import (
+    apply_on_document,
+    apply_on_metadata,
+    find_extension,
+    parse_extensions,
+)
 from nczarr.zarr.documents.json import ParseCache, parse_part
 from nczarr.zarr.grids import RegularGrid, parse_chunk_grid, parse_shape
 from nczarr.zarr.metadata import (
@@ -233,7 +238,7 @@ def _extensions(document: JsonObject, extra: JsonObject) -> tuple[NamedConfig, .
 
 
 def _ignorable(value: object, key: str) -> Json:
-    if isinstance(value, dict) and value.get("must_understand") is False:
+    if isinstance(value, dict) and (value.get("must_understand") is False or find_extension(key) is not None):
         return value
     message = f'{show(key)}: an unknown key that is not an object with "must_understand": false'
     raise ExtensionError(message) if isinstance(value, dict) else bad(message)
