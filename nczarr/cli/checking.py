@@ -117,7 +117,7 @@ def define_check(parser: argparse.ArgumentParser) -> None:
     option(parser, "--json", "print one JSON object for each finding")
     text = "check a directory of test vectors: compare each store with its CDL, its JSON, or its expected findings"
     option(parser, "--vectors", text, "FOLDER")
-    option(parser, "--canonical", "print the whole content as canonical JSON instead, for a comparison of readers")
+    option(parser, "--canonical", "print the content as canonical JSON instead, for a comparison of readers")
     add_progress_options(parser)
     define(
         parser,

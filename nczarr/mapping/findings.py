@@ -1,7 +1,7 @@
 """Name deviations of a store from its specification, and changes by other programs.
 
-Each finding has a stable code (``docs/spec/nczarr-v3.md``, *Findings*). Reading continues wherever the data are
-understandable; :func:`nczarr.mapping.repair` writes the understood metadata.
+Each finding has a stable code (``docs/spec/nczarr-v3-recovery.md``, *Constraints*). Reading continues wherever the data
+are understandable; :func:`nczarr.mapping.repair` writes the understood metadata.
 """
 
 from __future__ import annotations

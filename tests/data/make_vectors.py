@@ -387,7 +387,9 @@ def groups() -> tuple[Store, str]:
 
 def names() -> tuple[Store, str]:
     store: Store = {
-        "zarr.json": root(arrays=["_nc-__x", "_nc-zarr.2Ejson", "a b", "T", "_nc-t"], groups=["_nc-.5F.5F.78"]),
+        "zarr.json": root(
+            arrays=["_nc-__x", "_nc-zarr.2Ejson", "a b", "T", "_nc-t"], groups=["_nc-.5F.5F.78"]
+        ),
         "_nc-__x/zarr.json": array("int32", [], [], INT, name="__x"),
         "_nc-__x/c": numbers("int32", [1]),
         "_nc-zarr.2Ejson/zarr.json": array("int32", [], [], INT, name="zarr.json"),
@@ -580,7 +582,7 @@ def labels() -> tuple[Store, str]:
     """One dimension twice, one behind another of its name, names with blanks."""
     store: Store = {
         "zarr.json": root(dimensions={"x": 2, "a b": 1}, arrays=["twice"], groups=["g h"]),
-        "twice/zarr.json": array("int8", [2, 2], ["x", "x_2"], -127, dimension_references=["/x", "/x"]),
+        "twice/zarr.json": array("int8", [2, 2], ["x", "again"], -127, dimension_references=["/x", "/x"]),
         "twice/c/0/0": bytes([1, 2, 3, 4]),
         "g h/zarr.json": group(dimensions={"x": 3}, arrays=["hidden"]),
         "g h/hidden/zarr.json": array(
@@ -863,12 +865,12 @@ def listing() -> tuple[Store, str]:
 def conflicts() -> tuple[Store, str]:
     """Fixed dimensions along which arrays differ: which length stays, and what the others are called."""
     dimensions = {"x": 4, "y": 9, "y_2": 7, "z": 8, "z_1": 1}
-    store: Store = {"zarr.json": root(dimensions=dimensions, arrays=["a", "b", "y", "d", "e", "f"], groups=["g"])}
+    store: Store = {
+        "zarr.json": root(dimensions=dimensions, arrays=["a", "b", "y", "d", "e", "f"], groups=["g"])
+    }
 
     def add(path: str, length: int, name: str) -> None:
-        store[f"{path}/zarr.json"] = array(
-            "int8", [length], [name], -127, dimension_references=[f"/{name}"]
-        )
+        store[f"{path}/zarr.json"] = array("int8", [length], [name], -127, dimension_references=[f"/{name}"])
         store[f"{path}/c/0"] = bytes(range(length))
 
     # The recorded size, if an array has it; the name belongs to the group of the array.
@@ -895,7 +897,9 @@ def recovery() -> tuple[Store, str]:
     """What other programs leave in one dataset, and what it is taken for."""
     unlimited = {"dimension_references": ["/t"], "unlimited": ["/t"]}
     store: Store = {
-        "zarr.json": root({"bare": math.nan}, dimensions={"t": 2, "x": 2}, arrays=["v", "w", "s", "n"], groups=["kept"]),
+        "zarr.json": root(
+            {"bare": math.nan}, dimensions={"t": 2, "x": 2}, arrays=["v", "w", "s", "n"], groups=["kept"]
+        ),
         # A name that is taken: the node name stands for it.
         "v/zarr.json": array("int8", [2], ["x"], -127, dimension_references=["/x"]),
         "w/zarr.json": array("int8", [2], ["x"], -127, name="v", dimension_references=["/x"]),
@@ -928,11 +932,14 @@ def recovery() -> tuple[Store, str]:
     return store, (
         "netcdf recovery {\ndimensions:\n\tt = 2 ;\n\tx = 2 ;\n\tu = UNLIMITED ; // (3 currently)\nvariables:\n"
         "\tbyte v(x) ;\n\tbyte w(x) ;\n\tbyte s(t) ;\n\tbyte n(u, 2) ;\n\tfloat plain(x) ;\n\n// global attributes:\n"
-        "\t\t:bare = NaN ;\ndata:\n v = 0, 1 ;\n w = 0, 1 ;\n s = 0, 1 ;\n n = 0, 1, 2, 3, 4, 5 ;\n plain = 1.5, 2.5 ;\n\n"
+        "\t\t:bare = NaN ;\ndata:\n v = 0, 1 ;\n w = 0, 1 ;\n s = 0, 1 ;\n n = 0, 1, 2, 3, 4, 5 ;\n"
+        " plain = 1.5, 2.5 ;\n\n"
         "group: kept {\n  dimensions:\n  \tz = 1 ;\n  \tq = 3 ;\n  variables:\n  \tbyte l(x, z, q) ;\n\n"
-        "  // group attributes:\n  \t\t:here = 1ll ;\n  data:\n   l = 0, 1, 2, 3, 4, 5 ;\n  } // group kept\n\n"
+        "  // group attributes:\n  \t\t:here = 1ll ;\n  data:\n   l = 0, 1, 2, 3, 4, 5 ;\n"
+        "  } // group kept\n\n"
         "group: lost {\n  types:\n    byte enum flag {one = 1} ;\n  dimensions:\n  \tk = 2 ;\n  variables:\n"
-        "  \tflag i(k) ;\n\n  // group attributes:\n  \t\t:here = 1ll ;\n  data:\n   i = one, 5 ;\n  } // group lost\n}\n"
+        "  \tflag i(k) ;\n\n  // group attributes:\n  \t\t:here = 1ll ;\n  data:\n   i = one, 5 ;\n"
+        "  } // group lost\n}\n"
     )
 
 
@@ -994,7 +1001,9 @@ def nzug() -> tuple[Store, str]:
         "exact": {"conventions": "CF-1.12"},
         "order": ["title", "conventions"],
     }
-    store = identified({"zarr.json": root(plain, attr=attr, groups=["g"]), "g/zarr.json": group({"conventions": "own"})})
+    store = identified(
+        {"zarr.json": root(plain, attr=attr, groups=["g"]), "g/zarr.json": group({"conventions": "own"})}
+    )
     store["zarr.json"]["attributes"]["_nczarr_superblock"]["nzug"] = True
     return store, (
         'netcdf nzug {\n\n// global attributes:\n\t\t:title = "t" ;\n\t\t:conventions = "CF-1.12" ;\n\n'
@@ -1019,7 +1028,8 @@ WORKED_ON = {
     "listing": ["node-unlisted", "record-lost"],
     "conflicts": ["size-conflict"],
     "recovery": [
-        "bare-nan", "dimension-unlisted", "name-taken", "node-unlisted", "record-lost", "references-missing", "size-stale",
+        "bare-nan", "dimension-unlisted", "name-taken", "node-unlisted", "record-lost", "references-missing",
+        "size-stale",
     ],
     "node_names": ["keys-removed"],
 }  # fmt: skip
@@ -1071,6 +1081,11 @@ def invalid() -> dict[str, tuple[Store, list[str]]]:
     case("fill_value", "fill-value")["v/zarr.json"]["fill_value"] = 0
     case("fill_value_of_enum", "fill-value")["e/zarr.json"]["fill_value"] = 0
     case("labels", "labels")["v/zarr.json"]["dimension_names"] = ["y"]
+    store = case("labels_of_another", "labels")  # the label of the second dimension is another dimension
+    record_of(store)["dimensions"].append({"name": "y", "size": 2})
+    info(store)["dimension_references"] = ["/x", "/x"]
+    store["v/zarr.json"].update(shape=[2, 2], dimension_names=["x", "y"])
+    store["v/zarr.json"]["chunk_grid"]["configuration"]["chunk_shape"] = [2, 2]
     case("labels_missing", "labels")["v/zarr.json"]["dimension_names"] = [None]
     store = case("sizes", "size-conflict")
     store["v/zarr.json"]["shape"] = [3]

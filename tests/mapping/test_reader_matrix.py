@@ -1,11 +1,13 @@
 """Read the default output with every installed reader.
 
-Each array is either read to the bit, or refused for one of the reasons that ``docs/spec/nczarr-v3.md`` lists.
+Each array is either read to the bit, or refused for one of the reasons that ``docs/spec/how-others-see-it.md`` lists.
 """
 
 from __future__ import annotations
 
 import re
+import runpy
+import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +43,7 @@ from nczarr.model import (
 )
 
 FIXTURES = sorted((Path(__file__).parents[1] / "data").glob("*.nc"))
-PAGE = Path(__file__).parents[2] / "docs" / "spec" / "nczarr-v3.md"
+PAGE = Path(__file__).parents[2] / "docs" / "spec" / "how-others-see-it.md"
 
 #: What a reader may refuse, and what it then says. The page lists the same, with reasons.
 _STRUCT = "No Zarr data type found|Data type .* not recognized"
@@ -275,7 +277,7 @@ def test_netcdf_c_reads_nczarr_v2_exactly(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_every_refusal() -> None:
-    section = PAGE.read_text(encoding="utf-8").partition("### What they refuse")[2].partition("\n##")[0]
+    section = PAGE.read_text(encoding="utf-8").partition("## What they refuse")[2].partition("\n##")[0]
     rows = [
         [c.strip() for c in line.strip("|").split("|")] for line in section.splitlines() if line[:2] == "| "
     ]
@@ -284,3 +286,25 @@ def test_the_page_lists_every_refusal() -> None:
     for reader, refused in MAY_REFUSE.items():
         for kind in refused:
             assert reader.removesuffix("-python") in listed[kind], (reader, kind)
+
+
+def test_the_measured_table_is_what_the_installed_readers_do() -> None:
+    pytest.importorskip("zarr")
+    pytest.importorskip("netCDF4")
+    pytest.importorskip("xarray")
+    script = runpy.run_path(str(PAGE.parents[1] / "read_elsewhere.py"))
+    found = script["measure"]([sys.executable], None)
+    _, _, rest = PAGE.read_text(encoding="utf-8").partition(script["START"])
+    rows = re.findall(r"^\| (\S+ [^|]*?)(, Python [\d.]+)? \|((?: yes \| no | yes | no |\|)+)$", rest, re.M)
+    listed: dict[str, list[list[str]]] = {}
+    for reader, _, cells in rows:
+        listed.setdefault(reader, []).append([c.strip() for c in cells.strip("|").split("|")])
+    assert len(listed) >= 14
+    measured = {**found["arrays"], **found["whole"]}
+    for reader, columns in measured.items():
+        if reader in listed:
+            assert ["no" if wrong else "yes" for wrong in columns.values()] in listed[reader], (
+                reader,
+                columns,
+            )
+    assert any(reader in listed for reader in measured) or "zarr-python 3.1.6" not in measured

@@ -34,8 +34,11 @@ from nczarr.model import (
 from nczarr.stores import MemoryStore
 from nczarr.zarr.documents.v3 import array_document, parse_node
 
-PAGE = Path(__file__).parents[2] / "docs" / "spec" / "nczarr-v3.md"
-TEXT = PAGE.read_text(encoding="utf-8")
+SPEC = Path(__file__).parents[2] / "docs" / "spec"
+CORE, STORAGE, RECOVERY = (
+    (SPEC / f"nczarr-v3{part}.md").read_text(encoding="utf-8") for part in ("", "-storage", "-recovery")
+)
+TEXT = CORE + STORAGE + RECOVERY
 IDENTITY = "5f0c9a7e31d84b62a1f3c8e05d7b2946"
 EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", TEXT, re.S)]
 
@@ -56,7 +59,7 @@ def keys_of(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) >= 5
+    assert len(EXAMPLES) >= 3
     assert {e["node_type"] for e in EXAMPLES} == {"group", "array"}
 
 
@@ -129,16 +132,69 @@ def test_the_examples_make_one_dataset() -> None:
     with opened as stored:
         dataset = stored.dataset
         assert dataset.dimensions == (Dimension("time", 3, True), Dimension("x", 4))
+        assert [t.name for t in dataset.types] == ["flag_t", "key_t", "row_t", "station_t"]
+        assert [a.name for a in dataset.attributes][-2:] == ["note", "_nczarr_array"]
+        assert dataset.attribute["note"].values.tobytes() == b"\xffab"
         assert [v.name for v in dataset.variables] == ["time", "temp"]
         assert dataset.variable_at("/temp").type == dataset.all_types["/flag_t"]
         assert [a.name for a in dataset.variable_at("/temp").attributes] == ["units", "long_name"]
         assert [g.name for g in dataset.groups] == ["station"]
 
 
+def test_the_core_is_short() -> None:
+    assert len(CORE.splitlines()) <= 250
+
+
+@pytest.mark.parametrize("page", sorted(SPEC.rglob("*.md")), ids=lambda p: p.relative_to(SPEC).as_posix())
+def test_every_json_of_the_pages_is_json(page: Path) -> None:
+    for block in re.findall(r"```json\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+        json.loads(block)
+
+
+@pytest.mark.parametrize(
+    "folder", ["data-types/null_terminated_bytes", "data-types/raw_bytes", "extensions/nczarr"]
+)
+def test_the_example_of_a_registration_fits_its_schema_and_the_engine(folder: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    page = (SPEC / "registrations" / folder / "README.md").read_text(encoding="utf-8")
+    own = json.loads((SPEC / "registrations" / folder / "schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(own)
+    (example,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.S))
+    (member,) = {k: v for k, v in example.items() if k in ("data_type", "nczarr")}.values()
+    validator = jsonschema.Draft202012Validator(own)
+    assert validator.is_valid(member)
+    assert not validator.is_valid({**member, "name": "another"})
+    assert not validator.is_valid({**member, "configuration": {}})
+    document = {**EXAMPLES[1], **example}
+    assert array_document(parse_node(document, "example")) == document
+    if "nczarr" in example:
+        assert schema().is_valid(document)
+
+
+def test_the_examples_of_the_convention_fit_its_schema(tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    folder = SPEC / "registrations" / "convention"
+    own = json.loads((folder / "schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft7Validator.check_schema(own)
+    examples = sorted((folder / "examples").glob("*.json"))
+    assert len(examples) == 2
+    for path in examples:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        assert jsonschema.Draft7Validator(own).is_valid(document)
+        assert schema().is_valid(document)
+        store = MemoryStore()
+        store.set("zarr.json", json.dumps(document).encode())
+        opened, found = check_metadata(store)
+        opened.close()
+        assert found == ()
+        del document["attributes"]["_nczarr_superblock"]["convention"]
+        assert not jsonschema.Draft7Validator(own).is_valid(document)
+
+
 def test_the_table_of_node_names_is_right() -> None:
-    section = TEXT.partition("## Node names")[2].partition("\n## ")[0]
+    section = CORE.partition("## Node names")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(.+)` \| `(.+)` \|$", section, re.M)
-    assert len(rows) >= 6
+    assert len(rows) >= 5
     for name, node in rows:
         assert escape_name(name) == node
 
@@ -157,7 +213,7 @@ def test_the_convention_is_declared_on_request_only() -> None:
 
 
 def test_the_table_of_default_fills_is_right() -> None:
-    section = TEXT.partition("### Fill values")[2].partition("\n### ")[0]
+    section = STORAGE.partition("## Fill values")[2].partition("\n## ")[0]
     rows = dict(re.findall(r"^\| (`.+`) \| (-?[0-9].*) \|$", section, re.M))
     said = {
         name: float(value) if "e" in value else int(value)
@@ -170,7 +226,7 @@ def test_the_table_of_default_fills_is_right() -> None:
 
 def test_the_table_of_recovery_and_the_constraints_name_the_same_codes() -> None:
     constraints = set(re.findall(r"^\| C\d+ \|.*\| `([a-z-]+)` \|", TEXT, re.M))
-    section = TEXT.partition("## Recovery")[2].partition("\n## ")[0]
+    section = RECOVERY.partition("## Recovery")[2].partition("\n## ")[0]
     assert set(re.findall(r"`([a-z]+-[a-z]+)`", section)) <= constraints
 
 

@@ -86,13 +86,17 @@ def test_the_command_prints_canonical_json(capsys: pytest.CaptureFixture[str]) -
 
 def test_every_constraint_has_a_store_that_breaks_it() -> None:
     """The numbered list of the page, and the folder of invalid stores."""
-    page = (DATA.parents[1] / "docs" / "spec" / "nczarr-v3.md").read_text(encoding="utf-8")
+    page = (DATA.parents[1] / "docs" / "spec" / "nczarr-v3-recovery.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| C\d+ \|.*\| `([a-z-]+)` \|", page, re.M))
     broken = {c for p in (DATA / "vectors").rglob("*.findings") for c in p.read_text().split()}
     assert listed == broken | {"consolidated-stale", "type-unlisted"}
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("names", "labels", "cut_names")])
+#: Two leading underscores; anonymous dimensions; a value of an enum that is not a member; names with blanks.
+NOT_FOR_NCGEN = ("names", "labels", "cut_names", "recovery", "node_names")
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in NOT_FOR_NCGEN])
 def test_the_cdl_is_legal(name: str, tmp_path: Path) -> None:
     """netCDF's own ncgen takes it; but not names that begin with two underscores."""
     if shutil.which("ncgen") is None:

@@ -108,6 +108,7 @@ function read(name, json, type, variable) {
     return [fromJson(convertNan(unpack(bytes, atomic("float64")), "float64", type.name), type)];
   }
   if (is(type, "char")) {
+    if (Array.isArray(json) && json.length === 0) return new Uint8Array();
     if (!isText(json)) throw new TypeError("not text");
     return utf8(json);
   }

@@ -105,25 +105,13 @@ function sound(array) {
 
 function hasLabels(dataset, array, names) {
   const found = array.document.get("dimension_names");
-  const wanted = [];
-  for (const dimension of array.recorded ?? array.dimensions) wanted.push(unique(label(dataset, array.group, dimension), wanted, names));
-  if (array.extent.length > array.dimensions.length) wanted.push(unique(`bytes_${array.extent.at(-1)}`, wanted, names, true));
-  return Array.isArray(found) && found.every(isText) && found.length === wanted.length && found.every((l, i) => l === wanted[i]);
+  if (!Array.isArray(found) || !found.every(isText) || new Set(found).size < found.length) return false;
+  const used = new Set();
+  return found.every((label, i) => {
+    const dimension = (array.recorded ?? array.dimensions)[i];
+    const known = dimension && !dimension.anonymous && !used.has(dimension.name);
+    if (!known || dataset.search(array.group, dimension.name) !== dimension) return !names.has(label);
+    used.add(dimension.name);
+    return label === dimension.name;
+  });
 }
-
-function label(dataset, group, dimension) {
-  if (dimension.anonymous) return `anonymous_${dimension.size}`;
-  const nearest = dataset.search(group, dimension.name);
-  if (nearest === dimension) return dimension.name;
-  const others = dataset.groups.flatMap((g) => g.dimensions).filter((d) => d.name === dimension.name && d !== nearest);
-  return `${dimension.name}_hidden${others.indexOf(dimension) + 1}`;
-}
-
-function unique(wanted, taken, names, added = wanted.startsWith("anonymous_")) {
-  if (!taken.includes(wanted) && !(added && names.has(wanted))) return wanted;
-  for (let n = 2; ; n += 1) {
-    const next = `${wanted}_${n}`;
-    if (!taken.includes(next) && !names.has(next)) return next;
-  }
-}
-

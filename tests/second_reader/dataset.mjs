@@ -2,9 +2,9 @@
 
 import { decode } from "./attributes.mjs";
 import { dataType } from "./arrays.mjs";
-import { ARRAY_KEYS, GROUP_KEYS, copiesOf, datasetOf, extensions, findHome, isDraftOfNetcdfC, isReadable, isVersion, objects, recordsOf } from "./identity.mjs";
+import { ARRAY_KEYS, GROUP_KEYS, byPath, copiesOf, datasetOf, extensions, findHome, isDraftOfNetcdfC, isReadable, isVersion, objects, recordsOf } from "./identity.mjs";
 import { isCount, isObject, isText, same, write } from "./json.mjs";
-import { isCut, isCutOf, joinFqn, legal, nameOfNode, splitFqn } from "./names.mjs";
+import { beginningOf, joinFqn, legal, nameOfNode, splitFqn } from "./names.mjs";
 import { atomic, build, faults, is, isNumeric, needs, size } from "./types.mjs";
 
 export class Refused extends Error {}
@@ -129,7 +129,7 @@ export class Dataset {
     for (const array of arrays) {
       if (array.keys.has("_nczarr_copy") && !recordsOf(array.keys.get("_nczarr_copy"))) this.report("key-unreadable");
     }
-    const own = arrays.flatMap((a) => copiesOf(a, a.keys)).filter((c) => c.dataset === this.home.dataset);
+    const own = arrays.sort(byPath).flatMap((a) => copiesOf(a, a.keys)).filter((c) => c.dataset === this.home.dataset);
     const ordered = [...own.filter((c) => c.inPlace), ...own.filter((c) => !c.inPlace)];
     const copies = new Map();
     for (const copy of this.home.copy ? [this.home.copy, ...ordered] : ordered) {
@@ -138,14 +138,14 @@ export class Dataset {
     return copies;
   }
 
-  /** The copy for a group whose node name is cut: that of a name below its parent which the digest fits. */
+  /** The copy for a group whose node name is cut: that of the only name below its parent with this beginning. */
   cutCopy(group, copies) {
-    if (!isCut(group.node ?? "")) return undefined;
-    const above = this.names(group).slice(0, -1);
-    return [...copies].find(([fqn, record]) => {
-      const name = record.get("_nczarr_group")?.get("name");
-      return legal(name) && fqn === joinFqn([...above, name]) && isCutOf(group.node, name);
-    })?.[1];
+    const beginning = beginningOf(group.node ?? "");
+    const above = joinFqn(this.names(group).slice(0, -1));
+    const found = [...copies.keys()].map(splitFqn).filter(
+      (parts) => beginning !== null && parts?.length > 0 && joinFqn(parts.slice(0, -1)) === above && parts.at(-1).startsWith(beginning),
+    );
+    return found.length === 1 ? copies.get(joinFqn(found[0])) : undefined;
   }
 
   /** The groups above a group that is opened alone: nothing is known of them. */
@@ -489,11 +489,21 @@ export class Dataset {
     const labels = array.document.get("dimension_names") ?? array.plain.get("_ARRAY_DIMENSIONS") ?? [];
     const label = labels[i];
     if (!legal(label)) return { anonymous: true, name: null, size: length };
+    group.byLabel ??= new Map();
+    const key = JSON.stringify([label, length]);
+    if (!group.byLabel.has(key)) group.byLabel.set(key, this.byLabel(group, label, length));
+    return group.byLabel.get(key);
+  }
+
+  /** The dimension of a label: the nearest of its name if the length is the same, else a new one. */
+  byLabel(group, label, length) {
     const found = this.search(group, label);
     if (found?.size === length) return found;
-    const named = group.dimensions.some((d) => d.name === label) ? `${label}_${length}` : label;
-    const own = group.dimensions.find((d) => d.name === named) ?? this.declare(group, named, false);
-    own.size ??= length;
+    const taken = (name) => group.dimensions.some((d) => d.name === name);
+    let name = taken(label) ? `${label}_${length}` : label;
+    for (let n = 2; taken(name); n += 1) name = `${label}_${length}_${n}`;
+    const own = this.declare(group, name, false);
+    own.size = length;
     return own;
   }
 

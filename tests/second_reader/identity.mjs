@@ -79,6 +79,13 @@ export function copiesOf(array, keys) {
   });
 }
 
+/** The order of nodes by their paths, name by name in code points: that of the UTF-8 forms. */
+export function byPath(a, b) {
+  const i = a.path.findIndex((name, k) => name !== b.path[k]);
+  if (i < 0 || i >= b.path.length) return a.path.length - b.path.length;
+  return Buffer.compare(Buffer.from(a.path[i]), Buffer.from(b.path[i]));
+}
+
 /** The dataset and the FQN of the root; `copy` stands for its record, `unclear`: none does. Null for plain Zarr. */
 export function findHome(root, groups) {
   const keys = groupKeys(root);
@@ -100,7 +107,7 @@ export function findHome(root, groups) {
 function byArrays(root, arrays) {
   const keys = new Map(arrays.map((a) => [a, arrayKeys(a)]));
   if (arrays.every((a) => keys.get(a).size === 0)) return null;
-  const copies = arrays.flatMap((a) => copiesOf(a, keys.get(a)));
+  const copies = [...arrays].sort(byPath).flatMap((a) => copiesOf(a, keys.get(a)));
   const inPlace = copies.filter((c) => c.array.path.length === 1 && c.inPlace);
   const known = new Set(inPlace.map((c) => c.dataset));
   const candidates = [];

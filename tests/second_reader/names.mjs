@@ -1,7 +1,5 @@
 // Spell names: what is legal, fully qualified names, and the names of nodes.
 
-import { createHash } from "node:crypto";
-
 export const legal = (name) =>
   typeof name === "string" && name !== "" && !/[/\u0000-\u001f\u007f]/u.test(name) && !name.endsWith(" ");
 
@@ -19,14 +17,10 @@ export function splitFqn(text) {
 export const joinFqn = (parts) =>
   parts.length === 0 ? "/" : parts.map((p) => "/" + p.replace(/[\\ ]/gu, "\\$&")).join("");
 
-export const isCut = (node) => /^_nc-.*\.\.[0-9a-f]{64}$/su.test(node);
-
-/** Whether a cut node name is that of a name: the digest is of an escaped form and the name. */
-export function isCutOf(node, name) {
-  const escape = (safe) => "_nc-" + name.replace(safe, (c) => [...Buffer.from(c)].map((b) => `.${b.toString(16).toUpperCase().padStart(2, "0")}`).join(""));
-  const forms = [/[^A-Za-z0-9_\u0080-\u{10ffff}-]/gu, /[^a-z0-9_-]/gu, /[^]/gu].map(escape);
-  const digest = (form) => createHash("sha256").update(`${form}\0${name}`).digest("hex");
-  return forms.some((form) => node.endsWith(`..${digest(form)}`));
+/** The beginning of the name of a cut node name, or null. */
+export function beginningOf(node) {
+  const [stem, ...rest] = node.split("..");
+  return rest.length > 0 && nameOfNode(stem) !== stem ? nameOfNode(stem) : null;
 }
 
 /** The name that a node name stands for, where no key says it. */

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+import runpy
 import shutil
 import subprocess
+import sys
 import warnings
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -94,7 +97,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 
 def ours(store: Path) -> Any:
-    with open_dataset(store) as stored:
+    with open_dataset(store, consolidated=False) as stored:
         return json.loads(json.dumps(canonical(stored.dataset)))
 
 
@@ -107,6 +110,24 @@ def test_a_vector_is_read_as_its_canonical_json_says(reader: Reader, name: str) 
 @pytest.mark.parametrize("codes", CODES, ids=lambda p: p.stem)
 def test_the_broken_constraints_of_a_vector_are_named(reader: Reader, codes: Path) -> None:
     assert reader.check(codes.with_suffix(".zarr")) == sorted(codes.read_text(encoding="utf-8").split())
+
+
+def test_the_reader_passes_the_conformance_kit(reader: Reader, tmp_path: Path) -> None:
+    """The kit alone, with its own runner."""
+    make = runpy.run_path(str(HERE.parent / "conformance" / "make_kit.py"))["make"]
+    with zipfile.ZipFile(make(tmp_path)) as packed:
+        packed.extractall(tmp_path)
+    kit = tmp_path / "nczarr-conformance-3.2"
+    command = f"node {reader.folder / 'reader.mjs'}"
+    options = ["--read", f"{command} STORES", "--check", f"{command} --findings STORES"]
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", str(kit / "run.py"), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == f"{len(NAMES) + len(CODES)} of {len(NAMES) + len(CODES)} passed\n"
 
 
 def write(dataset: Dataset, folder: Path, **options: Any) -> Path:
@@ -180,7 +201,7 @@ def test_both_readers_recover_the_same(reader: Reader, tmp_path: Path, data: st.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            with open_dataset(store) as opened:
+            with open_dataset(store, consolidated=False) as opened:
                 if opened.layout != "nczarr-v3":
                     return  # plain Zarr, of which the page says nothing
             expected = ours(store)

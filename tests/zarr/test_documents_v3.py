@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from real_data import ZARR_SAMPLES
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
+from nczarr.zarr.documents.extensions import Extension, register_extension, unregister_extension
 from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.documents.v3 import node_document, parse_node
 from nczarr.zarr.grids import RegularGrid
@@ -289,9 +291,12 @@ def test_equality_sees_the_bits_of_the_fill_value():
 #: ``fill_value: null`` is no value of the data type (section *Fill value*), and ZEP 10 has ``extensions`` with at
 #: least one entry, or not at all.
 REFUSED_ON_PURPOSE = {"fill_null", "ext_empty_array_on_array"}
+#: The key that must be understood is `nczarr`, which is understood once the mapping is imported.
+UNDERSTOOD = {"key_mutrue_on_array", "key_nomu_on_array", "key_nomu_on_group"}
 
 
 def test_every_collected_case():
+    import_module("nczarr.mapping.nczarr3.keys")
     cases = json.loads((CASES / "cases.json").read_text())
     assert len(cases) > 90
     refused = set()
@@ -310,7 +315,22 @@ def test_every_collected_case():
             for key in document:
                 if document[key] != [] and key != "consolidated_metadata":
                     assert key in node_document(again), (name, key)
-    assert refused == {name for name, case in cases.items() if case["expect"] == "FAIL"} | REFUSED_ON_PURPOSE
+    failing = {name for name, case in cases.items() if case["expect"] == "FAIL"}
+    assert refused == (failing | REFUSED_ON_PURPOSE) - UNDERSTOOD
+    assert failing >= UNDERSTOOD
+
+
+def test_a_key_that_must_be_understood_is_read_once_its_extension_is_known():
+    document = {"zarr_format": 3, "node_type": "group", "example.known": {"name": "example.known"}}
+    with pytest.raises(ExtensionError, match=r"'example\.known': an unknown key"):
+        parse_node(document, "")
+    extension = Extension()
+    extension.name = "example.known"
+    register_extension(extension)
+    try:
+        assert parse_node(document, "").extra == {"example.known": {"name": "example.known"}}
+    finally:
+        unregister_extension("example.known")
 
 
 # -- zarr-python

@@ -183,11 +183,13 @@ def _check_array(
         what = f"fill_value is {metadata.fill!r}; the rule requires {expected!r}: unwritten values differ from netCDF"
         yield make_finding("fill-value", fqn, what)
     names = labels.of(model.split_fqn(fqn)[0], variable.dimensions, encoding.inner_shape)
-    if metadata.dimension_names != names:
-        sides = [
-            "missing" if n is None else ", ".join(map(str, n)) or "none"
-            for n in (metadata.dimension_names, names)
-        ]
+    found = metadata.dimension_names
+    # The rule fixes the names of dimensions only; other labels must not be one of these.
+    if found is None or any(
+        f != n and (n in labels.names or f is None or f in labels.names or found.count(f) > 1)
+        for f, n in zip(found, names, strict=True)
+    ):
+        sides = ["missing" if n is None else ", ".join(map(str, n)) or "none" for n in (found, names)]
         yield make_finding("labels", fqn, f"dimension_names are {sides[0]}; the rule requires {sides[1]}")
 
 

@@ -229,16 +229,14 @@ class GroupFinder:
         return {}, "own" if not self.children.get(path) else "none"
 
     def _copied_info(self, path: str, parent: str) -> JSONObject:
-        """Return the record of a group without keys whose node name is escaped; the copy contains its netCDF name."""
-        node = path.rpartition("/")[2]
-        if unescape_name(node) is not None:
+        """Return the record of a group without keys whose node name is cut; the copy contains its netCDF name."""
+        stem, cut, _ = path.rpartition("/")[2].partition("..")
+        beginning = unescape_name(stem)
+        if not cut or beginning is None or beginning == stem:
             return {}
-        for fqn, record in self.copies.items():
-            info = member(record, GROUP_KEY)
-            name = info.get("name")
-            if isinstance(name, str) and fqn == join_fqn(parent, name) and escape_name(name) == node:
-                return info
-        return {}
+        below = {f: split_fqn(f) for f in self.copies if is_reference(f)}
+        found = [f for f, (above, name) in below.items() if above == parent and name.startswith(beginning)]
+        return member(self.copies[found[0]], GROUP_KEY) if len(found) == 1 else {}
 
     def _dimensions(self, node: GroupNode) -> Iterator[DeclaredDimension]:
         declared = node.info.get("dimensions", [])

@@ -6,7 +6,7 @@ object, because xarray shows every attribute of an array. Version 3.0 used attri
 
 Programs and users copy nodes between datasets: an array from another dataset brings a copy of that dataset's records,
 and a single group looks like a dataset. Therefore each group and each array names its dataset, and each group its FQN
-(*Identity* there).
+(``docs/spec/nczarr-v3-recovery.md``, *Identity*).
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ def _first_of(carriers: Sequence[JSONObject], keys: frozenset[str]) -> JSONObjec
     return {k: c[k] for c in reversed(carriers) for k in keys if k in c}
 
 
-def _configurations(metadata: ArrayMetadata | GroupMetadata, wrong: list[str] | None = None) -> list[JSONObject]:
+def _configurations(
+    metadata: ArrayMetadata | GroupMetadata, wrong: list[str] | None = None
+) -> list[JSONObject]:
     """Return the configurations of the top-level object and of ZEP 10's list, and describe the unreadable ones."""
     if not metadata.extra and not metadata.extensions:
         return []
@@ -200,7 +202,7 @@ class Copy:
 
 
 def find_copies(hierarchy: Hierarchy, keys: Mapping[str, JSONObject]) -> Iterator[Copy]:
-    """Yield all copies of records in the order of the arrays.
+    """Yield all copies of records in the order of the paths of the arrays.
 
     Parameters
     ----------
@@ -208,10 +210,9 @@ def find_copies(hierarchy: Hierarchy, keys: Mapping[str, JSONObject]) -> Iterato
     keys : mapping
         NCZarr's keys of each array, by path.
     """
-    for path, own in keys.items():
-        if COPY_KEY in own:
-            for fqn, record in copies_of(own[COPY_KEY]).items():
-                yield Copy(path, _dataset_of_record(record) or dataset_of(hierarchy.nodes[path]), fqn, record)
+    for path in sorted((p for p, own in keys.items() if COPY_KEY in own), key=lambda path: path.split("/")):
+        for fqn, record in copies_of(keys[path][COPY_KEY]).items():
+            yield Copy(path, _dataset_of_record(record) or dataset_of(hierarchy.nodes[path]), fqn, record)
 
 
 # --- identity

@@ -1,7 +1,7 @@
 """Read NCZarr on Zarr v3: from documents to the model (``docs/spec/nczarr-v3.md``).
 
 Other programs change stores without knowledge of NCZarr. Everything understandable is read, and deviations are
-reported as findings (*Recovery* there); an array is an error only if no interpretation is right.
+reported as findings (``nczarr-v3-recovery.md``, *Recovery*); an array is an error only if no interpretation is right.
 """
 
 from __future__ import annotations

@@ -229,7 +229,8 @@ class Labels:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._names = {d.name for d in dataset.all_dimensions.values()}
+        #: The names of all dimensions.
+        self.names = {d.name for d in dataset.all_dimensions.values()}
         self._visible: dict[tuple[str, str], str] = {}
 
     def of(
@@ -239,12 +240,12 @@ class Labels:
         labels: list[str] = []
         for reference in references:
             if isinstance(reference, int):
-                labels.append(free_name(f"anonymous_{reference}", self._names, labels))
+                labels.append(free_name(f"anonymous_{reference}", self.names, labels))
                 continue
             label = self._label(group, reference)
-            labels.append(free_name(label, self._names, labels) if label in labels else label)
+            labels.append(free_name(label, self.names, labels) if label in labels else label)
         for length in inner:
-            labels.append(free_name(f"bytes_{length}", self._names, labels))
+            labels.append(free_name(f"bytes_{length}", self.names, labels))
         return tuple(labels)
 
     def _label(self, group: str, reference: str) -> str:
@@ -255,7 +256,7 @@ class Labels:
             if nearest != reference:
                 # Hidden dimensions of one name are numbered by their order in the dataset.
                 others = [d for d in self._dataset.all_dimensions if split_fqn(d)[1] == name and d != nearest]
-                name = free_name(f"{name}_hidden{others.index(reference) + 1}", self._names)
+                name = free_name(f"{name}_hidden{others.index(reference) + 1}", self.names)
             self._visible[key] = name
         return self._visible[key]
 

@@ -1,6 +1,6 @@
 """Choose the grid and the codecs of an array from netCDF's chunks and filters, and convert codecs back to filters.
 
-The specification is ``docs/spec/nczarr-v3.md``, *Chunks* and *Filters*. The filter list of a variable is recorded
+The specification is ``docs/spec/nczarr-v3-storage.md``, *Storage hints*. The filter list of a variable is recorded
 unchanged. The chunks are encoded with codecs that every Zarr v3 reader has:
 
 ====================  =========================================================================

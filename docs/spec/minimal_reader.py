@@ -1,0 +1,390 @@
+"""Read NCZarr on Zarr v3 with zarr-python, and print the canonical JSON: ``python minimal_reader.py STORE ...``.
+
+A *minimal reader* of the specification: it reads the core, and nothing that another program has
+changed. The first line of a function names its section.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import struct
+import sys
+from typing import Any
+
+import numpy as np
+import zarr
+
+Json = Any
+#: The name of a primitive type, or the declaration of a user-defined one.
+Type = Any
+NUMBERS = {
+    f"{kind}{8 * size}": np.dtype(f"<{kind[0]}{size}")
+    for kind, sizes in (("int", (1, 2, 4, 8)), ("uint", (1, 2, 4, 8)), ("float", (4, 8)))
+    for size in sizes
+}
+KEYS = {
+    "_nczarr_superblock",
+    "_nczarr_group",
+    "_nczarr_array",
+    "_nczarr_attr",
+    "_nczarr_copy",
+    "zarr_conventions",
+}
+WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+class Refused(Exception):
+    """The store, or a part of it, is beyond a minimal reader."""
+
+
+# --- Terms and Node names
+
+
+def join_fqn(names: list[str]) -> str:
+    """Terms: the FQN of names."""
+    return "".join("/" + re.sub(r"([\\ ])", r"\\\1", name) for name in names) or "/"
+
+
+def name_of(node: str, info: dict[str, Json]) -> str:
+    """Node names: the name that a key contains, or the node name with its escapes reversed."""
+    if "name" in info:
+        return str(info["name"])
+    text = node[4:]
+    if not node.startswith("_nc-") or not re.fullmatch(
+        r"(?:[A-Za-z0-9_-]|[^\x00-\x7f]|\.[0-9A-F]{2})+", text
+    ):
+        return node
+    raw = re.sub(rb"\.([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), text.encode())
+    try:
+        name = raw.decode()
+    except UnicodeDecodeError:
+        return node
+    illegal = not name or name.endswith(" ") or re.search(r"[/\x00-\x1f\x7f]", name)
+    return node if illegal else name
+
+
+# --- Types and Values in JSON
+
+
+class Types:
+    """Types: the declarations of all groups by FQN."""
+
+    def __init__(self) -> None:
+        self.declared: dict[str, dict[str, Json]] = {}
+
+    def find(self, name: str) -> Type:
+        """Return the name of a primitive type, or a declaration."""
+        if name not in NUMBERS and name not in ("char", "string") and name not in self.declared:
+            raise Refused(f"the type {name!r} is not declared")
+        return self.declared.get(name, name)
+
+    def base(self, type_: Type) -> Type:
+        """Return the number type of an enum, and any other type as it is."""
+        return self.find(type_["base"]) if isinstance(type_, dict) and type_["class"] == "enum" else type_
+
+    def size(self, type_: Type) -> int | None:
+        """Return the number of bytes of the packed form of a type; None if it varies."""
+        type_ = self.base(type_)
+        if isinstance(type_, str):
+            return NUMBERS[type_].itemsize if type_ in NUMBERS else 1 if type_ == "char" else None
+        if type_["class"] != "compound":
+            return type_.get("size")
+        sizes = [(self.size(self.find(f["type"])), math.prod(f.get("shape", ()))) for f in type_["fields"]]
+        return (
+            None
+            if any(size is None for size, _ in sizes)
+            else sum(size * count for size, count in sizes if size)
+        )
+
+    def unpack(self, raw: bytes, at: int, type_: Type) -> tuple[Json, int]:
+        """Variables (the packed form): return the JSON of the value at an offset, and the offset behind it."""
+        type_ = self.base(type_)
+        if type_ == "char":
+            return text_to_json(raw[at : at + 1]), at + 1
+        if type_ == "string":
+            (length,) = struct.unpack_from("<I", raw, at)
+            return text_to_json(raw[at + 4 : at + 4 + length]), at + 4 + length
+        if isinstance(type_, str):
+            dtype = NUMBERS[type_]
+            return number_to_json(np.frombuffer(raw, dtype, 1, at)[0]), at + dtype.itemsize
+        if type_["class"] == "opaque":
+            return base64.b64encode(raw[at : at + type_["size"]]).decode(), at + type_["size"]
+        if type_["class"] == "vlen":
+            (count,) = struct.unpack_from("<I", raw, at)
+            return self.elements(raw, at + 4, self.find(type_["base"]), count)
+        value = {}
+        for field in type_["fields"]:
+            value[field["name"]], at = self.field(raw, at, self.find(field["type"]), field.get("shape", []))
+        return value, at
+
+    def elements(self, raw: bytes, at: int, base: Type, count: int | None) -> tuple[Json, int]:
+        """Return the JSON of a sequence; without a count it fills all bytes."""
+        if base == "char":
+            end = len(raw) if count is None else at + count
+            return text_to_json(raw[at:end]), end
+        found: list[Json] = []
+        while at < len(raw) if count is None else len(found) < count:
+            value, at = self.unpack(raw, at, base)
+            found.append(value)
+        return found, at
+
+    def field(self, raw: bytes, at: int, type_: Type, shape: list[int]) -> tuple[Json, int]:
+        if not shape:
+            return self.unpack(raw, at, type_)
+        if type_ == "char" and len(shape) == 1:
+            return text_to_json(raw[at : at + shape[0]].rstrip(b"\0")), at + shape[0]
+        found = []
+        for _ in range(shape[0]):
+            value, at = self.field(raw, at, type_, shape[1:])
+            found.append(value)
+        return found, at
+
+    def whole(self, raw: bytes, type_: Type) -> Json:
+        """Return the JSON of a value that is a whole element."""
+        if isinstance(type_, dict) and type_["class"] == "vlen":
+            return self.elements(raw, 0, self.find(type_["base"]), None)[0]
+        return self.unpack(raw, 0, type_)[0]
+
+    def plain(self, json_: Json, type_: Type) -> Json:
+        """Values in JSON: a value that another program may have written."""
+        base = self.base(type_)
+        if isinstance(json_, bool):
+            return int(json_)
+        if base in ("float32", "float64") and not isinstance(json_, str):
+            return "NaN" if json_ is None else number_to_json(NUMBERS[str(base)].type(json_))
+        return json_
+
+
+def number_to_json(value: Any) -> Json:
+    """Values in JSON: one number."""
+    if value.dtype.kind != "f":
+        return int(value)
+    if np.isnan(value):
+        bits = int(np.asarray(value).view(f"u{value.dtype.itemsize}"))
+        plain = {4: 0x7FC00000, 8: 0x7FF8000000000000}[value.dtype.itemsize]
+        return "NaN" if bits == plain else f"0x{bits:0{2 * value.dtype.itemsize}x}"
+    if np.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return float(value)
+
+
+def text_to_json(raw: bytes) -> Json:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(raw).decode()}
+
+
+def canonical(value: Json) -> Json:
+    """Canonical JSON: the only form of each number."""
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    if isinstance(value, dict):
+        return {key: canonical(item) for key, item in value.items()}
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer() and abs(value) <= 2**53:
+        return "-0" if value == 0 and math.copysign(1, value) < 0 else int(value)
+    return str(value) if type(value) is int and abs(value) > 2**53 else value
+
+
+# --- Attributes
+
+
+def is_number(type_: Type) -> bool:
+    return isinstance(type_, str) and type_ in NUMBERS
+
+
+def default_type(name: str, plain: Json, variable: Type, types: Types) -> Type:
+    """Attributes, step 2: the type of a plain form without annotation; None if there is none."""
+    if name == "_FillValue" and is_number(types.base(variable)):
+        return variable
+    if isinstance(plain, str):
+        return "char"
+    kinds = {type(i) for i in (plain if isinstance(plain, list) else [plain])}
+    if kinds == {str}:
+        return "string"
+    if not kinds or kinds - {int, float}:
+        return None
+    if float in kinds:
+        return "float64"
+    items = plain if isinstance(plain, list) else [plain]
+    fits = [t for t in ("int64", "uint64") if all(np.iinfo(t).min <= i <= np.iinfo(t).max for i in items)]
+    return fits[0] if fits else None
+
+
+def attributes(plain: Json, info: Json, variable: Type, types: Types, hidden: set[str]) -> list[Json]:
+    """Attributes: decode all of a node."""
+    annotated, exact, order = info.get("types", {}), info.get("exact", {}), info.get("order", [])
+    names = [n for n in plain if n not in hidden] + [n for n in exact if n not in plain or n in hidden]
+    names.sort(key=lambda n: order.index(n) if n in order else len(order))
+    found = []
+    for name in names:
+        json_ = plain.get(name)
+        type_ = (
+            types.find(annotated[name]) if name in annotated else default_type(name, json_, variable, types)
+        )
+        if name in exact:
+            values = raw_of(exact[name]).decode("latin-1") if type_ == "char" else exact[name]
+        else:
+            type_, values = decoded(name, json_, type_, variable, types)
+        shown = type_ if isinstance(type_, str) else type_["fqn"]
+        found.append({"name": name, "type": shown, "values": canonical(values)})
+    return found
+
+
+def raw_of(json_: Json) -> bytes:
+    return base64.b64decode(json_["base64"]) if isinstance(json_, dict) else str(json_).encode()
+
+
+def decoded(name: str, json_: Json, type_: Any, variable: Any, types: Types) -> tuple[Any, Json]:
+    """Attributes, steps 4 to 6: the type and the values of a plain form."""
+    items = json_ if isinstance(json_, list) else [json_]
+    if type_ is None:
+        real = [WORDS.get(i, i) if isinstance(i, str) else i for i in items]
+        if real and {type(i) for i in real} == {bool}:
+            return "int8", [int(i) for i in real]
+        if real and all(type(i) is float or (type(i) is int and abs(i) <= 2**53) for i in real):
+            return "float64", [number_to_json(np.float64(i)) for i in real]
+        return "char", json.dumps(json_, ensure_ascii=False, separators=(",", ":")).encode().decode("latin-1")
+    if name == "_FillValue" and types.base(variable) in ("float32", "float64"):
+        double = np.frombuffer(base64.b64decode(json_), "<f8")
+        return type_, [number_to_json(double.astype(NUMBERS[str(types.base(type_))])[0])]
+    if type_ == "char":
+        return type_, "".join(items).encode().decode("latin-1")
+    if isinstance(type_, dict) and type_["class"] == "vlen":
+        items = json_
+    return type_, [types.plain(item, type_) for item in items]
+
+
+# --- Carriers, Groups and dimensions, Variables
+
+
+class Reader:
+    """Carriers: the nodes of one dataset."""
+
+    def __init__(self, store: str) -> None:
+        self.store = store
+        block = self.open_group("").attrs.get("_nczarr_superblock")
+        if not isinstance(block, dict):
+            raise Refused("the root has no superblock")
+        version = str(block.get("version", "3"))
+        if version.partition(".")[0] != "3" or version.startswith("3.0"):
+            raise Refused(f"version {version} is not read")
+        self.dataset = block.get("dataset")
+        self.format = block.get("format")
+        self.hidden = KEYS | {"conventions"} if block.get("nzug") else KEYS
+        self.types = Types()
+        self.dimensions: dict[str, dict[str, Json]] = {}
+        self.lengths: dict[str, list[int]] = {}
+        self.root = self.load("", [])
+
+    def open_group(self, path: str) -> Any:
+        return zarr.open_group(self.store, path=path, mode="r", use_consolidated=False)
+
+    def load(self, path: str, above: list[str]) -> dict[str, Json]:
+        """Read the record of a group, its arrays, and all below it."""
+        node = self.open_group(path)
+        plain = dict(node.attrs)
+        record = plain.get("_nczarr_group", {})
+        if path and record.get("dataset") != self.dataset:
+            raise Refused(f"the record of {path} is lost, or belongs to another dataset")
+        names = [*above, name_of(path.rpartition("/")[2], record)] if path else []
+        for declared in record.get("types", []):
+            fqn = join_fqn([*names, declared["name"]])
+            self.types.declared[fqn] = {**declared, "fqn": fqn}
+        for dimension in record.get("dimensions", []):
+            self.dimensions[join_fqn([*names, dimension["name"]])] = {
+                "size": 0,
+                "unlimited": False,
+                **dimension,
+            }
+        if node.nmembers() != len([*record.get("arrays", []), *record.get("groups", [])]):
+            raise Refused(f"{path or '/'} has other nodes than those that it lists")
+        prefix = f"{path}/" if path else ""
+        arrays = [self.load_array(prefix + node) for node in record.get("arrays", [])]
+        groups = [self.load(prefix + node, names) for node in record.get("groups", [])]
+        return {"names": names, "plain": plain, "record": record, "arrays": arrays, "groups": groups}
+
+    def load_array(self, path: str) -> tuple[str, Any, dict[str, Json]]:
+        array = zarr.open_array(self.store, path=path, mode="r")
+        keys = array.metadata.extra_fields.get("nczarr", {}).get("configuration", {})
+        if keys.get("dataset", self.dataset) != self.dataset:
+            raise Refused(f"{path} belongs to another dataset")
+        references = keys.get("_nczarr_array", {}).get("dimension_references", [])
+        for reference, length in zip(references, array.shape, strict=False):
+            if isinstance(reference, str):
+                self.lengths.setdefault(reference, []).append(length)
+        return path, array, keys
+
+    def read(self) -> Json:
+        """Canonical JSON: the whole dataset."""
+        for fqn, lengths in self.lengths.items():
+            if fqn not in self.dimensions:
+                raise Refused(f"the dimension {fqn} is not declared")
+            if len(set(lengths)) > 1 and not self.dimensions[fqn]["unlimited"]:
+                raise Refused(f"arrays differ along {fqn}")
+            self.dimensions[fqn]["size"] = max(lengths)
+        return {**self.group(self.root), "format": self.format}
+
+    def group(self, group: dict[str, Json]) -> Json:
+        names, plain, record = group["names"], group["plain"], group["record"]
+        hidden = KEYS if names else self.hidden
+        return {
+            "name": names[-1] if names else "",
+            "types": canonical(record.get("types", [])),
+            "dimensions": [
+                self.dimensions[join_fqn([*names, d["name"]])] for d in record.get("dimensions", [])
+            ],
+            "attributes": attributes(plain, plain.get("_nczarr_attr", {}), None, self.types, hidden),
+            "variables": [self.variable(*array) for array in group["arrays"]],
+            "groups": [self.group(child) for child in group["groups"]],
+        }
+
+    def variable(self, path: str, array: Any, keys: dict[str, Json]) -> Json:
+        """Variables: one array with its type, dimensions, attributes and values."""
+        info = keys.get("_nczarr_array", {})
+        stored = array.metadata.to_dict()["data_type"]
+        stored = stored["name"] if isinstance(stored, dict) else stored
+        type_ = self.types.find(info.get("type", "char" if stored == "null_terminated_bytes" else stored))
+        in_bytes = isinstance(type_, dict) and type_["class"] in ("opaque", "compound") and stored == "uint8"
+        references = info.get("dimension_references", [])
+        if len(references) != array.ndim - in_bytes:
+            raise Refused(f"{path} has {len(references)} references for {array.ndim - in_bytes} dimensions")
+        shape = [self.dimensions[r]["size"] if isinstance(r, str) else r for r in references]
+        own = attributes(dict(array.attrs), keys.get("_nczarr_attr", {}), type_, self.types, KEYS)
+        return {
+            "name": name_of(path.rpartition("/")[2], info),
+            "type": type_ if isinstance(type_, str) else type_["fqn"],
+            "dimensions": references,
+            "shape": shape,
+            "attributes": own,
+            "values": canonical(self.values(array, type_, stored, shape, in_bytes)),
+        }
+
+    def values(self, array: Any, type_: Any, stored: str, shape: list[int], in_bytes: bool) -> Json:
+        """Groups and dimensions: elements beyond the shape of an array have its fill value."""
+        read = np.asarray(array[...])
+        whole = np.full([*shape, *array.shape[len(shape) :]], array.fill_value, read.dtype)
+        whole[tuple(slice(0, n) for n in array.shape)] = read
+        base = self.types.base(type_)
+        if base == "char":
+            return whole.tobytes().decode("latin-1")
+        if in_bytes:
+            width = self.types.size(type_)
+            return [self.types.whole(bytes(row), type_) for row in whole.reshape(-1, width)]
+        if stored == "string":
+            return [str(value) for value in whole.reshape(-1)]
+        if is_number(base):
+            return [number_to_json(value) for value in whole.reshape(-1)]
+        packed = (value if isinstance(value, bytes) else value.tobytes() for value in whole.reshape(-1))
+        return [self.types.whole(raw, type_) for raw in packed]
+
+
+if __name__ == "__main__":
+    for place in sys.argv[1:]:
+        try:
+            print(json.dumps(Reader(place).read(), ensure_ascii=False, allow_nan=False))
+        except (Refused, ValueError, TypeError) as refusal:  # zarr refuses with the latter
+            print(json.dumps({"error": str(refusal)}))
