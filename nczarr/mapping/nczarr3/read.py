@@ -126,7 +126,7 @@ class _Reader:
         if not isinstance(superblock.get("format", ""), str):
             what = f"{SUPERBLOCK_KEY}.format: {show(superblock.pop('format'))} is not text"
             self.findings.add("record-damaged", "/", what)
-        if superblock.get("nzug"):
+        if superblock.get("nzug") is True:
             self.reserved = RESERVED | {"conventions"}
         return superblock
 
