@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import nczarr
+from nczarr.stores import LocalStore
 from nczarr.system import durability
 from nczarr.system.durability import WriteOrder
 
@@ -134,3 +135,32 @@ def test_a_document_waits_for_the_changes_of_values(tmp_path: Path) -> None:
         order.finish("/d/b")
         assert done == [("value", True), ("document", True)]
     assert not order.defer("/d/b", "/d/b", lambda wanted: None)
+
+
+def test_values_of_a_dead_writer_are_removed_without_a_listing_of_all_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, chunks = tmp_path / "d.zarr", 30
+    make(path, chunks * 10 - 5).close()
+    for name in ("v", "w"):
+        edge = path / name / "c" / str(chunks - 1) / "0"
+        left = np.frombuffer(edge.read_bytes(), "i4").reshape(10, 6).copy()
+        left[6:] = 77
+        edge.write_bytes(left.tobytes())
+        (path / name / "c" / str(chunks + 1)).mkdir()
+        (path / name / "c" / str(chunks + 1) / "0").write_bytes(left.tobytes())
+    listed: list[str] = []
+    scan = LocalStore._scan
+
+    def count(self: LocalStore, start: str) -> tuple[list[str], list[str]]:
+        listed.append(start)
+        return scan(self, start)
+
+    monkeypatch.setattr(LocalStore, "_scan", count)
+    with nczarr.Dataset(path, "a") as dataset:
+        append(dataset, chunks * 10 - 5, chunks * 10 - 4)
+        dataset["v"][chunks * 10 + 19] = 1
+    assert len([start for start in listed if start.startswith("v/")]) < chunks
+    with nczarr.Dataset(path) as dataset:
+        assert np.array_equal(dataset["v"][: chunks * 10 - 4], expected(0, chunks * 10 - 4))
+        assert dataset["v"][chunks * 10 - 4 : chunks * 10 + 19].mask.all()
