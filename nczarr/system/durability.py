@@ -134,7 +134,7 @@ def sync_all(paths: Iterable[str], root: str, data: Container[str] = ()) -> None
     # An interrupt can leave an executor waiting for ever. The pool of the engine has too few threads for a journal.
     helpers = 0
     with suppress(RuntimeError):  # no thread can start while the interpreter shuts down
-        for _ in range(min(_THREADS, len(listed)) if len(listed) > _FEW_AT_ONCE else 0):
+        for _ in range(min(_THREADS, len(listed) - 1) if len(listed) > _FEW_AT_ONCE else 0):
             start_new_thread(work, ())
             helpers += 1
     work()
