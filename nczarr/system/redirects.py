@@ -15,7 +15,7 @@ from nczarr.errors import NotAllowedError
 from nczarr.system.environment import limit
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from aiohttp import ClientResponse, ClientSession, ClientTimeout
     from yarl import URL
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -37,21 +37,26 @@ async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> _
     **options
         Options of :class:`aiohttp.ClientSession`.
     """
-    from aiohttp import ClientTimeout
     from fsspec.implementations.http import get_client
 
-    # Time limits for connecting and for each read. The limit for a whole response is fsspec's default.
+    return _Session(await get_client(**options), may_reach, has_timeout="timeout" in options)
+
+
+def _timeout() -> ClientTimeout:
+    """Return the limits for connecting and for each read. The limit for a whole response is fsspec's default."""
+    from aiohttp import ClientTimeout
+
     seconds = limit("NCZARR_ANSWER_SECONDS")
-    options.setdefault("timeout", ClientTimeout(total=300, sock_connect=seconds, sock_read=seconds))
-    return _Session(await get_client(**options), may_reach)
+    return ClientTimeout(total=300, sock_connect=seconds, sock_read=seconds)
 
 
 class _Session:
     """Wrapper of an aiohttp session that implements redirects."""
 
-    def __init__(self, session: ClientSession, may_reach: MayReach | None) -> None:
+    def __init__(self, session: ClientSession, may_reach: MayReach | None, *, has_timeout: bool) -> None:
         self._session = session
         self._may_reach = may_reach
+        self._has_timeout = has_timeout
         self._elsewhere: ClientSession | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -69,6 +74,8 @@ class _Session:
 
         follows, most = options.pop("allow_redirects", method != "HEAD"), options.pop("max_redirects", _MOST)
         session, url = self._session, URL(start)
+        if not self._has_timeout:  # fsspec keeps sessions, but the setting may change
+            options.setdefault("timeout", _timeout())
         history: list[ClientResponse] = []
         while True:
             answer = await session.request(method, url, allow_redirects=False, **options)

@@ -76,6 +76,20 @@ def test_a_web_server(server: str) -> None:
     assert time.monotonic() - began < MOST
 
 
+def test_the_limit_of_a_web_server_changes_while_the_client_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """fsspec keeps the client of an earlier request; that must not keep its limit."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        store = open_store(f"http://127.0.0.1:{listening.getsockname()[1]}/x.zarr")
+        monkeypatch.setenv("NCZARR_ANSWER_SECONDS", "100000")
+        with pytest.raises(StoreError, match="cannot be reached"):
+            store.get("zarr.json")
+        monkeypatch.setenv("NCZARR_ANSWER_SECONDS", str(LIMIT))
+        listening.listen(64)
+        with pytest.raises(StoreError, match="does not answer"):
+            store.get("zarr.json")
+
+
 def test_a_netcdf_file_on_s3(server: str, options: dict[str, Any]) -> None:
     began = time.monotonic()
     with pytest.raises(NCZarrError, match=f"{server} does not answer"):
