@@ -93,6 +93,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After the last test of a file, do so with the modules that its tests have imported."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 def _sort_by_length(items: list[pytest.Item]) -> None:
     """Sort the files for several workers: the longest first, then those with the most tests."""
     order = {_long_file(name): -i for i, name in enumerate(reversed(LONGEST), 1)}

@@ -6,7 +6,7 @@ import io
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,13 +38,13 @@ look(document);
 return found;
 """
 _VIEW = "const view = [...Bokeh.index.query((v) => v.model.name == arguments[0])][0];"
-_PLACE = (
+_PLACES = (
     _VIEW
     + """
 if (!view) return null;
 const at = view.el.getBoundingClientRect();
-const x = view.frame.x_scale.compute(arguments[1]), y = view.frame.y_scale.compute(arguments[2]);
-return [at.left + x, at.top + y];
+const {x_scale, y_scale} = view.frame;
+return arguments[1].map(([x, y]) => [at.left + x_scale.compute(x), at.top + y_scale.compute(y)]);
 """
 )
 _SOURCE = (
@@ -156,8 +156,12 @@ class Browser:
 
     def place(self, figure: str, x: float, y: float) -> tuple[float, float]:
         """Return the position of a figure's point in the window."""
-        left, top = self.driver.execute_script(_PLACE, figure, x, y)
-        return float(left), float(top)
+        return self.places(figure, [(x, y)])[0]
+
+    def places(self, figure: str, points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+        """Return the positions of a figure's points in the window."""
+        found = self.driver.execute_script(_PLACES, figure, [[float(x), float(y)] for x, y in points])
+        return [(float(left), float(top)) for left, top in found]
 
     def click(self, figure: str, x: float, y: float) -> None:
         """Click at a point of a figure."""
@@ -210,12 +214,6 @@ class Browser:
             figure,
         )
         return self.pixels()[int(top) : int(top + height), int(left) : int(left + width)]
-
-    def colour_at(self, figure: str, x: float, y: float) -> tuple[int, int, int]:
-        """Return the colour at a point of a figure."""
-        left, top = self.place(figure, x, y)
-        red, green, blue = self.pixels()[int(top), int(left)]
-        return int(red), int(green), int(blue)
 
     def errors(self) -> list[str]:
         """Return the errors in the browser's console since the last call.

@@ -122,7 +122,7 @@ def test_the_whole_way(browser: browsers.Browser, example: Path) -> None:
                 # Away from coastlines: an edge of the cell that no line crosses would be hard to find, so try some.
                 offsets = (-3, -1.5, 0, 1.5, 3)
                 places = [(lon[column] + dx, lat[row] + dy) for dx in offsets for dy in offsets]
-                pixels = [browser.place("picture", float(x), float(y)) for x, y in places]
+                pixels = browser.places("picture", places)
                 found = [hexadecimal(tuple(shot[int(top), int(left)])) for left, top in pixels]
                 if np.ma.is_masked(values[row, column]):
                     seen_missing += 1
