@@ -87,12 +87,17 @@ def kind_of_target(target: Any) -> Kind:
     return "cdl" if path is not None and suffix in CDL_SUFFIXES else "zarr"
 
 
-def storage_of(target: Any, storage: str | None = None, *, in_memory: bool = False) -> str:
+def storage_of(
+    target: Any, storage: str | None = None, *, in_memory: bool = False, rule: str = "auto"
+) -> str:
     """Return the format of a new dataset of the netCDF4-compatible interface: ``netcdf`` or ``zarr``.
 
     An explicit `storage` takes precedence. Otherwise names with one of :data:`NETCDF_SUFFIXES` are netCDF files, and
     all others are Zarr. A dataset in memory (``memory=``) is a netCDF file unless its name ends in ``.zarr`` or
     ``.zip``. Existing datasets are opened in their own format.
+
+    With the `rule` ``netcdf``, all local names are netCDF files, but ``.zarr``, ``.zip``, and those of existing
+    directories. With ``zarr``, all names are Zarr.
 
     Examples
     --------
@@ -100,9 +105,17 @@ def storage_of(target: Any, storage: str | None = None, *, in_memory: bool = Fal
     ('netcdf', 'zarr', 'zarr')
     >>> storage_of("a", in_memory=True), storage_of("a.zip", in_memory=True)
     ('netcdf', 'zarr')
+    >>> storage_of("wrfout_d01", rule="netcdf"), storage_of("a.zarr", rule="netcdf"), storage_of("a.nc", rule="zarr")
+    ('netcdf', 'zarr', 'zarr')
     """
     if storage is None and in_memory:
         return "zarr" if str(target).lower().endswith((".zarr", ".zip")) else "netcdf"
+    if storage is None and rule == "netcdf" and isinstance(target, str | os.PathLike):
+        path = None if "://" in os.fspath(target) else local_path(target)
+        if path is not None and path.suffix.lower() not in (".zarr", ".zip") and not path.is_dir():
+            return "netcdf"
+    if storage is None and rule == "zarr":
+        return "zarr"
     return storage or ("netcdf" if kind_of_target(target) == "netcdf" else "zarr")
 
 

@@ -48,6 +48,7 @@ from nczarr.netcdf4.compatibility import (
     rc_set,
     set_alignment,
     set_chunk_cache,
+    storage,
     unicode_error,
     uninstall,
 )
@@ -115,6 +116,7 @@ __all__ = [
     "rc_set",
     "set_alignment",
     "set_chunk_cache",
+    "storage",
     "stringtoarr",
     "stringtochar",
     "unicode_error",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError
 from nczarr.formats import storage_of
-from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
-from nczarr.netcdf4.errors import NetCDFValueError
+from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL, storage
+from nczarr.netcdf4.errors import NetCDFValueError, translating
 from nczarr.session import Session
 from nczarr.transfer import MEMORY, NoProgress, blocks_of, transfer
 
@@ -28,7 +28,11 @@ def from_cdl(
     from nczarr.cdl import load
 
     source = Path(cdlfilename)
-    target = source.with_suffix(".zarr") if ncfilename is None else Path(ncfilename)
+    target = (
+        source.with_suffix(".nc" if storage() == "netcdf" else ".zarr")
+        if ncfilename is None
+        else Path(ncfilename)
+    )
     if format not in DATA_MODELS:
         raise NetCDFValueError(f"illegal format requested: {format!r}", hint=", ".join(DATA_MODELS))
     if not source.exists():
@@ -36,7 +40,7 @@ def from_cdl(
     if target.exists():
         raise DatasetExistsError("it exists already", path=str(target))
     dataset = replace(load(source), format=FORMAT_OF_MODEL[DATA_MODELS[format]])
-    edge = netcdf if storage_of(target) == "netcdf" else mapping
+    edge = netcdf if storage_of(target, rule=storage()) == "netcdf" else mapping
     with edge.create_dataset(str(target), dataset) as sink:
         data = dataset.all_variables.items()
         work = [(fqn, v, v.data) for fqn, v in data if v.data is not None and 0 not in v.data.shape]
@@ -52,10 +56,12 @@ def to_cdl(
     from nczarr.cdl import DumpOptions, dump, dumps
 
     session.sync()
+    with translating("the output of tocdl is a path, not {!r}", outfile):
+        outfile = None if outfile is None else Path(outfile)
     options = DumpOptions(header_only=not data and not coordvars, coordinates=coordvars, special=True)
     stored = session.stored.dataset
     if outfile is None:
         return dumps(stored, options)
-    with open(outfile, "w", encoding="utf-8") as file:
+    with outfile.open("w", encoding="utf-8") as file:
         dump(stored, file, options)
     return None

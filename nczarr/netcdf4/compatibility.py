@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import ModuleSpec
 from numbers import Real
@@ -10,8 +11,9 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import DTypeLike
 
-from nczarr.netcdf4.errors import NetCDFOverflowError, NetCDFRuntimeError, NetCDFTypeError
+from nczarr.netcdf4.errors import NetCDFOverflowError, NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.session import default_bytes
+from nczarr.system.environment import SETTINGS, choice
 
 #: netCDF's default fill values by numpy type code.
 default_fillvals: dict[str, str | int | float] = {
@@ -205,6 +207,11 @@ def set_alignment(threshold: int, alignment: int) -> None:
     >>> set_alignment(0, 1)
     """
     global _alignment
+    for number in (threshold, alignment):
+        if not isinstance(number, Real):
+            raise NetCDFTypeError(f"an alignment is a number, not {number!r}")
+        if not -(1 << 63) <= int(number) < 1 << 63:
+            raise NetCDFOverflowError(f"an alignment has no more than 64 bits: {number}")
     _alignment = (int(threshold), int(alignment))
 
 
@@ -217,7 +224,7 @@ def rc_get(key: str) -> str | None:
     >>> rc_get("HTTP.TIMEOUT"), rc_get("nothing")
     ('5', None)
     """
-    return _rc.get(key)
+    return _rc.get(str(key))
 
 
 def rc_set(key: str, value: str) -> None:
@@ -229,7 +236,48 @@ def rc_set(key: str, value: str) -> None:
     >>> rc_get("HTTP.TIMEOUT")
     '30'
     """
-    _rc[key] = str(value)
+    _rc[str(key)] = str(value)
+
+
+#: The storage that the program has chosen; None: as the environment says.
+_storage: str | None = None
+
+
+def storage(kind: str | None = None) -> str:
+    """Set, or only return, the rule for the storage of new datasets: :class:`Dataset` without the argument `storage`.
+
+    Parameters
+    ----------
+    kind : {'auto', 'netcdf', 'zarr'}, optional
+        ``auto``: by the name (:func:`nczarr.formats.storage_of`). ``netcdf``: every local name is that of a netCDF
+        file, but ``.zarr``, ``.zip`` and existing directories. ``zarr``: every name is that of a Zarr hierarchy. The
+        default is the environment variable ``NCZARR_STORAGE``, after :func:`install` ``netcdf``, otherwise ``auto``.
+
+    Returns
+    -------
+    str
+        The rule.
+
+    Raises
+    ------
+    NetCDFValueError
+        For another `kind`.
+
+    Examples
+    --------
+    >>> storage("netcdf")
+    'netcdf'
+    >>> storage("auto")
+    'auto'
+    """
+    global _storage
+    if kind is not None:
+        if kind not in SETTINGS["NCZARR_STORAGE"].choices:
+            raise NetCDFValueError(f"the storage is auto, netcdf or zarr, not {kind!r}")
+        _storage = kind
+    if _storage is not None:
+        return _storage
+    return "netcdf" if _before and not os.environ.get("NCZARR_STORAGE") else choice("NCZARR_STORAGE")
 
 
 #: The previous modules in :data:`sys.modules`; None for a missing one.
@@ -280,7 +328,8 @@ class Installed:
 def install() -> Installed:
     """Make ``import netCDF4`` import :mod:`nczarr.netcdf4` in this process, until :func:`uninstall`.
 
-    Names that the program has imported before are unchanged. A second call has no effect.
+    Names that the program has imported before are unchanged. New datasets are netCDF files, unless their names say
+    Zarr: see :func:`storage`. A second call has no effect.
 
     Examples
     --------

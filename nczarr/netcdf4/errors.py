@@ -47,8 +47,16 @@ NetCDFTypeError = ArgumentTypeError
 NetCDFUnicodeError = TextError
 
 
+class NetCDFNotOpenedError(NodeAttributeError, EditError):
+    """Use of an object whose ``__init__`` failed (also a :class:`RuntimeError` and an :class:`AttributeError`)."""
+
+
 class NetCDFIndexError(NCZarrError, IndexError):
     """An invalid index, or a missing path (also an :class:`IndexError`)."""
+
+
+class NetCDFTooManyIndicesError(NetCDFIndexError, NetCDFValueError):
+    """More indices than dimensions (also an :class:`IndexError` and a :class:`ValueError`)."""
 
 
 class NetCDFLookupError(NCZarrError, LookupError):

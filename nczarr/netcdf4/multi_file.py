@@ -75,7 +75,7 @@ class MFDataset(Dataset):
         self._nc_joined_variables = self._nc_joined_dimensions = None
         if isinstance(files, str):
             files = sorted(glob(files))
-        if not len(files):
+        if files is None or not len(files):
             raise errors.NetCDFOSError("no files specified (file list is empty)")
         if master_file is not None and master_file not in files:
             raise errors.NetCDFValueError("master_file not in files list")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gc
 import io
 import operator
@@ -15,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nczarr import model, netcdf
 from nczarr.errors import (
     DatasetExistsError,
@@ -27,6 +30,7 @@ from nczarr.formats import STORAGES, is_netcdf, is_references, is_zip, kind_of_s
 from nczarr.netcdf.bytes.file import MemoryFile
 from nczarr.netcdf4 import errors
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
+from nczarr.netcdf4.compatibility import storage as storage_rule
 from nczarr.session import Session, SourceOnly, Stored
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.system.atomic import Output
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 
 #: Number of keys that one request reads.
 _BATCH = 256
-_MODES = {"r": "r", "rs": "r", "w": "w", "ws": "w", "x": "x", "xs": "x"}
+_MODES = {"r": "r", "rs": "r", "w": "w", "ws": "w", "x": "x"}
 _MODES.update(dict.fromkeys(("a", "as", "r+", "r+s"), "r+"))
 _SHARED_HINT = "close it there; or open it with shared=True, here and there, to write different chunks"
 _FILE_HINT = "close it there; netCDF4-python and other readers of HDF5 lock a file, too"
@@ -66,7 +70,9 @@ def open_session(
 ) -> Session:
     """Open or create; see :class:`nczarr.netcdf4.Dataset` for the arguments."""
     close_dropped()
-    if mode not in _MODES:
+    if isinstance(mode, bytes) or not np.iterable(mode):
+        raise errors.NetCDFTypeError(f"mode is text, not {type(mode).__name__}")
+    if not isinstance(mode, str) or mode not in _MODES:
         raise errors.NetCDFValueError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
     if parallel:
         raise errors.NetCDFValueError("parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI")
@@ -84,7 +90,9 @@ def open_session(
     if memory is not None:
         _check_memory("x" if exclusive else mode, memory)
     try:
-        as_file = storage_of(opening.target, storage, in_memory=memory is not None) == "netcdf"
+        as_file = (
+            storage_of(opening.target, storage, in_memory=memory is not None, rule=storage_rule()) == "netcdf"
+        )
         if memory is not None and mode == "w":
             return opening.new_file_in_memory() if as_file else opening.new_archive_in_memory()
         if memory is not None:
@@ -127,12 +135,21 @@ def _check_memory(mode: str, memory: object) -> None:
         raise errors.NetCDFValueError("if memory kwarg specified, mode must be 'r' or 'w'")
     try:
         if mode == "w":
-            operator.index(memory)  # type: ignore[arg-type]
+            size = operator.index(memory)  # type: ignore[arg-type]
+            if not 0 <= size < 1 << 64:
+                raise errors.NetCDFOverflowError(f"memory is a number of bytes, not {size}")
         else:
             memoryview(memory).release()  # type: ignore[arg-type]
     except TypeError as error:
         kind = "a number of bytes to write" if mode == "w" else "bytes to read"
         raise errors.NetCDFTypeError(f"memory must be {kind}, got {type(memory).__name__}") from error
+
+
+def check_encoding(encoding: object) -> None:
+    """Refuse an encoding of names that Python lacks."""
+    if encoding is not None:
+        with errors.translating("the names of files cannot be encoded"):
+            codecs.lookup(encoding)  # type: ignore[arg-type]
 
 
 def _name(target: object) -> str:

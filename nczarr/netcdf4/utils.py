@@ -17,6 +17,7 @@ from nczarr.formats import storage_of
 from nczarr.netcdf4.classes.dataset import Dataset, Group
 from nczarr.netcdf4.classes.dimension import Dimension
 from nczarr.netcdf4.classes.variable import Variable
+from nczarr.netcdf4.compatibility import storage
 from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFKeyError, NetCDFOSError, NetCDFValueError
 from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
 from nczarr.netcdf4.values.indexing import AxisIndex, parse_selection
@@ -406,7 +407,7 @@ def _target(path: str | os.PathLike[str], data_model: str, *, clobber: bool) -> 
     """Create a dataset that gets its name at the end of the block, if there is no error."""
     if os.path.lexists(path) and not clobber:
         raise DatasetExistsError("the target exists; clobber=True or -o replaces it", path=str(path))
-    if storage_of(path) == "zarr":  # a directory, which appears under its name at once
+    if storage_of(path, rule=storage()) == "zarr":  # a directory, which appears under its name at once
         with Dataset(path, "w", format=data_model) as target:
             yield target
         return

@@ -388,6 +388,10 @@ class Session(State):
         """True if the store has a variable, and none of its values are pending; the thread passes the gate."""
         return node.stored_as is not None and not (self._pending_nodes and node in self._pending_nodes)
 
+    def has_values(self, node: VariableNode) -> bool:
+        """True if values of a variable are stored, or are to be stored."""
+        return node.stored_as is not None or node in self._pending_nodes
+
     def chunk_shape(self, node: VariableNode) -> tuple[int, ...] | None:
         """Return the chunk shape of a variable in the store; None if the store does not have it."""
         while True:

@@ -681,7 +681,6 @@ class GroupNode(_WithAttributes):
                     raise _type_too_late(type_.fqn, user)
 
     def _check_rename(self, nodes: Mapping[str, object], old: str, new: str, what: str) -> str:
-        self.state.check_open()
         if old not in nodes:
             raise UnknownNameError(f"{old} not a valid {what} name", fqn=self.fqn)
         self.state.check_structure()
@@ -811,7 +810,7 @@ def kept_name(name: object) -> str:
     if not isinstance(name, str | bytes):
         raise ArgumentTypeError(f"a name is text, not {type(name).__name__}: {name!r}")
     try:
-        return normalize_name(name if isinstance(name, str) else str(name, "utf-8"))
+        return normalize_name(str(name) if isinstance(name, str) else str(name, "utf-8"))
     except UnicodeDecodeError:
         raise EditError(
             f"NetCDF: Name contains illegal characters: {name!r} is not UTF-8", hint=_HINT

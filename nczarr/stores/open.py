@@ -95,7 +95,7 @@ def _open_object(target: Any, mode: Mode) -> Store:
         from nczarr.stores.memory import MappingStore
 
         return MappingStore(target, writable=None if writable else False)
-    raise StoreError(f"{type(target).__name__} is not a path, a URL or a store")
+    raise DatasetNotFoundError(f"{type(target).__name__} is not a path, a URL or a store")
 
 
 def _open_target(target: Target, mode: Mode, options: Options, allow: list[str]) -> Store:

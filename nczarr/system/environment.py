@@ -14,7 +14,7 @@ from nczarr.errors import NCZarrError
 
 
 class Setting(NamedTuple):
-    """A setting that is a number, or that is on for the value 1.
+    """A setting that is a number, one of some words, or on for the value 1.
 
     Attributes
     ----------
@@ -24,12 +24,15 @@ class Setting(NamedTuple):
     is_switch : bool
     is_strict : bool
         True if an invalid number raises an error; otherwise nczarr warns and takes the default.
+    choices : tuple of str
+        The values of a setting that is a word; the first is the default.
     """
 
     default: int
     meaning: str
     is_switch: bool = False
     is_strict: bool = False
+    choices: tuple[str, ...] = ()
 
 
 #: All settings but ``NCZARR_PAGER``, which is a command.
@@ -56,6 +59,11 @@ SETTINGS = {
     ),
     "NCZARR_MAX_VARIABLE_CHUNK_BYTES": Setting(
         512 << 20, "decoded size of a chunk of variable-length values"
+    ),
+    "NCZARR_STORAGE": Setting(
+        0,
+        "storage of new datasets of the netCDF4-compatible interface: by the name, or always the same",
+        choices=("auto", "netcdf", "zarr"),
     ),
     "NCZARR_THREADS": Setting(0, "number of threads for one call; by default 1.5 for each processor"),
 }
@@ -95,6 +103,28 @@ def is_on(name: str) -> bool:
     """
     assert SETTINGS[name].is_switch
     return os.environ.get(name, "").strip() == "1"
+
+
+def choice(name: str) -> str:
+    """Return a word: the value of the environment variable, or the default.
+
+    Raises
+    ------
+    NCZarrError
+        If the value of the environment variable is none of the choices.
+
+    Examples
+    --------
+    >>> choice("NCZARR_STORAGE")
+    'auto'
+    """
+    choices = SETTINGS[name].choices
+    text = os.environ.get(name, "").strip() or choices[0]
+    if text not in choices:
+        raise NCZarrError(
+            f"the environment variable {name} must be one of {', '.join(choices)}, not {text!r}"
+        )
+    return text
 
 
 def read_json(text: str | bytes, **options: Any) -> Any:

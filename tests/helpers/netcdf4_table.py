@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import netcdf4_odd_calls as odd
+
 PAGE = Path(__file__).parents[2] / "docs" / "netcdf4-compatibility.md"
 
 
@@ -198,6 +200,11 @@ SECTIONS: dict[str, list[Row]] = {
             "ds.close()\ntry: v[:]\nexcept RuntimeError as e: log('the dataset is closed' in str(e))",
             "errors of the same classes, with a message in words",
         ),
+        same(
+            "a reader beside a writer in the same process",
+            "log(nc.Dataset(path)['v'][:])",
+            "opening the reader writes what the writer has, and a later opening sees later values; in other processes, readers see what was synced",
+        ),
         different(
             "a second writer in the same process",
             "ds.sync()\ntry: nc.Dataset(path, 'a').close(); log('opened')\nexcept PermissionError: log('refused')",
@@ -329,7 +336,11 @@ nczarr.netcdf4.uninstall()  # undoes it
 
 A path that ends in `.nc`, `.nc3`, `.nc4`, `.cdf`, `.netcdf`, `.h5`, `.hdf5` or `.he5` is a **netCDF file**,
 any other name is **Zarr**. `storage="netcdf"` or `storage="zarr"` overrides the name. This rule,
-{func}`nczarr.formats.storage_of`, applies to new datasets; an existing dataset is opened by its content. The
+{func}`nczarr.formats.storage_of`, applies to new datasets; an existing dataset is opened by its content. After
+`install()` **every local name is that of a netCDF file** (`traj.ncdf`, `out.e`, `wrfout_d01_2005-08-28_12:00:00`), as
+programs for netCDF4-python expect, but `.zarr`, `.zip`, an existing directory and a URL.
+`nczarr.netcdf4.storage("netcdf")`, `"zarr"` or `"auto"`, or the environment variable `NCZARR_STORAGE`, sets the rule of a
+program. The
 same classes create, read and edit netCDF files of all five formats in place (netCDF-4 needs the package
 h5py).
 
@@ -359,7 +370,8 @@ files, Zarr and zip files. The comparison excludes the following cases, in which
 has a fault or the documentation is silent:
 
 * An index behind the end raises `IndexError`. netCDF4-python raises `RuntimeError` in the classic formats,
-  and accepts any index of a variable without dimensions there.
+  and writes at any index of a variable without dimensions there. A read with a positive index of such a variable
+  gives its value in both.
 * A failed call changes nothing. netCDF4-python leaves a variable behind if chunk sizes or the fill value do
   not fit, and leaves a classic file in define mode, in which it is neither readable nor writable.
 * A variable may be renamed to the name of a dimension, and vice versa. netCDF-C may crash.
@@ -406,6 +418,8 @@ has a fault or the documentation is silent:
 
 * A new file appears under its name at once. A new file in place of a non-empty one replaces it at the first
   `sync()` or at `close()`; until then, the old file stays unchanged.
+* A dataset that this process has open for writing cannot be replaced under its name: two writers of one file destroy
+  each other's work. netCDF4-python refuses it for netCDF-4 files (`PermissionError`), and mixes both in classic ones.
 * The lock is on the file. The netCDF-4 library takes the same lock, so it can neither read nor write a
   netCDF-4 file during nczarr's writes, and vice versa. Readers in the same process see all synced data, and
   possibly more.
@@ -467,7 +481,43 @@ def page() -> str:
         lines += [f"## {title}", "", "| name | | |", "|---|---|---|"]
         lines += [f"| {row.names} | {row.verdict} | {row.note} |" for row in rows]
         lines.append("")
-    return "\n".join(lines) + "\n" + clients() + TAIL
+    return "\n".join(lines) + "\n" + clients() + odd_calls() + TAIL
+
+
+def odd_calls() -> str:
+    """Return the section on the calls of tests/netcdf4/test_odd_calls.py."""
+    total = sum(len(calls) for _, calls in odd.GROUPS.values())
+    lines = [
+        "## Odd calls",
+        "",
+        f"`tests/netcdf4/test_odd_calls.py` makes {total:,} odd calls with both libraries (nczarr on netCDF files and on",
+        "Zarr), and compares the class of error, or the result, the warnings, and the content of the dataset. An error",
+        "of nczarr may be a subclass. All other calls than these have the same outcome:",
+        "",
+        "| method | calls | of these different | for example | reason |",
+        "|---|---|---|---|---|",
+    ]
+    for group, (_, calls) in odd.GROUPS.items():
+        shown = [f"`{group}`" if group[-1] == "]" or "(" in group else group, f"{len(calls):,}"]
+        for difference in odd.DIFFERENCES[group]:
+            found = [
+                c for c in calls if any(odd.documented(group, c, f) is difference for f in difference.files)
+            ]
+            where = (
+                ""
+                if len(difference.files) == 2
+                else " (Zarr)"
+                if "zarr" in difference.files[0]
+                else " (netCDF files)"
+            )
+            example = found[0].split(";")[0] if len(found[0]) > 70 else found[0]
+            lines.append(
+                "| " + " | ".join([*shown, f"{len(found)}{where}", f"`{example}`", difference.reason]) + " |"
+            )
+            shown = ["", ""]
+        if not odd.DIFFERENCES[group]:
+            lines.append("| " + " | ".join([*shown, "none", "", ""]) + " |")
+    return "\n".join(lines) + "\n\n"
 
 
 if __name__ == "__main__":

@@ -8,53 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from netcdf4_view import builtin_of, plain
 
 netCDF4 = pytest.importorskip("netCDF4")
 
 import nczarr.netcdf4 as ours  # noqa: E402
 from nczarr.errors import NCZarrError  # noqa: E402
-
-#: Builtin classes that programs catch; the first that fits is compared.
-_BUILTINS = (
-    FileNotFoundError,
-    IndexError,
-    KeyError,
-    AttributeError,
-    OverflowError,
-    ReferenceError,
-    TypeError,
-    ValueError,
-    NotImplementedError,
-    RuntimeError,
-    OSError,
-)
-
-
-def plain(value: Any) -> Any:
-    """A value as something that compares by ``==``, with its type, dtype, shape and mask."""
-    if isinstance(value, np.ma.core.MaskedConstant):
-        return "masked constant"
-    if isinstance(value, np.ma.MaskedArray):
-        mask = np.ma.getmaskarray(value)
-        data = np.where(mask, np.zeros((), value.dtype), value.data) if value.dtype != object else value.data
-        return ("masked", value.dtype.str, value.shape, mask.tolist(), plain(np.asarray(data)))
-    if isinstance(value, np.ndarray):
-        if value.dtype == object:
-            return ("objects", value.shape, [plain(v) for v in value.flat])
-        if value.dtype.names:
-            return ("records", value.dtype.descr, value.shape, repr(value.tolist()))
-        return ("array", value.dtype.str, value.shape, repr(value.tolist()))
-    if isinstance(value, np.void):
-        return ("record", value.dtype.descr, repr(value.tolist()))
-    if isinstance(value, np.generic):
-        return ("scalar", value.dtype.str, repr(value.item()))
-    if isinstance(value, list | tuple):
-        return (type(value).__name__, [plain(v) for v in value])
-    if isinstance(value, dict):
-        return {key: plain(v) for key, v in value.items()}
-    return value
 
 
 @dataclass(eq=False)
@@ -94,8 +54,7 @@ class Log:
             except Exception as error:
                 if self.library is ours and not isinstance(error, NCZarrError):
                     raise
-                kind = next((b.__name__ for b in _BUILTINS if isinstance(error, b)), type(error).__name__)
-                self.entries.append(("error", kind))
+                self.entries.append(("error", builtin_of(error).__name__))
         # The garbage collector may free a dataset of another test here.
         categories = {w.category for w in caught if not issubclass(w.category, ResourceWarning)}
         self.entries.append(sorted(category.__name__ for category in categories))

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
 
@@ -177,3 +178,70 @@ def test_safe_casts_are_told_as_netcdf4_tells_them(a: np.ndarray, b: np.ndarray)
     from nczarr.netcdf4.utils import _safecast
 
     assert _safecast(a, b) == bool(theirs(a, b))
+
+
+@pytest.mark.parametrize("name", ["traj.ncdf", "out.e", "wrfout_d01_2005-08-28_12:00:00", "plain", "a.grid"])
+def test_under_install_every_name_is_a_netcdf_file(name: str, tmp_path: Path) -> None:
+    with ours.install():
+        assert ours.storage() == "netcdf"
+        with ours.Dataset(tmp_path / name, "w") as ds:
+            ds.title = "file"
+    assert netCDF4.Dataset(tmp_path / name).title == "file"
+    with ours.Dataset(tmp_path / f"{name}2", "w") as ds:
+        assert ds.disk_format == "ZARR"
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "a.zip", "folder", "file:{}/b"])
+def test_under_install_some_names_say_zarr(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    place = name.format(f"//{tmp_path}") if "{}" in name else tmp_path / name
+    with ours.install(), ours.Dataset(place, "w") as ds:
+        assert ds.disk_format == "ZARR"
+
+
+def test_a_program_sets_the_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCZARR_STORAGE", "netcdf")
+    (tmp_path / "a.cdl").write_text("netcdf a { :title = 1; }")
+    with ours.Dataset.fromcdl(tmp_path / "a.cdl") as ds:
+        assert ds.disk_format == "HDF5"
+        assert ds.filepath().endswith("a.nc")
+    with ours.Dataset(tmp_path / "b", "w", storage="zarr") as ds:
+        assert ds.disk_format == "ZARR"
+    monkeypatch.setattr("nczarr.netcdf4.compatibility._storage", None)
+    assert ours.storage("zarr") == "zarr"
+    with ours.Dataset(tmp_path / "b.nc", "w") as ds:
+        assert ds.disk_format == "ZARR"
+    with pytest.raises(ValueError, match="auto, netcdf or zarr, not 'hdf'"):
+        ours.storage("hdf")
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.zarr", "a.zip"])
+@pytest.mark.parametrize("format", ["NETCDF4", "NETCDF3_CLASSIC"])
+def test_a_reader_sees_what_a_writer_of_this_process_has_written(
+    format: str, name: str, tmp_path: Path
+) -> None:
+    with ours.Dataset(tmp_path / name, "w", format=format) as writer:
+        writer.createDimension("t", None)
+        v = writer.createVariable("v", "i4", ("t",))
+        for length in (3, 5):
+            v[:] = np.arange(length)
+            with ours.Dataset(tmp_path / name) as reader:
+                assert reader["v"][:].tolist() == list(range(length))
+            with pytest.raises(PermissionError):  # two writers destroy each other's work
+                ours.Dataset(tmp_path / name, "w")
+    with ours.Dataset(tmp_path / name) as reader:
+        assert reader["v"].shape == (5,)
+
+
+def test_an_object_that_was_not_opened_is_closed() -> None:
+    """Finalizers of subclasses ask for it."""
+
+    class Failing(ours.Dataset):
+        def __init__(self) -> None:
+            raise OSError("first")
+
+    half = Failing.__new__(Failing)
+    assert not half.isopen()
+    assert not hasattr(half, "title")
+    with pytest.raises(RuntimeError, match="was not opened"):
+        half.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nczarr.errors import NCZarrError
-from nczarr.system.environment import SETTINGS, is_on, limit
+from nczarr.system.environment import SETTINGS, choice, is_on, limit
 from nczarr.zarr import Limits
 
 HOUSE = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ def test_the_code_reads_no_other_settings() -> None:
     assert named - set(SETTINGS) == {"NCZARR_PAGER"}
 
 
-@pytest.mark.parametrize("name", [name for name, setting in SETTINGS.items() if not setting.is_switch])
+@pytest.mark.parametrize("name", [n for n, s in SETTINGS.items() if not (s.is_switch or s.choices)])
 def test_numbers(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.delenv(name, raising=False)
     assert limit(name) == SETTINGS[name].default
@@ -49,6 +49,14 @@ def test_numbers(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     else:
         with pytest.warns(UserWarning, match=f"{name} is 'many', not a number"):
             assert limit(name) == SETTINGS[name].default
+
+
+def test_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCZARR_STORAGE", " netcdf")
+    assert choice("NCZARR_STORAGE") == "netcdf"
+    monkeypatch.setenv("NCZARR_STORAGE", "hdf")
+    with pytest.raises(NCZarrError, match="NCZARR_STORAGE must be one of auto, netcdf, zarr, not 'hdf'"):
+        choice("NCZARR_STORAGE")
 
 
 @pytest.mark.parametrize(

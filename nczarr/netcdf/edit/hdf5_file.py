@@ -34,6 +34,7 @@ _KEPT, _ALL = 64, 1 << 20
 _STRICT = "netCDF-4 classic model"
 #: The scale of a dimension is a dataset of 4-byte floats, whose size HDF5 counts in 64 bits.
 _LARGEST_SCALE = 1 << 62
+_LARGEST_RANK = 32
 
 
 class FixedFileError(NetCDFFileError):
@@ -132,6 +133,8 @@ class EditedHDF5(EditedFile):
             if dimension.size >= _LARGEST_SCALE:
                 raise UnsupportedError(f"HDF5 has no dimension scale of {dimension.size} elements")
         for fqn, variable in dataset.all_variables.items():
+            if len(variable.dimensions) > _LARGEST_RANK:
+                raise UnsupportedError(f"HDF5 has no more than {_LARGEST_RANK} dimensions", fqn=fqn)
             self._make.check(variable, dataset, fqn)
 
     def update(self, dataset: Dataset) -> None:

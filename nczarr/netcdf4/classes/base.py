@@ -17,11 +17,12 @@ from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, MODEL_OF_FORMAT
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFKeyError,
+    NetCDFNotOpenedError,
     NetCDFOSError,
     NetCDFReadOnlyAttributeError,
 )
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
-from nczarr.session import GroupNode, Session, VariableNode
+from nczarr.session import EditError, GroupNode, Session, VariableNode, check_unicode, kept_name
 from nczarr.zarr.describe import MOST_COUNTED, describe_array, describe_metadata
 
 if TYPE_CHECKING:
@@ -82,8 +83,9 @@ class AttributeOwner:
             If there is no such attribute.
         """
         self._nc_open_attributes()
-        attribute = self._nc_node.attribute(name)
+        attribute = self._nc_node.attribute(_attribute_name(name))
         if attribute is None:
+            check_unicode(name, "the name of an attribute", self._nc_node.fqn)
             raise NetCDFAttributeError(
                 f"NetCDF: Attribute not found: {name!r}",
                 fqn=self._nc_node.fqn,
@@ -120,7 +122,6 @@ class AttributeOwner:
         NetCDFRuntimeError
             If there is no such attribute, or the dataset is read-only.
         """
-        self._nc_open_attributes()
         self._nc_node.delete_attribute(name)
 
     def renameAttribute(self, oldname: str, newname: str) -> None:
@@ -131,7 +132,6 @@ class AttributeOwner:
         NetCDFRuntimeError
             If `oldname` does not exist, `newname` exists, or the dataset is read-only.
         """
-        self._nc_open_attributes()
         self._nc_node.rename_attribute(oldname, newname)
 
     def _nc_open_attributes(self) -> dict[str, Attribute]:
@@ -139,11 +139,15 @@ class AttributeOwner:
             raise NetCDFAttributeError("NetCDF: Not a valid ID: the dataset is closed")
         return self._nc_node.attributes
 
+    def _nc_check_settable(self) -> None:
+        self._nc_session.check_open()
+        if not self._nc_session.writable:
+            raise NetCDFReadOnlyAttributeError("NetCDF: Write to read only", fqn=self._nc_node.fqn)
+
     def _nc_set_attribute(self, name: str, value: object, *, as_string: bool = False) -> None:
         session, node = self._nc_session, self._nc_node
-        session.check_open()
-        if not session.writable:
-            raise NetCDFReadOnlyAttributeError("NetCDF: Write to read only", fqn=node.fqn)
+        self._nc_check_settable()
+        name = _attribute_name(name)
         group = node if isinstance(node, GroupNode) else node.group
         node.set_attribute(
             make_attribute(name, value, group=group, data_model=data_model_of(session), as_string=as_string)
@@ -154,6 +158,8 @@ class AttributeOwner:
         return self._nc_ncstring
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_nc_session":  # also in finalizers of subclasses
+            raise NetCDFNotOpenedError("NetCDF: Not a valid ID: the dataset was not opened")
         if (name.startswith("__") and name.endswith("__")) or (
             name.startswith("_nc_") and hasattr(type(self), name)
         ):
@@ -173,6 +179,7 @@ class AttributeOwner:
             object.__setattr__(self, name, value)
             return
         if name in RESERVED:
+            self._nc_session.check_open()
             raise NetCDFAttributeError(
                 f"'{name}' is one of the reserved attributes, cannot rebind. Use setncattr instead."
             )
@@ -191,6 +198,14 @@ class AttributeOwner:
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
         return {name: attribute_value(a) for name, a in list(self._nc_open_attributes().items())}
+
+
+def _attribute_name(name: str) -> str:
+    """Return the name of an attribute in netCDF's Unicode form; an invalid one is an :class:`AttributeError`."""
+    try:
+        return kept_name(name)
+    except EditError as error:
+        raise NetCDFAttributeError(error.message, hint=error.hint) from error
 
 
 def data_model_of(session: Session) -> str:

@@ -108,6 +108,8 @@ class VariableOptions:
                 found.append(Filter(kind.number, (level & 0xFFFFFFFF,)))  # HDF5's parameters have no sign
             else:
                 shuffling = _int("blosc_shuffle", self.blosc_shuffle)
+                if shuffling < 0:
+                    raise NetCDFOverflowError(f"blosc_shuffle is negative: {shuffling}")
                 if shuffling not in (0, 1, 2):
                     raise NetCDFRuntimeError(f"NetCDF: Invalid argument: blosc_shuffle {shuffling}")
                 parameters = (0, 0, 0, 0, level, shuffling, BLOSC.index(compression))
@@ -169,13 +171,13 @@ class VariableOptions:
     def _checked_chunks(
         self, chunksizes: Sequence[int], dimensions: Sequence[DimensionNode]
     ) -> tuple[int, ...]:
-        if not np.iterable(chunksizes) or isinstance(chunksizes, str | bytes):
+        if np.ndim(chunksizes) != 1 and not isinstance(chunksizes, str | bytes):
             raise NetCDFTypeError(f"chunksizes is a sequence with the same length as dimensions {self.where}")
-        chunks = tuple([_whole("a chunksize", c) for c in chunksizes])
-        if len(chunks) != len(dimensions):
+        if len(chunksizes) != len(dimensions):
             raise NetCDFValueError(
                 f"chunksizes must be a sequence with the same length as dimensions {self.where}"
             )
+        chunks = tuple([_whole("a chunksize", c) for c in chunksizes])
         for chunk, dimension in zip(chunks, dimensions, strict=True):
             if chunk < 0 or (dimension.unlimited and chunk >= 1 << 64):
                 raise NetCDFOverflowError(f"the chunksize {chunk} is not in 0 to 2**64 - 1 {self.where}")
@@ -288,13 +290,19 @@ class VariableOptions:
             found.append(fill)
         if self.least_significant_digit is not None:
             name, digit = "least_significant_digit", self.least_significant_digit
+            if np.size(digit) != 1:
+                raise NetCDFValueError(f"{name} is one number, not {digit!r} {self.where}")
+            if np.array(digit).dtype.kind not in "biuf":
+                raise NetCDFTypeError(f"{name} is a number, not {digit!r} {self.where}")
+            if np.isnan(digit).any():
+                raise NetCDFValueError(f"{name} is not a number {self.where}")
             found.append(make_attribute(name, digit, group=None, data_model=data_model))
         return {attribute.name: attribute for attribute in found}
 
     def _quantization(self, type_: Type) -> Attribute:
         """Return the attribute that notes how floats are quantized on writing."""
         digits, mode = _int("significant_digits", self.significant_digits), self.quantize_mode
-        if mode not in ATTRIBUTE_OF_MODE:
+        if not isinstance(mode, str) or mode not in ATTRIBUTE_OF_MODE:
             raise NetCDFValueError(
                 f"'quantize_mode' keyword argument must be 'BitGroom','GranularBitRound' or 'BitRound', got '{mode}'"
             )
@@ -310,12 +318,10 @@ class VariableOptions:
 
 
 def _whole(name: str, value: object) -> int:
-    try:
-        if not isinstance(value, str | bytes):
-            return int(value)  # type: ignore[call-overload]
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise NetCDFTypeError(f"{name} is a whole number, not {value!r}")
+    if isinstance(value, str | bytes):
+        raise NetCDFTypeError(f"{name} is a whole number, not {value!r}")
+    with translating("{} is a whole number, not {!r}", name, value):
+        return int(value)  # type: ignore[call-overload]
 
 
 def _int(name: str, value: object) -> int:
@@ -444,7 +450,7 @@ def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: 
         given = np.array(fill_value, dtype)
         value = np.array(given.reshape(-1)[:1], type_.dtype)
     if given.ndim > 1 or given.size > 1 or (not given.size and type_ != CHAR):
-        raise NetCDFValueError(f"fill_value {fill_value!r} is not one value")
+        raise NetCDFAttributeError(f"NetCDF: Invalid argument: fill_value {fill_value!r} is not one value")
     if type_ == CHAR and value.size == 0:
         value = np.array([b"\0"], "S1")
     return Attribute(name, type_, value)

@@ -7,6 +7,7 @@ import os
 import posixpath
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,6 +16,7 @@ from numpy.typing import DTypeLike
 
 from nczarr.display import visible
 from nczarr.display.text import did_you_mean
+from nczarr.errors import NCZarrError
 from nczarr.formats import local_path
 from nczarr.model import normalize_name
 from nczarr.netcdf4 import errors
@@ -31,7 +33,7 @@ from nczarr.netcdf4.classes.user_types import (
 )
 from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.compatibility import get_chunk_cache
-from nczarr.netcdf4.opening import open_session
+from nczarr.netcdf4.opening import check_encoding, open_session
 from nczarr.session import GroupNode, Session, kept_name
 from nczarr.system.finalizing import close_dropped, close_with
 from nczarr.targets import allowing
@@ -43,13 +45,20 @@ if TYPE_CHECKING:
 _OPEN: weakref.WeakValueDictionary[int, Dataset] = weakref.WeakValueDictionary()
 
 
-def _is_written_here(path: Path | None) -> bool:
-    """True if this process has a dataset open for writing at a path."""
-    if path is None or not _OPEN:
-        return False
+def _writers_at(path: Path | None) -> list[Session]:
+    """Return the sessions that this process has open for writing at a path."""
+    if path is None or not _OPEN or "\0" in str(path):
+        return []
     place = os.path.realpath(path)
-    names = [str(ds._nc_origin["filename"]) for ds in list(_OPEN.values()) if ds._nc_session.is_open]
-    return any(os.path.realpath(name) == place for name in names)
+    found = [(str(ds._nc_origin["filename"]), ds._nc_session) for ds in list(_OPEN.values())]
+    return [s for name, s in found if s.is_open and not s.is_inherited and os.path.realpath(name) == place]
+
+
+def _show_writes(path: Path) -> None:
+    """Write what the writers of this process have at a path, for a reader that is opened beside them."""
+    for session in _writers_at(path):
+        with suppress(NCZarrError, OSError):  # the writer gets the error at its next call
+            session.sync(durable=False)
 
 
 class Dataset(AttributeOwner):
@@ -181,10 +190,13 @@ class Dataset(AttributeOwner):
         durable: bool | None = None,
         **kwargs: object,
     ) -> None:
+        check_encoding(encoding)
         storage_options = allowing(storage_options, allow)
         path = local_path(filename)
-        if memory is None and _is_written_here(path):
+        if memory is None and path is not None and _writers_at(path):
             gc.collect()  # closes datasets without references now
+            if mode in ("r", "rs"):
+                _show_writes(path)
         session = open_session(
             filename,
             mode,
@@ -647,11 +659,13 @@ class Dataset(AttributeOwner):
     def filepath(self, encoding: str | None = None) -> str:
         """Return the name of the dataset at its opening."""
         self._nc_session.check_open()
+        check_encoding(encoding)
         return self._nc_session.name
 
     def isopen(self) -> bool:
-        """True until the dataset is closed."""
-        return self._nc_session.is_open
+        """True until the dataset is closed; False if its ``__init__`` failed."""
+        session: Session | None = getattr(self, "_nc_session", None)
+        return session is not None and session.is_open
 
     def sync(self, *, durable: bool | None = None) -> None:
         """Write all changes; of a reader: adopt the lengths and values that are stored now.
@@ -783,6 +797,10 @@ class Group(Dataset):
     def __reduce__(self) -> tuple[object, ...]:
         return _member, (self._nc_parent, "groups", self._nc_node.name)
 
+    def isopen(self) -> bool:
+        """Return False, as netCDF4-python does: only the dataset is opened and closed."""
+        return False
+
     def close(self, *, durable: bool | None = None) -> None:
         """Raise an error: only the dataset can be closed."""
         raise errors.NetCDFOSError("cannot close a `Group` (only applies to Dataset)")
@@ -800,7 +818,9 @@ def _member(group: Dataset, kind: str, name: str) -> object:
 def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
     """Return the dimension with a simple name in a group or those above."""
     if not isinstance(name, str | bytes):
-        raise errors.NetCDFTypeError(f"a dimension is a Dimension or its name, not {name!r}", fqn=group.path)
+        raise errors.NetCDFAttributeError(
+            f"a dimension is a Dimension or its name, not {type(name).__name__}", fqn=group.path
+        )
     requested = normalize_name(name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name)
     scope: Dataset | None = group
     while scope is not None:

@@ -92,6 +92,7 @@ class Dimension:
     @property
     def name(self) -> str:
         """The name."""
+        self._nc_session.check_open()
         return self._nc_node.name
 
     _name = name

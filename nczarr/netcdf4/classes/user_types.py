@@ -255,7 +255,10 @@ def _member_name(key: object) -> str:
 
 def _member_value(key: object, value: object, base: model.PrimitiveType) -> int:
     with translating("the value {!r} of the member {!r} is no {}", value, key, base.name):
-        return int(np.array(value, base.dtype))
+        member = int(np.array(value, base.dtype))
+    if isinstance(value, float | np.floating) and value != member:
+        raise NetCDFValueError(f"the value {value!r} of the member {key!r} is no whole number")
+    return member
 
 
 class OpaqueType(UserDefinedType):

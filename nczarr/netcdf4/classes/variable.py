@@ -13,7 +13,7 @@ from nczarr import model
 from nczarr.display import visible
 from nczarr.netcdf4 import errors
 from nczarr.netcdf4.classes.base import AttributeOwner, data_model_of, reference_to, variable_html
-from nczarr.netcdf4.classes.creation import VariableOptions, fill_attribute, resolve_datatype
+from nczarr.netcdf4.classes.creation import VariableOptions, resolve_datatype
 from nczarr.netcdf4.classes.dimension import Dimension, shown_dimension
 from nczarr.netcdf4.classes.user_types import (
     CompoundType,
@@ -24,7 +24,7 @@ from nczarr.netcdf4.classes.user_types import (
     text_type,
 )
 from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
-from nczarr.netcdf4.values.attributes import lookup_in
+from nczarr.netcdf4.values.attributes import lookup_in, make_attribute
 from nczarr.netcdf4.values.masking import cast_safely
 from nczarr.netcdf4.values.quantize import quantization_in
 from nczarr.netcdf4.values.reading import read
@@ -174,7 +174,7 @@ class Variable(AttributeOwner):
         self._nc_settings = Settings(
             dtype,
             getattr(shown, "dtype_view", None),
-            digit=int(digit) if isinstance(digit, np.number) else None,
+            digit=digit.item() if isinstance(digit, np.number) else None,
             quantization=quantization_in(self._nc_lookup, node.type.dtype),
             complex=numbers if pairs is None else pairs,
             paired=pairs is not None,
@@ -252,6 +252,7 @@ class Variable(AttributeOwner):
 
     def get_dims(self) -> tuple[Dimension, ...]:
         """The dimensions as objects."""
+        self._nc_session.check_open()
         return tuple([shown_dimension(self._nc_group, d) for d in self._nc_shown])
 
     @property
@@ -273,6 +274,13 @@ class Variable(AttributeOwner):
             )
         super().setncattr(name, value)
 
+    def setncattr_string(self, name: str, value: object) -> None:
+        """Set a netCDF attribute; text is stored as netCDF strings. ``_FillValue`` as for :meth:`setncatts`."""
+        if name == "_FillValue":
+            self._nc_refill(str(value))
+        else:
+            super().setncattr_string(name, value)
+
     def renameAttribute(self, oldname: str, newname: str) -> None:
         """Rename a netCDF attribute in its place. Compounds and sequences have no ``_FillValue``."""
         if newname == "_FillValue" and not isinstance(
@@ -282,7 +290,7 @@ class Variable(AttributeOwner):
         super().renameAttribute(oldname, newname)
 
     def setncatts(self, attdict: Mapping[str, object]) -> None:
-        """Set netCDF attributes from a mapping; ``_FillValue`` only before the variable is stored."""
+        """Set netCDF attributes from a mapping; ``_FillValue`` of the variable's type, before values are written."""
         for name, value in attdict.items():
             if name == "_FillValue":
                 self._nc_refill(value)
@@ -294,16 +302,25 @@ class Variable(AttributeOwner):
         current = self._nc_lookup("_FillValue")
         if current is not None and np.array_equal(current, np.asarray(value)):
             return
-        if node.stored_as is not None:
+        self._nc_check_settable()
+        if self._nc_session.has_values(node):
             raise errors.NetCDFAttributeError(
                 "NetCDF: Attempt to define fill value when data already exists.", fqn=node.fqn
             )
-        attribute = fill_attribute(node.type, self._nc_settings.dtype, value)
-        if attribute is not None:
-            node.set_attribute(attribute)
+        made = make_attribute("_FillValue", value, group=node.group, as_string=node.type == model.STRING)
+        of_enum = isinstance(node.type, model.EnumType) and made.type == node.type.base
+        if len(made.values) != 1 or not (made.type == node.type or of_enum):
+            raise errors.NetCDFAttributeError(
+                "NetCDF: Not a valid data type or _FillValue type mismatch", fqn=node.fqn
+            )
+        node.set_attribute(model.Attribute("_FillValue", node.type, made.values))
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _CAST_ATTRIBUTES and self._nc_kind == "primitive":
+            with errors.translating(
+                "{} {!r} is no value of {}", name, value, self.dtype, fqn=self._nc_node.fqn
+            ):
+                np.array(value, self.dtype)
             cast = cast_safely(np.array(value), self._nc_settings.dtype)
             if cast is not None:
                 value = cast
@@ -333,11 +350,12 @@ class Variable(AttributeOwner):
             raise errors.NetCDFValueError(
                 "the values have to be read, which makes a copy", fqn=self._nc_node.fqn
             )
-        data = np.asarray(self[...])
+        data = np.asanyarray(self[...])  # masked, which functions like np.mean respect
         return data if dtype is None else data.astype(dtype, copy=False)
 
     def assignValue(self, val: object) -> None:
         """Set the value of a scalar variable; otherwise :class:`IndexError`."""
+        self._nc_session.check_open()
         if self._nc_shown:
             raise errors.NetCDFIndexError(
                 "to assign values to a non-scalar variable, use a slice", fqn=self._nc_node.fqn
@@ -346,6 +364,7 @@ class Variable(AttributeOwner):
 
     def getValue(self) -> Any:
         """The value of a scalar variable; otherwise :class:`IndexError`."""
+        self._nc_session.check_open()
         if self._nc_shown:
             raise errors.NetCDFIndexError(
                 "to retrieve values from a non-scalar variable, use slicing", fqn=self._nc_node.fqn
@@ -376,6 +395,7 @@ class Variable(AttributeOwner):
 
     def quantization(self) -> tuple[int, str] | None:
         """Number of digits (or bits) and the mode of quantisation, or None."""
+        self._nc_session.check_open()
         return self._nc_settings.quantization
 
     def endian(self) -> str:
@@ -399,6 +419,7 @@ class Variable(AttributeOwner):
 
     def get_var_chunk_cache(self) -> tuple[int, int, float]:
         """Size in bytes, slots and preemption of the chunk cache, as last set."""
+        self._nc_session.check_open()
         return self._nc_chunk_cache
 
     def set_var_chunk_cache(
@@ -408,6 +429,7 @@ class Variable(AttributeOwner):
 
         With 0, each write goes to the store. Slots and preemption have no effect. None leaves a setting unchanged.
         """
+        self._nc_session.check_open()
         self._nc_chunk_cache = changed_cache(self._nc_chunk_cache, size, nelems, preemption)
         if size is not None:
             self._nc_node.cache_bytes = self._nc_chunk_cache[0]

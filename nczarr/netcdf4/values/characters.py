@@ -74,6 +74,8 @@ def stringtochar(a: np.ndarray, encoding: str | None = None, n_strlen: int | Non
     encoding = _encoding(a, encoding)
     a = ma.filled(a)
     length = a.dtype.itemsize if n_strlen is None else n_strlen
+    if length < 0:
+        raise NetCDFValueError(f"n_strlen is negative: {length}")
     if encoding in RAW:
         raw = np.frombuffer(a.tobytes(), "S1").reshape(*a.shape, a.dtype.itemsize)
         return _resized(raw, length)
@@ -120,6 +122,8 @@ def chartostring(b: np.ndarray, encoding: str | None = None) -> np.ndarray:
     ['ab', 'c']
     """
     encoding = _encoding(b, encoding)
+    if b.dtype.itemsize != (4 if b.dtype.kind == "U" else 1):
+        raise NetCDFValueError(f"single characters are needed, not {b.dtype}")
     length = int(b.shape[-1])
     raw = b.tobytes()
     step = length * b.dtype.itemsize

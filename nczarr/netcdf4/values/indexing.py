@@ -14,7 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFOverflowError, NetCDFTypeError, NetCDFValueError
+from nczarr.netcdf4.errors import (
+    NetCDFIndexError,
+    NetCDFOverflowError,
+    NetCDFTooManyIndicesError,
+    NetCDFTypeError,
+    NetCDFValueError,
+)
 
 _VALID_INDICES = (
     "only integers, slices (`:`), ellipsis (`...`), and 1-d integer or boolean arrays are valid indices"
@@ -141,7 +147,7 @@ def parse_selection(
         If an index has an unknown kind or more than one dimension, or is outside of the shape. On writing, an integer
         behind the end is accepted: the writer checks the growth of the axis after the shape of the data.
     NetCDFValueError
-        If there are more indices than axes, or the step of a slice is zero.
+        If there are more indices than axes (also a :class:`IndexError`), or the step of a slice is zero.
     NetCDFTypeError
         If the parts of a slice are not integers.
     NetCDFOverflowError
@@ -153,12 +159,20 @@ def parse_selection(
     (range(2, -1, -1), range(0, 3, 2))
     """
     writing = growable is not None
+    any_integer = (
+        not shape and not writing
+    )  # netCDF4-python reads a scalar by each index that is not negative
     if not shape:
         shape, growable = (1,), (False,) if writing else None
-    if type(elem) is tuple and len(elem) == len(shape) and all(type(item) is int for item in elem):
+    if (
+        type(elem) is tuple
+        and not any_integer
+        and len(elem) == len(shape)
+        and all(type(item) is int for item in elem)
+    ):
         return Index(tuple([axis_integer(i, n, writing=writing) for i, n in zip(elem, shape, strict=True)]))
     grows = tuple(growable) if growable is not None else (False,) * len(shape)
-    if type(elem) is int and not any(grows[1:]):  # one step: the loops of most programs
+    if type(elem) is int and not any_integer and not any(grows[1:]):  # one step: the loops of most programs
         return Index((axis_integer(elem, shape[0], writing=writing), *map(range, shape[1:])))
     items = _expand(elem, len(shape))
     kinds = [_classify(item, size, grow) for item, size, grow in zip(items, shape, grows, strict=True)]
@@ -170,7 +184,9 @@ def parse_selection(
             # A single value makes one record, unless the records themselves have a size.
             axes.append(_range(kind, size, written, shape[-1] == 0))
         elif isinstance(kind, int):
-            axes.append(axis_integer(kind, size, writing=writing))
+            axes.append(
+                0 if any_integer and 0 < kind <= _MAX_PLACE else axis_integer(kind, size, writing=writing)
+            )
         else:
             axes.append(kind)
     return Index(tuple(axes))
@@ -194,7 +210,7 @@ def _expand(elem: Any, ndim: int) -> list[object]:
         missing = ndim - len(items) + 1
         items[dots[0] : dots[0] + 1] = [slice(None)] * max(missing, 0)
     if len(items) > ndim:
-        raise NetCDFValueError("slicing expression exceeds the number of dimensions of the variable")
+        raise NetCDFTooManyIndicesError("slicing expression exceeds the number of dimensions of the variable")
     return items + [slice(None)] * (ndim - len(items))
 
 

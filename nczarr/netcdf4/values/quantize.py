@@ -35,15 +35,15 @@ _BITS_PER_DIGIT = math.log(10) / math.log(2)
 _DIGITS_PER_BIT = math.log(2) / math.log(10)
 
 
-def round_to_digit(data: np.ndarray, digit: int) -> np.ndarray:
+def round_to_digit(data: np.ndarray, digit: float) -> np.ndarray:
     """Round to the power of two just below the last significant digit.
 
     Parameters
     ----------
     data : ndarray
         Masked or not.
-    digit : int
-        Power of ten of that digit, negated: 1 keeps tenths.
+    digit : float
+        Power of ten of that digit, negated: 1 keeps tenths. Fractions are rounded away from zero.
 
     Examples
     --------
@@ -51,7 +51,9 @@ def round_to_digit(data: np.ndarray, digit: int) -> np.ndarray:
     [0.125]
     """
     # In float64: large values of float32, among them the default fill value, would become infinite.
-    scale = np.float64(2.0 ** math.ceil(math.log2(10.0 ** int(digit))))
+    scale = np.float64(
+        2.0 ** math.ceil(math.log2(10.0 ** (math.ceil(digit) if digit > 0 else math.floor(digit))))
+    )
     rounded = np.around(scale * data) / scale
     if isinstance(data, ma.MaskedArray) and isinstance(rounded, ma.MaskedArray):
         rounded.set_fill_value(data.fill_value)

@@ -336,7 +336,7 @@ class Settings:
         For compounds: the dtype with characters as bytes.
     mask, scale, always_mask, chartostring : bool
         See the methods ``set_auto_…`` of the variable.
-    digit : int, optional
+    digit : float, optional
         The decimal digit of rounding on writing.
     quantization : (int, str), optional
         Number of digits or bits, and the mode.
@@ -352,7 +352,7 @@ class Settings:
     scale: bool = True
     always_mask: bool = True
     chartostring: bool = True
-    digit: int | None = None
+    digit: float | None = None
     quantization: tuple[int, str] | None = None
     complex: np.dtype | None = None
     paired: bool = False

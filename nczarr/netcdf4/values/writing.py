@@ -137,6 +137,8 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
         return data
     texts = _text_array(data)
     if texts is None:
+        if (not ma.isMA(data) and np.asarray(data).dtype.kind not in "SUO") or data is None:
+            raise errors.NetCDFTypeError(f"text is needed, not {type(data).__name__}", fqn=node.fqn)
         return data
     length = node.shape[-1]
     if encoding in RAW and texts.dtype.kind == "U":
@@ -186,8 +188,11 @@ def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
         if own == view or view.hasobject:
             return data
         data = np.array(data, view)
-    if data.dtype.names != own.names:
-        raise errors.NetCDFTypeError(f"the data have the fields {data.dtype.names}", fqn=node.fqn)
+    if data.dtype.names != own.names:  # like numpy, by position
+        with errors.translating(
+            "the fields {} are not those of {}", data.dtype.names, own.names, fqn=node.fqn
+        ):
+            data = data.astype(own if view.hasobject else view)
     holds_text = any(data.dtype[n] == view[n] != own[n] for n in own.names or ())
     if own != view and not view.hasobject and holds_text:
         return np.asarray(data).astype(view).view(own)
@@ -221,11 +226,14 @@ def _sequences(
         return elem, np.asarray(data)
     base = node.type.base  # type: ignore[attr-defined]
     if base.dtype.kind in "iuf":
-        array = np.asarray(data)
+        array = np.asanyarray(data)
         if settings.scale:
+            lookup = lookup_in(node)
             with errors.translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
-                array = np.asarray(packing_of(lookup_in(node)).pack(array, base.dtype)).astype(base.dtype)
-        data = array
+                array = fill_masked(
+                    packing_of(lookup).pack(array, base.dtype).astype(base.dtype), base.dtype, lookup
+                )
+        data = np.asarray(array)
     return _single(node, elem, data)
 
 
@@ -341,7 +349,7 @@ def _is_plain(node: VariableNode, settings: Settings, values: np.ndarray) -> boo
     )
 
 
-def _rounded(node: VariableNode, values: np.ndarray, digit: int) -> np.ndarray:
+def _rounded(node: VariableNode, values: np.ndarray, digit: float) -> np.ndarray:
     try:
         return round_to_digit(values, digit)
     except TypeError as error:
@@ -364,6 +372,12 @@ def _fill_scalar(node: VariableNode) -> Any:
 def _cast(node: VariableNode, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if values.dtype == dtype:
         return values
+    if values.dtype.kind in "mM":
+        raise errors.NetCDFValueError(
+            f"{values.dtype} cannot be turned into {dtype}",
+            fqn=node.fqn,
+            hint="date2num makes numbers of times",
+        )
     with errors.translating("{} cannot be turned into {}", values.dtype, dtype, fqn=node.fqn):
         return values.astype(dtype)
 
