@@ -130,6 +130,7 @@ _ALSO = frozenset(
         "rc_set",
         "set_alignment",
         "set_chunk_cache",
+        "storage",
         "unicode_error",
         "uninstall",
         "utils",

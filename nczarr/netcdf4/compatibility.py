@@ -275,9 +275,8 @@ def storage(kind: str | None = None) -> str:
         if kind not in SETTINGS["NCZARR_STORAGE"].choices:
             raise NetCDFValueError(f"the storage is auto, netcdf or zarr, not {kind!r}")
         _storage = kind
-    if _storage is not None:
-        return _storage
-    return "netcdf" if _before and not os.environ.get("NCZARR_STORAGE") else choice("NCZARR_STORAGE")
+    of_names = "netcdf" if _before and not os.environ.get("NCZARR_STORAGE") else choice("NCZARR_STORAGE")
+    return _storage or of_names
 
 
 #: The previous modules in :data:`sys.modules`; None for a missing one.

@@ -201,6 +201,10 @@ class _WithAttributes:
 
     def check_attribute(self, attribute: Attribute) -> None:
         """Raise if the store cannot hold an attribute."""
+        if f"{self.fqn}@{attribute.name}" in self.state.restrictions.omitted:
+            raise NodeAttributeError(
+                f"NetCDF: the attribute {attribute.name!r} has a type that netCDF lacks", fqn=self.fqn
+            )
         if attribute.name not in self.attributes:  # attributes of other programs stay changeable
             check_attribute_name(attribute.name)
         if attribute.type == model.STRING:

@@ -12,6 +12,7 @@ from h5py import h5d, h5s, h5t
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, NetCDFFileError
 from nczarr.netcdf import is_netcdf, open_dataset
+from nczarr.netcdf.hdf5.reader import LeftOutWarning
 
 
 @pytest.mark.parametrize(
@@ -121,19 +122,9 @@ def test_a_chunk_that_does_not_decode(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "place"),
     [
-        (lambda f: f.create_dataset("v", data=np.zeros(2, "f2")), "/v"),
-        (
-            lambda f: h5d.create(f.id, b"v", h5t.array_create(h5t.STD_I8LE, (3,)), h5s.create(h5s.SCALAR)),
-            "/v",
-        ),
-        (lambda f: h5d.create(f.id, b"v", h5t.STD_B8LE, h5s.create(h5s.SCALAR)), "/v"),
-        (lambda f: f.create_dataset("v", data=[f.ref], dtype=h5py.ref_dtype), "/v"),
-        (lambda f: f.create_dataset("v", data=np.zeros(2, [("a", "f2")])), "/v"),
         (lambda f: f.create_group("g").attrs.create("a", np.zeros((2, 2))), "/g"),
-        (lambda f: f.attrs.create("a", np.zeros(2, "f2")), "/"),
         (lambda f: f.__setitem__("link", h5py.SoftLink("/nowhere")), "/link"),
         (lambda f: f.create_group("g").__setitem__("up", h5py.SoftLink("/")), "/g/up"),
-        (lambda f: f.__setitem__("t", np.dtype([("a", "f2")])), "/t"),
     ],
 )
 def test_what_netcdf_has_no_place_for_is_named(tmp_path: Path, make: object, place: str) -> None:
@@ -144,6 +135,33 @@ def test_what_netcdf_has_no_place_for_is_named(tmp_path: Path, make: object, pla
     with pytest.raises(NetCDFFileError) as caught:
         open_dataset(path)
     assert str(caught.value).startswith(f"{path}: {place}: ")
+
+
+@pytest.mark.parametrize(
+    ("make", "place"),
+    [
+        (lambda f: f.create_dataset("v", data=np.zeros(2, "f2")), "/v"),
+        (
+            lambda f: h5d.create(f.id, b"v", h5t.array_create(h5t.STD_I8LE, (3,)), h5s.create(h5s.SCALAR)),
+            "/v",
+        ),
+        (lambda f: h5d.create(f.id, b"v", h5t.STD_B8LE, h5s.create(h5s.SCALAR)), "/v"),
+        (lambda f: f.create_dataset("v", data=[f.ref], dtype=h5py.ref_dtype), "/v"),
+        (lambda f: f.create_dataset("v", data=np.zeros(2, [("a", "f2")])), "/v"),
+        (lambda f: f.attrs.create("a", np.zeros(2, "f2")), "/@a"),
+        (lambda f: f.__setitem__("t", np.dtype([("a", "f2")])), "/t"),
+    ],
+)
+def test_what_netcdf_has_no_type_for_is_named(tmp_path: Path, make: object, place: str) -> None:
+    """Nothing is left out in silence."""
+    path = tmp_path / "a.nc"
+    with h5py.File(path, "w") as file:
+        make(file)  # type: ignore[operator]
+    with pytest.warns(LeftOutWarning, match=f"'{place}' is left out"):
+        opened = open_dataset(path)
+    with opened:
+        assert not opened.dataset.variables
+        assert opened.dataset.left_out
 
 
 def test_sizes_that_contradict_each_other(tmp_path: Path) -> None:

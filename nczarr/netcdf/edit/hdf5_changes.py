@@ -70,9 +70,9 @@ class HDF5Objects:
             self.make.types.committed.update(group.types)
             for link, dataset in group.datasets:
                 name = variable_name(link, dataset)
-                if name is None:
+                fqn = model.join_fqn(group.fqn, name or "")
+                if name is None or fqn in found.omitted:
                     continue
-                fqn = model.join_fqn(group.fqn, name)
                 source = found.dataset.variable_at(fqn).data
                 assert isinstance(source, HDF5Source)
                 self.values[fqn] = HDF5Values(**vars(source), group=group.fqn, link=link)

@@ -111,6 +111,8 @@ class EditedHDF5(EditedFile):
                 if dataset is None:
                     _check_order(found.root.id)
                     _check_links(found.root)
+                if found.omitted:
+                    self.restrictions = replace(type(self).restrictions, omitted=found.omitted)
                 self._objects = HDF5Objects(self.file, self._make)
                 self._objects.adopt(found)
                 self._dataset = bind_data(found.dataset, self._objects.values)

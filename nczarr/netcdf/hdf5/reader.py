@@ -6,8 +6,9 @@ it does not know, and returns other attributes in a converted form.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +29,7 @@ from nczarr.netcdf.hdf5.tree import (
     collect,
     variable_name,
 )
-from nczarr.netcdf.hdf5.types import KnownTypes
+from nczarr.netcdf.hdf5.types import KnownTypes, NoTypeError
 
 if TYPE_CHECKING:
     from h5py import h5a, h5d, h5p
@@ -44,6 +45,11 @@ class FoundObjects:
     dataset: model.Dataset
     root: FoundGroup
     dimensions: FoundDimensions
+    omitted: frozenset[str]
+
+
+class LeftOutWarning(UserWarning):
+    """A part of a file is left out: netCDF has no type for it."""
 
 
 def read_hdf5(file: HDF5File, name: str) -> model.Dataset:
@@ -52,7 +58,8 @@ def read_hdf5(file: HDF5File, name: str) -> model.Dataset:
     Raises
     ------
     NetCDFFileError
-        If the file is damaged, or has an object that the model cannot represent. The message names it.
+        If the file is damaged, or has an object that the model cannot represent. The message names it. Variables and
+        attributes of types that netCDF lacks are left out, with a warning, and named in ``left_out``.
     """
     return find_objects(file, name).dataset
 
@@ -67,6 +74,8 @@ class _Reader:
     def __init__(self, file: HDF5File) -> None:
         self.file = file
         self.types = KnownTypes()
+        #: The reasons for which types, variables and attributes are left out, by FQN.
+        self.omitted: dict[str, str] = {}
 
     def objects(self, name: str) -> FoundObjects:
         root = collect(self.file.id, self.file.path)
@@ -81,7 +90,14 @@ class _Reader:
         made = self.group(root)
         strict = hdf5().h5a.exists(root.id, b"_nc3_strict")
         dataset = dataset_of(made, name, "netCDF-4 classic model" if strict else "netCDF-4")
-        return FoundObjects(dataset, root, self.dimensions)
+        if self.omitted or self.types.unknown:
+            self.omitted.update(self.types.unknown)
+            lost = tuple([f"{fqn!r} is left out: {reason}" for fqn, reason in self.omitted.items()])
+            warnings.warn(
+                f"{self.file.path}: {'; '.join(lost[:3])} ({len(lost)} in all)", LeftOutWarning, stacklevel=6
+            )
+            dataset = replace(dataset, left_out=lost)
+        return FoundObjects(dataset, root, self.dimensions, frozenset(self.omitted))
 
     def group(self, found: FoundGroup) -> model.Group:
         books = ROOT_BOOKS if found.fqn == "/" else frozenset()
@@ -103,7 +119,12 @@ class _Reader:
             if name is not None:
                 fqn = model.join_fqn(group.fqn, name)
                 with hdf5().phil, hdf5_errors(self.file.path, fqn):
-                    yield self.variable(group, link, dataset, name, fqn)
+                    try:
+                        made = self.variable(group, link, dataset, name, fqn)
+                    except NoTypeError as error:
+                        self.omitted[fqn] = error.message
+                        continue
+                yield made
 
     def variable(
         self, group: FoundGroup, link: bytes, dataset: h5d.DatasetID, name: str, fqn: str
@@ -148,7 +169,10 @@ class _Reader:
             if attribute.name not in books:
                 name = model.normalize_name(text_of(attribute.name))
                 with hdf5().phil, hdf5_errors(self.file.path, fqn, f"the attribute {name!r} cannot be read"):
-                    made.append(self.attribute(attribute, name, group))
+                    try:
+                        made.append(self.attribute(attribute, name, group))
+                    except NoTypeError as error:
+                        self.omitted[f"{fqn}@{name}"] = error.message
         return tuple(made)
 
     def attribute(self, attribute: h5a.AttrID, name: str, group: str) -> model.Attribute:
@@ -157,6 +181,8 @@ class _Reader:
         space = attribute.get_space()
         try:
             type_, layout = self.types.find(type_id, group)
+        except NoTypeError:
+            raise
         except NetCDFFileError as error:
             raise NetCDFFileError(f"the attribute {name!r} cannot be read: {error.message}") from None
         kind = space.get_simple_extent_type()

@@ -29,6 +29,10 @@ def address_of(object_id: ObjectID) -> tuple[int, int]:
     return info.fileno, info.addr
 
 
+class NoTypeError(NetCDFFileError):
+    """A type of HDF5 that netCDF lacks."""
+
+
 @dataclass
 class KnownTypes:
     """The named types of a file, and the conversion of any HDF5 type to the model's.
@@ -49,6 +53,8 @@ class KnownTypes:
     unnamed: dict[str, list[model.UserType]] = field(default_factory=dict)
     _may_name: bool = False
 
+    #: The reasons for which named types are left out, by FQN.
+    unknown: dict[str, str] = field(default_factory=dict)
     by_address: dict[tuple[int, int], model.UserType] = field(default_factory=dict)
     by_group: dict[str, list[tuple[TypeID, model.UserType]]] = field(default_factory=dict)
 
@@ -79,6 +85,9 @@ class KnownTypes:
                     self.by_address[address_of(type_id)] = new
                     self.by_group.setdefault(group, []).append((type_id, new))
             if len(waiting) == len(found):
+                if self._may_name and isinstance(failure, NoTypeError):
+                    self.unknown = {fqn: failure.message for _, fqn, _ in waiting}
+                    return made
                 if self._may_name:
                     raise failure
                 self._may_name = True
@@ -100,7 +109,7 @@ class KnownTypes:
             dtype = _number_dtype(type_id)
             primitive = model.primitive_for_dtype(dtype)
             if primitive is None:
-                raise NetCDFFileError(f"netCDF has no type for HDF5's {dtype}")
+                raise NoTypeError(f"netCDF has no type for HDF5's {dtype}")
             return primitive, Plain(dtype)
         if kind == h5t.STRING:
             text = model.STRING if type_id.is_variable_str() or type_id.get_size() > 1 else model.CHAR
@@ -112,7 +121,7 @@ class KnownTypes:
             if named is None:
                 raise NetCDFFileError(f"its type, {_KINDS[kind]}, is not one of the file's named types")
             return named, layout_of(type_id, named)
-        raise NetCDFFileError(f"netCDF has no type for HDF5's class {_KINDS.get(kind, kind)}")
+        raise NoTypeError(f"netCDF has no type for HDF5's class {_KINDS.get(kind, kind)}")
 
     def _named(self, type_id: TypeID, group: str) -> model.UserType | None:
         if type_id.committed() and (known := self.by_address.get(address_of(type_id))):
@@ -219,9 +228,9 @@ def _number_dtype(type_id: TypeID) -> np.dtype:
         standards = (h5t.IEEE_F32LE, h5t.IEEE_F32BE, h5t.IEEE_F64LE, h5t.IEEE_F64BE)
         if any(type_id.equal(standard) for standard in standards):
             return np.dtype(f"{order}f{size}")
-        raise NetCDFFileError(f"netCDF has no type for a float of {size} bytes of this form")
+        raise NoTypeError(f"netCDF has no type for a float of {size} bytes of this form")
     if size not in (1, 2, 4, 8) or type_id.get_precision() != 8 * size:
-        raise NetCDFFileError(f"netCDF has no integer type of {type_id.get_precision()} bits in {size} bytes")
+        raise NoTypeError(f"netCDF has no integer type of {type_id.get_precision()} bits in {size} bytes")
     return np.dtype(f"{order}{'u' if type_id.get_sign() == h5t.SGN_NONE else 'i'}{size}")
 
 

@@ -54,13 +54,6 @@ def _writers_at(path: Path | None) -> list[Session]:
     return [s for name, s in found if s.is_open and not s.is_inherited and os.path.realpath(name) == place]
 
 
-def _show_writes(path: Path) -> None:
-    """Write what the writers of this process have at a path, for a reader that is opened beside them."""
-    for session in _writers_at(path):
-        with suppress(NCZarrError, OSError):  # the writer gets the error at its next call
-            session.sync(durable=False)
-
-
 class Dataset(AttributeOwner):
     """A dataset with netCDF4-python's interface.
 
@@ -193,10 +186,11 @@ class Dataset(AttributeOwner):
         check_encoding(encoding)
         storage_options = allowing(storage_options, allow)
         path = local_path(filename)
-        if memory is None and path is not None and _writers_at(path):
+        if memory is None and (writers := _writers_at(path)):
             gc.collect()  # closes datasets without references now
-            if mode in ("r", "rs"):
-                _show_writes(path)
+            for writer in writers if mode in ("r", "rs") else ():  # the reader sees what they have written
+                with suppress(NCZarrError, OSError):  # the writer gets the error at its next call
+                    writer.sync(durable=False)
         session = open_session(
             filename,
             mode,

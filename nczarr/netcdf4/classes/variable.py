@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -274,12 +274,12 @@ class Variable(AttributeOwner):
             )
         super().setncattr(name, value)
 
-    def setncattr_string(self, name: str, value: object) -> None:
-        """Set a netCDF attribute; text is stored as netCDF strings. ``_FillValue`` as for :meth:`setncatts`."""
+    def _nc_set_attribute(self, name: str, value: object, *, as_string: bool = False) -> None:
+        """Set a netCDF attribute; ``_FillValue`` of the variable's type, before values are written."""
         if name == "_FillValue":
-            self._nc_refill(str(value))
+            self._nc_refill(value)
         else:
-            super().setncattr_string(name, value)
+            super()._nc_set_attribute(name, value, as_string=as_string)
 
     def renameAttribute(self, oldname: str, newname: str) -> None:
         """Rename a netCDF attribute in its place. Compounds and sequences have no ``_FillValue``."""
@@ -288,14 +288,6 @@ class Variable(AttributeOwner):
         ):
             raise errors.NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
         super().renameAttribute(oldname, newname)
-
-    def setncatts(self, attdict: Mapping[str, object]) -> None:
-        """Set netCDF attributes from a mapping; ``_FillValue`` of the variable's type, before values are written."""
-        for name, value in attdict.items():
-            if name == "_FillValue":
-                self._nc_refill(value)
-            else:
-                self._nc_set_attribute(name, value)
 
     def _nc_refill(self, value: object) -> None:
         node = self._nc_node
