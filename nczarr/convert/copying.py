@@ -435,7 +435,7 @@ class CopyTask:
             )
             return fingerprint_of(dataset, self.sources.paths, how, self.sources.options)
 
-        with self.cluster(kind) as cluster:
+        with self.cluster(dataset, kind) as cluster:
             sink = self.create(dataset, options, fingerprint)
             FillTask(
                 dataset,
@@ -477,7 +477,7 @@ class CopyTask:
             **options,
         )
 
-    def cluster(self, kind: Kind | None) -> AbstractContextManager[Cluster | None]:
+    def cluster(self, dataset: Dataset, kind: Kind | None) -> AbstractContextManager[Cluster | None]:
         """Connect to the requested Dask cluster."""
         resources = self.request.resources
         if resources.dask is None:
@@ -488,7 +488,8 @@ class CopyTask:
             )
         from nczarr.convert.cluster import Recipe, cluster
 
-        recipe = Recipe(self.sources, self.request.output, kind, "zarr")
+        joined = None if self.sources.concat is None else dataset
+        recipe = Recipe(self.sources, self.request.output, kind, "zarr", joined)
         return cluster(resources.dask, resources.workers, recipe)
 
     def losses_if_complete(self, dataset: Dataset, options: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -323,6 +323,14 @@ KINDS: dict[str, Kind] = {
     "packed with missing": Kind(_packed_with_missing, (UNPACKED, FIRST, COMMON), "scale_factor"),
     "fill of floats": Kind(_missing_value, (UNPACKED, FIRST, COMMON), "_FillValue"),
     "fill is NaN": Kind(_nan_beside, (UNPACKED, FIRST, COMMON), "_FillValue"),
+    "NaN beside packed": Kind(
+        lambda f: (
+            f.pack("i2", 0.01, 0.0, -32768) if f.number % 2 == 0 else _mask_first(f, np.nan),
+            _mask_first(f, -32768) if f.number % 2 == 0 else None,
+        ),
+        (UNPACKED, FIRST, COMMON),
+        "the type is float",
+    ),
     "no fill in some": Kind(
         _ODD(lambda f: f.change("v", drop=("_FillValue",))), (UNPACKED, FIRST, COMMON), "_FillValue"
     ),

@@ -21,6 +21,7 @@ from nczarr.convert.many.fit import (
     CALENDARS,
     Fitting,
     are_close,
+    blocks,
     calendar_of,
     have_same_axes,
     same_unit,
@@ -29,7 +30,6 @@ from nczarr.convert.many.fit import (
 from nczarr.convert.many.packing import (
     Packing,
     RepackedSource,
-    blocks,
     packing_of,
     repacked,
     target_packing,
@@ -287,8 +287,10 @@ def _in_calendar(first: Dataset, other: Dataset) -> Dataset:
 
 def _refuse_early(fqn: str, variable: Variable) -> None:
     assert variable.data is not None
-    values = read_all(variable.data).astype(float) * (_number(variable, "scale_factor", 1.0))
-    values = values + _number(variable, "add_offset", 0.0)
+    packing = packing_of(variable)
+    values = read_all(variable.data) if packing is None else packing.decoded(read_all(variable.data))
+    if not values.size:
+        return
     with error_context(fqn=fqn):
         try:
             first = cftime.num2date(float(values.min()), text_of(variable, "units"), calendar_of(variable))
@@ -298,11 +300,6 @@ def _refuse_early(fqn: str, variable: Variable) -> None:
             raise UnsupportedError(
                 f"--adjust calendar: {first} is before 1582-10-15, from when the calendars agree"
             )
-
-
-def _number(variable: Variable, name: str, default: float) -> float:
-    attribute = variable.attribute.get(name)
-    return default if attribute is None else float(attribute.values[0])
 
 
 # --- packing

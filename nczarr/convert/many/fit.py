@@ -13,7 +13,17 @@ import numpy as np
 from nczarr.convert.change.nodes import matches, named_variables, words_of
 from nczarr.convert.change.selecting import is_time, text_of
 from nczarr.errors import ModelError, UnsupportedError
-from nczarr.model import ArraySource, Attribute, Dataset, Group, Variable, describe_type, regions, same_values
+from nczarr.model import (
+    ArraySource,
+    Attribute,
+    Dataset,
+    Group,
+    Region,
+    Variable,
+    describe_type,
+    regions,
+    same_values,
+)
 
 #: Attributes that determine the decoded values and the missing values. No option joins files in which they differ.
 DECODING = frozenset(
@@ -304,11 +314,7 @@ def same_data(
     """Yield a sentence if the values of a variable that is not joined differ by more than its tolerance."""
     if mine is None or theirs is None or mine is theirs or mine.shape != theirs.shape:
         return
-    block = list(mine.shape)
-    for axis in range(len(block)):
-        if np.prod(block, dtype=float) > _BLOCK:
-            block[axis] = max(1, int(block[axis] * _BLOCK / np.prod(block, dtype=float)))
-    for region in regions(mine.shape, tuple(max(1, n) for n in block)):
+    for region in blocks(mine):
         a, b = mine.read(region), theirs.read(region)
         if not are_close(fqn, a, b, tolerance):
             yield Difference(
@@ -316,6 +322,15 @@ def same_data(
                 _cure_of_values(fqn, a, b),
             )
             return
+
+
+def blocks(data: ArraySource) -> Iterator[Region]:
+    """Yield the regions of blocks of a source of about a million values."""
+    block = list(data.shape)
+    for axis in range(len(block)):
+        if (size := np.prod(block, dtype=float)) > _BLOCK:
+            block[axis] = max(1, int(block[axis] * _BLOCK / size))
+    return regions(data.shape, tuple(max(1, n) for n in block))
 
 
 def are_close(fqn: str, a: np.ndarray, b: np.ndarray, tolerance: Mapping[str, float]) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
+from functools import cached_property, partial
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from nczarr.model import (
     Dataset,
     Dimension,
     Group,
+    MemorySource,
     Region,
     Variable,
     check_name,
@@ -36,12 +38,15 @@ from nczarr.model import (
 )
 from nczarr.model.sources import ChangedSource, handed, region_shape
 from nczarr.system.locks import Rank, make_lock
+from nczarr.transfer import data_bytes
 
 if TYPE_CHECKING:
     from nczarr.netcdf.bytes.ranges import FilePlaces
 
 #: Maximum number of open files.
 _OPEN = 24
+#: Maximum size in bytes of the values of a variable that are read with the header of its file.
+_SMALL = 64 << 10
 _G = TypeVar("_G", bound=Group)
 
 
@@ -54,18 +59,49 @@ class Files:
         self._lock = make_lock(Rank.OWNER)
         self._open: OrderedDict[int, tuple[AbstractContextManager[Dataset], Dataset]] = OrderedDict()
         self._states = [state_of_file(source) for source in self.sources]
+        self._known: dict[object, np.ndarray] = {}
 
-    def header(self, number: int) -> Dataset:
-        """Return the model of a file; its data open the file when they are read."""
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state for another process, which opens the files that it reads."""
+        return self.__dict__ | {"_lock": None, "_open": OrderedDict(), "_known": {}}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _lock=make_lock(Rank.OWNER))
+
+    def header(self, number: int, along: str) -> Dataset:
+        """Return the model of a file; its data open the file when they are read.
+
+        Joining compares coordinates and variables without the joined dimension: the values of small ones are read now,
+        and equal values are kept once for all files.
+        """
         with self._lock:
             dataset = self._opened(number)
 
-        def lazy(fqn: str, variable: Variable) -> Variable:
-            if variable.data is None:
-                return variable
-            return variable.with_data(FilePart(self, number, fqn, variable.data.shape, variable.data.dtype))
+            def lazy(fqn: str, variable: Variable) -> Variable:
+                data = variable.data
+                if data is None:
+                    return variable
+                is_compared = fqn in dataset.all_dimensions or along not in variable.dimensions
+                known = None
+                if is_compared and along in dataset.all_dimensions and data_bytes(data) <= _SMALL:
+                    known = data.read(tuple(slice(0, n, 1) for n in data.shape))
+                    if not known.dtype.hasobject:
+                        key = known.dtype, known.shape, known.tobytes()
+                        known = self._known.setdefault(key, known)
+                return variable.with_data(FilePart(self, number, fqn, data.shape, data.dtype, known))
 
-        return rewrite(dataset, variable=lazy)
+            return rewrite(dataset, variable=lazy)
+
+    def dimension(self, along: str) -> tuple[str, bool]:
+        """Return the FQN of the dimension to join along, and whether it is new."""
+        for number in range(len(self.sources)):
+            with suppress(NCZarrError), self._lock:  # reading all headers names all damaged files
+                first = self._opened(number)
+                break
+        else:
+            return along, True
+        with error_context(name_of(self.sources[number])):
+            return _dimension(first, along)
 
     def read(self, number: int, fqn: str, region: Region, out: np.ndarray | None) -> np.ndarray:
         """Read values of a file."""
@@ -119,8 +155,11 @@ class FilePart:
     fqn: str
     shape: tuple[int, ...]
     dtype: np.dtype
+    known: np.ndarray | None = None
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        if self.known is not None:
+            return MemorySource(self.known).read(region, out)
         return self.files.read(self.number, self.fqn, region, out)
 
     @property
@@ -140,11 +179,14 @@ class JoinedSource:
     parts: tuple[ArraySource, ...]
     axis: int
 
-    @property
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(part.shape[self.axis] for part in self.parts))
+
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         first = self.parts[0].shape
-        total = sum(part.shape[self.axis] for part in self.parts)
-        return (*first[: self.axis], total, *first[self.axis + 1 :])
+        return (*first[: self.axis], self._ends[-1], *first[self.axis + 1 :])
 
     @property
     def dtype(self) -> np.dtype:
@@ -156,19 +198,20 @@ class JoinedSource:
             out = np.empty(region_shape(region), self.dtype)
         along = region[self.axis]
         requested = range(along.start, along.stop, along.step or 1)
-        start = done = 0
-        for part in self.parts:
-            length = part.shape[self.axis]
-            if done == len(requested):
-                break
-            here = range(requested[done], min(start + length, requested.stop), requested.step)
+        done = 0
+        # Blocks of many files are read one by one: look up the first file.
+        number = bisect_right(self._ends, along.start)
+        while done < len(requested):
+            part, end = self.parts[number], self._ends[number]
+            start = end - part.shape[self.axis]
+            here = range(requested[done], min(end, requested.stop), requested.step)
             if len(here):
                 inside = slice(here[0] - start, here[-1] + 1 - start, requested.step)
                 chosen = (*region[: self.axis], inside, *region[self.axis + 1 :])
                 place = (*[slice(None)] * self.axis, slice(done, done + len(here)))
                 out[place] = _read(part, chosen)
                 done += len(here)
-            start += length
+            number += 1
         return out
 
 
@@ -233,9 +276,8 @@ def join(
         If times cannot be converted to the units of the first source, or the joined coordinate is not monotonic.
     """
     with Files(sources, storage_options) as files:
-        headers = choose(call_all(partial(files.header, number) for number in range(len(sources))))
-        with error_context(name_of(sources[0])):
-            fqn, is_new = _dimension(headers[0], along)
+        fqn, is_new = files.dimension(along)
+        headers = choose(call_all(partial(files.header, number, fqn) for number in range(len(sources))))
         yield _joined(headers, sources, fqn, is_new, fitting or Fitting())
 
 

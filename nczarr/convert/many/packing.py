@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nczarr.convert.change.selecting import number_of, text_of
-from nczarr.convert.many.fit import PACKING
+from nczarr.convert.many.fit import PACKING, blocks
 from nczarr.convert.many.steps import special_numbers
 from nczarr.errors import UnsupportedError
 from nczarr.model import (
-    ArraySource,
     Attribute,
     MemorySource,
     PrimitiveType,
@@ -21,7 +20,6 @@ from nczarr.model import (
     default_fill,
     own_fill_value,
     primitive_for_dtype,
-    regions,
 )
 from nczarr.model.sources import ChangedSource, handed
 
@@ -29,7 +27,6 @@ from nczarr.model.sources import ChangedSource, handed
 _PACKED = ("valid_min", "valid_max", "valid_range", "flag_values", "flag_masks")
 #: Maximum rounding of a repacked number, as a part of the step of its old packing.
 _PART_OF_STEP = 2.0**-10
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -57,11 +54,6 @@ class Packing:
     fill: int | float | None = None
     missing: tuple[int | float, ...] = ()
 
-    @property
-    def step(self) -> float | None:
-        """The distance of packed values; None if the numbers are not packed."""
-        return abs(self.scale or 1.0) if self.is_packed and self.dtype.kind in "iu" else None
-
     def is_like(self, other: Packing) -> bool:
         """True if the same numbers stand for the same values and for missing values."""
         mine, theirs = ((p.dtype, p.scale, p.offset, {*map(repr, p.missing)}) for p in (self, other))
@@ -82,11 +74,7 @@ class Packing:
     def decoded(self, numbers: np.ndarray) -> np.ndarray:
         """Return the values of numbers, as numpy computes them in float64."""
         wide = numbers.astype(np.float64)
-        if (
-            self.dtype.itemsize == 8
-            and self.dtype.kind in "iu"
-            and (wide.astype(self.dtype) != numbers).any()
-        ):
+        if self.dtype.kind in "iu" and (wide.astype(self.dtype) != numbers).any():
             raise UnsupportedError(f"float64 cannot represent all numbers of type {self.dtype.name} here")
         if self.scale is not None:
             wide = wide * self.scale
@@ -206,7 +194,7 @@ class RepackedSource(ChangedSource):
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         numbers = np.asarray(self.inner.read(region)).view(self.old.dtype)
         missing = self.old.is_missing(numbers)
-        if self.new.dtype.kind != "f" and numbers.dtype.kind == "f":
+        if numbers.dtype.kind == "f" and (self.new.dtype.kind != "f" or self.new.fill != self.new.fill):
             missing |= np.isnan(numbers)
         if missing.any() and self.new.fill is None:
             raise UnsupportedError("there are missing values, and the first file declares no _FillValue")
@@ -224,30 +212,20 @@ class RepackedSource(ChangedSource):
         values = self.old.decoded(numbers)
         result = self.new.encoded(values)
         if not self.lossy:
+            # Values that lose nothing change by the rounding of the old numbers and attributes.
+            packed = self.old.is_packed or self.new.is_packed
+            narrow = self.old.narrow or (self.new.narrow and packed)
+            sizes = np.maximum(abs(values), abs((self.old.offset or 0.0) - (self.new.offset or 0.0)))
+            bound = sizes * (2.0**-22 if narrow else 2.0**-50)
+            if self.old.is_packed and self.old.dtype.kind != "f":
+                bound += abs(self.old.scale or 1.0) * _PART_OF_STEP
             error = abs(self.new.decoded(result) - values)
-            # Where both are infinite, the difference is not a number.
-            wrong = error > self.bound(values)
+            wrong = error > bound
             if wrong.any():
                 raise UnsupportedError(
                     f"the value {values[wrong].flat[0]:.9g} would change by {error[wrong].flat[0]:.2g}"
                 )
         return result
-
-    def bound(self, values: np.ndarray) -> np.ndarray:
-        """Return the maximum rounding of values that loses nothing: that of the old numbers and attributes."""
-        packed = self.old.is_packed or self.new.is_packed
-        narrow = self.old.narrow or (self.new.narrow and packed)
-        sizes = np.maximum(abs(values), abs((self.old.offset or 0.0) - (self.new.offset or 0.0)))
-        return np.asarray(sizes * (2.0**-22 if narrow else 2.0**-50) + (self.old.step or 0.0) * _PART_OF_STEP)
-
-
-def blocks(data: ArraySource) -> Iterator[Region]:
-    """Yield the regions of blocks of a source of about a million values."""
-    block = list(data.shape)
-    for axis in range(len(block)):
-        if (size := np.prod(block, dtype=float)) > _BLOCK:
-            block[axis] = max(1, int(block[axis] * _BLOCK / size))
-    return regions(data.shape, tuple(max(1, n) for n in block))
 
 
 def target_packing(
@@ -274,17 +252,12 @@ def target_packing(
                 new = replace(new, fill=first.fill)
                 own = Attribute.of("_FillValue", default_fill(like.type), like.type)
                 like = replace(like, attributes=(*like.attributes, own))
-        return (
-            new,
-            like,
-            f"no value changes by more than its rounding, or {_PART_OF_STEP:.1g} of its old step",
-        )
+        bound = f"no value changes by more than its rounding, or {_PART_OF_STEP:.1g} of its old step"
+        return new, like, bound
     if mode == "promote":
         dtype = np.result_type(*[p.dtype for p in packings])
-        at = next(
-            (i for i, p in enumerate(packings) if p.dtype == dtype and declares_missing(variables[i])), None
-        )
-        at = next((i for i, v in enumerate(variables) if declares_missing(v)), 0) if at is None else at
+        declaring = [i for i, v in enumerate(variables) if declares_missing(v)] or [0]
+        at = min(declaring, key=lambda i: packings[i].dtype != dtype)  # the widest, if there is one
         bound, scale, offset, fill = "no value changes", first.scale, first.offset, packings[at].fill
         declared = declares_missing(variables[at])
     elif mode == "unpacked":

@@ -12,10 +12,11 @@ import numpy as np
 from nczarr.convert.endpoints import name_of
 from nczarr.convert.many.joining import FilePart, JoinedSource, StackedSource
 from nczarr.errors import UnsupportedError, error_context
+from nczarr.filters import FILTERS
 from nczarr.formats import local_path
 from nczarr.mapping import ArrayShape, StoredDataset, WriteOptions
 from nczarr.mapping.values.filters import codecs_of_filters
-from nczarr.model import ArraySource, Dataset, EnumType, PrimitiveType, Variable, rewrite
+from nczarr.model import ArraySource, Dataset, EnumType, Filter, PrimitiveType, Variable, rewrite
 from nczarr.netcdf.bytes.ranges import StoredChunks
 from nczarr.transfer import data_bytes
 from nczarr.zarr import NamedConfig, data_type_for
@@ -163,6 +164,17 @@ def _chunks(data: ArraySource, source: object) -> ReferredChunks | None:
     return ReferredChunks(found.shape, found.filters, found.big_endian, places, unwritten)
 
 
+def _decoding(found: ReferredChunks) -> object:
+    """Return all that a reader needs to decode the chunks: deflate and zstd need no level."""
+    filters = [(f.id, () if f.id in (Filter.DEFLATE, Filter.ZSTD) else f.parameters) for f in found.filters]
+    return found.shape, filters, found.big_endian
+
+
+def _filters(found: ReferredChunks) -> str:
+    names = [FILTERS[f.id].name if f.id in FILTERS else f"filter {f.id}" for f in found.filters]
+    return f"{' and '.join(names) or 'no filter'} ({'big' if found.big_endian else 'little'} endian)"
+
+
 def _joined(data: JoinedSource, source: object) -> ReferredChunks | None:
     places: dict[tuple[int, ...], Place] = {}
     unwritten: list[np.ndarray] = []
@@ -176,10 +188,10 @@ def _joined(data: JoinedSource, source: object) -> ReferredChunks | None:
         first = first or found
         step, length = first.shape[data.axis], part.shape[data.axis]
         with error_context(str(where)):
-            if any(getattr(found, n) != getattr(first, n) for n in ("shape", "filters", "big_endian")):
+            if _decoding(found) != _decoding(first):
                 raise UnsupportedError(
-                    f"the chunks are of {found.shape}, with other filters or byte order than in the first file "
-                    f"({first.shape}); one array cannot have both"
+                    f"the chunks are of {found.shape} with {_filters(found)}, in the first file of {first.shape} with "
+                    f"{_filters(first)}; one array cannot have both"
                 )
             if length % step and number < len(data.parts) - 1:
                 raise UnsupportedError(
