@@ -465,6 +465,11 @@ KINDS: dict[str, Kind] = {
         "/z: the first",
     ),
     "coordinate missing": Kind(_LAST(_drop("lat")), (FILL,), "/lat: the variable is missing"),
+    "no steps at all": Kind(
+        _of(1, 2, 3)(lambda f: (f.dims.pop("time"), [f.variables.pop(name) for name in ("time", "v")])),
+        (),
+        "/time: the dimension is missing",
+    ),
     "time missing": Kind(_LAST(_drop("time")), (), "/time: the variable is missing"),
     # grids
     "flipped latitude": Kind(_ODD(_flipped("lat", 1)), (FLIP,), "/lat: the values differ"),

@@ -135,9 +135,13 @@ def _completed(datasets: list[Dataset], along: str, *, fixed: bool) -> list[Data
             return v
         return with_fill(fqn, v if fqn in own.all_variables else v.with_data(None))
 
-    return [
-        rewrite(_merged(own, whole), variable=partial(variable, own)) if lacking else own for own in datasets
-    ]
+    def complete(own: Dataset) -> Dataset:
+        # A file without the joined dimension has no number of steps to fill.
+        if not lacking or (along in whole.all_dimensions and along not in own.all_dimensions):
+            return own
+        return rewrite(_merged(own, whole), variable=partial(variable, own))
+
+    return [complete(own) for own in datasets]
 
 
 def with_fill(fqn: str, variable: Variable) -> Variable:
@@ -163,21 +167,16 @@ def with_fill(fqn: str, variable: Variable) -> Variable:
 
 def _merged(group: _G, other: Group) -> _G:
     """Return a group with the nodes that only the other group has behind its own."""
-    taken = {n.name for nodes in (group.variables, group.groups, group.types) for n in nodes}
-    mine = {g.name: g for g in group.groups}
+    taken = {node.name for nodes in (group.variables, group.groups, group.types) for node in nodes}
     theirs = {g.name: g for g in other.groups}
+    sizes = {d.name for d in group.dimensions}
+    inside = tuple(_merged(g, theirs[g.name]) if g.name in theirs else g for g in group.groups)
     return replace(
         group,
-        types=(*group.types, *(t for t in other.types if t.name not in taken)),
-        dimensions=(
-            *group.dimensions,
-            *(d for d in other.dimensions if d.name not in {own.name for own in group.dimensions}),
-        ),
-        variables=(*group.variables, *(v for v in other.variables if v.name not in taken)),
-        groups=(
-            *(_merged(g, theirs[name]) if name in theirs else g for name, g in mine.items()),
-            *(g for g in other.groups if g.name not in taken),
-        ),
+        types=group.types + tuple(t for t in other.types if t.name not in taken),
+        dimensions=group.dimensions + tuple(d for d in other.dimensions if d.name not in sizes),
+        variables=group.variables + tuple(v for v in other.variables if v.name not in taken),
+        groups=inside + tuple(g for g in other.groups if g.name not in taken),
     )
 
 
@@ -202,16 +201,15 @@ def _like(first: Dataset, other: Dataset, along: str, fitting: Fitting) -> Datas
             v = replace(v, attributes=tuple(attributes))
         turned = flipped.get(fqn, frozenset())
         reorder = "order" in adjust and own.dimensions != v.dimensions and have_same_axes(own, v)
-        if v.data is None or not (reorder or turned):
-            return replace(v, dimensions=own.dimensions) if reorder else v
+        if not (reorder or turned):
+            return v
         dimensions = own.dimensions if reorder else v.dimensions
         axes = tuple(v.dimensions.index(ref) for ref in dimensions)
         chunks = v.storage.chunk_shape and tuple(v.storage.chunk_shape[axis] for axis in axes)
         storage = replace(v.storage, chunk_shape=chunks, shard_shape=None)
         backwards = frozenset(axes.index(axis) for axis in turned)
-        return replace(
-            v, dimensions=dimensions, storage=storage, data=ReorderedSource(v.data, axes, backwards)
-        )
+        data = v.data and ReorderedSource(v.data, axes, backwards)
+        return replace(v, dimensions=dimensions, storage=storage, data=data)
 
     return rewrite(other, variable=variable)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import cftime
 import numpy as np
 
-from nczarr.convert.change.selecting import SelectedSource, is_time, text_of
+from nczarr.convert.change.selecting import SelectedSource, is_time, select, text_of
 from nczarr.convert.many.adjusting import with_fill
 from nczarr.convert.many.fit import Fitting, calendar_of
 from nczarr.convert.many.packing import Packing, packing_of
@@ -195,36 +195,24 @@ def _filled(
                 return v.with_data(own)
             return with_fill(fqn, v.with_data(None)) if fqn in growing else v
 
-        return _with_size(rewrite(parts[0], variable=missing), along, len(values))
+        size = len(values)
+        return rewrite(
+            parts[0], variable=missing, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d
+        )
 
     for part, name in zip(parts, names, strict=True):
         size = part.dimension_at(along).size
         low = 0
         for at in sorted(at for at in gaps if start - 1 <= at < start + size - 1):
             high = at + 1 - start
-            pieces = [cut(part, along, low, high)] if high > low else []
+            pieces = [select(part, {along: slice(low, high)})] if high > low else []
             found += [*pieces, gap(gaps[at])]
             found_names += [name] * (len(pieces) + 1)
             low = high
-        found.append(cut(part, along, low, size) if low else part)
+        found.append(select(part, {along: slice(low, size)}) if low else part)
         found_names.append(name)
         start += size
     return found, found_names
-
-
-def _with_size(dataset: Dataset, along: str, size: int) -> Dataset:
-    return rewrite(dataset, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d)
-
-
-def cut(dataset: Dataset, along: str, low: int, high: int) -> Dataset:
-    """Return some steps of a dataset."""
-
-    def variable(fqn: str, v: Variable) -> Variable:
-        if v.data is None or along not in v.dimensions:
-            return v
-        return v.with_data(cut_source(v.data, v.dimensions.index(along), low, high))
-
-    return _with_size(rewrite(dataset, variable=variable), along, high - low)
 
 
 def cut_source(data: ArraySource, axis: int, low: int, high: int) -> SelectedSource:
