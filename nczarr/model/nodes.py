@@ -227,10 +227,6 @@ class _WithAttributes:
         """The attributes by name."""
         return MappingProxyType({a.name: a for a in self.attributes})
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return the fields, without cached mappings, for another process."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
 
 @dataclass(frozen=True)
 class Variable(_WithAttributes):
