@@ -26,6 +26,8 @@ class Setting(NamedTuple):
         True if an invalid number raises an error; otherwise nczarr warns and takes the default.
     choices : tuple of str
         The values of a setting that is a word; the first is the default.
+    most : int or None
+        The largest legal number.
     """
 
     default: int
@@ -33,6 +35,7 @@ class Setting(NamedTuple):
     is_switch: bool = False
     is_strict: bool = False
     choices: tuple[str, ...] = ()
+    most: int | None = None
 
 
 #: All settings but ``NCZARR_PAGER``, which is a command.
@@ -48,7 +51,9 @@ SETTINGS = {
         60, "timeout in seconds of a request to a child process that reads a file", is_strict=True
     ),
     "NCZARR_MAX_CACHE_BYTES": Setting(64 << 20, "size of the cached decoded chunks of all arrays"),
-    "NCZARR_MAX_DEPTH": Setting(100, "nesting depth of groups, and of types", is_strict=True),
+    "NCZARR_MAX_DEPTH": Setting(
+        100, "nesting depth of groups, and of types; at most 200", is_strict=True, most=200
+    ),
     "NCZARR_MAX_DOCUMENT_BYTES": Setting(1 << 30, "size of a metadata document"),
     "NCZARR_MAX_DOCUMENT_DEPTH": Setting(200, "nesting depth of objects and lists in a document"),
     "NCZARR_MAX_GRID_LENGTHS": Setting(1_000_000, "number of chunk lengths in a rectilinear grid"),
@@ -85,6 +90,8 @@ def limit(name: str) -> int:
     setting = SETTINGS[name]
     text = os.environ.get(name, "").strip()
     if text.isdecimal() and (int(text) or not setting.is_strict):
+        if setting.most is not None and int(text) > setting.most:
+            raise NCZarrError(f"the environment variable {name} must be at most {setting.most}, not {text}")
         return int(text)
     if text and setting.is_strict:
         raise NCZarrError(f"the environment variable {name} must be a positive integer, not {text!r}")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from nczarr.cdl import load, loads
-from nczarr.errors import CDLError
+from nczarr.cdl.syntax.source import CDLWarning
+from nczarr.errors import CDLError, NCZarrError
 
 
 def error_of(text: str) -> CDLError:
@@ -64,6 +65,9 @@ def test_all_problems_are_reported_together() -> None:
         ("variables: int v; data: v = 1f;", "a floating-point number needs a '.' or an exponent: 1.f"),
         ("variables: int v\n float w;", "is a ';' missing at the end of the line before?"),
         ("data: v = 1; dimensions: x = 3;", "the sections come in the order"),
+        ("dimensions x = 3;", "is the ':' after 'dimensions' missing?"),
+        ("dimensions: x = 3;\nvariables\nint v;", "is the ':' after 'variables' missing?"),
+        (':a = time("2000-01-01");', "so a function cannot be its value; write the type"),
     ],
 )
 def test_hints(text: str, hint: str) -> None:
@@ -209,3 +213,35 @@ def test_a_member_out_of_range_is_one_problem_however_often_it_is_used() -> None
 def test_a_date_out_of_range() -> None:
     with pytest.raises(CDLError, match="262968 hours are no value of the type ubyte"):
         loads('netcdf d { variables: ubyte v ; data: v = time("2000-01-01") ; }')
+
+
+def test_a_missing_brace_at_the_end() -> None:
+    error = error_of("netcdf a {\nvariables: int v;\n // the end\n")
+    assert (error.line, error.hint) == (3, "'}' is missing")
+    assert "not the end of the text" in error.message
+
+
+def test_an_empty_brace_has_a_place() -> None:
+    error = error_of(body("variables: int v;\ndata: v = {};"))
+    assert (error.line, error.column) == (3, 11)
+
+
+def test_an_attribute_that_occurs_twice_is_a_warning_with_both_places() -> None:
+    with pytest.warns(CDLWarning, match=r"a.cdl:3:3: the attribute 'a' of /v replaces the one in line 2"):
+        dataset = loads("netcdf a { variables: int v;\nv:a = 1;\nv:a = 2; :a = 3; }", path="a.cdl")
+    assert dataset.variables[0].attribute["a"].values.tolist() == [2]
+
+
+def test_a_mark_of_utf8_is_no_column() -> None:
+    error = error_of("\ufeffnetcdf a { int }")
+    assert (error.line, error.column) == (1, 16)
+    assert error_of("netcdf a { \ufeff }").column == 14
+
+
+def test_the_depth_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "netcdf a { " + "".join(f"group: g{i} {{ " for i in range(200)) + "}" * 201
+    monkeypatch.setenv("NCZARR_MAX_DEPTH", "200")
+    assert len(loads(text).all_groups) == 201
+    monkeypatch.setenv("NCZARR_MAX_DEPTH", "3000")
+    with pytest.raises(NCZarrError, match="NCZARR_MAX_DEPTH must be at most 200, not 3000"):
+        loads(text)

@@ -50,6 +50,7 @@ class Analyzer:
         self._root = GroupScope("", "/")
         self._format: str | None = None
         self._depth: dict[str, int] = {}
+        self._given: dict[tuple[str, str, str], Token] = {}
         self._deepest = limit("NCZARR_MAX_DEPTH")
         self._most_bytes = limit("NCZARR_MAX_VALUE_BYTES")
 
@@ -307,6 +308,7 @@ class Analyzer:
                 self._no_owner(scope, owner_token)
                 return
         raw = str(attribute.name)
+        self._warn_of_second(variable or scope, attribute.name)
         with self._problems.recording(attribute.name):
             if raw in GLOBAL or raw in OF_VARIABLES or raw in QUANTIZE:
                 self._special(scope, variable, type_token, attribute)
@@ -318,6 +320,13 @@ class Analyzer:
             made = self._plain(variable, name, type_, attribute)
             if made is not None:
                 (scope if variable is None else variable).attributes[name] = made
+
+    def _warn_of_second(self, owner: GroupScope | VariableState, token: Token) -> None:
+        first = self._given.setdefault((owner.fqn, owner.name, clean_name(token)), token)
+        if first is not token:
+            line = self._problems.source.error("", first.start_pos).line
+            what = f"the attribute {clean_name(token)!r} of {owner.fqn} replaces the one in line {line}"
+            self._problems.warn(what, token.start_pos)
 
     def _no_owner(self, scope: GroupScope, token: Token) -> None:
         name = clean_name(token)

@@ -16,7 +16,7 @@ from nczarr.cdl.read.scope import VariableState
 from nczarr.cdl.read.values import ElementReader, count_values, expand, position_of
 from nczarr.cdl.syntax.constants import Constant, ConstantError, convert, is_number, parse_constant
 from nczarr.cdl.syntax.source import Problems, as_text
-from nczarr.cdl.syntax.tree import Value
+from nczarr.cdl.syntax.tree import Call, Value
 from nczarr.filters import FILTERS
 from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
 from nczarr.model.chunk_shapes import default_chunks, default_shards, misfit
@@ -110,7 +110,9 @@ def _constant(item: Value) -> Constant | None:
 
 
 def _not_simple(name: str, item: Value, constant: Constant | None) -> ConstantError:
-    what = "a value in braces" if constant is None else as_text(constant.text)[:40]
+    what = "a function" if isinstance(item, Call) else "a value in braces"
+    if constant is not None:
+        what = as_text(constant.text)[:40]
     hint: str | None = "write the type before the name"
     if constant is not None and constant.kind == "fill":
         what, hint = "'_'", None
@@ -163,7 +165,7 @@ _FORMATS = {
     "cdf5": ("5", "64-bit-data", "64-bit data", "nc5", "cdf5", "cdf-5"),
 }
 _FORMAT_OF = {spelling: name for name, spellings in _FORMATS.items() for spelling in spellings}
-_FILTER = re.compile(r"\s*\d+\s*(?:,\s*-?\d+\s*)*")
+_FILTER = re.compile(r"\s*\d+\s*(?:,\s*(?:0x[0-9a-f]+|-?\d+u?(?:[bs]|l{0,2}))\s*)*", re.IGNORECASE)
 _MOST_DEFLATE = FILTERS[Filter.DEFLATE].levels[1]
 _MOST_UINT = 0xFFFF_FFFF
 _LEAST_INT = -0x8000_0000
@@ -205,7 +207,7 @@ def read_special(name: str, items: Sequence[Value]) -> Any:
 def _filters(text: str) -> tuple[Filter, ...]:
     found = []
     for part in text.split("|"):
-        numbers = [int(n) for n in part.split(",")] if _FILTER.fullmatch(part) else []
+        numbers = [_parameter(n) for n in part.split(",")] if _FILTER.fullmatch(part) else []
         if not numbers or max(numbers) > _MOST_UINT or min(numbers) < _LEAST_INT:
             raise ConstantError(f'_Filter is "id,parameter,…|id,…", not {text!r}')
         parameters = tuple(n & _MOST_UINT for n in numbers[1:])
@@ -213,6 +215,11 @@ def _filters(text: str) -> tuple[Filter, ...]:
             raise ConstantError(f"the filter 1 (deflate) has one level from 0 to {_MOST_DEFLATE}")
         found.append(Filter(numbers[0], parameters))
     return tuple(found)
+
+
+def _parameter(text: str) -> int:
+    text = text.strip().lower()
+    return int(text, 16) if text.startswith("0x") else int(text.rstrip("ubsl"))
 
 
 def _is_auto(items: Sequence[Value]) -> bool:

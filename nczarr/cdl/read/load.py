@@ -7,6 +7,7 @@ from os import PathLike, fspath
 
 from nczarr.cdl.read.analyzer import Analyzer
 from nczarr.cdl.syntax.parser import parse
+from nczarr.cdl.syntax.runs import NeedsSlowPath
 from nczarr.cdl.syntax.source import Problems, SourceText, TooManyProblems
 from nczarr.errors import CDLError, ModelError
 from nczarr.formats import special_kind
@@ -98,11 +99,15 @@ def loads(text: str, *, path: str | None = None) -> Dataset:
 def _load(text: str, path: str | None) -> Dataset:
     if text[:1] in ("\xfe", "\xff", "\0"):
         raise CDLError("the text is not UTF-8", path=path, hint="is it UTF-16 or UTF-32?")
-    source = SourceText(text.removeprefix("\xef\xbb\xbf"), path)
+    source = SourceText(text, path)
     problems = Problems(source)
     dataset = None
     try:
-        dataset = Analyzer(problems).analyze(parse(source))
+        try:
+            dataset = Analyzer(problems).analyze(parse(source))
+        except NeedsSlowPath:
+            problems = Problems(source)
+            dataset = Analyzer(problems).analyze(parse(source, records=False))
     except TooManyProblems:
         pass
     except RecursionError:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from lark import Token
 
 from nczarr import model
+from nczarr.cdl.read.records import read_run
 from nczarr.cdl.read.scope import split_enum_constant
 from nczarr.cdl.syntax.constants import (
     Constant,
@@ -22,19 +24,24 @@ from nczarr.cdl.syntax.constants import (
 )
 from nczarr.cdl.syntax.runs import (
     NeedsSlowPath,
-    count_run,
-    count_strings,
+    count_items,
     parse_run,
     raw_strings,
-    split_run,
-    split_strings,
-    text_strings,
+    split_items,
 )
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Block, Call, Value
 from nczarr.display.text import did_you_mean
 
 _DATE = re.compile(r"(-?\d+)-(\d+)-(\d+)(?:[ T]+(\d+):(\d+)(?::(\d+(?:\.\d*)?))?)?")
+
+#: The tokens that are read at once, by the kind of the type.
+_RUNS: dict[type, str] = {
+    model.PrimitiveType: "STRINGS",
+    model.EnumType: "WORDS",
+    model.VlenType: "RECORDS",
+    model.CompoundType: "RECORDS",
+}
 
 #: Turns a quoted date into a number.
 Dates = Callable[[str], float | None]
@@ -44,46 +51,21 @@ def position_of(value: Value) -> int | None:
     """Return the position of a value in the text, if known."""
     if isinstance(value, Token):
         return value.start_pos
-    if isinstance(value, Call):
-        return value.name.start_pos
-    for item in value.values.items:
-        place = position_of(item)
-        if place is not None:
-            return place
-    return None
+    return value.name.start_pos if isinstance(value, Call) else value.brace.start_pos
 
 
 def count_values(items: Iterable[Value]) -> int:
     """Count the values of a list, with those inside runs."""
-    return sum(_count(item) for item in items)
-
-
-def _count(item: Value) -> int:
-    if isinstance(item, Token):
-        if item.type == "NUMBERS":
-            return count_run(item)
-        if item.type == "STRINGS":
-            return count_strings(item)
-    return 1
+    return sum(count_items(item) if isinstance(item, Token) else 1 for item in items)
 
 
 def expand(items: Iterable[Value]) -> Iterator[Value]:
     """Yield the values of a list one at a time."""
     for item in items:
-        if isinstance(item, Token) and item.type == "NUMBERS" and "," in item:
-            yield from split_run(item)
-        elif isinstance(item, Token) and item.type == "STRINGS":
-            yield from split_strings(item)
+        if isinstance(item, Token):
+            yield from split_items(item)
         else:
             yield item
-
-
-def _texts(run: Token) -> list[str] | None:
-    """Return the texts of a run; None if one is wrong (reading them one at a time then reports it)."""
-    try:
-        return text_strings(run)
-    except ConstantError:
-        return None
 
 
 def missing_value(type_: model.Type) -> Any:
@@ -153,11 +135,12 @@ class ElementReader:
                 if run is not None:
                     done += run
                     continue
-            if dates is None and type_ == model.STRING and isinstance(item, Token) and item.type == "STRINGS":
-                texts = _texts(item)
-                if texts is not None:
-                    part = out[done : done + len(texts)]
-                    part[...] = texts[: len(part)]
+            if isinstance(item, Token) and item.type == _RUNS.get(type(type_)):
+                # Unusual and wrong values are read one at a time.
+                with suppress(NeedsSlowPath, ConstantError):
+                    values = read_run(type_, item)
+                    part = out[done : done + len(values)]
+                    part[...] = values[: len(part)]
                     done += len(part)
                     continue
             for value in expand([item]):

@@ -55,7 +55,8 @@ class Constant:
 ALIASES = {"real": "float", "long": "int", "integer": "int", "ulong": "uint", "uinteger": "uint"}
 
 _INTEGER = re.compile(r"([-+]?)([0-9]+)([A-Za-z]*)")
-_SUFFIXES = {
+#: The types of the suffixes of integers.
+SUFFIXES = {
     "b": "byte",
     "ub": "ubyte",
     "bu": "ubyte",
@@ -70,7 +71,8 @@ _SUFFIXES = {
     "ull": "uint64",
     "llu": "uint64",
 }
-_FLOATS = {
+#: Words that are floating-point numbers: their kind and value.
+SPECIAL_FLOATS = {
     "NaN": ("double", math.nan),
     "nan": ("double", math.nan),
     "NaNf": ("float", math.nan),
@@ -134,7 +136,8 @@ def _read(terminal: str, text: str) -> tuple[str, object]:
     if terminal == "NUMBERS":
         if text == "_":
             return "fill", None
-        return _integer(text) if text.lstrip("+-").isdigit() else _real(text)
+        match = _INTEGER.fullmatch(text)
+        return _integer(text) if match and match[3].lower() in ("", *SUFFIXES) else _real(text)
     if terminal == "INTEGER":
         return _integer(text)
     if terminal == "REAL":
@@ -146,7 +149,7 @@ def _read(terminal: str, text: str) -> tuple[str, object]:
     if terminal == "HEX":
         return _hexadecimal(text)
     if terminal in ("SPECIAL_FLOAT", "NEGATIVE_INFINITY"):
-        kind, value = _FLOATS[text]
+        kind, value = SPECIAL_FLOATS[text]
         return kind, np.float32(value) if kind == "float" else value
     if terminal == "FILL":
         return "fill", None
@@ -173,7 +176,7 @@ def _integer(text: str) -> tuple[str, int]:
     if sign == "-":
         number = -number
     if suffix:
-        kind = _SUFFIXES[suffix.lower()]
+        kind = SUFFIXES[suffix.lower()]
         limits = np.iinfo(PRIMITIVES[kind].dtype)
         if kind[0] == "u" and not 0 <= number <= limits.max:
             raise ConstantError(f"{text} is out of the range of {kind}: 0 to {limits.max}")
@@ -189,7 +192,9 @@ def _integer(text: str) -> tuple[str, int]:
 def _real(text: str) -> tuple[str, object]:
     single = text[-1] in "fF"
     try:
-        value = float(text.rstrip("fFdDlL"))
+        if text[-1] in "fFdD" and text[:-1].lstrip("+-").isdigit():
+            raise ValueError
+        value = float(text[:-1] if text[-1] in "fFdDlL" else text)
     except ValueError:
         raise ConstantError(f"{text[:40]} is not a number") from None
     if not single:
@@ -227,7 +232,8 @@ def unescape(raw: bytes) -> bytes:
     Raises
     ------
     ConstantError
-        For an octal escape of fewer than three digits, and a backslash before a newline.
+        For an octal escape of fewer than three digits, a hexadecimal one of fewer than two, and a backslash before a
+        newline.
 
     Examples
     --------
@@ -245,6 +251,8 @@ def unescape(raw: bytes) -> bytes:
             return bytes([int(octal, 8) & 255])
         if digit is not None:
             raise ConstantError("an octal escape needs three digits, as in \\012")
+        if other == b"x":
+            raise ConstantError("a hexadecimal escape needs two digits, as in \\x0a")
         if other == b"\n":
             raise ConstantError("a backslash at the end of a line is not an escape; write \\n")
         return _ESCAPES.get(other, other)
@@ -285,6 +293,8 @@ def convert(constant: Constant, type_: PrimitiveType) -> object:
         return _scan(value, type_)
     if not is_number(kind):
         raise ConstantError(f"{constant.shown} is not a value of the type {type_.name}")
+    if constant.is_character and type_.dtype.itemsize > 1:  # the code of a character is not negative
+        value &= 255
     if type_.is_float:
         return float(value)
     if isinstance(value, int):

@@ -51,8 +51,9 @@ _WORD = re.compile(r"(?:[A-Za-z0-9_.@+\-%\x80-\xff]|\\[\x00-\xff])+")
 
 
 @cache
-def _parser() -> Lark:
-    return make_parser(read_grammar("cdl.lark"))
+def _parser(records: bool = True) -> Lark:
+    grammar = read_grammar("cdl.lark")
+    return make_parser(grammar if records else grammar.replace("| RECORDS ", ""))
 
 
 def make_parser(grammar: str) -> Lark:
@@ -72,8 +73,8 @@ def _read_grammar(_base: str | None, path: str) -> tuple[str, str]:
     return path, read_grammar(path.split("/")[-1])
 
 
-def parse(source: SourceText) -> tree.File:
-    """Parse a CDL text.
+def parse(source: SourceText, *, records: bool = True) -> tree.File:
+    """Parse a CDL text; without `records`, each record is a node of its own.
 
     Raises
     ------
@@ -86,7 +87,7 @@ def parse(source: SourceText) -> tree.File:
     '3'
     """
     try:
-        return cast(tree.File, _parser().parse(source.text))
+        return cast(tree.File, _parser(records).parse(source.text))
     except UnexpectedInput as error:
         raise _explain(source, error) from None
     except RecursionError:
@@ -95,7 +96,8 @@ def parse(source: SourceText) -> tree.File:
 
 def _explain(source: SourceText, error: UnexpectedInput) -> CDLError:
     position = error.pos_in_stream or 0
-    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+    ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+    if ended:
         position = len(source.text.rstrip(" \t\r\n\f"))
     allowed = getattr(error, "expected", None) or getattr(error, "allowed", None)
     expected: set[str] = set(allowed or ())
@@ -103,8 +105,9 @@ def _explain(source: SourceText, error: UnexpectedInput) -> CDLError:
     if lexical is not None:
         message, at = lexical
         return source.error(message, at)
-    found = _found(source, position)
-    hint = _hint(source, position, expected)
+    found = "the end of the text" if ended else _found(source, position)
+    missing = "'}' is missing" if ended and "RBRACE" in expected else None
+    hint = missing or _hint(source, position, expected)
     return source.error(f"expected {_expected(expected, _before(error))}, not {found}", position, hint=hint)
 
 
@@ -173,6 +176,9 @@ def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
     before = text[:position].rstrip(" \t\r\n\f")
     if text[position : position + 1] == ":" and before.endswith((*_SECTIONS, "group")):
         return "the sections come in the order types, dimensions, variables, data, groups, each once"
+    statement = re.split("[;{}:]", before)[-1].split()
+    if statement and statement[0] in _SECTIONS:
+        return f"is the ':' after {statement[0]!r} missing?"
     word = _WORD.match(text, position)
     if word is not None:
         section = word[0].rstrip(":")

@@ -12,29 +12,48 @@ from collections.abc import Iterator
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.syntax.constants import ALIASES, unescape
+from nczarr.cdl.syntax.constants import ALIASES, SPECIAL_FLOATS, SUFFIXES, unescape
 from nczarr.cdl.syntax.tree import Attribute, Declaration, Values, Variable
 from nczarr.model import PRIMITIVES
 
 # --- numbers
 
+_BLANK = " \t\r\n\f"
+#: Words that are constants of their own.
+_KINDS = dict.fromkeys(SPECIAL_FLOATS, "SPECIAL_FLOAT") | dict.fromkeys(("NIL", "nil", "Nil"), "NIL")
+_SUFFIX = re.compile(r"[0-9.]([A-DF-Za-df-z]+)")
+_WHOLE = re.compile(r"(?:^|[ ,\n\t\r])[-+]?+[0-9]++[fFdD]")
 _LONGEST = 400
 _TOO_LARGE = 1 << 65
 _BLOCK = 1 << 18  # characters: the text, its copy and the numbers stay in the processor's cache
 
 
-def count_run(token: Token) -> int:
-    """Count the numbers and fill marks of a run."""
-    return token.count(",") + 1
+def count_items(run: Token) -> int:
+    """Count the values of a run; another token is one value."""
+    if run.type in ("NUMBERS", "WORDS"):
+        return run.count(",") + 1
+    if run.type == "STRINGS":
+        return len(_STRING.findall(run)) if "\\" in run else run.count('"') // 2
+    return len(_RECORD.findall(run)) if run.type == "RECORDS" else 1
 
 
-def split_run(token: Token) -> Iterator[Token]:
-    """Yield the numbers and fill marks of a run as separate tokens."""
-    start = token.start_pos or 0
-    for part in token.split(","):
-        stripped = part.lstrip(" \t\r\n")
-        yield Token("NUMBERS", stripped.rstrip(" \t\r\n"), start + len(part) - len(stripped))
-        start += len(part) + 1
+def split_items(run: Token) -> Iterator[Token]:
+    """Yield the values of a run as separate tokens; raise :class:`NeedsSlowPath` for records."""
+    start = run.start_pos or 0
+    if run.type == "RECORDS":
+        raise NeedsSlowPath
+    if run.type == "STRINGS":
+        for match in _STRING.finditer(run):
+            yield Token("STRING", match[0], start + match.start())
+    elif run.type not in ("NUMBERS", "WORDS"):
+        yield run
+    else:
+        for part in run.split(","):
+            stripped = part.lstrip(_BLANK)
+            text = stripped.rstrip(_BLANK)
+            kind = "NUMBERS" if run.type == "NUMBERS" else _KINDS.get(text, "IDENT")
+            yield Token(kind, text, start + len(part) - len(stripped))
+            start += len(part) + 1
 
 
 class NeedsSlowPath(Exception):
@@ -64,14 +83,43 @@ def parse_run(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarr
         block = text[position:cut]
         position = cut + 1
         missing = None
+        kind = None
+        suffixed = _SUFFIX.search(block, 0, _LONGEST)
+        if suffixed is not None:
+            block, kind = _without(block, suffixed[1])
         if "_" in block:
             missing = _fill_marks(block)
             block = block.replace("_", "0")
         values = _parse(block, wide)
+        if kind is not None and kind.kind != "f" and not _fits(values, kind):
+            raise NeedsSlowPath
         if wide.kind == "i":
             values = _checked(values, block, dtype)
         with np.errstate(over="ignore", under="ignore"):
+            if kind == np.float32:
+                values = values.astype(kind)
             yield values.astype(dtype, copy=False), missing
+
+
+def _without(block: str, suffix: str) -> tuple[str, np.dtype]:
+    """Return a block without the suffix of all its numbers, and the type of the suffix."""
+    kind = "float" if suffix in "fF" else "double" if suffix in "dD" else SUFFIXES.get(suffix.lower())
+    block += ","
+    # Reals have one letter, which may be L; whole numbers have no F and D.
+    real = "." in block or "e" in block or "E" in block
+    whole = suffix in "fFdD" and block.count(".") < block.count(",") and _WHOLE.search(block) is not None
+    if whole or (real and len(suffix) > 1):
+        raise NeedsSlowPath
+    if kind is None or block.count(suffix + ",") + block.count("_,") != block.count(","):
+        raise NeedsSlowPath
+    return block.replace(suffix + ",", ",")[:-1], PRIMITIVES[kind].dtype
+
+
+def _fits(values: np.ndarray, kind: np.dtype) -> bool:
+    """Return True if a type holds all numbers; the parser of 64-bit integers has saturated at its ends."""
+    limits = np.iinfo(kind)
+    low, high = max(limits.min, np.iinfo("i8").min + 1), min(limits.max, np.iinfo("i8").max - 1)
+    return bool(values.min() >= low and values.max() <= high)
 
 
 def _parse(block: str, dtype: np.dtype) -> np.ndarray:
@@ -106,24 +154,21 @@ def _checked(values: np.ndarray, block: str, dtype: np.dtype) -> np.ndarray:
 
 # --- strings
 
+#: A string, without a group for its text.
+STRING = r'"(?:[^"\\]++|\\[\x00-\xff])*+"'
 _STRING = re.compile(r'"((?:[^"\\]++|\\[\x00-\xff])*+)"')
 
 
-def count_strings(run: Token) -> int:
-    """Count the strings of a run."""
-    if "\\" not in run:
-        return run.count('"') // 2
-    return len(_STRING.findall(run))
+def _braces(inside: str) -> str:
+    return rf"""\{{(?:[^{{}}"'/;]++|{STRING}{inside})*+\}}"""
 
 
-def split_strings(run: Token) -> Iterator[Token]:
-    """Yield the strings of a run as separate tokens."""
-    start = run.start_pos or 0
-    for match in _STRING.finditer(run):
-        yield Token("STRING", match[0], start + match.start())
+#: A value in braces, as in the grammar's RECORDS.
+RECORD = _braces("|" + _braces("|" + _braces("|" + _braces(""))))
+_RECORD = re.compile(RECORD)
 
 
-def raw_strings(run: Token) -> list[bytes]:
+def raw_strings(run: str) -> list[bytes]:
     r"""Return the bytes of each string of a run; :class:`ConstantError` if an escape is wrong.
 
     Examples
@@ -134,7 +179,7 @@ def raw_strings(run: Token) -> list[bytes]:
     return [unescape(text.encode("latin-1")) for text in _STRING.findall(run)]
 
 
-def text_strings(run: Token) -> list[str]:
+def text_strings(run: str) -> list[str]:
     r"""Return each string of a run up to its first NUL; :class:`ConstantError` if an escape is wrong.
 
     Examples

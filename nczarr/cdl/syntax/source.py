@@ -15,6 +15,7 @@ from nczarr.errors import CDLError
 _MOST_PROBLEMS = 100
 _LONGEST_LINE = 160
 _CUT = 60
+_BOM = "\xef\xbb\xbf"
 
 
 class SourceText:
@@ -38,7 +39,8 @@ class SourceText:
         if position is None:
             return CDLError(message, path=self.path, hint=hint)
         position = min(position, len(self.text))
-        start = self.text.rfind("\n", 0, position) + 1
+        start = self.text.rfind("\n", 0, position) + 1 or len(_BOM) * self.text.startswith(_BOM)
+        position = max(position, start)
         line = self.text.count("\n", 0, position) + 1
         end = self.text.find("\n", position)
         end = len(self.text) if end < 0 else end
@@ -78,6 +80,7 @@ class Problems:
     def __init__(self, source: SourceText) -> None:
         self.source = source
         self._found: list[tuple[int, CDLError]] = []
+        self._warnings: list[str] = []
 
     def add(self, message: str, place: Token | int | None, *, hint: str | None = None) -> None:
         """Record a problem at a token or position; raise :class:`TooManyProblems` at the limit."""
@@ -99,13 +102,15 @@ class Problems:
         """Warn of text that ncgen accepts but does not read as it looks."""
         error = self.source.error(message, position)
         place = ":".join(str(p) for p in (self.source.path or "<cdl>", error.line, error.column) if p)
-        warnings.warn(f"{place}: {message}", CDLWarning, stacklevel=2)
+        self._warnings.append(f"{place}: {message}")
 
     def __len__(self) -> int:
         return len(self._found)
 
     def raise_all(self) -> None:
-        """Raise all problems as one error, in the order of the text; do nothing if there are none."""
+        """Issue all warnings, and raise all problems as one error, in the order of the text."""
+        for warning in self._warnings:
+            warnings.warn(warning, CDLWarning, stacklevel=2)
         if not self._found:
             return
         errors = [error for _, error in sorted(self._found, key=lambda found: found[0])]

@@ -28,6 +28,7 @@ class Values(ast_utils.Ast):
 class Block(ast_utils.Ast):
     """A list of values in braces; `depth` counts the braces inside it, itself included."""
 
+    brace: Token
     values: Values
     depth: int = field(init=False)
 

@@ -154,7 +154,7 @@ class ValueText:
         if type_.name == "string":
             return self._string
         if type_.name == "char":
-            return lambda value: self.chars(bytes(value))
+            return lambda value: self.chars(bytes(value).ljust(1, b"\0"))
         if type_.name in self.digits:
             digits, exact = self.digits[type_.name], self.exact[type_.name]
             kind = type_.dtype.type
