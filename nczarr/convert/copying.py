@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from nczarr.convert.change.options import OutputOptions, names_of, parse_bytes, parse_kind
 from nczarr.convert.change.shaping import Shaped, shape
 from nczarr.convert.endpoints import (
     OVERWRITE,
     call_all,
+    check_options,
     create_sink,
     expand_sources,
     is_same_place,
@@ -30,7 +32,7 @@ from nczarr.convert.sources import Sources, Subset
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import Kind, kind_of_source, kind_of_target, local_path, netcdf_format
 from nczarr.mapping import ArrayShape
-from nczarr.mapping.options import ON_V3
+from nczarr.mapping.options import ON_V3, FormatOptions
 from nczarr.model import Attribute, Dataset, DatasetSink, Difference
 from nczarr.targets import allowing
 from nczarr.transfer import MEMORY, NoProgress, PartOfProgress, Progress, dataset_bytes, reporting
@@ -85,7 +87,7 @@ def copy(
     workers: int | None = None,
     memory: int | str = MEMORY,
     dask: object = None,
-    **options: Any,
+    **options: Unpack[FormatOptions],
 ) -> tuple[str, ...]:
     """Copy a dataset from any format that nczarr reads to any format that it writes.
 
@@ -93,7 +95,7 @@ def copy(
 
     Parameters
     ----------
-    source : str, path, store or nczarr.model.Dataset
+    source : str, path, store, nczarr.model.Dataset, or dataset or tree of xarray
         A netCDF file, a Zarr hierarchy (path or URL), or CDL text (``.cdl``). For `concat`, for `append`, and if the
         target is a directory, also a list of sources or a pattern such as ``in/*.nc``.
     target : str, path or store
@@ -224,6 +226,7 @@ def copy(
     ...     dataset.attribute["title"].text
     'an example'
     """
+    check_options(options, signature(copy).parameters)
     if workers is not None and workers < 1:
         raise UnsupportedError(f"--workers {workers}: at least one is necessary")
     if append and expect_step:

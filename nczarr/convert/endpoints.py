@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from nczarr.display import shown_location
+from nczarr.display.text import did_you_mean
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
 from nczarr.model import (
@@ -360,6 +361,19 @@ def create_sink(
     )
     stored.durable = durable
     return stored
+
+
+def check_options(names: Iterable[str], others: Iterable[str]) -> None:
+    """Raise UnsupportedError for an option that no output format has; `others` are the other keywords."""
+    from nczarr.mapping.options import FormatOptions
+
+    known = FormatOptions.__annotations__
+    for name in names:
+        if name not in known:
+            raise UnsupportedError(
+                f"copy has no option {name}",
+                hint=did_you_mean(name, [n for n in (*others, *known) if n != "options"]),
+            )
 
 
 def _refuse_options(names: Collection[str], what: str) -> None:

@@ -258,8 +258,9 @@ def _encoding(session: Session, node: VariableNode) -> dict[str, object]:
         shards = node.storage.shard_shape
         if shards:  # the names of xarray's Zarr engine
             encoding["chunks"], encoding["shards"] = chunks_in_shards(shards, chunks or shards), shards
-    # Prefer the stored chunks: they may differ from the chunk sizes that netCDF reports.
-    stored = session.chunk_shape(node)
+    # In Zarr, the stored chunks may differ from the chunk sizes that netCDF reports.
+    in_zarr = session.stored.disk_format == "ZARR"
+    stored: Any = session.chunk_shape(node) if in_zarr else encoding.get("chunksizes")
     if stored:
         names = [d.name for d in node.dimensions]
         encoding["preferred_chunks"] = dict(zip(names, stored, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 from nczarr.errors import UnsupportedError
 from nczarr.zarr import DataType, NamedConfig
@@ -131,3 +131,23 @@ class WriteOptions:
                 )
         if self.manifest and self.layout not in ON_V3:
             raise UnsupportedError(f"the layout {self.layout} has no place for a manifest of the chunks")
+
+
+class FormatOptions(TypedDict, total=False):
+    """The options of the output formats of :func:`nczarr.copy`: the fields of :class:`WriteOptions`, and ``format``."""
+
+    format: str | int
+    layout: LayoutName
+    char: Literal["bytes", "uint8"]
+    compound: Literal["struct", "bytes"]
+    codecs: Literal["portable", "numcodecs"]
+    compress: bool
+    manifest: bool
+    arrays: Mapping[str, ArrayShape]
+    chunk_keys: Literal["default", "v2"]
+    consolidated: bool
+    extensions: bool
+    zarr_conventions: bool
+    nzug: bool
+    lossy: bool
+    case_insensitive: bool | None

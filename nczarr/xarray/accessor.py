@@ -108,6 +108,8 @@ class NCZarrAccessor:
             update = Update.of(store, mode, append_dim, region, storage_options)
         if update is not None:
             work, blocks, starts = update.run(self._data, encoding, is_safe=is_safe)
+            if compute and not work:
+                return None
         else:
             dataset = self.to_model(encoding=encoding, unlimited_dims=unlimited_dims)
             work, starts = chunked_work(dataset), {}

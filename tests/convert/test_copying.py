@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr.convert import open_source
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.mapping.options import FormatOptions, WriteOptions
 from nczarr.model import DOUBLE, INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable, compare
 from nczarr.transfer import Block, NoProgress, block_shape, transfer
 from nczarr.zarr import Array
@@ -288,3 +290,15 @@ def test_filters_of_strings_that_a_netcdf_file_has_not_are_named(tmp_path: Path)
     assert lost(made(fletcher32=True), checksum=True) == ["/s: a checksum"]
     with nczarr.Dataset(tmp_path / "a.nc") as ds:
         assert not ds["s"].filters()["fletcher32"]
+
+
+def test_a_wrong_keyword_has_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"no option ovrwrite \(did you mean 'overwrite'\?\)"):
+        nczarr.copy(Dataset("d"), tmp_path / "a.zarr", ovrwrite=True)  # type: ignore[call-arg]
+    with pytest.raises(UnsupportedError, match="did you mean 'layout'"):
+        nczarr.copy(Dataset("d"), tmp_path / "a.zarr", layuot="zarr-v3")  # type: ignore[call-arg]
+
+
+def test_the_signature_has_every_option_of_the_formats() -> None:
+    known = {*inspect.signature(nczarr.copy).parameters, *FormatOptions.__annotations__}
+    assert set(WriteOptions.__dataclass_fields__) <= known

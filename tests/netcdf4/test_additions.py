@@ -245,3 +245,11 @@ def test_an_object_that_was_not_opened_is_closed() -> None:
     assert not hasattr(half, "title")
     with pytest.raises(RuntimeError, match="was not opened"):
         half.close()
+
+
+def test_keys_and_attributes_complete(path: str) -> None:
+    with ours.Dataset(path) as ds:
+        assert ds._ipython_key_completions_() == ["temperature", "ocean", "ocean/deep", "ocean/deep/salt"]
+        assert {"title", "createVariable", "variables"} <= set(dir(ds))
+        assert {"_FillValue", "shape"} <= set(dir(ds["temperature"]))
+    assert "variables" in dir(ds)  # also when it is closed

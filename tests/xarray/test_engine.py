@@ -13,6 +13,7 @@ import pytest
 
 import nczarr
 import nczarr.netcdf4 as ours
+from nczarr import cdl
 from nczarr.errors import NCZarrError
 from nczarr.session import Session
 
@@ -180,6 +181,47 @@ def test_dask_chunks_are_those_of_the_store(pair: tuple[str, str]) -> None:
     with xr.open_dataset(pair[1], engine=NCZarrBackendEntrypoint, chunks={}) as ds:
         assert ds["packed"].chunks == ((2, 1), (4,))
         assert float(ds["plain"].sum().compute()) == 66
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[1] / "data").glob("*.nc")), ids=lambda p: p.name
+)
+def test_chunks_and_encodings_of_files_are_those_of_netcdf4(path: Path) -> None:
+    pytest.importorskip("dask")
+    try:
+        theirs = xr.open_dataset(path, engine="netcdf4", chunks={}, decode_times=False)
+    except (KeyError, RuntimeError, TypeError, ValueError):
+        return  # netCDF4-python or xarray cannot open it
+    with theirs, xr.open_dataset(path, engine="nczarr", chunks={}, decode_times=False) as mine:
+        for name, v in theirs.variables.items():
+            own = mine.variables[name]
+            if v.dtype.kind in "OUV":
+                continue  # of strings, that engine gives no encoding
+            assert own.chunks == v.chunks
+            for key in v.encoding.keys() - {"source"}:
+                assert repr(own.encoding[key]) == repr(v.encoding[key])
+
+
+def test_sequences_are_objects(tmp_path: Path) -> None:
+    """Sequences of strings and of sequences: once a ValueError for the whole dataset."""
+    text = """netcdf a { types: string(*) words; int(*) row; row(*) rows; dimensions: x = 2;
+    variables: words w(x); rows r(x); words one; data: w = {"a", "b"}, {}; r = {{1, 2}, {3}}, {}; one = {"c"}; }"""
+    nczarr.copy(cdl.loads(text), tmp_path / "a.zarr")
+    with xr.open_dataset(tmp_path / "a.zarr", engine="nczarr") as ds:
+        assert [list(v) for v in ds["w"].values] == [["a", "b"], []]
+        assert [[list(i) for i in v] for v in ds["r"].values] == [[[1, 2], [3]], []]
+        assert list(ds["one"].values[()]) == ["c"]
+        nczarr.copy(ds.load(), tmp_path / "b.zarr")
+    assert list(nczarr.diff(tmp_path / "a.zarr", tmp_path / "b.zarr")) == []
+
+
+def test_an_open_dataset_is_a_source(pair: tuple[str, str]) -> None:
+    with ours.Dataset(pair[1]) as ds, xr.open_dataset(pair[1], engine="nczarr") as expected:
+        found = xr.open_dataset(ds, engine="nczarr")
+        xr.testing.assert_identical(found.load(), expected.load())
+        found.close()
+        assert ds.isopen()
+        assert xr.open_dataset(ds, engine="nczarr", group="g")["v"].shape == (4,)
 
 
 def test_missing_groups_and_datasets(pair: tuple[str, str], tmp_path: Path) -> None:

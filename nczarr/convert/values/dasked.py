@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
@@ -50,7 +51,7 @@ def place_of(sink: DatasetSink, target: object, options: Mapping[str, object] | 
 
 @dataclass(frozen=True)
 class _Target:
-    """A variable to which Dask assigns its chunks."""
+    """A variable to which tasks write its chunks."""
 
     place: Place
     fqn: str
@@ -58,11 +59,11 @@ class _Target:
     shape: tuple[int, ...]
     start: tuple[int, ...]
 
-    def __setitem__(self, key: tuple[slice, ...], values: np.ndarray) -> None:
-        rest = [slice(0, n) for n in self.shape[len(key) :]]
-        region = tuple(slice(k.start, k.stop, 1) for k in (*key, *rest))
-        inside = tuple(slice(k.start - n, k.stop - n, 1) for k, n in zip(region, self.start, strict=True))
-        block = self.source.block(self.source.part(values), inside)
+    def write(self, key: tuple[slice, ...], values: np.ndarray) -> None:
+        """Write values that the program sees at a place of the array."""
+        inside = (*key, *[slice(0, n) for n in self.shape[len(key) :]])
+        region = tuple(slice(k.start + n, k.stop + n, 1) for k, n in zip(inside, self.start, strict=True))
+        block = self.source.block(self.source.part(values), tuple(slice(k.start, k.stop, 1) for k in inside))
         opened = self.place.open()
         try:
             opened.write(self.fqn, region, block)
@@ -98,27 +99,30 @@ def store_chunked(
     elsewhere, concurrent : bool
         Other processes, and several threads, can write.
     """
-    import dask.array as da
-    from dask.delayed import delayed
+    import dask
+    from dask.array.core import slices_from_chunks
+    from dask.utils import SerializableLock
 
-    arrays, targets, regions = [], [], []
+    tasks = []
+    lock = nullcontext() if concurrent else SerializableLock()
     for fqn, _, data in work:
         source: Any = data
         start = (starts or {}).get(fqn, (0,) * len(source.shape))
-        array = source.chunked
-        array = array.rechunk(aligned(array.chunks, start, blocks[fqn]))
-        arrays.append(array)
-        targets.append(_Target(place, fqn, source.detached(), source.shape, start))
-        ends = [slice(n, n + size) for n, size in zip(start, array.shape, strict=False)]
-        regions.append(tuple(ends))
-    if not arrays:
-        return None if compute else delayed(_finished)([])
-    how = {} if elsewhere or not compute else {"scheduler": "threads"}
-    stored = da.store(arrays, targets, regions=regions, lock=not concurrent, compute=compute, **how)
-    if compute:
-        return None
-    tasks = [task for array in stored for task in array.to_delayed().ravel()]
-    return delayed(_finished)(tasks)
+        array = source.chunked.rechunk(aligned(source.chunked.chunks, start, blocks[fqn]))
+        target = dask.delayed(_Target(place, fqn, source.detached(), source.shape, start), traverse=False)
+        parts = zip(array.to_delayed().ravel(), slices_from_chunks(array.chunks), strict=True)
+        tasks += [dask.delayed(_store)(target, key, part, lock) for part, key in parts]
+    if not compute:
+        return dask.delayed(_finished)(tasks)
+    dask.compute(*tasks, **({} if elsewhere else {"scheduler": "threads"}))
+    return None
+
+
+def _store(
+    target: _Target, key: tuple[slice, ...], values: np.ndarray, lock: AbstractContextManager[Any]
+) -> None:
+    with lock:
+        target.write(key, values)
 
 
 def _finished(tasks: object) -> None:

@@ -157,6 +157,12 @@ class AttributeOwner:
     def _ncstring_attrs__(self) -> bool:
         return self._nc_ncstring
 
+    def __dir__(self) -> list[str]:
+        node = getattr(self, "_nc_node", None)  # None before opening
+        return sorted(
+            {*super().__dir__(), *(n for n in (node.attributes if node else ()) if n.isidentifier())}
+        )
+
     def __getattr__(self, name: str) -> Any:
         if name == "_nc_session":  # also in finalizers of subclasses
             raise NetCDFNotOpenedError("NetCDF: Not a valid ID: the dataset was not opened")

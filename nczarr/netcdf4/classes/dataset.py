@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -373,7 +373,8 @@ class Dataset(AttributeOwner):
 
     # -- finding -----------------------------------------------------------------------------------------
 
-    def __getitem__(self, elem: str) -> Any:
+    # Most paths are those of variables. A union with Group would make type checkers refuse every use of either.
+    def __getitem__(self, elem: str) -> Variable:
         directory, last = posixpath.split(posixpath.normpath(elem))
         group: Any = self
         for name in directory.split("/"):
@@ -383,11 +384,15 @@ class Dataset(AttributeOwner):
                 )
             group = group.groups[name] if name else group
         if last in group.groups:
-            return group.groups[last]
+            return cast(Variable, group.groups[last])
         if last in group.variables:
-            return group.variables[last]
+            return cast(Variable, group.variables[last])
         names = [*group.groups, *group.variables]
         raise errors.NetCDFIndexError(f"{last} not found in {group.path}", hint=did_you_mean(last, names))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        inside = [f"{name}/{key}" for name, g in self.groups.items() for key in g._ipython_key_completions_()]
+        return [*self.variables, *self.groups, *inside]
 
     def __iter__(self) -> NoReturn:
         raise errors.NetCDFTypeError(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from types import EllipsisType
+from typing import Any, overload
 
 import numpy as np
+from numpy import ma
 from numpy.typing import DTypeLike
 
 from nczarr import model
@@ -325,6 +327,10 @@ class Variable(AttributeOwner):
 
     # -- values --------------------------------------------------------------------------------------------
 
+    @overload
+    def __getitem__(self, elem: EllipsisType | slice) -> ma.MaskedArray[Any, Any]: ...
+    @overload
+    def __getitem__(self, elem: object) -> Any: ...
     def __getitem__(self, elem: object) -> Any:
         return read(self._nc_session, self._nc_node, self._nc_settings, elem)
 
