@@ -135,9 +135,9 @@ def run_check(options: argparse.Namespace) -> int:
 
     if options.vectors is not None:
         failed = 0
-        for result in check_vectors(options.vectors):
-            say(result)
-            failed += not result.passed
+        for name, problems in check_vectors(options.vectors):
+            say(f"{name}: {'; '.join(problems) or 'ok'}")
+            failed += bool(problems)
         return int(failed > 0)
     if not options.source:
         raise NCZarrError(

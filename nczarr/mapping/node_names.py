@@ -42,11 +42,10 @@ _WINDOWS = re.compile(
 _ESCAPE = re.compile(r"\.([0-9A-F]{2})")
 _ESCAPED = re.compile(r"(?:[A-Za-z0-9_-]|[^\x00-\x7f]|\.[0-9A-F]{2})*")
 
-# Characters that are not escaped. The draft of 2019 allows ASCII letters, digits, "-", "_" and "." only; the last two
-# sets prevent names that differ only in case.
+# Characters that are not escaped. The draft of 2019 allows ASCII letters, digits, "-", "_" and "." only; without any
+# safe character, no two names differ only in case.
 _SAFE = re.compile(r"[A-Za-z0-9_-]|[^\x00-\x7f]")
 _SAFE_ASCII = re.compile(r"[A-Za-z0-9_-]")
-_SAFE_LOWER = re.compile(r"[a-z0-9_-]")
 _SAFE_NONE = re.compile(r"(?!)")
 _DRAFT = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -167,7 +166,7 @@ class NodeNames:
     Examples
     --------
     >>> NodeNames(case_insensitive=True).assign([("array", "T"), ("array", "t"), ("group", "T")])
-    {('array', 'T'): 'T', ('array', 't'): '_nc-t', ('group', 'T'): '_nc-.54'}
+    {('array', 'T'): 'T', ('array', 't'): '_nc-.74', ('group', 'T'): '_nc-.54'}
     """
 
     ascii_only: bool = False
@@ -197,13 +196,10 @@ class NodeNames:
                 continue
             name = child[1]
             node = escape_name(name, ascii_only=self.ascii_only, windows=self.windows)
-            for safe in (_SAFE_LOWER, _SAFE_NONE):
-                if self._key(node) not in taken:
-                    break
-                node = _fit(_encode(name, safe), name, limit)
-            number = 2
+            number = 1
             while self._key(node) in taken:
-                node = _fit(_encode(f"{name}.{number}", _SAFE_NONE), name, limit)
+                spelled = name if number == 1 else f"{name}.{number}"
+                node = _fit(_encode(spelled, _SAFE_NONE), name, limit)
                 number += 1
             taken.add(self._key(node))
             names[child] = node

@@ -35,7 +35,14 @@ def contents() -> Iterator[tuple[str, bytes]]:
         yield path.name, path.read_bytes()
     yield "nczarr-v3.schema.json", (ROOT / "nczarr" / "mapping" / "nczarr-v3.schema.json").read_bytes()
     yield "minimal.txt", "".join(f"{name}\n" for name in minimal()).encode()
-    for name in ("nczarr-v3", "nczarr-v3-storage", "nczarr-v3-recovery", "plain-zarr", "governance"):
+    for name in (
+        "nczarr-v3",
+        "nczarr-v3-storage",
+        "nczarr-v3-recovery",
+        "plain-zarr",
+        "questions",
+        "governance",
+    ):
         yield f"text/{name}.md", (SPEC / f"{name}.md").read_bytes()
     for path in sorted(VECTORS.rglob("*")):
         if path.is_file():

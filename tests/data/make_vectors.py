@@ -969,6 +969,16 @@ def other_programs() -> tuple[Store, str]:
     )
 
 
+def no_values() -> tuple[Store, str]:
+    """Attributes without values, which HDF5 has and CDL has not."""
+    plain = {"empty": [], "numbers": [], "text": "", "texts": []}
+    attr = {"types": {"empty": "char", "numbers": "int16", "texts": "string"}}
+    return {"zarr.json": root(plain, attr=attr)}, (
+        "netcdf no_values {\n\n// global attributes:\n\t\tchar :empty =  ;\n\t\tshort :numbers =  ;\n"
+        "\t\tchar :text =  ;\n\t\tstring :texts =  ;\n}\n"
+    )
+
+
 def node_names() -> tuple[Store, str]:
     """Node names that no name gives, and a group of a cut name without its keys."""
     listed = ["_nc-a.", "_nc-.FF", "_nc-.2F", "_nc-.20x"]
@@ -1014,7 +1024,7 @@ def nzug() -> tuple[Store, str]:
 VECTORS = (
     empty, atomic, text, attributes, fill_values, default_fills, groups, names, cut_names, labels, user_types,
     packed, storage, copies, appended, version_3_0, version_3_1, copies_3_1, copied_in, copied_group, group_alone,
-    carriers, listing, conflicts, recovery, other_programs, node_names, nzug,
+    carriers, listing, conflicts, recovery, other_programs, no_values, node_names, nzug,
 )  # fmt: skip
 #: The codes that are found in vectors that other programs have worked on.
 WORKED_ON = {

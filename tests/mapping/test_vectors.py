@@ -61,13 +61,13 @@ def test_the_command_checks_vectors(capsys: pytest.CaptureFixture[str], tmp_path
         text.replace('"unlimited": true', '"unlimited": false'), encoding="utf-8"
     )
     assert command(["check", "--vectors", str(tmp_path)]) == 1
-    found = "/dimensions/0/unlimited is true, and false is expected"
+    found = "/dimensions/0/unlimited is true instead of false"
     assert f"groups: the content differs from groups.json: {found}" in capsys.readouterr().out
     for wrong, difference in (
-        (text.replace('"where"', '"what"'), '/groups/0/attributes/0/name is "where", and "what" is expected'),
-        (text.replace("20\n", "20, 30\n"), "/variables/0/values has 2 values, and 3 are expected"),
-        (text.replace('"format"', '"form"'), "/form is missing"),
-        (text.replace('"format": null,', ""), "/format is not expected"),
+        (text.replace('"where"', '"what"'), "/groups/0/attributes/0/name is 'where' instead of 'what'"),
+        (text.replace("20\n", "20, 30\n"), "/variables/0/values/2 is missing instead of 30"),
+        (text.replace('"format"', '"form"'), "/form is missing instead of null"),
+        (text.replace('"format": null,', ""), "/format is null instead of missing"),
     ):
         assert wrong != text
         (tmp_path / "groups.json").write_text(wrong, encoding="utf-8")
@@ -84,6 +84,17 @@ def test_the_command_prints_canonical_json(capsys: pytest.CaptureFixture[str]) -
     assert printed == [json.loads((folder / f"{n}.json").read_text("utf-8")) for n in ("groups", "text")]
 
 
+def test_every_question_has_a_store() -> None:
+    page = (DATA.parents[1] / "docs" / "spec" / "questions.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .+ \| (.+) \| (.+) \|$", page, re.M)[1:]
+    assert len(rows) >= 20
+    for answer, stores in rows:
+        assert "](" in answer
+        named = re.findall(r"`([a-z0-9_/]+)`", stores)
+        assert named
+        assert [n for n in named if not (DATA / "vectors" / f"{n}.zarr" / "zarr.json").is_file()] == []
+
+
 def test_every_constraint_has_a_store_that_breaks_it() -> None:
     """The numbered list of the page, and the folder of invalid stores."""
     page = (DATA.parents[1] / "docs" / "spec" / "nczarr-v3-recovery.md").read_text(encoding="utf-8")
@@ -93,7 +104,7 @@ def test_every_constraint_has_a_store_that_breaks_it() -> None:
 
 
 #: Two leading underscores; anonymous dimensions; a value of an enum that is not a member; names with blanks.
-NOT_FOR_NCGEN = ("names", "labels", "cut_names", "recovery", "node_names")
+NOT_FOR_NCGEN = ("names", "labels", "cut_names", "recovery", "node_names", "no_values")
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in NOT_FOR_NCGEN])

@@ -7,7 +7,6 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +32,7 @@ from nczarr.model import (
 )
 from nczarr.targets import allowing
 from nczarr.transfer import NoProgress, Progress, block_shape, dataset_bytes, reporting, value_bytes
+from nczarr.zarr.types.base import show
 
 
 def check(
@@ -162,30 +162,25 @@ def canonical_text(source: object, storage_options: Mapping[str, object] | None 
         return json.dumps(canonical(dataset), ensure_ascii=False, allow_nan=False)
 
 
-def _first_difference(expected: object, found: object, where: str = "") -> str | None:
-    """Return the place (a JSON pointer) and both values of the first difference of two JSON values; None if equal."""
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for key in [*expected, *(k for k in found if k not in expected)]:
-            if key not in expected or key not in found:
-                return f"{where}/{key} is {'missing' if key in expected else 'not expected'}"
-            if difference := _first_difference(expected[key], found[key], f"{where}/{key}"):
-                return difference
-        return None
-    if isinstance(expected, list) and isinstance(found, list):
-        for i, pair in enumerate(zip(expected, found, strict=False)):
-            if difference := _first_difference(*pair, f"{where}/{i}"):
-                return difference
-        if len(expected) != len(found):
-            return f"{where} has {len(found)} values, and {len(expected)} are expected"
-        return None
-    if expected == found and isinstance(expected, bool) == isinstance(found, bool):
-        return None
-    return f"{where or '/'} is {_short(found)}, and {_short(expected)} is expected"
+def _leaves(value: object, where: str = "") -> Iterator[tuple[str, tuple[bool, object]]]:
+    """Yield the place (a JSON pointer) and the value of each leaf, and whether it is a boolean: true is not 1."""
+    items = list(
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, item in items:
+        yield from _leaves(item, f"{where}/{key}")
+    if not items:
+        yield where, (isinstance(value, bool), value)
 
 
-def _short(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def _first_difference(expected: object, found: object) -> str | None:
+    """Return the place and both values of the first difference of two JSON values; None if they are equal."""
+    left, right = dict(_leaves(expected)), dict(_leaves(found))
+    for where in {**left, **right}:
+        if left.get(where) != right.get(where):
+            shown = [show(side[where][1]) if where in side else "missing" for side in (right, left)]
+            return f"{where} is {shown[0]} instead of {shown[1]}"
+    return None
 
 
 def _attribute(attribute: Attribute) -> dict[str, object]:
@@ -227,24 +222,8 @@ def _exact(value: object) -> object:
     return str(value) if type(value) is int and abs(value) > 2**53 else value
 
 
-@dataclass(frozen=True)
-class Result:
-    """The result of one test vector; it passes if `problems` is empty."""
-
-    name: str
-    problems: tuple[str, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        """True if there are no problems."""
-        return not self.problems
-
-    def __str__(self) -> str:
-        return f"{self.name}: {'; '.join(self.problems) or 'ok'}"
-
-
-def check_vectors(folder: str | os.PathLike[str]) -> Iterator[Result]:
-    """Yield the result of each test vector of a directory.
+def check_vectors(folder: str | os.PathLike[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name and the problems of each test vector of a directory.
 
     A test vector is ``NAME.zarr`` with its content as ``NAME.cdl`` and ``NAME.json``, or with ``NAME.findings``: the
     codes of the findings that a validating reader reports, one in a line.
@@ -260,12 +239,16 @@ def check_vectors(folder: str | os.PathLike[str]) -> Iterator[Result]:
     for store in stores:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", mapping.RecoveryWarning)
-            result = Result(store.stem, tuple(_problems(store)))
-        yield result
+            problems = list(_problems(store))
+        yield store.stem, problems
 
 
 def _problems(store: Path) -> Iterator[str]:
+    from nczarr import cdl
+
     codes, text, document = map(store.with_suffix, (".findings", ".cdl", ".json"))
+    if not (codes.exists() or text.exists() or document.exists()):
+        yield "there is no CDL, JSON or list of findings to compare with"
     if codes.exists():
         expected = set(codes.read_text(encoding="utf-8").split())
         found = {finding.code for finding in check(store)}
@@ -273,24 +256,13 @@ def _problems(store: Path) -> Iterator[str]:
             yield f"not found: {', '.join(sorted(missing))}"
         if more := found - expected:
             yield f"found, but not expected: {', '.join(sorted(more))}"
-    if text.exists():
-        yield from _differences(store, text)
-    if document.exists():
-        yield from _differences(store, document)
-    if not (codes.exists() or text.exists() or document.exists()):
-        yield "there is no CDL, JSON or list of findings to compare with"
-
-
-def _differences(store: Path, expected: Path) -> Iterator[str]:
-    from nczarr import cdl
-
     try:
-        if expected.suffix == ".json":
-            found = json.loads(canonical_text(store))
-            if difference := _first_difference(json.loads(expected.read_text("utf-8")), found):
-                yield f"the content differs from {expected.name}: {difference}"
-            return
-        with open_source(store, fresh=True) as dataset:
-            yield from map(str, compare(cdl.load(expected), dataset, storage=False))
+        if text.exists():
+            with open_source(store, fresh=True) as dataset:
+                yield from map(str, compare(cdl.load(text), dataset, storage=False))
+        if document.exists():
+            content = json.loads(document.read_text("utf-8"))
+            if difference := _first_difference(content, json.loads(canonical_text(store))):
+                yield f"the content differs from {document.name}: {difference}"
     except NCZarrError as error:
         yield str(error)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Literal
 
-from nczarr.errors import MetadataError, ModelError
+from nczarr.errors import MetadataError
 from nczarr.lazy import cached_property
 from nczarr.mapping.dialect import own_dimension
 from nczarr.mapping.findings import Findings
@@ -25,6 +24,7 @@ from nczarr.mapping.nczarr3.keys import (
     find_copies,
     find_home,
     group_keys,
+    is_reference,
 )
 from nczarr.mapping.node_names import escape_name, free_name, unescape_name
 from nczarr.mapping.values.scalars import JSONObject, member, show
@@ -429,24 +429,3 @@ class DimensionFinder:
             self.sizes[own] = Dimension(name, length)
             self.groups[group].dimensions.append(DeclaredDimension(name, length, False))
         return self.guessed[key]
-
-
-def is_reference(item: object) -> bool:
-    """Return whether a value is an FQN below the root, or the size of an anonymous dimension.
-
-    Examples
-    --------
-    >>> [is_reference(x) for x in ("/x", 3, "x", "/", -1, True)]
-    [True, True, False, False, False, False]
-    """
-    if type(item) is int:
-        return item >= 0
-    return isinstance(item, str) and _is_fqn(item)
-
-
-@lru_cache(maxsize=4096)
-def _is_fqn(item: str) -> bool:
-    try:
-        return item != "/" and parse_fqn(item) is not None
-    except ModelError:
-        return False

@@ -16,6 +16,7 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.mapping.values.attributes import ATTR_KEY
@@ -326,7 +327,7 @@ def find_home(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home | None:
         return Home(_text(superblock.get(DATASET)) or _only_dataset(hierarchy, unknown))
     record = member(keys, GROUP_KEY)
     fqn = record.get(FQN)
-    if isinstance(fqn, str) and _is_below_root(fqn):
+    if isinstance(fqn, str) and is_reference(fqn):
         return Home(_text(record.get(DATASET)), fqn)
     found = _found_by_arrays(hierarchy, unknown)
     if GROUP_KEY not in keys:
@@ -337,9 +338,23 @@ def find_home(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home | None:
     return Home(None, None)
 
 
-def _is_below_root(fqn: str) -> bool:
+def is_reference(item: object) -> bool:
+    """Return whether a value is an FQN below the root, or the size of an anonymous dimension.
+
+    Examples
+    --------
+    >>> [is_reference(x) for x in ("/x", 3, "x", "/", -1, True)]
+    [True, True, False, False, False, False]
+    """
+    if type(item) is int:
+        return item >= 0
+    return isinstance(item, str) and _is_fqn(item)
+
+
+@lru_cache(maxsize=4096)
+def _is_fqn(item: str) -> bool:
     try:
-        return fqn != "/" and bool(parse_fqn(fqn))
+        return item != "/" and parse_fqn(item) is not None
     except ModelError:
         return False
 

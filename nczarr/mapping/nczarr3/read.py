@@ -14,8 +14,8 @@ from nczarr.errors import MetadataError, error_context
 from nczarr.mapping.dialect import Binding, Part, Reading, left_out_nodes
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3 import keys
-from nczarr.mapping.nczarr3.groups import ArrayNode, DimensionFinder, GroupFinder, GroupNode, is_reference
-from nczarr.mapping.nczarr3.keys import ARRAY_KEY, SUPERBLOCK_KEY
+from nczarr.mapping.nczarr3.groups import ArrayNode, DimensionFinder, GroupFinder, GroupNode
+from nczarr.mapping.nczarr3.keys import ARRAY_KEY, SUPERBLOCK_KEY, is_reference
 from nczarr.mapping.plain.read import PlainArrays
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, AttributeCache, decode_attributes
 from nczarr.mapping.values.declarations import TypeBinder, declarations
