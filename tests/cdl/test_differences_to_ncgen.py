@@ -40,6 +40,17 @@ EXAMPLES: dict[str, list[tuple[str, str, str]]] = {
         )
     ],
     "a member that two": [(ENUM + "variables: f v; data: v = A;", "", "v = f.A ;")],
+    "a member whose name": [
+        ("types: byte enum e {Z.x = 1}; variables: e v; data: v = Z.x;", "", "v = e.Z.x ;")
+    ],
+    "several records whose": [
+        (
+            "types: compound c {byte a; uint64 b(2); byte d;}; dimensions: x = 3; variables: c v(x);"
+            " data: v = {1, {2, 3}, 4}, {5, {6, 7}, 8}, {9, {10, 11}, 12};",
+            "v = {1, {2, 3}, 4}, {0, ",
+            "v = {1, {2, 3}, 4}, {5, {6, 7}, 8}, {9, {10, 11}, 12} ;",
+        )
+    ],
     "a plain integer for": [(ENUM + "variables: e v; data: v = 7;", "", "v = 7 ;")],
     "an attribute of another group": [
         ("variables: int v; group: g { variables: int u; /v:a = 1; }", "u:a = 1 ;", "v:a = 1 ;")

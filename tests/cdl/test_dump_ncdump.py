@@ -237,6 +237,18 @@ def test_dates(tmp_path: Path) -> None:
             _same(source.dataset, path, flags)
 
 
+def test_dates_of_bounds(tmp_path: Path) -> None:
+    """ncdump remembers the last bounds variable only."""
+    head = "netcdf x { dimensions: t = 1 ; n = 2 ; variables: "
+    for name in "abc":
+        head += f'double {name}(t) ; {name}:units = "days since 2000-01-01" ; {name}:bounds = "{name}b" ;'
+        head += f"double {name}b(t, n) ; "
+    path = _generate(tmp_path, f"{head} data: ab = 1, 2 ; bb = 1, 2 ; cb = 1, 2 ; }}")
+    with open_dataset(path) as source:
+        for flags in ("-t", "-i"):
+            _same(source.dataset, path, flags)
+
+
 @pytest.mark.parametrize("name", _FILES)
 def test_the_command_line_knows_what_the_library_says_of_a_file(tmp_path: Path, name: str) -> None:
     path = DATA / "netcdf" / f"{name}.nc"

@@ -254,6 +254,8 @@ class TimeTexts:
     def note_bounds(self, variable: Variable, attribute: Attribute) -> None:
         """Record the bounds variable that a variable names; it shares the units."""
         if self._on and attribute.name == "bounds" and attribute.type == CHAR:
+            if self._ncdump:  # ncdump remembers the last one only
+                self._bounds.clear()
             self._bounds[attribute.text.partition("\0")[0]] = variable
 
     def of(self, variable: Variable) -> ToText | None:

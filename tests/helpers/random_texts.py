@@ -1,0 +1,235 @@
+"""Make random CDL texts, and judge nczarr's reading of them by ncgen.
+
+``python tests/helpers/random_texts.py [count] [seed]`` runs it by hand; the tests run a few dozen.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from nczarr import netcdf
+from nczarr.cdl import loads
+from nczarr.errors import CDLError
+from nczarr.model import compare
+
+INTEGERS = {
+    "byte": "b", "ubyte": "ub", "short": "s", "ushort": "us", "int": "l", "uint": "ul", "int64": "ll", "uint64": "ull",
+}  # fmt: skip
+PRIMITIVES = [*INTEGERS, "float", "double", "char", "string"]
+NAMES = [
+    "a",
+    "b_1",
+    "Lat",
+    r"a\ b",
+    r"x\(y\)",
+    "a.b",
+    "a-b",
+    "a+b@c",
+    "é",
+    "海面",
+    r"\2m",
+    "time",
+    "_z",
+    "data1",
+    "v:".strip(":"),
+]
+ESCAPES = [
+    "a",
+    "bc",
+    " ",
+    r"\n",
+    r"\t",
+    r"\"",
+    r"\\",
+    r"\'",
+    r"\101",
+    "é",
+    "//",
+    "{}",
+    ";",
+    ", ",
+    "x y",
+    r"\q",
+]
+
+
+class Text:
+    """One random text: types, dimensions, variables, attributes and data of groups."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.types: dict[str, tuple[str, object]] = {}
+        self.count = 0
+
+    def pick(self, *options: str) -> str:
+        return self.random.choice(options)
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"{self.pick(*NAMES)}{self.count}"
+
+    def string(self) -> str:
+        return '"' + "".join(self.random.choices(ESCAPES, k=self.random.randrange(1, 5))) + '"'
+
+    def number(self, type_: str) -> str:
+        if type_ in ("float", "double"):
+            real = self.pick(
+                "1.5", "-2.", ".25", "1e10", "-1.e-5", "0.1", "3", "NaN", "Infinity", "-Infinity"
+            )
+            return real + (self.pick("", "f") if "." in real else "")
+        small = self.random.randrange(100)
+        text = self.pick("0", str(small), f"0{small % 8}", str(small + 20), f"+{small}")
+        if type_ in ("byte", "short", "int", "int64"):
+            text = self.pick(text, f"-{small}")
+        if text[0] == "-" and type_ == "byte":  # ncgen reads -1b as 255 for a wider type
+            return text
+        return text + self.pick("", "", INTEGERS[type_], INTEGERS[type_].upper()) * (
+            text[:2] != f"0{small % 8}"
+        )
+
+    def value(self, type_: str) -> str:
+        if type_ == "string":
+            return self.string()
+        if type_ in PRIMITIVES:
+            return self.number(type_)
+        kind, inside = self.types[type_]
+        if kind == "enum":
+            return self.pick(*inside)  # type: ignore[misc]
+        if kind == "opaque":
+            return "0x" + "".join(self.random.choices("0123456789abcdefABCDEF", k=2 * inside))  # type: ignore[operator]
+        if kind == "vlen":
+            return "{" + self.several(inside, self.random.randrange(1, 4)) + "}"  # type: ignore[arg-type]
+        parts = [self.value(t) if not n else "{" + self.several(t, n) + "}" for t, n in inside]  # type: ignore[attr-defined]
+        return "{" + ", ".join(parts) + "}"
+
+    def several(self, type_: str, count: int) -> str:
+        gap = self.pick(", ", ",", ",\n    ", " , ")
+        return gap.join([self.value(type_) for _ in range(count)])
+
+    def type_section(self) -> str:
+        out = []
+        for _ in range(self.random.randrange(4)):
+            name = self.fresh()
+            usable = [t for t in PRIMITIVES if t not in ("char", "string")]
+            kind = self.pick("enum", "opaque", "vlen", "compound")
+            base = self.pick(*usable)
+            if kind == "enum":
+                members = [
+                    f"{self.pick('A', 'm_', 'Zx')}{self.count}{i}" for i in range(self.random.randrange(1, 5))
+                ]
+                base = self.pick(*INTEGERS)
+                out.append(
+                    f"{base} enum {name} {{{', '.join(f'{m} = {i}' for i, m in enumerate(members))}}};"
+                )
+                self.types[name] = ("enum", members)
+            elif kind == "opaque":
+                self.types[name] = (
+                    "opaque",
+                    self.count,
+                )  # no two types are equal: the library mixes these up
+                out.append(f"opaque({self.types[name][1]}) {name};")
+            elif kind == "vlen":
+                if ("vlen", base) in self.types.values():
+                    continue
+                self.types[name] = ("vlen", base)
+                out.append(f"{base}(*) {name};")
+            else:
+                # Without padding between the fields, in which ncgen damages all records after the first.
+                fields = [(base, self.random.choice([0, 0, 2])) for _ in range(self.random.randrange(1, 4))]
+                declared = " ".join(
+                    f"{t} f{self.count}{i}{f'({n})' if n else ''};" for i, (t, n) in enumerate(fields)
+                )
+                out.append(f"compound {name} {{ {declared} }};")
+                self.types[name] = ("compound", fields)
+        return "types: " + "\n  ".join(out) if out else ""
+
+    def attribute(self, owner: str) -> str:
+        name, type_ = self.fresh(), self.pick(*PRIMITIVES, *self.types)
+        if type_ == "char":
+            return f"{owner}:{name} = {self.string()};"
+        typed = type_ in ("string", *self.types) or self.random.random() < 0.5
+        count = self.random.randrange(1, 4)
+        head = f"{type_} {owner}" if typed else owner
+        return f"{head}:{name} = {self.several(type_, count)};"
+
+    def body(self, depth: int, above: dict[str, int]) -> str:
+        random_ = self.random
+        out = [self.type_section()]
+        own = {self.fresh(): random_.randrange(1, 4) for _ in range(random_.randrange(3))}
+        free = self.fresh() if random_.random() < 0.5 else None
+        if own or free:
+            sizes = [f"{n} = {s};" for n, s in own.items()] + ([f"{free} = UNLIMITED;"] if free else [])
+            out.append("dimensions: " + " ".join(sizes))
+        visible = above | own
+        variables, data = [], []
+        for _ in range(random_.randrange(4)):
+            name, type_ = self.fresh(), self.pick(*PRIMITIVES, *self.types)
+            shape = random_.sample(sorted(visible), min(len(visible), random_.randrange(3)))
+            count = 1
+            for n in shape:
+                count *= visible[n]
+            if free and random_.random() < 0.4:
+                shape, count = [free, *shape], count * 2
+            dimensions = f"({', '.join(shape)})" if shape else ""
+            variables.append(f"{type_} {name}{dimensions};")
+            variables += [self.attribute(name) for _ in range(random_.randrange(3))]
+            if type_ in INTEGERS and random_.random() < 0.3:
+                variables.append(f"{name}:_FillValue = {self.number(type_)};")
+            if shape and random_.random() < 0.2 and type_ in INTEGERS:
+                variables.append(f'{name}:_Shuffle = "true"; {name}:_DeflateLevel = {random_.randrange(10)};')
+            if type_ != "char" and random_.random() < 0.8:
+                data.append(f"{name} = {self.several(type_, count)};")
+        variables += [self.attribute("") for _ in range(random_.randrange(3))]
+        out += ["variables: " + "\n  ".join(variables) if variables else ""]
+        out += ["data: " + "\n  ".join(data) if data else ""]
+        for _ in range(random_.randrange(3) if depth else 0):
+            out.append(f"group: {self.fresh()} {{ {self.body(depth - 1, visible)} }}")
+        return "\n".join(filter(None, out))
+
+
+def make(seed: int) -> str:
+    """Return the text of a seed."""
+    return f"netcdf a {{\n{Text(seed).body(2, {})}\n}}\n"
+
+
+def judge(text: str, folder: Path) -> tuple[str, str]:
+    """Return how the reading of nczarr compares with that of ncgen, and an explanation."""
+    (folder / "a.cdl").write_text(text, "utf-8")
+    (folder / "a.nc").unlink(missing_ok=True)
+    done = subprocess.run(
+        ["ncgen", "-4", "-o", "a.nc", "a.cdl"], cwd=folder, capture_output=True, check=False
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ours = loads(text)
+        except CDLError as error:
+            return ("only ncgen reads it", str(error)) if not done.returncode else ("both refuse it", "")
+    if done.returncode:
+        return "only nczarr reads it", done.stderr.decode("utf-8", "replace")
+    with netcdf.open_dataset(folder / "a.nc") as file:
+        theirs = replace(file.dataset, name=ours.name, format=ours.format)
+        found = [str(d) for d in compare(theirs, ours, nan_payloads=False, order=False)]
+    return ("different", found[0]) if found else ("equal", "")
+
+
+def main(count: int = 1000, seed: int = 0) -> None:
+    ends: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(seed, seed + count):
+            end, why = judge(make(number), Path(folder))
+            ends[end] += 1
+            if end not in ("equal", "both refuse it"):
+                print(number, end, why[:300])
+    print(dict(ends))
+
+
+if __name__ == "__main__":
+    main(*(int(argument) for argument in sys.argv[1:]))
