@@ -231,6 +231,8 @@ def copy(
         raise UnsupportedError(f"--workers {workers}: at least one is necessary")
     if append and expect_step:
         raise UnsupportedError("--append cannot be combined with --expect-step")
+    if append and repack not in (None, "first"):
+        raise UnsupportedError("--append keeps the packing of the dataset", hint="--repack first")
     if append and virtual:
         raise UnsupportedError("--append cannot be combined with --virtual")
     if replace and not append:

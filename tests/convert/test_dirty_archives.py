@@ -14,12 +14,14 @@ import cftime
 import netCDF4
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import nczarr
 from nczarr.convert import open_source
 from nczarr.convert.many.fit import ADJUSTMENTS, REPACKS
 from nczarr.errors import NCZarrError
-from nczarr.model import Dataset, MemorySource, rewrite
+from nczarr.model import Attribute, Dataset, Dimension, MemorySource, Variable, primitive_for_dtype, rewrite
 from tests.helpers.dirty_archives import KINDS, Kind, make
 
 #: Every option alone.
@@ -265,6 +267,8 @@ def test_a_dirty_file_is_appended(tmp_path: Path) -> None:
         nczarr.copy(paths[0], tmp_path / target)
         with pytest.raises(NCZarrError, match="--repack first"):
             nczarr.copy(paths[1], tmp_path / target, append=True)
+        with pytest.raises(NCZarrError, match="--append keeps the packing"):
+            nczarr.copy(paths[1], tmp_path / target, append=True, repack="common")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for path in paths[1:]:
@@ -294,3 +298,69 @@ def test_options_need_several_files(tmp_path: Path) -> None:
     paths = make(KINDS["clean"], tmp_path / "in")
     with pytest.raises(NCZarrError, match="need --concat or --append"):
         nczarr.copy(paths[0], tmp_path / "out.zarr", repack="first")
+
+
+TYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
+
+
+@st.composite
+def packed_files(draw: st.DrawFn) -> Dataset:
+    """A file with a packed variable of any type, with numbers at the edges of the type."""
+    dtype = np.dtype(draw(st.sampled_from(TYPES)))
+    number = st.floats(width=32, allow_infinity=False) if dtype.kind == "f" else st.integers(
+        *([int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)] if dtype.kind != "f" else [])
+    )  # fmt: skip
+    near = st.integers(0, 100)
+    values = draw(st.lists(number | near, min_size=1, max_size=4))
+    attributes = []
+    of = draw(st.sampled_from([np.float32, np.float64]))
+    if draw(st.booleans()):
+        attributes.append(
+            Attribute.of("scale_factor", of(draw(st.sampled_from([1, 0.5, 0.01, 0.02, -0.1, 1e10]))))
+        )
+    if draw(st.booleans()):
+        attributes.append(Attribute.of("add_offset", of(draw(st.sampled_from([0, 5, 0.01, 273.15, -1e6])))))
+    type_ = primitive_for_dtype(dtype)
+    assert type_ is not None
+    if draw(st.booleans()):
+        attributes.append(Attribute.of("_FillValue", dtype.type(draw(near)), type_))
+    data = MemorySource(np.array(values, dtype))
+    v = Variable("v", type_, ("/t",), attributes=tuple(attributes), data=data)
+    return Dataset("d", dimensions=(Dimension("t", len(values), True),), variables=(v,))
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=60, deadline=None)
+@given(st.lists(packed_files(), min_size=2, max_size=3), st.sampled_from([*REPACKS, None]))
+def test_random_packings_are_exact_or_refused(files: list[Dataset], mode: str | None) -> None:
+    def fields(raw: Raw) -> np.ndarray:
+        (_, numbers, attributes) = raw["v"]
+        return decoded(numbers, attributes)
+
+    wanted = np.concatenate([fields(raw_of_dataset(file)) for file in files])
+    store: dict[str, bytes] = {}
+    how: dict[str, Any] = {"adjust": "promote"} if mode is None else {"repack": mode}
+    try:
+        nczarr.copy(files, store, concat="t", **how)
+    except NCZarrError:
+        return
+    with open_source(store) as seen:
+        raw = raw_of_dataset(seen)
+    found, attributes = fields(raw), raw["v"][2]
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    steps = [
+        abs(float(f.variables[0].attribute["scale_factor"].values[0]))
+        if "scale_factor" in f.variables[0].attribute
+        else 1.0
+        for f in files
+    ]
+    offsets = [
+        abs(float(f.variables[0].attribute["add_offset"].values[0]))
+        for f in files
+        if "add_offset" in f.variables[0].attribute
+    ]
+    bound = 2.0**-21 * np.maximum(abs(wanted), max(offsets, default=0)) + max(steps) * 2.0**-10
+    if mode == "common" and "scale_factor" in attributes:
+        bound = bound + 0.5001 * abs(attributes["scale_factor"])
+    is_number = ~np.isnan(wanted)
+    assert (abs(found - wanted)[is_number] <= bound[is_number]).all()

@@ -218,7 +218,7 @@ def _unsigned(file: File) -> None:
         numbers = np.rint(np.asarray(file.variables["v"][2]) / 0.5).astype("u1").view("i1")
         file.change(
             "v", type="i1", values=numbers, drop=("_FillValue",), scale_factor=0.5, add_offset=0.0,
-            _FillValue=np.int8(-1), _Unsigned="true",
+            _FillValue=np.int8(-1), missing_value=np.int16(255), _Unsigned="true",
         )  # fmt: skip
 
 

@@ -126,7 +126,8 @@ def packing_of(variable: Variable) -> Packing | None:
     narrow = any(a.values.dtype == np.float32 for a in given) or dtype == np.float32
     missing = special_numbers(variable)
     if text_of(variable, "_Unsigned").lower() == "true" and dtype.kind == "i":
-        missing = tuple(np.array(n, dtype).view(f"u{dtype.itemsize}").item() for n in missing)
+        # Attributes of a wider type may have the unsigned number itself.
+        missing = tuple(int(n) % (1 << 8 * dtype.itemsize) for n in missing if float(n).is_integer())
         dtype = np.dtype(f"u{dtype.itemsize}")
     has_fill = own_fill_value(variable) is not None or dtype.itemsize > 1
     fill = missing[-1] if has_fill else None
