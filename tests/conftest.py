@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shutil
@@ -43,19 +44,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--max-skipped", type=int, help="fail when more tests are skipped than this")
 
 
+@functools.cache
+def _reads_real_data(path: Path) -> bool:
+    return path.suffix == ".py" and path.is_file() and "real_data import" in path.read_text()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m real_data``, do not import the other files."""
+    if config.option.markexpr != "real_data" or not collection_path.is_file():
+        return None
+    paths = (collection_path, collection_path.with_name("conftest.py"))
+    return None if any(map(_reads_real_data, paths)) else True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what reads the real data, so that it can be run again on the larger collection."""
-    reads: dict[Path, bool] = {}
     for item in items:
-        for path in (item.path, item.path.with_name("conftest.py")):
-            if path not in reads:
-                reads[path] = (
-                    path.suffix == ".py" and path.is_file() and "real_data import" in path.read_text()
-                )
-            if reads[path] and (
-                path == item.path or {"nc_file", "hdf5_file"} & set(getattr(item, "fixturenames", ()))
-            ):
-                item.add_marker("real_data")
+        by_fixture = {"nc_file", "hdf5_file"} & set(getattr(item, "fixturenames", ()))
+        if _reads_real_data(item.path) or (
+            by_fixture and _reads_real_data(item.path.with_name("conftest.py"))
+        ):
+            item.add_marker("real_data")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

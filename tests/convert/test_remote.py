@@ -76,8 +76,8 @@ def test_a_server_that_does_not_answer_is_no_missing_file(tmp_path: Path) -> Non
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/a.nc"
-    with pytest.raises(NCZarrError, match="cannot be reached"):
-        nczarr.copy(url, tmp_path / "a.zarr")
+        with pytest.raises(NCZarrError, match="cannot be reached"):
+            nczarr.copy(url, tmp_path / "a.zarr")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -96,7 +96,7 @@ class Browser:
     """A page in the browser."""
 
     #: Seconds before a test fails. Nothing is measured against it.
-    PATIENCE = 90.0
+    PATIENCE = 300.0
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver

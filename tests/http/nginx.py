@@ -51,14 +51,10 @@ class Nginx:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        for _ in range(200):
+        while self._process.poll() is None:
             with contextlib.suppress(OSError):
-                urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
-                    f"{self.url}data/", timeout=5
-                ).close()
+                urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{self.url}data/").close()
                 return
-            if self._process.poll() is not None:
-                break
             time.sleep(0.05)
         self.stop()
         raise RuntimeError("nginx does not come up: " + (state / "error.log").read_text()[-1000:])
@@ -68,7 +64,7 @@ class Nginx:
         # nginx notes a request after it has answered: one of our own comes after all others.
         mark = f"mark-{time.monotonic_ns()}"
         with contextlib.suppress(urllib.error.HTTPError):
-            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(self.url + mark, timeout=5)
+            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(self.url + mark)
         while mark not in (text := (self.state / "access.log").read_text()):
             time.sleep(0.01)
         return [line for line in text.splitlines() if "/mark-" not in line]

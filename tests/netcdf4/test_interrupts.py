@@ -16,7 +16,7 @@ import pytest
 import nczarr
 
 #: Seconds after which a thread waits for ever.
-PATIENCE = 20
+PATIENCE = 600
 
 
 def interrupted(work: Callable[[], object], number: int) -> bool:

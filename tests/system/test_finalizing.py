@@ -21,7 +21,7 @@ from nczarr.stores import MemoryStore
 def program(text: str, *arguments: object, status: int = 0) -> str:
     """Run a program, and return what it says on stderr."""
     command = [sys.executable, "-c", textwrap.dedent(text), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == status, (done.returncode, done.stderr)
     return done.stderr
 

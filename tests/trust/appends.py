@@ -104,7 +104,7 @@ def one(budget: Budget, folder: Path, joined: int, appended: int) -> None:
             if reader.poll() is not None:
                 break
         stop.touch()
-        out, errors = reader.communicate(timeout=120)
+        out, errors = reader.communicate()
     finally:
         reader.kill()
     assert reader.returncode == 0, errors

@@ -61,7 +61,7 @@ class Proxy:
         path.write_text(CONFIGURATION.format(port=port, behind=behind, resets=resets, refused=refused))
         self._process = subprocess.Popen(["haproxy", "-db", "-f", path], stderr=subprocess.DEVNULL)
         self.url = f"http://127.0.0.1:{port}"
-        for _ in range(100):
+        while self._process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     return

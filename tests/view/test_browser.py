@@ -25,6 +25,7 @@ pytestmark = [
 ]
 
 DATA = Path(__file__).parents[1] / "data"
+EXAMPLE = DATA / "example.nc"
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +48,8 @@ def no_errors(browser: browsers.Browser) -> Iterator[None]:
 @pytest.fixture(params=["netCDF", "Zarr"])
 def example(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     if request.param == "netCDF":
-        return DATA / "example.nc"
-    nczarr.copy(DATA / "example.nc", tmp_path / "example.zarr")
+        return EXAMPLE
+    nczarr.copy(EXAMPLE, tmp_path / "example.zarr")
     return tmp_path / "example.zarr"
 
 
@@ -274,13 +275,13 @@ def test_while_steps_play_the_picture_its_limits_and_its_title_belong_together(
         assert seen <= possible.keys()
 
 
-def test_files_to_take_away(browser: browsers.Browser, example: Path, tmp_path: Path) -> None:
+def test_files_to_take_away(browser: browsers.Browser, tmp_path: Path) -> None:
     folder = tmp_path / "downloads"
     folder.mkdir()
     browser.driver.execute_cdp_cmd(
         "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)}
     )
-    with serve(example, open_browser=False) as page, nczarr.Dataset(example) as api:
+    with serve(EXAMPLE, open_browser=False) as page, nczarr.Dataset(EXAMPLE) as api:
         browser.open(page.url + "?variable=/ocean/temp&at=time=1")
         browser.wait(lambda: browser.has_figure("picture"))
         for kind in ("PNG", "CSV"):
@@ -300,8 +301,8 @@ def test_files_to_take_away(browser: browsers.Browser, example: Path, tmp_path: 
                 assert float(row[4]) == expected
 
 
-def test_categories_have_names(browser: browsers.Browser, example: Path) -> None:
-    with serve(example, open_browser=False) as page:
+def test_categories_have_names(browser: browsers.Browser) -> None:
+    with serve(EXAMPLE, open_browser=False) as page:
         browser.open(page.url + "?variable=/ocean/flag")
         browser.wait(lambda: browser.has_figure("picture"))
         browser.wait(lambda: "/ocean/flag" in browser.text())
@@ -390,7 +391,7 @@ def test_colours_that_there_are_not_are_as_if_none_were_asked_for(
         assert not browser.find("[role=alert]")
 
 
-def test_text_is_a_table(browser: browsers.Browser, example: Path) -> None:
-    with serve(example, open_browser=False) as page:
+def test_text_is_a_table(browser: browsers.Browser) -> None:
+    with serve(EXAMPLE, open_browser=False) as page:
         browser.open(page.url + "?variable=/atmosphere/station_name")
         browser.wait(lambda: "Île Amsterdam" in browser.text() or "Ile Amsterdam" in browser.text())

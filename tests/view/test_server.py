@@ -26,7 +26,7 @@ def test_it_listens_on_the_loopback_interface_only() -> None:
     with serve(EXAMPLE, open_browser=False) as page:
         port = urlsplit(page.url).port
         assert urlsplit(page.url).hostname == "127.0.0.1"
-        assert requests.get(page.url, timeout=60).status_code == 200
+        assert requests.get(page.url).status_code == 200
         others = {
             address[4][0]
             for address in socket.getaddrinfo(socket.gethostname(), port, socket.AF_INET)
@@ -36,7 +36,7 @@ def test_it_listens_on_the_loopback_interface_only() -> None:
             with pytest.raises(OSError, match=r"refused|unreachable"):
                 socket.create_connection((address, port), timeout=5)
     with pytest.raises(requests.ConnectionError):
-        requests.get(page.url, timeout=5)
+        requests.get(page.url)
     page.close()  # a second time is no error
 
 
@@ -47,7 +47,7 @@ def test_nothing_is_served_to_who_does_not_know_the_secret() -> None:
         assert len(secret) >= 16
         assert secret not in other.url
         for path in ("", "view", "static/js/bokeh.min.js", "ws", secret[:-1], "autoload.js"):
-            answer = requests.get(f"http://{parts.netloc}/{path}", timeout=60, allow_redirects=False)
+            answer = requests.get(f"http://{parts.netloc}/{path}", allow_redirects=False)
             assert answer.status_code == 404
             assert secret not in answer.text
             assert secret not in str(answer.headers)
@@ -112,7 +112,7 @@ def test_the_command_ends_when_it_is_told(signal: str) -> None:
         assert "http://127.0.0.1:" in line
         process.stdout.readline()
         process.send_signal(getattr(signals, signal))
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate()
     assert process.returncode in (0, 130, 143)
     assert "Traceback" not in errors
 
@@ -120,7 +120,7 @@ def test_the_command_ends_when_it_is_told(signal: str) -> None:
 def test_a_variable_and_a_step_are_shown_first() -> None:
     with serve(EXAMPLE, variable="temp", at={"time": "2020-03", "depth": 1}, open_browser=False) as page:
         parts = urlsplit(page.url)
-        assert requests.get(page.url, timeout=60).status_code == 200
+        assert requests.get(page.url).status_code == 200
     address = Address.from_search(f"?{parts.query}")
     assert (address.variable, address.drawn) == ("/ocean/temp", ("lat", "lon"))
     assert (address.at["time"], address.at["depth"]) == (2, 1)
