@@ -46,6 +46,8 @@ _STORAGE = (
     *_FILTERS,
     *["compression", "compressors", "filters", "contiguous", "chunksizes", "chunks", "shards", "endian"],
 )
+_ROUNDING = ("least_significant_digit", "significant_digits", "quantize_mode")
+_ASIDE = ("coordinates", "char_dim_name", "preferred_chunks", "original_shape", "source", KEPT)
 
 
 @dataclass(frozen=True)
@@ -250,6 +252,32 @@ class Part:
         kept = self.origin.kept
         values = Values(kept.store.source, kept.store.path, str(kept.name), in_model=True)
         return encoded if values.dtype != type_.dtype else kept_source(encoded, values, self.origin.decoded)
+
+
+def check_encoding(name: str, given: Mapping[str, Any], variable: xr.Variable) -> None:
+    """Check the encoding that a call gives for a variable, and that of the variable.
+
+    Raises
+    ------
+    ValueError
+        For an unknown key, or what is no mapping.
+    UnsupportedError
+        For digits to which new values would have to be rounded.
+    """
+    if not isinstance(given, Mapping):
+        raise ValueError(f"the encoding of {name!r} must be castable to dict, got {given!r}")
+    known = {*_CODING, *_STORAGE, *_ROUNDING, *_ASIDE, *conventions.CF_RELATED_DATA}
+    if unknown := sorted(given.keys() - known):
+        raise ValueError(
+            f"unexpected encoding parameters for {name!r}: {unknown}. Valid encodings are: {sorted(known)}"
+        )
+    encoding = {**variable.encoding, **given}
+    if KEPT not in encoding and any(encoding.get(key) is not None for key in _ROUNDING):
+        raise UnsupportedError(
+            "xarray's encoding asks for rounded values",
+            fqn=name,
+            hint="remove it, and round with the option quantize of copy and to_zarr",
+        )
 
 
 def encode(parts: Sequence[Part]) -> None:

@@ -8,6 +8,7 @@ long as xarray's objects say the same as when they were read; what a program has
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -19,7 +20,7 @@ from xarray import conventions
 from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.labelled.read import KEPT, Kept, Source, fqn_of
-from nczarr.labelled.variables import Origin, Part, encode, same
+from nczarr.labelled.variables import Origin, Part, check_encoding, encode, same
 from nczarr.mapping.dataset.subgroup import Rooter
 from nczarr.mapping.node_names import free_name
 from nczarr.mapping.values.attributes import infer_attribute
@@ -70,7 +71,7 @@ def from_xarray(
 
     Raises
     ------
-    ValueError, TypeError, NotImplementedError
+    KeyError, ValueError, TypeError, NotImplementedError
         As xarray raises them where encoding and data do not fit.
     NCZarrError
         If netCDF lacks a type for a variable or an attribute.
@@ -196,7 +197,18 @@ class _Writing:
             seen = group.kept.store.unlimited() if group.kept else None
             unlimited = None if seen == ds.encoding["unlimited_dims"] else ds.encoding["unlimited_dims"]
         if unknown := sorted(given.keys() - ds.variables.keys()):
-            raise ValueError(f"unexpected encoding for variables that are not in the dataset: {unknown}")
+            raise KeyError(f"unexpected encoding for variables that are not in the dataset: {unknown}")
+        gone = (
+            [] if unlimited is None or unlimited is self.unlimited else sorted(set(unlimited) - set(ds.dims))
+        )
+        if gone:
+            warnings.warn(
+                f"Unlimited dimension(s) {gone!r} declared in 'dataset.encoding' are not part of the dataset",
+                stacklevel=2,
+            )
+        for name in ds.variables:
+            _check_name(name)
+            check_encoding(str(name), given.get(name, {}), ds.variables[name])
         variables, _ = conventions.encode_dataset_coordinates(ds)
         for name, more in given.items():
             variables[name].encoding = {**variables[name].encoding, **more}
@@ -331,6 +343,17 @@ def _origin(labelled: xr.Dataset) -> Kept | None:
     found = [v.encoding.get(KEPT) for v in labelled.variables.values()]
     stores = {k.store for k in found if isinstance(k, Kept)}
     return Kept(stores.pop()) if len(stores) == 1 and None not in found else None
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise TypeError(
+            f"Invalid name {name!r} for DataArray or Dataset key: in xarray it is a string or None, in netCDF a string"
+        )
+    if not name:
+        raise ValueError(
+            f"Invalid name {name!r} for DataArray or Dataset key: string must be length 1 or greater"
+        )
 
 
 def _in_order(nodes: Sequence[Any], before: Sequence[Any]) -> tuple[Any, ...]:

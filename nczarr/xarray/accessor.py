@@ -93,6 +93,10 @@ class NCZarrAccessor:
         NCZarrError
             With the problem and its location.
         """
+        if convert.kind_of_target(store) != "zarr":
+            raise ValueError(
+                f"{store!r} is no name of a Zarr hierarchy: to_netcdf and nczarr.copy write files"
+            )
         mode = mode or ("r+" if region is not None else "a" if append_dim is not None else "w-")
         if mode not in ("w", "w-", "a", "r+"):
             raise ValueError(
