@@ -173,13 +173,15 @@ def test_limits_are_cast_where_that_is_safe(same: Same, value: Any, name: str, d
     same(script)
 
 
-def test_limits_of_no_number_are_stored_with_a_warning() -> None:
+def test_limits_that_are_no_values_of_the_variable_are_refused() -> None:
     with ours.Dataset({}, "w") as ds:
         v = ds.createVariable("v", "u1")
-        for value in ("text", 300):
-            with pytest.warns(UserWarning, match="cannot be safely cast"):
+        for value, error in (("text", ValueError), (300, OverflowError), (float("nan"), ValueError)):
+            with pytest.raises(error, match=r"valid_min .* is no value of uint8"):
                 v.valid_min = value
-            assert v.valid_min == value
+        with pytest.warns(UserWarning, match="cannot be safely cast"):
+            v.valid_min = 1.5
+        assert v.valid_min == 1.5
 
 
 def test_fill_value_is_set_with_the_variable_only(same: Same) -> None:

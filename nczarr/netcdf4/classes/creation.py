@@ -290,13 +290,14 @@ class VariableOptions:
             found.append(fill)
         if self.least_significant_digit is not None:
             name, digit = "least_significant_digit", self.least_significant_digit
+            attribute = make_attribute(name, digit, group=None, data_model=data_model)
             if np.size(digit) != 1:
                 raise NetCDFValueError(f"{name} is one number, not {digit!r} {self.where}")
             if np.array(digit).dtype.kind not in "biuf":
                 raise NetCDFTypeError(f"{name} is a number, not {digit!r} {self.where}")
             if np.isnan(digit).any():
                 raise NetCDFValueError(f"{name} is not a number {self.where}")
-            found.append(make_attribute(name, digit, group=None, data_model=data_model))
+            found.append(attribute)
         return {attribute.name: attribute for attribute in found}
 
     def _quantization(self, type_: Type) -> Attribute:
