@@ -27,6 +27,26 @@ _MODES = frozenset(
 )
 
 
+#: Options of obstore, and s3fs's names for them.
+_S3FS_NAMES = {
+    "endpoint": "endpoint_url",
+    "aws_endpoint": "endpoint_url",
+    "aws_endpoint_url": "endpoint_url",
+    "region": "region_name",
+    "aws_region": "region_name",
+    "skip_signature": "anon",
+    "access_key_id": "key",
+    "aws_access_key_id": "key",
+    "secret_access_key": "secret",
+    "aws_secret_access_key": "secret",
+    "session_token": "token",
+    "aws_session_token": "token",
+    "request_payer": "requester_pays",
+}
+#: Options that only nczarr and obstore have.
+_OF_OBSTORE = ("backend", "client_options", "retry_config", "checksum_algorithm")
+
+
 @dataclass(frozen=True)
 class Target:
     """A parsed path or URL.
@@ -150,6 +170,17 @@ def client_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (options or {}).items() if name != "allow"}
 
 
+def fsspec_options(url: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return storage options for the file system of fsspec behind a URL.
+
+    Examples
+    --------
+    >>> fsspec_options("s3://b/k.nc", {"anon": True, "endpoint": "http://localhost:9000", "backend": "obstore"})
+    {'anon': True, 'endpoint_url': 'http://localhost:9000'}
+    """
+    return s3fs_options(options) if url.startswith(("s3:", "s3a:")) else client_options(options)
+
+
 def s3_endpoint() -> str | None:
     """Return the endpoint of S3 in the environment."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
@@ -166,13 +197,15 @@ def s3fs_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     >>> s3fs_options({"backend": "s3fs", "region_name": "eu-north-1", "endpoint_url": "http://localhost:9000"})
     {'endpoint_url': 'http://localhost:9000', 'client_kwargs': {'region_name': 'eu-north-1'}}
     """
-    of_obstore = ("backend", "client_options", "retry_config")
-    kept = {name: value for name, value in client_options(options).items() if name not in of_obstore}
-    arguments = kept.get("client_kwargs") or {}
+    named = {_S3FS_NAMES.get(name, name): value for name, value in client_options(options).items()}
+    kept = {name: value for name, value in named.items() if name not in _OF_OBSTORE}
+    arguments = dict(kept.pop("client_kwargs", None) or {})
     if "region_name" in kept:
-        kept["client_kwargs"] = arguments = {"region_name": kept.pop("region_name"), **arguments}
-    endpoint = kept.get("endpoint_url") or s3_endpoint()
-    return {**kept, "endpoint_url": endpoint} if endpoint and "endpoint_url" not in arguments else kept
+        arguments.setdefault("region_name", kept.pop("region_name"))
+    endpoint = arguments.pop("endpoint_url", None) or kept.pop("endpoint_url", None) or s3_endpoint()
+    if endpoint:
+        kept["endpoint_url"] = endpoint
+    return {**kept, "client_kwargs": arguments} if arguments else kept
 
 
 def check_slashes(target: str | bytes) -> None:

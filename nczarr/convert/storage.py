@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
@@ -58,8 +59,9 @@ class VariableStorage:
 
 def variable_storage(dataset: Dataset, *, stats: bool = False) -> Iterator[VariableStorage]:
     """Yield the storage of each variable; with `stats`, read all values for minimum, maximum and missing values."""
+    keys: dict[int, list[str]] = {}
     for fqn, variable in dataset.all_variables.items():
-        chunks, shards, codecs, sizes = _stored(variable)
+        chunks, shards, codecs, sizes = _stored(variable, keys)
         shape = dataset.shape(variable)
         size = math.prod(shape) * value_bytes(variable.type.dtype)
         limits = _limits(variable, shape) if stats else (None, None, None)
@@ -85,8 +87,11 @@ _Stored = tuple[
 ]  # fmt: skip
 
 
-def _stored(variable: Variable) -> _Stored:
-    """Return chunks, shards, codecs; and the size of the stored chunks, their number, and the number of all chunks."""
+def _stored(variable: Variable, keys: dict[int, list[str]]) -> _Stored:
+    """Return chunks, shards, codecs; and the size of the stored chunks, their number, and the number of all chunks.
+
+    `keys` keeps the sorted keys of remote stores, so that one listing serves all variables.
+    """
     data = variable.data
     if not isinstance(data, VariableData):
         filters = tuple(filter_name(f.id) for f in variable.storage.filters)
@@ -96,7 +101,12 @@ def _stored(variable: Variable) -> _Stored:
     names = tuple(_codec_name(c.name, c.configuration) for c in codecs)
     array, store = data.array, data.array.store
     if not isinstance(store, LocalStore):
-        count = array.nchunks_initialized() if store.lists_all else None
+        count = None
+        if store.lists_all:
+            listed = keys[id(store)] = keys.get(id(store)) or sorted(store.list())
+            first, last = (bisect_left(listed, array.prefix + end) for end in ("", "\U0010ffff"))
+            encoding, skip = array.metadata.chunk_key_encoding, len(array.prefix)
+            count = len(encoding.indices(listed[first:last], array.grid_shape, skip=skip))
         return chunks, shards, names, (None, count, array.nchunks)
     # The metadata documents of an array are small, and not counted.
     places = [os.path.join(store.root, array.chunk_key(i)) for i in array.initialized_chunks()]

@@ -19,7 +19,7 @@ from nczarr.netcdf.sink import FileSink
 from nczarr.system.failures import in_time, is_unreached, lacks_bucket, reason_of
 from nczarr.system.locks import Rank, make_lock
 from nczarr.system.redirects import http_client
-from nczarr.targets import client_options, s3fs_options
+from nczarr.targets import fsspec_options
 
 _BLOCK = 4 << 20
 
@@ -199,7 +199,7 @@ def _file_system(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]
     from fsspec.core import url_to_fs
 
     try:
-        plain = s3fs_options(options) if url.startswith("s3:") else client_options(options)
+        plain = fsspec_options(url, options)
         if url.lower().startswith(("http://", "https://")):
             plain = {"get_client": http_client, **plain}
         return url_to_fs(url, **plain)

@@ -159,8 +159,8 @@ class Store(ABC):
     takes_any_key : bool
         If False, the store accepts only keys of Zarr (and publishes all changes in one commit).
     lists_by_folder : bool
-        Listing a prefix costs a request for each folder below it, so a search should skip folders that contain
-        only chunks. Such listings may lack names that begin with a period.
+        Listing a prefix costs a request for each folder below it, or for each thousand keys, so a search should skip
+        folders that contain only chunks. Listings of folders may lack names that begin with a period.
     is_one_file : bool
         All values are in one file, which appears when it is complete.
     has_conditions : bool
@@ -322,6 +322,10 @@ class Store(ABC):
         """
         skip = len(start_of(prefix))
         return split_names(key[skip:] for key in self.list(prefix))
+
+    def list_dirs(self, prefixes: Sequence[str]) -> Sequence[Names]:
+        """Return the names directly below each of many prefixes, concurrently if that helps."""
+        return [self.list_dir(prefix) for prefix in prefixes]
 
     def _walk(self, prefix: str) -> Iterator[str]:
         """List keys folder by folder, for stores that only list folders."""

@@ -35,6 +35,13 @@ _UNREACHED = (
     "Name or service not known",
     "dns error",
 )
+_CERTIFICATE = (
+    "CERTIFICATE_VERIFY_FAILED",
+    "InvalidCertificate",
+    "certificate verify failed",
+    "invalid peer certificate",
+    "SSLCertVerif",
+)
 _SILENT = ("TimeoutError", "timed out", "Timeout on reading", "Read timeout", "Connect timeout")
 _NO_ANSWER = "check the address and the network, or set NCZARR_ANSWER_SECONDS to a longer time"
 
@@ -101,6 +108,11 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
     if refusal or isinstance(error, PermissionError) or number in ("401", "403"):
         detail = f" ({code or refusal})" if code or refusal else ""
         return f"the server refuses access{detail}", "obtain access, or give credentials"
+    if _first(_CERTIFICATE, text):
+        place = _PLACE.search(text) or _HOST.search(text)
+        server = f"the server{f' {place[1]}' if place else ''}"
+        hint = "check the address, or name the file of your authority in SSL_CERT_FILE and AWS_CA_BUNDLE"
+        return f"the certificate of {server} is not valid here", hint
     # After a timeout, some clients also report that they could not send the request.
     silent = _first(_SILENT, text)
     if silent or _first(_UNREACHED, text):

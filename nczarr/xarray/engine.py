@@ -17,15 +17,18 @@ from nczarr.mapping import StoredDataset
 from nczarr.netcdf4 import Dataset
 from nczarr.session import GroupNode
 from nczarr.stores import open_store
-from nczarr.targets import allowing
+from nczarr.stores.remote.obstore_store import ObstoreStore
+from nczarr.targets import allowing, fsspec_options
 
 _SUFFIXES = (".zarr", ".ncz", ".nczarr")
 
 
 def _without_secrets(dataset: xr.Dataset, source: Source) -> xr.Dataset:
-    """Replace the location that xarray records if it contains a password or a signature."""
-    if is_path(source.target) and (shown := shown_location(str(source.target))) != str(source.target):
-        dataset.encoding["source"] = shown
+    """Record the location as xarray does, without a password or a signature."""
+    if is_path(source.target):
+        shown = shown_location(str(source.target))
+        if shown != str(source.target) or "source" not in dataset.encoding:
+            dataset.encoding["source"] = shown
     return dataset
 
 
@@ -112,11 +115,10 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
             "decode_timedelta": decode_timedelta,
         }
         source = Source(_normal(filename_or_obj), allowing(storage_options, allow))
-        engine = _engine_for_plain_zarr(source)
-        if engine is not None:
-            plain = engine.open_dataset(
-                source.target, group=group, storage_options=storage_options, **options
-            )
+        found = _engine_for_plain_zarr(source)
+        if found is not None:
+            engine, target, storage_options = found
+            plain = engine.open_dataset(target, group=group, storage_options=storage_options, **options)
             return _without_secrets(plain, source)
         return _without_secrets(opened(source, group or "/", options), source)
 
@@ -131,12 +133,13 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
     ) -> dict[str, xr.Dataset]:
         """Open all groups; return a mapping from the path of each group to its dataset."""
         source = Source(_normal(filename_or_obj), allowing(storage_options, allow))
-        engine = _engine_for_plain_zarr(source)
-        if engine is not None:
+        found = _engine_for_plain_zarr(source)
+        if found is not None:
+            engine, target, storage_options = found
             plain: dict[str, xr.Dataset] = engine.open_groups_as_dict(
-                source.target, group=group, storage_options=storage_options, **options
+                target, group=group, storage_options=storage_options, **options
             )
-            return {path: _without_secrets(found, source) for path, found in plain.items()}
+            return {path: _without_secrets(part, source) for path, part in plain.items()}
         top = "/" + (group or "").strip("/")
         try:
             return {
@@ -177,8 +180,13 @@ def _has_marker(target: str) -> bool:
     )
 
 
-def _engine_for_plain_zarr(source: Source) -> BackendEntrypoint | None:
-    """Return xarray's Zarr engine for hierarchies without netCDF metadata that zarr-python reads; otherwise None."""
+def _engine_for_plain_zarr(
+    source: Source,
+) -> tuple[BackendEntrypoint, object, dict[str, Any] | None] | None:
+    """Return xarray's Zarr engine for hierarchies without netCDF metadata that zarr-python reads; otherwise None.
+
+    The target and the storage options for the engine follow. s3fs would ask for the size of each chunk.
+    """
     stored = source.session.stored
     if (
         isinstance(source.target, Dataset)
@@ -197,12 +205,19 @@ def _engine_for_plain_zarr(source: Source) -> BackendEntrypoint | None:
     if isinstance(source.target, str) and source.target.startswith("reference:"):
         return None
     try:
-        import zarr  # noqa: F401
         from xarray.backends.zarr import ZarrBackendEntrypoint
+        from zarr.storage import ObjectStore
     except ImportError:
         return None
+    client = stored.store.readable_copy() if isinstance(stored.store, ObstoreStore) else None
     source.close()
-    return ZarrBackendEntrypoint()
+    if client is not None and isinstance(source.target, str):
+        return ZarrBackendEntrypoint(), ObjectStore(client, read_only=True), None
+    return (
+        ZarrBackendEntrypoint(),
+        source.target,
+        fsspec_options(str(source.target), source.storage_options) or None,
+    )
 
 
 def _normal(target: object) -> Any:

@@ -191,8 +191,9 @@ def test_on_s3(layout: str, consolidated: bool, s3_server: dict[str, str], tmp_p
     if consolidated:
         assert counting.requests <= 2, counting.calls
     else:
-        # To find out what it is, one listing, and one concurrent batch.
-        assert names.count("list") == 1, counting.calls
-        assert [n for n in names[names.index("list") + 1 :] if n != "get"] == ["get_many"], counting.calls
-        assert sum(count for _, count in counting.calls[: names.index("list")]) <= 5, counting.calls
-        assert len(names) <= 6, counting.calls
+        # To find out what it is; then, for each level of groups, a listing without chunks and a concurrent batch.
+        assert "list" not in names, counting.calls
+        first = names.index("list_dir")
+        assert [n for n in names[first:] if n != "get"] == ["list_dir", "get_many"] * 2, counting.calls
+        assert sum(count for _, count in counting.calls[:first]) <= 5, counting.calls
+        assert len(names) <= 8, counting.calls

@@ -20,8 +20,10 @@ from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Varia
 from nczarr.stores import Store, open_store
 from nczarr.stores.remote.fsspec_store import FsspecStore
 from nczarr.stores.remote.obstore_store import ObstoreStore
-from nczarr.stores.remote.s3 import boto_settings, s3_settings
+from nczarr.stores.remote.s3 import boto_settings, bucket_region, s3_settings
 from nczarr.stores.replaced import REPLACED
+from nczarr.system.failures import reason_of
+from nczarr.targets import fsspec_options
 
 numbers = itertools.count()
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
@@ -375,3 +377,80 @@ def test_without_any_client_the_extra_is_named(home: Path, monkeypatch: pytest.M
     monkeypatch.setattr("nczarr.stores.remote.s3._importable", lambda name: False)
     with pytest.raises(NCZarrError, match="pip install obstore s3fs"):
         open_store("s3://b/k")
+
+
+@pytest.mark.parametrize("words", ["s3fs", "obstore", "boto"])
+def test_one_set_of_names_serves_each_client(words: str) -> None:
+    named: dict[str, dict[str, Any]] = {
+        "s3fs": {"endpoint_url": "http://h:1", "client_kwargs": {"region_name": "r"}},
+        "obstore": {"endpoint": "http://h:1", "region": "r"},
+        "boto": {"aws_endpoint_url": "http://h:1", "region_name": "r"},
+    }
+    keys = {
+        "s3fs": {"key": "K", "secret": "S", "token": "T"},
+        "obstore": {"access_key_id": "K", "secret_access_key": "S", "session_token": "T"},
+        "boto": {"aws_access_key_id": "K", "aws_secret_access_key": "S", "aws_session_token": "T"},
+    }
+    options = {**named[words], **keys[words]}
+    assert s3_settings(options) == {**named["obstore"], **keys["obstore"]}
+    assert fsspec_options("s3://b/k", options) == {**named["s3fs"], **keys["s3fs"]}
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("backend", ["obstore", "s3fs"])
+def test_the_names_work_for_every_entrance(
+    s3_server: dict[str, str], backend: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    xr = pytest.importorskip("xarray")
+    place = f"s3://test/names/{next(numbers)}"
+    options = {
+        "endpoint": s3_server["AWS_ENDPOINT_URL"],
+        "region": "us-east-1",
+        "key": s3_server["AWS_ACCESS_KEY_ID"],
+        "secret": s3_server["AWS_SECRET_ACCESS_KEY"],
+        "backend": backend,
+    }
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name in ("a.zarr", "plain.zarr", "a.nc"):
+        layout = {"layout": "zarr-v3", "lossy": True} if name == "plain.zarr" else {}
+        nczarr.copy(model("t"), f"{place}/{name}", target_options=options, **layout)
+        nczarr.copy(f"{place}/{name}", tmp_path / f"{name}.zarr", source_options=options)
+        with nczarr.Dataset(f"{place}/{name}", storage_options=options) as ds:
+            assert ds["v"][:].tolist() == [1] * 4
+        with xr.open_dataset(f"{place}/{name}", engine="nczarr", storage_options=options) as ds:
+            assert ds["v"].values.tolist() == [1] * 4
+
+
+def test_the_file_of_settings_counts_beside_keys_in_the_environment(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("boto3")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "K")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S")
+    section = "[services here]\ns3 =\n  endpoint_url = http://s:2\n"
+    (home / "config").write_text(f"[default]\nregion = eu-west-1\nservices = here\n{section}")
+    store = open_store("s3://b/k")
+    assert isinstance(store, ObstoreStore)
+    assert store._client.config["region"] == "eu-west-1"
+    assert store._client.config["endpoint"] == "http://s:2"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://e:3")
+    store = open_store("s3://b/k")
+    assert isinstance(store, ObstoreStore)
+    assert store._client.config["endpoint"] == "http://e:3"
+
+
+def test_s3_tells_the_region_of_a_bucket() -> None:
+    from odd_server import OddServer, send
+
+    server = OddServer()
+    try:
+        server.answers["/b"] = lambda h: send(h, 403, x_amz_bucket_region="eu-north-1")
+        assert bucket_region(f"{server.url}/b") == "eu-north-1"
+    finally:
+        server.stop()
+
+
+def test_a_certificate_that_is_not_valid_is_named() -> None:
+    text = "GET https://h:9/b - HTTP error: error sending request Debug source: error: InvalidCertificate(Expired)"
+    assert reason_of(OSError(text))[0] == "the certificate of the server h:9 is not valid here"

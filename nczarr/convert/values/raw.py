@@ -109,6 +109,8 @@ def _zarr_chunks(fqn: str, data: ArraySource, sink: Target, memory: int) -> Twin
         return product(*ranges, *(range(1) for _ in shape[len(ranges) :]))
 
     def chunks(region: Region | None) -> Iterator[StoredChunk]:
+        if region is None and source.nchunks <= _BATCH:  # a listing would be one more request
+            region = tuple(slice(0, n) for n in source.shape)
         remaining = iter(source.possible_chunks() if region is None else indices(region))
         while batch := list(islice(remaining, _together(source, memory))):
             for index, value in zip(batch, source.stored_chunks(batch), strict=True):

@@ -31,7 +31,7 @@ from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.system.atomic import remove_partial_values
 from nczarr.system.environment import read_json
 from nczarr.system.locks import Rank, make_lock
-from nczarr.targets import client_options
+from nczarr.targets import fsspec_options
 from nczarr.transfer import Block
 
 #: Blocks by FQN and start: the region, and the checksum of its values.
@@ -109,7 +109,7 @@ def _tags(url: str, options: Mapping[str, object] | None) -> str | None:
     from nczarr.stores.remote.fsspec_store import file_system
 
     try:
-        fs, root = file_system(url, client_options(options))
+        fs, root = file_system(url, fsspec_options(url, options))
         fs.invalidate_cache()
         if kind_of_source(url) == "netcdf":
             found = {root: fs.info(root)}

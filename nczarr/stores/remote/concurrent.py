@@ -7,6 +7,7 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.lazy import cached_property
 from nczarr.stores import replaced
-from nczarr.stores.base import Answers, Buffer, Request, Store, Values, as_view, batched, check_key
+from nczarr.stores.base import Answers, Buffer, Names, Request, Store, Values, as_view, batched, check_key
 from nczarr.stores.replaced import REPLACED, Opened, WriteTimes, is_notice, replaced_error
 from nczarr.system.failures import lacks_bucket, reason_of
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 #: Maximum number and total size of values that `set_many` keeps in memory.
 _BATCH_ITEMS = 256
 _BATCH_BYTES = 64 << 20
+#: Maximum number of keys that S3 removes with one request.
+_REMOVED_ITEMS = 1000
 
 
 FileSystem = Any
@@ -41,6 +44,9 @@ class ConcurrentStore(Store):
 
     concurrency = 64
     """Maximum number of requests in flight for one call."""
+
+    removes_many = False
+    """True if one request removes many keys."""
 
     @cached_property
     def _times(self) -> WriteTimes:
@@ -110,6 +116,10 @@ class ConcurrentStore(Store):
 
     async def _remove(self, key: str) -> None:
         """Remove one value; stores for reading only need no such method."""
+        raise NotImplementedError
+
+    async def _remove_many(self, keys: Sequence[str]) -> None:
+        """Remove up to 1,000 values with one request; only stores that set `removes_many` need this method."""
         raise NotImplementedError
 
     async def _put_new(self, key: str, data: memoryview) -> bool:
@@ -200,6 +210,10 @@ class ConcurrentStore(Store):
     async def _safe_remove(self, key: str) -> None:
         with self._explained("delete", key, may_be_missing=True):
             await self._remove(key)
+
+    async def _safe_remove_many(self, keys: Sequence[str]) -> None:
+        with self._explained("delete", keys[0]):
+            await self._remove_many(keys)
 
     async def _safe_put_new(self, key: str, data: Buffer) -> bool:
         with self._explained("write", key):
@@ -295,14 +309,24 @@ class ConcurrentStore(Store):
         for batch in batched(pairs, _BATCH_ITEMS):
             self._batch(self._safe_copy, [(check_key(source), check_key(target)) for source, target in batch])
 
+    def list_dirs(self, prefixes: Sequence[str]) -> Sequence[Names]:
+        if len(prefixes) < 2:
+            return super().list_dirs(prefixes)
+        with ThreadPoolExecutor(min(self.concurrency, len(prefixes))) as pool:
+            return [*pool.map(self.list_dir, prefixes)]
+
     def delete(self, key: str) -> None:
         self.check_writable(key)
         self._run(self._safe_remove, check_key(key))
 
     def delete_many(self, keys: Iterable[str]) -> None:
         self.check_writable()
-        for batch in batched(keys, _BATCH_ITEMS):
-            self._batch(self._safe_remove, [(check_key(key),) for key in batch])
+        remove: Callable[[Any], Awaitable[None]] = self._safe_remove
+        items: Iterable[object] = map(check_key, keys)
+        if self.removes_many:
+            remove, items = self._safe_remove_many, batched(map(check_key, keys), _REMOVED_ITEMS)
+        for batch in batched(items, _BATCH_ITEMS):
+            self._batch(remove, [(item,) for item in batch])
 
 
 class FileSystemStore(ConcurrentStore):

@@ -91,6 +91,8 @@ class FsspecStore(FileSystemStore):
             self._flat = self._reference or type(fs)._find is not AsyncFileSystem._find
         else:
             self._flat = getattr(fs.find, "__func__", None) is not AbstractFileSystem.find
+        self.removes_many = self._async and bool({"s3", "s3a"} & _protocols(fs))
+        self.lists_by_folder = self._async and self.lists_all
         self._has_answered = not self._async
         if self._async and fs.asynchronous:
             raise StoreError(
@@ -220,6 +222,15 @@ class FsspecStore(FileSystemStore):
 
     async def _remove(self, key: str) -> None:
         await self._change("rm_file", key)
+
+    async def _remove_many(self, keys: Sequence[str]) -> None:
+        # The method of s3fs reports no errors.
+        bucket, _, _ = self.fs.split_path(self._root)
+        objects = [{"Key": self.fs.split_path(self._path(key))[1]} for key in keys]
+        wanted = {"Objects": objects, "Quiet": True}
+        answer = await self.fs._call_s3("delete_objects", Bucket=bucket, Delete=wanted)
+        for error in answer.get("Errors", ()):
+            raise OSError(f"An error occurred ({error.get('Code')}) when deleting {error.get('Key')}")
 
     # --- other file systems
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
 from functools import cache, partial
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import StoreError
 from nczarr.stores.base import Names, Store, check_prefix, start_of, url_above
@@ -63,7 +63,22 @@ class ObstoreStore(ConcurrentStore):
         self.writable = writable
         # A web server behind obstore does not list all keys.
         self.lists_all = self.has_conditions = type(store).__name__ != "HTTPStore"
+        self.lists_by_folder = self.lists_all
+        self.removes_many = type(store).__name__ == "S3Store"
         self._keeps_buffers = type(store).__name__ == "MemoryStore"
+
+    def readable_copy(self) -> ObjectStore | None:
+        """Return a client of the folder of this store that can be pickled; None if its credentials cannot."""
+        client: Any = self._client
+        if type(client).__name__ != "S3Store" or client.credential_provider or not is_usable():
+            return None
+        copied: ObjectStore = type(client)(
+            prefix=self._prefix,
+            config=client.config,
+            client_options=client.client_options,
+            retry_config=client.retry_config,
+        )
+        return copied
 
     def parent(self) -> tuple[Store, str] | None:
         above, _, name = self._prefix.rstrip("/").rpartition("/")
@@ -158,6 +173,9 @@ class ObstoreStore(ConcurrentStore):
 
     async def _remove(self, key: str) -> None:
         self._client.delete(self._prefix + key)
+
+    async def _remove_many(self, keys: Sequence[str]) -> None:
+        self._client.delete([self._prefix + key for key in keys])
 
     def list(self, prefix: str = "") -> Iterator[str]:
         prefix = check_prefix(prefix)

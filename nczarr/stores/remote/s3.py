@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from nczarr.errors import NCZarrError, StoreError, error_context
@@ -29,9 +29,7 @@ _NAMES = {
     "endpoint_url": "endpoint",
     "region_name": "region",
     "anon": "skip_signature",
-    "aws_access_key_id": "access_key_id",
-    "aws_secret_access_key": "secret_access_key",
-    "aws_session_token": "session_token",
+    "requester_pays": "request_payer",
 }
 #: Options of obstore; any other option selects s3fs.
 _KNOWN = {*_NAMES.values(), "virtual_hosted_style_request", "checksum_algorithm", "request_payer"}
@@ -58,12 +56,15 @@ def s3_settings(storage_options: Mapping[str, Any]) -> Options | None:
     """
     options = dict(storage_options)
     options |= options.pop("client_kwargs", None) or {}
-    settings = {_NAMES.get(name, name): value for name, value in options.items() if value is not None}
+    names = {name: name.removeprefix("aws_") for name in options}
+    settings = {
+        _NAMES.get(names[name], names[name]): value for name, value in options.items() if value is not None
+    }
     return settings if settings.keys() <= _KNOWN else None
 
 
-def boto_settings(settings: Options, profile: str | None) -> Options | None:
-    """Add credentials of boto, and the region and endpoint of the profile.
+def boto_settings(settings: Options, profile: str | None, *, with_credentials: bool = True) -> Options | None:
+    """Add credentials of boto, and the region and endpoint of the profile and its section of services.
 
     Returns
     -------
@@ -83,12 +84,14 @@ def boto_settings(settings: Options, profile: str | None) -> Options | None:
 
     session = Session(profile=profile)
     try:
-        provider = Boto3CredentialProvider(session)
-        found = {
-            "credential_provider": provider,
-            "region": session.get_config_variable("region"),
-            "endpoint": session.get_scoped_config().get("endpoint_url"),
-        }
+        found: Options = {}
+        if with_credentials:
+            found["credential_provider"] = Boto3CredentialProvider(session)
+        scoped = session.get_scoped_config()
+        services = session.full_config.get("services", {}).get(scoped.get("services"), {})
+        found["region"] = session.get_config_variable("region")
+        found["endpoint"] = s3_endpoint() or services.get("s3", {}).get("endpoint_url")
+        found["endpoint"] = found["endpoint"] or scoped.get("endpoint_url")
     except ValueError:
         return None
     except BotoCoreError as error:
@@ -178,12 +181,17 @@ def _open_obstore(url: str, options: Options, writable: bool, *, only: bool) -> 
         if found is None and not only:
             return None
         settings = found or settings
+    elif not settings.keys() >= {"region", "endpoint"} and os.path.exists(_config_file()):
+        with error_context(url):
+            settings = boto_settings(settings, None, with_credentials=False) or settings
     provider = settings.pop("credential_provider", None)
     endpoint = settings.get("endpoint") or s3_endpoint()
     if endpoint:
         settings["endpoint"] = endpoint
         if str(endpoint).startswith("http://"):
             client_options.setdefault("allow_http", True)
+    elif not settings.get("region") and not any(map(os.environ.get, ("AWS_REGION", "AWS_DEFAULT_REGION"))):
+        settings["region"] = bucket_region(f"https://s3.amazonaws.com/{bucket}")
     try:
         client = S3Store(
             bucket,
@@ -195,6 +203,32 @@ def _open_obstore(url: str, options: Options, writable: bool, *, only: bool) -> 
     except Exception as error:
         raise StoreError(f"cannot open: {error}", path=url) from error
     return ObstoreStore(client, prefix.rstrip("/"), url=url, writable=writable, again=again)
+
+
+def _config_file() -> str:
+    return os.environ.get("AWS_CONFIG_FILE") or os.path.expanduser("~/.aws/config")
+
+
+@cache
+def bucket_region(address: str) -> str:
+    """Return the region of the bucket at an address of S3, which S3 tells without credentials.
+
+    Examples
+    --------
+    >>> bucket_region("http://127.0.0.1:1/no-server-here")
+    'us-east-1'
+    """
+    from urllib.error import HTTPError, URLError
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(address, timeout=limit("NCZARR_ANSWER_SECONDS")) as answer:
+            headers = answer.headers
+    except HTTPError as error:  # the answer to a request without credentials has the region, too
+        headers = error.headers
+    except (URLError, OSError):  # the first request reports it
+        return "us-east-1"
+    return headers.get("x-amz-bucket-region") or "us-east-1"
 
 
 def _importable(name: str) -> bool:

@@ -331,8 +331,8 @@ class Layout(ABC):
             others.setdefault(parent_path(path), []).append(path)
         while level:
             below: dict[str, None] = {}
-            for path in level:
-                names = filter(self.is_legal, self.store.list_dir(path)[1])
+            for path, (_, found_names) in zip(level, self.store.list_dirs(level), strict=True):
+                names = filter(self.is_legal, found_names)
                 below.update(dict.fromkeys([join_key(path, name) for name in names]))
             below.update(dict.fromkeys([other for path in level for other in others.get(path, ())]))
             found = self.fetch(below)
