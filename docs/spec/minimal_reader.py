@@ -378,6 +378,8 @@ class Reader:
             return [str(value) for value in whole.reshape(-1)]
         if is_number(base):
             return [number_to_json(value) for value in whole.reshape(-1)]
+        if whole.dtype.kind == "S":  # a scalar: numpy takes off the zero bytes at the end of its element
+            return [self.types.whole(whole.tobytes(), type_)]
         packed = (value if isinstance(value, bytes) else value.tobytes() for value in whole.reshape(-1))
         return [self.types.whole(raw, type_) for raw in packed]
 

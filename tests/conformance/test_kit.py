@@ -58,6 +58,18 @@ def test_the_minimal_reader_passes(kit: Path) -> None:
     assert "version_3_0: read: version 3.0.0 is not read" in done.stdout
 
 
+@pytest.mark.parametrize("path", sorted((HERE.parent / "data").glob("*.nc")), ids=lambda p: p.stem)
+def test_the_minimal_reader_reads_what_nczarr_writes(path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("zarr", minversion="3.1.4")
+    import nczarr
+    from nczarr.convert.verify.check import canonical_text
+
+    nczarr.copy(path, tmp_path / "store.zarr")
+    reader = runpy.run_path(str(HERE.parents[1] / "docs" / "spec" / "minimal_reader.py"))["Reader"]
+    found = json.loads(json.dumps(reader(str(tmp_path / "store.zarr")).read()))
+    assert found == json.loads(canonical_text(tmp_path / "store.zarr"))
+
+
 def test_the_minimal_reader_is_short() -> None:
     lines = (HERE.parents[1] / "docs" / "spec" / "minimal_reader.py").read_text(encoding="utf-8").splitlines()
     assert len(lines) < 400
