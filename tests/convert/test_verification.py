@@ -259,7 +259,7 @@ def test_what_machines_read_is_json_in_every_case(tmp_path: Path, capsys: pytest
     assert (error["type"], error["path"]) == ("DatasetExistsError", str(out))
     assert said(1, tmp_path / "b.nc", out)["error"]["path"] == str(tmp_path / "b.nc")
     assert said(1, first, tmp_path / "b.zarr", "-d", "time")["error"]["message"].startswith("-d time")
-    assert said(1, out)["error"]["message"] == "no source is given"
+    assert said(1, out)["error"]["message"] == "the target is missing"
     assert (
         said(0, first, tmp_path / "a.json", "--virtual")["bytes_out"] == (tmp_path / "a.json").stat().st_size
     )
