@@ -45,7 +45,7 @@ def outcome(action: Any) -> Any:
         value = action()
     except (IndexError, ValueError, TypeError, RuntimeError) as error:
         return next(
-            k.__name__ for k in (IndexError, ValueError, TypeError, RuntimeError) if isinstance(error, k)
+            k.__name__ for k in (ValueError, IndexError, TypeError, RuntimeError) if isinstance(error, k)
         )
     return (
         type(value).__name__,
