@@ -21,6 +21,7 @@ ROUNDS = {
     "processes": 1,
     "appending": 1,
     "sharing": 1,
+    "object_writers": 7,
     "syncs": 4,
     "growing": 2,
     "http_answers": 60,
