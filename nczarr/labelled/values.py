@@ -103,7 +103,10 @@ class EncodedSource:
         """Return encoded values in the form of the model, or refuse them."""
         wanted = self.dtype
         if isinstance(self.type, VlenType):
-            return values
+            found = np.empty(values.shape, object)
+            for place, sequence in np.ndenumerate(values):
+                found[place] = _sequence(self.name, sequence, self.type.base)
+            return found
         if isinstance(self.type, CompoundType):
             return values.view(wanted) if values.dtype.kind == "c" else model_records(values, self.type)
         text = self.type == STRING or (wanted == "S1" and values.dtype == object)
@@ -162,6 +165,21 @@ class UntouchedSource:
         values = self.encoded.block(part, region)
         values[is_same] = stored[is_same]
         return values
+
+
+def _sequence(name: str, values: Any, base: Type) -> np.ndarray:
+    """Return a sequence with elements in the form of the model, or refuse elements that would change."""
+    array = np.asarray(values)
+    if isinstance(base, CompoundType):
+        return model_records(array, base)
+    if base.dtype.kind in "iuf" and array.dtype != base.dtype:
+        cast = array.astype(base.dtype)
+        if not np.array_equal(cast, array, equal_nan=array.dtype.kind == "f"):
+            raise UnsupportedError(
+                f"a sequence of {array.dtype} does not fit {base.name}: {values!r}", fqn=name
+            )
+        return cast
+    return array
 
 
 def kept_source(encoded: EncodedSource, values: Values, decoded: xr.Variable) -> ArraySource:

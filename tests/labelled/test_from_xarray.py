@@ -253,3 +253,18 @@ def test_coordinates_stay_coordinates(kept: str) -> None:
     assert more.variable_at("/gaps").attribute["coordinates"].text == "lon"
     alone = from_xarray(ds[["gaps", "lat"]])  # no variable lists it any more
     assert alone.attribute["coordinates"].text == "lat"
+
+
+def test_sequences_have_the_form_of_the_model() -> None:
+    """Also those of records in a scalar; elements that would change are refused."""
+    text = """netcdf a { types: compound p {uint64 s(2); char z;}; p(*) q; int(*) r; dimensions: x = 2;
+    variables: q one; r rows(x); data: one = {{{1, 2}, "b"}, {{3, 4}, "c"}}; rows = {1, 2}, {3}; }"""
+    store: dict[str, bytes] = {}
+    nczarr.copy(cdl.loads(text), store)
+    ds = xr.open_dataset(store, engine="nczarr").load()
+    with open_source(store) as want:
+        assert differences(want, from_xarray(ds)) == []
+    rows = ds["rows"].values.copy()
+    rows[0] = np.array([1.5])
+    with pytest.raises(UnsupportedError, match="does not fit int"):
+        from_xarray(ds.assign(rows=ds["rows"].copy(data=rows))).variable_at("/rows").data.read((slice(0, 2),))
