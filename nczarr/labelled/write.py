@@ -86,9 +86,10 @@ def from_xarray(
     (SHORT, [3, 5])
     """
     groups, given = groups_of(data, encoding)
+    unlimited_dims = [unlimited_dims] if isinstance(unlimited_dims, str) else unlimited_dims
     if unknown := sorted(set(unlimited_dims or ()).difference(*(ds.dims for ds in groups.values()))):
         raise ValueError(
-            f"Unlimited dimension(s) {unknown!r} declared in 'unlimited_dims', but not part of the data"
+            f"Unlimited dimension(s) {unknown!r} declared in 'unlimited_dims-kwarg', but not part of the data"
         )
     return _Writing(groups, given, unlimited_dims).dataset(name)
 
@@ -196,6 +197,7 @@ class _Writing:
         if unlimited is None and "unlimited_dims" in ds.encoding:
             seen = group.kept.store.unlimited() if group.kept else None
             unlimited = None if seen == ds.encoding["unlimited_dims"] else ds.encoding["unlimited_dims"]
+        unlimited = [unlimited] if isinstance(unlimited, str) else unlimited
         if unknown := sorted(given.keys() - ds.variables.keys()):
             raise KeyError(f"unexpected encoding for variables that are not in the dataset: {unknown}")
         gone = (

@@ -36,7 +36,7 @@ def opened(source: Any, **options: Any) -> dict[str, Any]:
     try:
         return xr.open_groups(source, engine="nczarr", **options)
     except ValueError:
-        return xr.open_groups(source, engine="nczarr", decode_times=False, **options)
+        return xr.open_groups(source, engine="nczarr", **options | {"decode_times": False})
 
 
 def differences(want: Dataset, got: Dataset) -> list[str]:
@@ -201,6 +201,7 @@ def test_what_contradicts_the_data_wins_or_is_refused(kept: str) -> None:
     assert from_xarray(ds).variable_at("/cover").type.name == "double"
     with pytest.raises(ValueError, match="conflicting _FillValue"):
         from_xarray(xr.Dataset({"v": ("x", [1.0], {}, {"_FillValue": 1, "missing_value": 2})}))
+    assert from_xarray(ds, unlimited_dims="x").dimension_at("/x").unlimited
     with pytest.raises(ValueError, match="unlimited_dims"):
         from_xarray(ds, unlimited_dims=["nothing"])
     with pytest.raises(TypeError, match="Invalid value for attr"):
