@@ -180,7 +180,8 @@ CALLS: dict[str, dict[str, tuple[Call, Any]]] = {
         "raw bytes": (compound(("a", "V3")), None),
         "no characters": (compound(("a", "S0")), None),
         "half a pair": (compound((HALF, "i4")), None),
-        "one name in two forms": (compound(("\u00e9", "i4"), ("e\u0301", "i4")), None),
+        # netCDF4-python accepts it, and then cannot close the file.
+        "one name in two forms": (compound(("\u00e9", "i4"), ("e\u0301", "i4")), RuntimeError),
         "unicode": (compound(("a", "U3")), None),
         "objects": (compound(("a", object)), None),
         "records in an array": (compound(("a", [("b", "i4")], (2,))), None),
