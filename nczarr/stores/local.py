@@ -606,10 +606,11 @@ def put_file(
     waits = False
 
     def change(wanted: bool) -> None:
-        try:
-            if not wanted:
+        if not wanted:
+            with contextlib.suppress(OSError):
                 os.unlink(folder + temporary)
-                return
+            return
+        try:
             if place is None:
                 os.replace(folder + temporary, folder + path)
             else:
@@ -633,6 +634,8 @@ def put_file(
         finally:
             os.close(file)
     except BaseException:
+        if order is not None:
+            order.withdraw(folder + temporary)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=descriptor)
         raise

@@ -234,6 +234,8 @@ class WriteOrder:
         An error in the block drops them. No thread reads the values meanwhile.
         """
         before = self._defers_values, self._defers_documents
+        if before == (False, None):
+            self._drop()  # an interrupt may have ended the last block twice
         if documents:
             self._defers_documents = get_ident()
         else:
@@ -243,8 +245,7 @@ class WriteOrder:
             if self._deferred:
                 self.settle()
         except BaseException:
-            while self._deferred:
-                self._deferred.pop().change(False)
+            self._drop()
             raise
         finally:
             self._defers_values, self._defers_documents = before
@@ -272,6 +273,15 @@ class WriteOrder:
         if len(self._deferred) >= _MOST_DEFERRED:
             self.settle()
         return True
+
+    def _drop(self) -> None:
+        while self._deferred:
+            self._deferred.pop().change(False)
+
+    def withdraw(self, path: str) -> None:
+        """Forget a deferred change whose file the caller removes."""
+        for entry in [entry for entry in list(self._deferred) if entry.path == path]:
+            self._deferred.remove(entry)  # in place: other threads add to the list
 
     def finish(self, target: str) -> None:
         """Make a deferred change of a file now, if there is one."""

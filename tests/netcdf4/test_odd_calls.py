@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import netCDF4
@@ -16,6 +17,16 @@ import nczarr.netcdf4 as ours
 
 #: One call of so many.
 STEP = 1 if os.environ.get("NCZARR_PROGRAMS") else 6
+
+
+@pytest.fixture(autouse=True)
+def process_settings() -> Iterator[None]:
+    """Restore the settings that calls change for the whole process."""
+    before = [(library, library.get_chunk_cache(), library.get_alignment()) for library in (netCDF4, ours)]
+    yield
+    for library, cache, alignment in before:
+        library.set_chunk_cache(*cache)
+        library.set_alignment(*alignment)
 
 
 @pytest.mark.parametrize("file", ["a.nc", "a.zarr"])
