@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr import cdl
 from nczarr.convert.many.appending import prepare
+from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.joining import join
 from nczarr.errors import UnsupportedError
 from nczarr.model import DOUBLE, FLOAT, Attribute, Dataset, Dimension, MemorySource, Variable
@@ -95,7 +96,7 @@ def test_joined_and_appended_steps_are_those_of_whole_microseconds(
         assert not goes_on
     common = sorted(set(first) & set(second))
     try:
-        _, at, count = prepare(parts[0], parts[1], "/time", parts, "t", False, "outer")
+        _, at, count = prepare(parts[0], parts[1], "/time", parts, "t", False, Fitting())
         assert follow
         assert (at, count) == (lengths[0], lengths[1])
     except UnsupportedError as error:
@@ -103,7 +104,7 @@ def test_joined_and_appended_steps_are_those_of_whole_microseconds(
         if common:
             assert f"{len(common)} steps along /time are there already" in str(error)
     if common and second[0] in first:
-        added, at, count = prepare(parts[0], parts[1], "/time", parts, "t", True, "outer")
+        added, at, count = prepare(parts[0], parts[1], "/time", parts, "t", True, Fitting())
         assert at == first.index(second[0])
         assert count == max(0, at + len(second) - len(first))
         kept = [parts[0].variables[0].data, added.variables[0].data]

@@ -22,11 +22,12 @@ STEP = 1 if os.environ.get("NCZARR_PROGRAMS") else 6
 @pytest.fixture(autouse=True)
 def process_settings() -> Iterator[None]:
     """Restore the settings that calls change for the whole process."""
-    before = [(library, library.get_chunk_cache(), library.get_alignment()) for library in (netCDF4, ours)]
+    before = [(library, library.get_chunk_cache()) for library in (netCDF4, ours)]
+    alignment = ours.get_alignment()
     yield
-    for library, cache, alignment in before:
+    for library, cache in before:
         library.set_chunk_cache(*cache)
-        library.set_alignment(*alignment)
+    ours.set_alignment(*alignment)
 
 
 @pytest.mark.parametrize("file", ["a.nc", "a.zarr"])
