@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -88,17 +89,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
+    _spare_the_collector()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before the first test of a file, when no object of a test lives: see what earlier tests have imported."""
+    global _last_file
+    if item.path != _last_file and len(sys.modules) > _spared + 100:
+        _spare_the_collector()
+    _last_file = item.path
+
+
+_last_file: Path | None = None
+#: Number of modules when the collector was spared last.
+_spared = 0
+
+
+def _spare_the_collector() -> None:
     """Take modules and tests, a million objects, out of garbage collection: each collection would visit them all."""
+    global _spared
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """After the last test of a file, do so with the modules that its tests have imported."""
-    if nextitem is None or nextitem.path != item.path:
-        gc.collect()
-        gc.freeze()
+    _spared = len(sys.modules)
 
 
 def _sort_by_length(items: list[pytest.Item]) -> None:
