@@ -21,7 +21,9 @@ import nczarr
 from nczarr.cli import main
 from nczarr.cli.arguments import COMMANDS, build_parser
 from nczarr.display import visible
+from nczarr.errors import StoreError
 from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Variable
+from nczarr.stores import LocalStore
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
 
@@ -177,6 +179,19 @@ def test_doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
     assert "AWS_ACCESS_KEY_ID" in said
     assert "the-key" not in said
     assert not list(tmp_path.iterdir())
+
+
+def test_doctor_finds_a_place_where_nothing_can_be_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: LocalStore, prefix: str) -> None:
+        raise StoreError("deletion is refused", path=self.url)
+
+    monkeypatch.setattr(LocalStore, "delete_prefix", refuse)
+    assert main(["doctor", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out
+    assert "deletion is refused" in printed
+    assert f"{tmp_path}: written, equal, removed" not in printed
 
 
 def test_doctor_finds_a_place_that_cannot_be_written(
