@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from real_data import ZARR_SAMPLES
 
@@ -58,11 +59,18 @@ def test_targets(text: str, location: str, protocol: str, fragment: dict[str, st
 
 
 @given(st.text(max_size=20))
-def test_any_text_is_a_target(text: str) -> None:
-    path, file, web = parse_target(text), parse_target("file://" + text), parse_target("https://h/" + text)
+@example("HTTP://")
+@example("HTTP:")
+def test_any_text_is_a_target_or_a_wrong_url(text: str) -> None:
+    file, web = parse_target("file://" + text), parse_target("https://h/" + text)
     assert file.protocol == "file"
+    try:
+        path = parse_target(text)
+    except StoreError as error:
+        assert re.match(r"[a-z][a-z0-9]+:", text.lower()), error
+        path = file
     assert all("mode" in target.fragment for target in (path, file, web) if target.fragment)
-    if not path.fragment and "://" not in text:
+    if path is not file and not path.fragment and "://" not in text:
         assert path.location in (text, os.path.expanduser(text))
     if not web.fragment:
         assert (web.protocol, web.location) == ("https", "https://h/" + text.split("#")[0])
