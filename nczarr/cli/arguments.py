@@ -1,14 +1,20 @@
-"""Define the command line parser, from which the reference documentation is generated."""
+"""Define the command line parser, from which the reference documentation and the shell completion are generated.
+
+Options may stand between positional arguments, and errors suggest similar names.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any, NoReturn
 
 import nczarr
-from nczarr.cli.options import option
-from nczarr.cli.parser import CommandParser, SuggestingParser
+from nczarr.cli.options import define, option
+from nczarr.errors import UnsupportedError
 
 #: Commands with the option ``--isolated``. ``check`` lacks it, because it always reads netCDF files in a child process.
 _READING = ("copy", "dump", "info", "tree", "ls", "diff", "digest")
@@ -33,6 +39,62 @@ COMMANDS = {
     "plot": "Draw a variable as a line, an image or a map (extra: view).",
     "view": "Show a dataset in the browser (extra: view).",
 }
+
+
+class SuggestingParser(argparse.ArgumentParser):
+    """A parser whose errors are one line: the problem, a similar name, and the command that prints the help."""
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
+        """Parse arguments; the error of an unknown option comes from the parser of its command."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            commands = [a for a in self._actions if isinstance(a, argparse._SubParsersAction)]
+            parser = commands[0].choices[options.command] if commands else self
+            parser.refuse(unknown[0])
+        return options
+
+    def refuse(self, argument: str) -> NoReturn:
+        """End the program: this command has no such option, or has fewer arguments."""
+        name = argument.partition("=")[0]
+        what = "there is no option" if name.startswith("-") else "one argument is too many:"
+        long = [text for action in self._actions for text in action.option_strings if text.startswith("--")]
+        self._end(f"{what} {shlex.quote(name)}", name, long if name.startswith("--") else ())
+
+    def error(self, message: str) -> NoReturn:
+        """End the program with a message of argparse."""
+        choice = re.search(r"invalid choice: (['\"])(.*?)\1 \(choose from (.*)\)", message)
+        if choice is None:
+            self._end(message)
+        if message.startswith("argument COMMAND"):
+            message = f"there is no command {choice[2]!r}"
+        self._end(message, choice[2], [name.strip("'\"") for name in choice[3].split(", ")])
+
+    def _end(self, message: str, name: str = "", known: Sequence[str] = ()) -> NoReturn:
+        from nczarr.display.text import did_you_mean  # imports numpy
+
+        hint = did_you_mean(name, known)
+        usage = "--help" if self.prog.endswith(" dump") else "-h"  # -h of dump prints the header
+        self.exit(2, f"{self.prog}: {message}{f'; {hint}' if hint else ''} (help: {self.prog} {usage})\n")
+
+
+class CommandParser(SuggestingParser):
+    """A parser that accepts options between positional arguments: ``copy a.nc -c x=1 b.zarr``."""
+
+    _mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse arguments; arguments after ``--`` are positional."""
+        if self._mixing or args is None or "--" in args:
+            return super().parse_known_args(args, namespace)
+        self._mixing = True  # parse_known_intermixed_args calls this method
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
@@ -82,38 +144,71 @@ def _add_common_options(parser: argparse.ArgumentParser, name: str) -> None:
 
 def _definition(name: str) -> Callable[[argparse.ArgumentParser], None]:
     """Return the function that defines a command, from its module; no other modules of commands are imported."""
+    module: ModuleType
     if name in ("copy", "gen"):
-        from nczarr.cli import conversion
+        from nczarr.cli import conversion as module
+    elif name in ("dump", "info", "tree", "ls"):
+        from nczarr.cli import inspection as module
+    elif name in ("zom", "validate"):
+        from nczarr.cli import object_model as module
+    elif name in ("plot", "view"):
+        from nczarr.cli import viewing as module
+    elif name == "doctor":
+        from nczarr.cli import doctor as module
+    elif name == "completion":
+        return _define_completion
+    else:
+        from nczarr.cli import checking as module
+    definition: Callable[[argparse.ArgumentParser], None] = getattr(module, f"define_{name}")
+    return definition
 
-        return conversion.define_copy if name == "copy" else conversion.define_gen
-    if name == "dump":
-        from nczarr.cli import dumping
 
-        return dumping.define_dump
-    if name in ("info", "tree", "ls"):
-        from nczarr.cli import inspection as i
+# --- completion
 
-        return {"info": i.define_info, "tree": i.define_tree, "ls": i.define_ls}[name]
-    if name in ("diff", "digest", "check"):
-        from nczarr.cli import checking as c
 
-        return {"diff": c.define_diff, "digest": c.define_digest, "check": c.define_check}[name]
-    if name in ("repair", "consolidate", "clean"):
-        from nczarr.cli import maintenance as m
+def _define_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=["bash", "zsh", "fish", "tcsh"])
+    define(
+        parser,
+        lambda options: _run_completion(options.shell, build_parser()),
+        "  nczarr completion bash > ~/.local/share/bash-completion/completions/nczarr\n"
+        "  nczarr completion zsh > ~/.zfunc/_nczarr\n"
+        "  nczarr completion fish > ~/.config/fish/completions/nczarr.fish\n",
+    )
 
-        return {"repair": m.define_repair, "consolidate": m.define_consolidate, "clean": m.define_clean}[name]
-    if name in ("zom", "validate"):
-        from nczarr.cli import object_model
 
-        return object_model.define_zom if name == "zom" else object_model.define_validate
-    if name in ("plot", "view"):
-        from nczarr.cli import viewing
+def _run_completion(shell: str, parser: argparse.ArgumentParser) -> None:
+    if shell == "fish":  # shtab does not support it
+        print(*_fish_lines(parser), sep="\n")
+        return
+    try:
+        import shtab
+    except ImportError:
+        raise UnsupportedError(
+            "nczarr completion needs the package shtab", hint="pip install shtab"
+        ) from None
+    print(shtab.complete(parser, shell))
 
-        return viewing.define_plot if name == "plot" else viewing.define_view
-    if name == "completion":
-        from nczarr.cli.completion import define_completion
 
-        return lambda parser: define_completion(parser, build_parser)
-    from nczarr.cli.doctor import define_doctor
+def _fish_lines(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the completions of fish: the commands, and for each command its options with their choices."""
+    commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    for choice in commands._choices_actions:
+        yield f"complete -c nczarr -n __fish_use_subcommand -f -a {choice.dest} -d {_quoted(choice.help)}"
+    for name, command in commands.choices.items():
+        for action in command._actions:
+            words = [f"complete -c nczarr -n '__fish_seen_subcommand_from {name}'"]
+            for text in action.option_strings:
+                words.append(f"-l {text[2:]}" if text.startswith("--") else f"-s {text[1:]}")
+            if action.choices is not None:
+                words.append(f"-x -a {_quoted(' '.join(action.choices))}")
+            elif not action.option_strings:
+                continue
+            elif action.nargs != 0:
+                words.append("-r")
+            yield " ".join([*words, "-d", _quoted(action.help)])
 
-    return define_doctor
+
+def _quoted(text: str | None) -> str:
+    escaped = (text or "").replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

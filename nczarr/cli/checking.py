@@ -1,16 +1,42 @@
-"""Run ``nczarr diff``, ``nczarr digest`` and ``nczarr check``."""
+"""Run the commands that compare, check and repair: diff, digest, check, repair, consolidate, clean."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Callable, Iterable, Iterator
 
-from nczarr.cli.options import HIERARCHY, SOURCE, add_progress_options, define, option, storage_options
+from nczarr.cli.options import (
+    HIERARCHY,
+    SOURCE,
+    add_progress_options,
+    define,
+    open_documents,
+    option,
+    storage_options,
+)
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import ValueDifference, diff, digest
 from nczarr.display import shown_location, visible
-from nczarr.errors import NCZarrError
+from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.mapping import Finding, repair
+
+
+def _printed(
+    findings: Iterable[Finding],
+    source: str,
+    options: argparse.Namespace,
+    note: Callable[[Finding], str] = lambda finding: "",
+) -> Iterator[Finding]:
+    """Print each finding with a note, below a heading if the command has several sources, and yield it."""
+    name = shown_location(source) if len(options.source) > 1 else None
+    for number, finding in enumerate(findings):
+        if options.json:
+            print(json.dumps(({"source": name} if name else {}) | finding.to_json()))
+        else:
+            say(*([f"{name}:"] if name and not number else []), f"{finding}{note(finding)}")
+        yield finding
 
 
 def define_diff(parser: argparse.ArgumentParser) -> None:
@@ -130,7 +156,6 @@ def define_check(parser: argparse.ArgumentParser) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     """Run ``nczarr check``."""
-    from nczarr.cli.maintenance import FindingPrinter
     from nczarr.convert.verify.check import canonical_text, check, check_vectors
 
     if options.vectors is not None:
@@ -149,10 +174,73 @@ def run_check(options: argparse.Namespace) -> int:
         if options.canonical:
             print(canonical_text(source, storage_options(options)))
             continue
-        printer = FindingPrinter(source, options)
         where, bar = storage_options(options), progress_bar(options.progress)
-        for finding in check(source, data=options.data, storage_options=where, progress=bar):
-            printer.print(finding)
-            # An older version of the convention is reported, but is not an error.
-            found += finding.code != "version-old"
+        findings = check(source, data=options.data, storage_options=where, progress=bar)
+        # An older version of the convention is reported, but is not an error.
+        found += sum(f.code != "version-old" for f in _printed(findings, source, options))
     return int(found > 0)
+
+
+def define_repair(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr repair``."""
+    option(parser, "source", HIERARCHY, nargs="+")
+    option(parser, "-n --dry-run", "print the repairs without making them")
+    option(parser, "--json", "print one JSON object for each finding")
+    define(parser, run_repair, "  nczarr repair run42.zarr\n", "findings")
+
+
+def run_repair(options: argparse.Namespace) -> int:
+    """Run ``nczarr repair``."""
+    done = "would be done" if options.dry_run else "done"
+
+    def note(finding: Finding) -> str:
+        return f": {done}: {finding.remedy}" if finding.remedy else ": nothing is done"
+
+    left = 0
+    for source in options.source:
+        found = repair(source, dry_run=options.dry_run, storage_options=storage_options(options))
+        left += sum(not finding.remedy for finding in _printed(found, source, options, note))
+    return int(left > 0)
+
+
+def define_consolidate(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr consolidate``."""
+    option(parser, "source", HIERARCHY, nargs="+")
+    define(parser, run_consolidate, "  nczarr consolidate run42.zarr\n")
+
+
+def run_consolidate(options: argparse.Namespace) -> None:
+    """Run ``nczarr consolidate``."""
+    from nczarr.mapping.dataset.dialects import dialect_of
+    from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
+
+    for source in options.source:
+        with open_documents(source, "r+", storage_options(options)) as hierarchy:
+            refuse_group_of_dataset(hierarchy.store, "consolidated")
+            if not hierarchy.complete:
+                raise UnsupportedError(
+                    "the store cannot list all its keys, so consolidated metadata would lack nodes",
+                    path=source,
+                    hint="run nczarr consolidate on the machine that has the files",
+                )
+            hierarchy.keeps_bare_numbers = dialect_of(hierarchy).is_plain
+            hierarchy.consolidate()
+
+
+def define_clean(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr clean``."""
+    option(parser, "targets", "a dataset (path or URL), complete or not", "target", nargs="+")
+    text = (
+        "also remove files that another machine may still be writing, and chunks without metadata documents"
+    )
+    option(parser, "--force", text)
+    define(parser, run_clean, "  nczarr clean run42.zarr\n")
+
+
+def run_clean(options: argparse.Namespace) -> None:
+    """Run ``nczarr clean``."""
+    from nczarr.mapping.dataset.maintenance import clean
+
+    for target in options.targets:
+        for line in clean(target, storage_options=storage_options(options), force=options.force):
+            say(line)

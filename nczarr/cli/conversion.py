@@ -18,7 +18,7 @@ from nczarr.cli.options import (
     define,
     names_in,
     option,
-    refuse_twice,
+    pairs_in,
     selection_of,
     storage_options,
 )
@@ -187,28 +187,19 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
 
 def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the given options as keywords of :func:`nczarr.copy`; omit options that have their default."""
-    chosen: dict[str, Any] = {
-        name: getattr(options, name) for name in _PASSED if getattr(options, name, None) is not None
-    }
-    for name in _NAMES:
-        if getattr(options, name, None):
-            chosen[name] = [part for text in getattr(options, name) for part in names_in(text)]
-    chosen |= {name: True for name in _FLAGS if getattr(options, name, False)}
+    given = {name: value for name, value in vars(options).items() if value not in (None, [])}
+    chosen = {name: given[name] for name in _PASSED if name in given}
+    lists = {name: given[name] for name in _NAMES if name in given}
+    chosen |= {name: [part for text in texts for part in names_in(text)] for name, texts in lists.items()}
+    chosen |= {name: True for name in _FLAGS if given.get(name)}
     if options.no_consolidated:
         chosen["consolidated"] = False
-    if getattr(options, "dimension", None):
+    if "dimension" in given:
         chosen["select"] = selection_of(options.dimension)
-    if getattr(options, "tolerance", None):
+    if "tolerance" in given:
         chosen["tolerance"] = dict(map(_tolerance, options.tolerance))
-    if getattr(options, "rename", None):
-        renamed = [text.rpartition("=") for text in options.rename]
-        for text, (old, equals, new) in zip(options.rename, renamed, strict=True):
-            if not (old and equals and new):
-                raise UnsupportedError(
-                    f"--rename {text!r} is not OLD=NEW", hint="for example --rename /ocean/temp=t"
-                )
-        refuse_twice([old for old, _, _ in renamed], "--rename")
-        chosen["rename"] = {old: new for old, _, new in renamed}
+    if "rename" in given:
+        chosen["rename"] = pairs_in(options.rename, "--rename", "OLD=NEW", "/ocean/temp=t")
     return chosen
 
 
@@ -243,11 +234,9 @@ def _tolerance(text: str) -> tuple[str, float]:
 
 
 def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
-    virtual, append = (getattr(options, name, False) for name in ("virtual", "append"))
+    virtual, append, as_json = (getattr(options, name, False) for name in ("virtual", "append", "json"))
     _check_target(options.target, virtual=virtual, append=append)
-    where = storage_options(options)
-    bar = progress_bar(options.progress)
-    as_json, dry = getattr(options, "json", False), bool(more.get("dry_run"))
+    where, bar, dry = storage_options(options), progress_bar(options.progress), bool(more.get("dry_run"))
     # Create a report only if it is printed: it reads the sizes of all written files.
     report = Report() if as_json or virtual or dry or not isinstance(bar, NoProgress) else None
     lines = nczarr.copy(
@@ -295,22 +284,18 @@ def closing_line(report: Report) -> str:
 
 def run_copy(options: argparse.Namespace) -> None:
     """Run ``nczarr copy``."""
-    sources = [*options.source, *_listed_files(options.files_from)]
+    sources = options.source
+    if (name := options.files_from) is not None:
+        try:
+            text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8", "surrogateescape")
+        except OSError as error:
+            raise DatasetNotFoundError(f"--files-from: {error.strerror}", path=name) from None
+        sources = [*sources, *(line for line in text.splitlines() if line.strip())]
     if not sources:
         missing = "target" if os.path.exists(options.target) else "source"
         raise UnsupportedError(f"the {missing} is missing", hint="nczarr copy SOURCE TARGET")
     one = sources if len(sources) > 1 else sources[0]
     _copy(one, options, verify=options.verify, dry_run=options.dry_run)
-
-
-def _listed_files(name: str | None) -> list[str]:
-    if name is None:
-        return []
-    try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8", "surrogateescape")
-    except OSError as error:
-        raise DatasetNotFoundError(f"--files-from: {error.strerror}", path=name) from None
-    return [line for line in text.splitlines() if line.strip()]
 
 
 def run_gen(options: argparse.Namespace) -> None:

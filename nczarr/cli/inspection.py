@@ -1,20 +1,162 @@
-"""Run ``nczarr info``, ``nczarr tree`` and ``nczarr ls``: summarise datasets, draw their trees, list their nodes."""
+"""Run the commands that print a dataset: ``nczarr dump``, ``info``, ``tree`` and ``ls``."""
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import logging
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any, TextIO
 
-from nczarr.cli.options import SOURCE, define, option, storage_options
-from nczarr.cli.terminal import can_draw, say, table
-from nczarr.convert import open_source
-from nczarr.convert.storage import StoredObjects, VariableStorage, stored_objects, variable_storage
+from nczarr.cli.options import (
+    SOURCE,
+    add_dimension_option,
+    add_progress_options,
+    define,
+    names_in,
+    option,
+    selection_of,
+    storage_options,
+)
+from nczarr.cli.terminal import can_draw, progress_bar, say, table
+from nczarr.convert import Progress, open_source
+from nczarr.convert.change.selecting import select
+from nczarr.convert.endpoints import provenance, read_whole, watch_reading
+from nczarr.convert.report import StoredObjects, VariableStorage, stored_objects, variable_storage
 from nczarr.display import format_bytes, shown_location, visible
-from nczarr.formats import kind_of_source
+from nczarr.errors import NCZarrError, StoreError, error_context
+from nczarr.formats import kind_of_source, local_path
 from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
+from nczarr.system.atomic import text_output
+from nczarr.transfer import NoProgress
+
+#: Options that have the name and the meaning of a field of :class:`nczarr.cdl.DumpOptions`.
+_DUMPED = (
+    "coordinates", "brief", "full", "line_length", "name", "times", "iso_times", "kind", "special", "filters", "ncml",
+    "ncdump",
+)  # fmt: skip
+
+
+def define_dump(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr dump``: the flags of ncdump, and those of nczarr."""
+    option(parser, "source", SOURCE, nargs="+")
+    option(parser, "-o --output", "write to a file instead of standard output", "FILE")
+    option(parser, "-h --header", "header only, no data")
+    option(parser, "-c --coordinates", "header, and data of coordinate variables")
+    option(parser, "-v --variables", "data of these variables only", "A,B")
+    option(parser, "-g --groups", "data of these groups only", "A,B")
+    add_dimension_option(parser)
+    option(parser, "-b --brief", "add comments with the indices of each row", choices=["c", "f"])
+    option(parser, "-f --full", "add comments with the indices of each value", choices=["c", "f"])
+    option(parser, "-l --line-length", "maximum length of a data line", "N", type=int, default=80)
+    option(parser, "-n --name", "name of the dataset in the first line", action="store")
+    option(parser, "-p --precision", "significant digits of floats and doubles", "F[,D]")
+    option(parser, "-t --times", "print times as dates")
+    option(parser, "-i --iso-times", "print times as ISO 8601 dates with a T")
+    option(parser, "-k --kind", "print the kind of the dataset only")
+    option(parser, "-s --special", "also print special virtual attributes (_Storage, …)")
+    option(parser, "-F --filters", "with -s: print all filters as one _Filter attribute")
+    option(parser, "-x --ncml", "print the header as NcML instead of CDL")
+    option(parser, "-w --whole", "for URLs: fetch each variable in one request")
+    option(parser, "-X --suppress", "-Xp: with -s, omit _NCProperties", "p", choices=["p"])
+    text = "log messages of libraries to standard error: 0 errors, 1 warnings, 2 information, 3 every request"
+    option(parser, "-L --log-level", text, "N", type=int)
+    option(parser, "--ncdump", "print exactly the output of ncdump, byte for byte")
+    add_progress_options(parser)
+    define(
+        parser,
+        run_dump,
+        "  nczarr dump run42.zarr\n  nczarr dump -h s3://bucket/run42.zarr\n"
+        "  nczarr dump -v time -i -o time.cdl run42.nc\n  nczarr dump -v temp -d time=2020-03 run42.zarr\n",
+        lambda options: "xml" if options.ncml else "cdl",
+    )
+
+
+def _digits(text: str | None) -> tuple[int | None, int | None]:
+    if text is None:
+        return None, None
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2):
+        raise NCZarrError(f"-p {text!r} is not F or F,D", hint="give one or two numbers of digits: -p 9,17")
+    return numbers[0], numbers[1] if len(numbers) == 2 else None
+
+
+@contextmanager
+def _output(path: str | None) -> Iterator[TextIO]:
+    """Yield standard output, or a file that replaces `path` when it is complete."""
+    if path is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # surrogateescape writes bytes that are not UTF-8 unchanged.
+            sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    try:
+        with text_output(path) as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StoreError(f"cannot write: {error.strerror}", path=path) from error
+
+
+def run_dump(options: argparse.Namespace) -> None:
+    """Run ``nczarr dump``."""
+    if len(options.source) > 1 and (options.ncml or options.name is not None):
+        flag = "-x" if options.ncml else "-n"
+        raise NCZarrError(f"{flag} works with one dataset only, not with {len(options.source)}")
+    if (level := options.log_level) is not None:
+        if level < 0:
+            raise NCZarrError(f"-L {level}: the level must not be negative", hint="give a level from 0 to 3")
+        levels = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+        logging.basicConfig(level=levels[min(level, 3)], format="nczarr: %(name)s: %(message)s", force=True)
+    # Show the progress bar only if the output goes to a file.
+    bar = progress_bar("none" if options.output is None else options.progress)
+    with _output(options.output) as out:
+        for number, source in enumerate(options.source):
+            if number:
+                out.write("\n")
+            _dump(source, out, options, bar)
+
+
+def _dump(source: str, out: TextIO, options: argparse.Namespace, bar: Progress) -> None:
+    from nczarr import cdl
+
+    floats, doubles = _digits(options.precision)
+    hidden = provenance(source) if options.special else ()
+    if options.suppress and not options.ncdump:  # ncdump accepts the flag, but prints _NCProperties anyway
+        hidden = tuple(a for a in hidden if a.name != "_NCProperties")
+    given = {name: getattr(options, name) for name in _DUMPED}
+    with open_source(source, storage_options=storage_options(options)) as dataset, error_context(source):
+        if given["name"] is None:
+            place = source.partition("?")[0] if "://" in source else source
+            given["name"] = PurePosixPath(place.rstrip("/").partition("#")[0]).stem or dataset.name
+        chosen = cdl.DumpOptions(
+            **given,
+            header_only=options.header,
+            variables=names_in(options.variables),
+            groups=names_in(options.groups),
+            float_digits=floats,
+            double_digits=doubles,
+            hidden=hidden,
+            location=shown_location(source),
+        )
+        dataset = select(dataset, selection_of(options.dimension))
+        if options.whole and local_path(source) is None:
+            dataset = read_whole(dataset)
+        if isinstance(bar, NoProgress):
+            cdl.dump(dataset, out, chosen)
+            return
+        with watch_reading(dataset, cdl.dumped_variables(dataset, chosen), bar) as watched:
+            cdl.dump(watched, out, chosen)
 
 
 def define_info(parser: argparse.ArgumentParser) -> None:
@@ -49,13 +191,64 @@ def define_ls(parser: argparse.ArgumentParser) -> None:
 
 def run_info(options: argparse.Namespace) -> None:
     """Run ``nczarr info``."""
-    found = [describe_dataset(s, storage_options(options), stats=options.stats) for s in options.source]
+    listed = []
+    for number, source in enumerate(options.source):
+        with _opened_with_layout(source, options) as (dataset, layout, group, stored):
+            variables = list(variable_storage(dataset, stats=options.stats))
+        dimensions = dataset.all_dimensions
+        facts: dict[str, Any] = {
+            "path": shown_location(source),
+            "kind": kind_of_source(source),
+            "layout": layout,
+            "origin": dataset.format,
+            "groups": len(dataset.all_groups) - 1,
+            "dimensions": len(dimensions),
+            "unlimited": sum(d.unlimited for d in dimensions.values()),
+            "types": len(dataset.all_types),
+            "value_bytes": sum(
+                math.prod(dataset.shape(v)) * v.type.dtype.itemsize
+                for v in dataset.all_variables.values()
+                if v.type.is_fixed_size
+            ),
+            **({} if group is None else {"group": group}),
+            "stored_bytes": None if stored is None else stored.bytes,
+            **({} if stored is None else stored.to_json()),
+            "variables": [v.to_json() for v in variables],
+        }
+        listed.append(facts)
+        if not options.json:
+            say(*([""] if number else []), *_summary(facts, group, stored, variables))
     if options.json:
-        listed = [one.to_json() for one in found]
         print(json.dumps(listed if len(listed) > 1 else listed[0]))
-        return
-    for number, one in enumerate(found):
-        say(*([""] if number else []), *one.summary())
+
+
+def _summary(
+    facts: Mapping[str, Any],
+    group: Mapping[str, str | None] | None,
+    stored: StoredObjects | None,
+    variables: Sequence[VariableStorage],
+) -> Iterator[str]:
+    """Yield the lines of ``nczarr info``."""
+    lines = {name: facts[name] for name in ("path", "layout")}
+    if group is not None:
+        whole = group["dataset"] or "a dataset that is not above it"
+        lines["group"] = f"{group['fqn'] or 'unknown FQN'}, of {whole}"
+    if facts["origin"]:
+        lines["origin"] = facts["origin"]
+    lines["groups"] = facts["groups"]
+    lines["dimensions"] = f"{facts['dimensions']} ({facts['unlimited']} unlimited)"
+    lines["types"] = facts["types"]
+    lines["variables"] = len(variables)
+    lines["values"] = format_bytes(facts["value_bytes"])
+    if stored is not None:
+        objects = str(stored)
+        lines["stored"] = f"{format_bytes(stored.bytes)}{objects and f' ({objects})'}"
+        if stored.hint:
+            lines["hint"] = stored.hint
+    yield from (f"{name + ':':12} {text}" for name, text in lines.items())
+    if variables:
+        yield ""
+        yield from _variable_table(variables)
 
 
 def run_tree(options: argparse.Namespace) -> None:
@@ -91,106 +284,23 @@ def _opened(options: argparse.Namespace) -> Iterator[Dataset]:
             yield dataset
 
 
-@dataclass(frozen=True)
-class Description:
-    """The layout, the sizes and the storage of a dataset.
-
-    Attributes
-    ----------
-    group : mapping, optional
-        For a group of a Zarr dataset: its FQN, and the location of the dataset.
-    counts : mapping
-        The number of nodes of each kind.
-    """
-
-    path: str
-    kind: str
-    layout: str
-    origin: str | None
-    counts: Mapping[str, int]
-    value_bytes: int
-    group: Mapping[str, str | None] | None
-    stored: StoredObjects | None
-    variables: Sequence[VariableStorage]
-
-    def to_json(self) -> dict[str, object]:
-        """Return the description as a JSON object."""
-        return {
-            "path": self.path,
-            "kind": self.kind,
-            "layout": self.layout,
-            "origin": self.origin,
-            **self.counts,
-            "value_bytes": self.value_bytes,
-            **({} if self.group is None else {"group": self.group}),
-            "stored_bytes": None if self.stored is None else self.stored.bytes,
-            **({} if self.stored is None else self.stored.to_json()),
-            "variables": [v.to_json() for v in self.variables],
-        }
-
-    def summary(self) -> Iterator[str]:
-        """Yield the lines of ``nczarr info``."""
-        yield f"path:        {self.path}"
-        yield f"layout:      {self.layout}"
-        if self.group is not None:
-            fqn, whole = self.group["fqn"], self.group["dataset"]
-            yield f"group:       {fqn or 'unknown FQN'}, of {whole or 'a dataset that is not above it'}"
-        if self.origin:
-            yield f"origin:      {self.origin}"
-        yield f"groups:      {self.counts['groups']}"
-        yield f"dimensions:  {self.counts['dimensions']} ({self.counts['unlimited']} unlimited)"
-        yield f"types:       {self.counts['types']}"
-        yield f"variables:   {len(self.variables)}"
-        yield f"values:      {format_bytes(self.value_bytes)}"
-        if self.stored is not None:
-            objects = str(self.stored)
-            yield f"stored:      {format_bytes(self.stored.bytes)}{objects and f' ({objects})'}"
-            if self.stored.hint:
-                yield f"hint:        {self.stored.hint}"
-        if self.variables:
-            yield ""
-            yield from _variable_table(self.variables)
-
-
-def describe_dataset(
-    source: str, storage_options: Mapping[str, object] | None = None, *, stats: bool = False
-) -> Description:
-    """Describe a dataset; with `stats`, read all values."""
-    kind = kind_of_source(source)
-
-    def described(
-        dataset: Dataset, layout: str, group: Mapping[str, str | None] | None, size: StoredObjects | None
-    ) -> Description:
-        dimensions, variables = dataset.all_dimensions, dataset.all_variables
-        counts = {
-            "groups": len(dataset.all_groups) - 1,
-            "dimensions": len(dimensions),
-            "unlimited": sum(d.unlimited for d in dimensions.values()),
-            "types": len(dataset.all_types),
-        }
-        value_bytes = sum(
-            math.prod(dataset.shape(v)) * v.type.dtype.itemsize
-            for v in variables.values()
-            if v.type.is_fixed_size
-        )
-        found = list(variable_storage(dataset, stats=stats))
-        path = shown_location(source)
-        return Description(path, kind, layout, dataset.format, counts, value_bytes, group, size, found)
-
-    if kind != "zarr":
-        with open_source(source, storage_options=storage_options) as dataset:
-            return described(dataset, dataset.format or kind, None, stored_objects(source))
+@contextmanager
+def _opened_with_layout(
+    source: str, options: argparse.Namespace
+) -> Iterator[tuple[Dataset, str, Mapping[str, str | None] | None, StoredObjects | None]]:
+    """Yield a dataset, its layout, its stored objects, and the FQN and the dataset of a group that is opened alone."""
+    where = storage_options(options)
+    if (kind := kind_of_source(source)) != "zarr":
+        with open_source(source, storage_options=where) as dataset:
+            yield dataset, dataset.format or kind, None, stored_objects(source)
+        return
     from nczarr import mapping
 
-    plain = dict(storage_options) if storage_options else None
-    with mapping.open_dataset(source, storage_options=plain) as stored:
+    with mapping.open_dataset(source, storage_options=where) as stored:
         part = stored.reading.part
-        if part is not None:
-            group = {"fqn": part.fqn or None, "dataset": part.whole}
-            return described(stored.dataset, stored.layout, group, stored_objects(source))
-        root = getattr(stored.store, "root", None)
-        size = None if root is None else stored_objects(root)
-        return described(stored.dataset, stored.layout, None, size)
+        group = None if part is None else {"fqn": part.fqn or None, "dataset": part.whole}
+        root = getattr(stored.store, "root", None) if part is None else source
+        yield stored.dataset, stored.layout, group, None if root is None else stored_objects(root)
 
 
 def _variable_table(variables: Sequence[VariableStorage]) -> list[str]:

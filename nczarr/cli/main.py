@@ -124,7 +124,7 @@ def _screen(options: argparse.Namespace) -> AbstractContextManager[None]:
         return nullcontext()
     if not sys.stdout.isatty() and options.color != "always":
         return nullcontext()
-    from nczarr.cli.screen import on_screen
+    from nczarr.cli.terminal import on_screen
 
     if getattr(options, "json", False):
         kind = "json"

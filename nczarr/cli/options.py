@@ -76,6 +76,16 @@ def refuse_twice(names: Sequence[str], name: str) -> None:
         raise UnsupportedError(f"{name} is given twice for {twice}")
 
 
+def pairs_in(texts: Sequence[str], name: str, form: str, example: str) -> dict[str, str]:
+    """Return the pairs of an option ``NAME=VALUE`` that is given several times, each time with another name."""
+    pairs = [text.rpartition("=") for text in texts]
+    for text, (old, equals, new) in zip(texts, pairs, strict=True):
+        if not (old and equals and new):
+            raise UnsupportedError(f"{name} {text!r} is not {form}", hint=f"for example {name} {example}")
+    refuse_twice([old for old, _, _ in pairs], name)
+    return {old: new for old, _, new in pairs}
+
+
 def names_in(text: str | None) -> tuple[str, ...]:
     """Return the names that commas separate."""
     return tuple(part for part in (text or "").split(",") if part)

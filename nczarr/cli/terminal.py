@@ -1,21 +1,50 @@
-"""Print lines, tables and progress bars; unsafe and unsupported characters are escaped."""
+"""Print lines, tables and progress bars; show output on a terminal with colours and the pager.
+
+Unsafe and unsupported characters are escaped. The libraries for colours are imported only if the output is a terminal;
+pipes get plain text.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
+import os
+import shlex
 import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, TextIO
 
 from nczarr.display import visible
 from nczarr.transfer import NoProgress, Progress
 
 if TYPE_CHECKING:
     from tqdm import tqdm
+
+_PART = 1 << 16  # maximum number of characters to colour at once
+# Styles use the terminal's sixteen standard colours, which suit dark and light themes; asterisks mean bold.
+_STYLES = {
+    "": "",
+    "Keyword": "**",
+    "Keyword.Type": "cyan",
+    "Keyword.Constant": "magenta",
+    "Name.Namespace": "*blue*",
+    "Name.Variable": "green",
+    "Name.Attribute": "yellow",
+    "Name.Tag": "blue",
+    "Literal.String": "red",
+    "Literal.Number": "",
+    "Literal.Date": "faint",
+    "Comment": "faint",
+    "Generic.Heading": "**",
+    "Generic.Deleted": "red",
+    "Generic.Inserted": "green",
+    "Generic.Error": "*red*",
+}
 
 
 def say(*lines: object) -> None:
@@ -128,3 +157,191 @@ def bars_aside() -> Iterator[None]:
 
     with tqdm.external_write_mode(file=sys.stderr):
         yield
+
+
+# --- colours and pager
+
+
+def wants_colour(choice: str, is_terminal: bool, environment: Mapping[str, str]) -> bool:
+    """Return True if the output uses colours, from the user's choice, the terminal and environment variables.
+
+    Examples
+    --------
+    >>> wants_colour("auto", True, {"TERM": "xterm"}), wants_colour("auto", True, {"NO_COLOR": "1"})
+    (True, False)
+    >>> wants_colour("auto", False, {}), wants_colour("always", False, {"NO_COLOR": "1"})
+    (False, True)
+    """
+    if choice != "auto":
+        return choice == "always"
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return True
+    return is_terminal and environment.get("TERM") != "dumb"
+
+
+def painter(kind: str, stream: IO[str]) -> Callable[[str], object]:
+    """Return a function that writes text of a kind (``cdl``, ``tree``, ``json`` …) to a stream in colours.
+
+    Without Pygments (extra ``cli``), there are no colours.
+    """
+    if importlib.util.find_spec("pygments") is None:
+        return stream.write
+    from pygments.formatters import TerminalFormatter
+    from pygments.lexers import get_lexer_by_name
+    from pygments.token import string_to_tokentype
+
+    from nczarr.cli.lexers import LEXERS
+
+    lexer = LEXERS[kind]() if kind in LEXERS else get_lexer_by_name(kind)
+    scheme = {string_to_tokentype(name): (style, style) for name, style in _STYLES.items()}
+    formatter = TerminalFormatter(colorscheme=scheme)
+
+    def paint(text: str) -> None:
+        # Unlike get_tokens, this method changes neither tabs nor blank lines.
+        tokens = ((token, piece) for _, token, piece in lexer.get_tokens_unprocessed(text))
+        coloured = io.StringIO()
+        formatter.format(tokens, coloured)
+        stream.write(coloured.getvalue())
+
+    return paint
+
+
+def pager_command(environment: Mapping[str, str]) -> list[str]:
+    """Return the command of the pager as a list: ``NCZARR_PAGER``, ``PAGER``, or less; empty for no pager.
+
+    Examples
+    --------
+    >>> pager_command({"PAGER": "less -S"}), pager_command({"PAGER": "more", "NCZARR_PAGER": ""})
+    (['less', '-S'], [])
+    """
+    for name in ("NCZARR_PAGER", "PAGER"):
+        if (text := environment.get(name)) is not None:
+            try:
+                words = shlex.split(text)
+            except ValueError:
+                words = []
+            return [] if words == ["cat"] else words
+    found = shutil.which("less")
+    return [found] if found else []
+
+
+class Screen(io.TextIOBase):
+    """A stream for output on a terminal; shows each line as soon as it is complete."""
+
+    def __init__(self, stream: TextIO, kind: str, *, colour: bool, page: bool) -> None:
+        self._terminal = stream
+        self._stream: IO[str] = stream
+        self._kind = kind
+        self._colour = colour
+        self._page = page
+        self._pager: subprocess.Popen[str] | None = None
+        self._paint: Callable[[str], object] | None = None
+        self._rest = ""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._terminal.encoding or "utf-8"
+
+    @property
+    def paging(self) -> bool:
+        """True if a pager is running."""
+        return self._pager is not None
+
+    def isatty(self) -> bool:
+        return self._terminal.isatty()
+
+    def fileno(self) -> int:
+        return self._terminal.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._rest += text
+        end = self._rest.rfind("\n") + 1
+        if end:
+            whole, self._rest = self._rest[:end], self._rest[end:]
+            self._show(whole)
+        return len(text)
+
+    def flush(self) -> None:
+        if (
+            self._paint is not None and not self._stream.closed
+        ):  # the finaliser of io.TextIOBase flushes again
+            self._stream.flush()
+
+    def finish(self) -> None:
+        """Show the incomplete last line, and wait until the user quits the pager."""
+        try:
+            if self._rest:
+                rest, self._rest = self._rest, ""
+                self._show(rest)
+            self.flush()
+        finally:
+            if self._pager is not None:
+                with suppress(OSError):  # the user has quit the pager
+                    self._stream.close()
+                _wait(self._pager)
+
+    def _show(self, text: str) -> None:
+        if self._paint is None:
+            self._paint = self._start()
+        with bars_aside():
+            part = ""
+            for line in text.splitlines(keepends=True):
+                part += visible(line, layout=True)
+                if len(part) > _PART:
+                    self._paint(self._encodable(part))
+                    part = ""
+            self._paint(self._encodable(part))
+
+    def _start(self) -> Callable[[str], object]:
+        """Start the user's pager, if any, and return the function that writes text."""
+        command = pager_command(os.environ) if self._page else []
+        # Like git: less exits if the text fits on one screen (F), shows colours (R), and keeps the screen (X).
+        environment = {"LESS": "FRX", **os.environ}
+        if command:
+            with suppress(OSError):  # there is no such program
+                self._pager = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    env=environment,
+                    encoding=self.encoding,
+                    errors="backslashreplace",
+                )
+        if self._pager is not None and self._pager.stdin is not None:
+            self._stream = self._pager.stdin
+        return painter(self._kind, self._stream) if self._colour else self._stream.write
+
+    def _encodable(self, text: str) -> str:
+        return text.encode(self.encoding, "backslashreplace").decode(self.encoding)
+
+
+def _wait(process: subprocess.Popen[str]) -> None:
+    while True:
+        try:
+            process.wait()
+            return
+        except KeyboardInterrupt:  # Ctrl-C is a command of the pager
+            continue
+
+
+@contextmanager
+def on_screen(kind: str, colour: str = "auto", *, pager: bool = True) -> Iterator[None]:
+    """Show standard output, text of the given kind, with colours and the pager as the user chose."""
+    before, terminal = sys.stdout, sys.stdout.isatty()
+    screen = Screen(before, kind, colour=wants_colour(colour, terminal, os.environ), page=terminal and pager)
+    sys.stdout = screen
+    try:
+        yield
+        screen.finish()
+    except BaseException as error:
+        with suppress(BrokenPipeError):
+            screen.finish()
+        # The user may quit the pager before the end of the output.
+        if not (isinstance(error, BrokenPipeError) and screen.paging):
+            raise
+    finally:
+        sys.stdout = before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from nczarr.cli.options import SOURCE, define, option, refuse_twice, storage_options
+from nczarr.cli.options import SOURCE, define, option, pairs_in, storage_options
 from nczarr.display import shown_location
 from nczarr.errors import NCZarrError
 
@@ -56,7 +56,7 @@ def _add_step_option(parser: argparse.ArgumentParser) -> None:
 
 def run_plot(options: argparse.Namespace) -> None:
     """Run ``nczarr plot``."""
-    from nczarr.view.plotting import plot
+    from nczarr.view.plotting import plot, show_image
 
     if options.output is None and not sys.stdout.isatty():
         raise NCZarrError("standard output is not a terminal", hint="write a file: -o map.png")
@@ -64,27 +64,14 @@ def run_plot(options: argparse.Namespace) -> None:
         options.source,
         options.variable,
         options.output,
-        at=_steps(options.dimension),
+        at=pairs_in(options.dimension, "-d", "NAME=INDEX", "time=0"),
         colours=options.colours,
         limits=_limits(options.limits),
         dpi=options.dpi,
         storage_options=storage_options(options),
     )
     if options.output is None:
-        from nczarr.view.plotting import show_image
-
         show_image(data)
-
-
-def _steps(items: list[str]) -> dict[str, str]:
-    steps: dict[str, str] = {}
-    for item in items:
-        name, equals, index = item.rpartition("=")
-        if not equals or not name or not index:
-            raise NCZarrError(f"-d {item!r} is not NAME=INDEX", hint="for example -d time=0")
-        refuse_twice([*steps, name], "-d")
-        steps[name] = index
-    return steps
 
 
 def _limits(text: str | None) -> tuple[float | None, float | None]:
@@ -94,8 +81,8 @@ def _limits(text: str | None) -> tuple[float | None, float | None]:
     try:
         limits = [float(part) if part.strip() else None for part in (low, high)]
     except ValueError:
-        limits = []
-    if not comma or len(limits) != 2:
+        comma = ""
+    if not comma:
         raise NCZarrError(f"--limits {text!r} is not LOW,HIGH", hint="for example --limits 0,10")
     return limits[0], limits[1]
 
@@ -107,7 +94,7 @@ def run_view(options: argparse.Namespace) -> None:
     with serve(
         options.source,
         variable=options.variable,
-        at=_steps(options.dimension),
+        at=pairs_in(options.dimension, "-d", "NAME=INDEX", "time=0"),
         port=options.port,
         open_browser=not options.no_open,
         storage_options=storage_options(options),
