@@ -37,7 +37,7 @@ SUB_FLOORS = {
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"guarding"}, {"rewriting"}, {"dataset"}],
     "cdl": [{"syntax", "write"}, {"read"}],
     "netcdf": [{"bytes"}, {"classic", "hdf5"}, {"edit"}],
-    "convert": [{"verify"}, {"values"}, {"change"}, {"many"}, {"virtual"}],
+    "convert": [{"verify"}, {"values"}, {"change"}, {"many"}],
     "netcdf4": [{"values"}, {"classes"}],
     "view": [{"picture"}, {"page"}],
 }

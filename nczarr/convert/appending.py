@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
-from nczarr.convert.change.selecting import find_dimension
-from nczarr.convert.endpoints import name_of
-from nczarr.convert.many.adjusting import adjusted
-from nczarr.convert.many.expected import cut_source
-from nczarr.convert.many.fit import OTHER_MEANING, Fitting, differences, other_meanings, refuse, same_data
-from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
+from nczarr.convert.change.selecting import cut_source, find_dimension
+from nczarr.convert.endpoints import create_sink, name_of, open_source, refuse_same_place
+from nczarr.convert.filling import FillTask
+from nczarr.convert.many.adjusting import fitted
+from nczarr.convert.many.fit import Fitting
+from nczarr.convert.many.joining import JoinedSource
 from nczarr.convert.many.steps import (
     as_known,
     refuse_missing,
@@ -22,52 +21,62 @@ from nczarr.convert.many.steps import (
     steps_of,
     tolerance_between,
 )
+from nczarr.convert.options import OutputOptions, Request
+from nczarr.convert.sources import Sources
 from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
 from nczarr.errors import UnsupportedError, error_context
+from nczarr.formats import kind_of_source, local_path, netcdf_format
 from nczarr.mapping import open_dataset
 from nczarr.mapping.guarding.changes import writing_alone
 from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, source_of
 from nczarr.session import DimensionNode, Session, VariableNode
 from nczarr.stores import open_store
-from nczarr.transfer import Progress, blocks_of, data_bytes, transfer
+from nczarr.transfer import blocks_of, data_bytes, dataset_bytes, reporting, transfer
 
 
 @dataclass(frozen=True)
-class Appending:
+class AppendTask:
     """Appends the steps of sources to a dataset: values behind the old length first, then the lengths.
 
-    A reader sees the old length or the new one. Each method returns the number of bytes of the added values. It raises
-    ModelError or UnsupportedError if the datasets do not fit together; nothing is written then.
+    A reader sees the old length or the new one. Nothing is written if the datasets do not fit together.
 
     Parameters
     ----------
-    opening : callable
-        Opens the sources as one dataset, joined along the dimension of its argument.
-    sources : sequence
-        Their names.
-    along : str, optional
-        The dimension; the only unlimited one of the target by default.
     replace_steps : bool
         Overwrite repeated steps. By default they are refused.
-    fitting : Fitting
-        How sources that differ from the target are appended.
-    durable : bool, optional
-        False: do not wait for the disk, and do not order the writes.
-    memory : int
-        Maximum size of the values in memory, in bytes.
     """
 
-    opening: Callable[[str], AbstractContextManager[Dataset]]
-    sources: Sequence[object]
-    along: str | None
+    request: Request
+    sources: Sources
     replace_steps: bool
-    fitting: Fitting
-    durable: bool | None
-    progress: Progress
-    memory: int
 
-    def to_zarr(self, target: object, options: Mapping[str, object] | None, workers: int) -> int:
-        """Append to a Zarr dataset. `options` are those of the file system."""
+    def run(self) -> None:
+        """Append the sources, and report the size of their values."""
+        request, target = self.request, self.request.target
+        refuse_same_place(self.sources.paths, target)
+        kind = kind_of_source(target)
+        if kind == "cdl":
+            raise UnsupportedError(
+                "--append does not support CDL text",
+                path=str(target),
+                hint="--concat joins files to a new one",
+            )
+        request.refuse_with("--append")
+        if request.output != OutputOptions() or (request.format_options and kind == "zarr"):
+            raise UnsupportedError(
+                "--append keeps the chunks and codecs of the dataset; omit the options of the storage"
+            )
+        size = self._to_zarr() if kind == "zarr" else self._to_file()
+        if request.report is not None:
+            request.report.add(self.sources.paths, None, size)
+
+    def _opening(self, fqn: str) -> AbstractContextManager[Dataset]:
+        """Open the sources, joined along a dimension."""
+        concat = fqn if len(self.sources.paths) > 1 else None
+        return replace(self.sources, concat=concat).open_part(self.request.lossy)
+
+    def _to_zarr(self) -> int:
+        target, options = self.request.target, self.request.storage_options
         store = open_store(target, "r+", dict(options) if options else None)
         with (
             writing_alone(store) as check,
@@ -80,61 +89,56 @@ class Appending:
                     hint="copy it with --layout nczarr-v3 --unlimited DIMENSION first",
                 )
             session = Session(stored, name=str(target), writable=True)
-            return self._run(session, check, workers, concurrent=True)
+            return self._run(session, check, concurrent=True)
 
-    def to_records(self, target: Path) -> int:
-        """Append to a classic netCDF file, in place.
+    def _to_file(self) -> int:
+        """Append to a netCDF file: in place, to a copy that then replaces the file, or to a new file.
 
-        The new records are written behind the counted records, which readers ignore, then the number of records in
-        one write. A process that is killed before leaves the old dataset with spare bytes, which the next append
-        overwrites.
-
-        Raises
-        ------
-        NetCDFFileError
-            If the file cannot be written. It is unchanged then.
+        New records of a classic file are written behind the counted records, which readers ignore, then the number of
+        records in one write. A process that is killed before leaves the old dataset with spare bytes, which the next
+        append overwrites. No single write extends all variables of an HDF5 file, or replaces steps in a file of any
+        format: these are written to a bytewise copy, which shares the bytes on file systems that support this. Files
+        that cannot be changed are written as a whole.
         """
-        from nczarr.netcdf.edit.opening import edit_records
+        from nczarr.netcdf.edit.hdf5_file import FixedFileError
+        from nczarr.netcdf.edit.opening import edit_copy, edit_records
 
-        with edit_records(target) as file:
-            return self._run(Session(file, name=str(target), writable=True))
-
-    def to_copy(self, target: Path) -> int:
-        """Append to a copy of a netCDF file, which then replaces the file.
-
-        No single write extends all variables of an HDF5 file, or replaces steps in a file of any format. The copy is
-        bytewise, and shares the bytes on file systems that support this.
-
-        Raises
-        ------
-        FixedFileError
-            If the file is readable but cannot be changed.
-        NetCDFFileError
-            If the file cannot be written. The file is unchanged in all cases.
-        """
-        from nczarr.netcdf.edit.opening import edit_copy
-
-        with edit_copy(target) as file:
-            return self._run(Session(file, name=str(target), writable=True))
+        target, format_options = self.request.target, self.request.format_options
+        path = local_path(target)
+        if path is not None and not format_options:
+            edit = edit_copy
+            if not self.replace_steps and netcdf_format(str(path)) != "hdf5":
+                with open_source(path) as dataset:  # appending removes a digest
+                    edit = edit_copy if ATTRIBUTE in dataset.attribute else edit_records
+            with suppress(FixedFileError), edit(path) as file:
+                return self._run(Session(file, name=str(path), writable=True))
+        fitting = self.sources.fitting
+        with open_source(target) as old:
+            fqn = growing_dimension(old, self.sources.concat, str(target))
+            with self._opening(fqn) as added:
+                added, first, _ = prepare(
+                    old, added, fqn, self.sources.paths, target, self.replace_steps, fitting
+                )
+                joined = _appended(old, added, fqn, first)
+                sink = create_sink(
+                    target, joined, overwrite=True, durable=self.request.durable, **format_options
+                )
+                FillTask(self.request, joined, sink).run()
+                return dataset_bytes(added)
 
     def _run(
-        self,
-        session: Session,
-        check: Callable[[], None] = lambda: None,
-        workers: int = 1,
-        *,
-        concurrent: bool = False,
+        self, session: Session, check: Callable[[], None] = lambda: None, *, concurrent: bool = False
     ) -> int:
-        """Write the values, call `check`, and store the lengths."""
-        stored, target = session.stored, session.name
-        stored.durable = self.durable
-        session.cache.bound = min(session.cache.bound, self.memory)
+        """Write the values, call `check`, and store the lengths; return the size of the added values."""
+        stored, target, request = session.stored, session.name, self.request
+        stored.durable = request.durable
+        session.cache.bound = min(session.cache.bound, request.memory)
         session.cache.reserves = False
         old = stored.dataset
-        fqn = growing_dimension(old, self.along, target)
-        with self.opening(fqn) as opened:
+        fqn = growing_dimension(old, self.sources.concat, target)
+        with self._opening(fqn) as opened:
             added, first, count = prepare(
-                old, opened, fqn, self.sources, target, self.replace_steps, self.fitting
+                old, opened, fqn, self.sources.paths, target, self.replace_steps, self.sources.fitting
             )
             growing = {
                 v.fqn: v for v in session.root.walk_variables() if fqn in [d.ref for d in v.dimensions]
@@ -144,11 +148,9 @@ class Appending:
                 dimension = session.root.dimension_at(fqn)
                 session.extend(dimension, first + added.dimension_at(fqn).size)
                 sink = _Shifted(session, growing, dimension, first, concurrent)
-                self.progress.start(moved)
-                try:
-                    transfer(sink.blocks(added), sink, self.progress, workers, self.memory)
-                finally:
-                    self.progress.finish()
+                with reporting(request.progress, moved):
+                    workers = request.workers if concurrent else 1
+                    transfer(sink.blocks(added), sink, request.progress, workers, request.memory)
                 check()
                 if ATTRIBUTE in session.root.attributes:
                     session.root.delete_attribute(ATTRIBUTE)
@@ -246,25 +248,11 @@ def prepare(
     """
     names = [name_of(source) for source in (sources[0], sources[-1])]
     source = names[0] if len(sources) == 1 else " … ".join(names)
-    growing = growing_variables(old, along, False)
-    added = adjusted([old, added], [str(target), source], along, fitting, fixed=True)[1]
-    exact = fitting.join == "exact"
-    found = [(source, d) for d in differences(old, added, along, exact=exact, growing=growing)]
-    what = f"it does not fit behind the dataset {target} along {along}"
-    refuse(found, what)
-    if fitting.join in ("outer", "fill"):
-        refuse([(source, t) for t in other_meanings(old, added)], what, OTHER_MEANING)
+    refused = f"it does not fit behind the dataset {target} along {along}"
+    parts, _ = fitted([old, added], [str(target), source], along, False, fitting, refused, fixed=True)
     with error_context(source):
-        added = in_units_of(old, added, growing)
-    for fqn, variable in old.all_variables.items():
-        if fqn not in growing:
-            data = added.all_variables[fqn].data
-            found += [(source, d) for d in same_data(fqn, variable.data, data, fitting.tolerance)]
-    refuse(found, what)
-    size = old.dimension_at(along).size
-    with error_context(source):
-        added, first = _place(old, added, along, replace_steps)
-    return added, first, max(0, first + added.dimension_at(along).size - size)
+        added, first = _place(old, parts[1], along, replace_steps)
+    return added, first, max(0, first + added.dimension_at(along).size - old.dimension_at(along).size)
 
 
 def _place(old: Dataset, added: Dataset, along: str, replace_steps: bool) -> tuple[Dataset, int]:
@@ -275,23 +263,29 @@ def _place(old: Dataset, added: Dataset, along: str, replace_steps: bool) -> tup
         if replace_steps:
             raise UnsupportedError(f"--replace: {along} has no coordinate to find repeated steps by")
         return added, size
-    if there.dtype.kind == "O":
-        return added, _place_of_names(here, there, along, replace_steps)
-    refuse_missing(added.all_variables[along], there, along, lambda step: None)
-    data = [dataset.all_variables[along].data for dataset in (old, added)]
-    tolerance = tolerance_between(
-        old.all_variables[along], here, there, data=[d for d in data if d is not None]
-    )
-    known = as_known(here, there, tolerance)
-    if (known != there).any():
-        own = MemorySource(known.astype(there.dtype))
-        added = rewrite(added, variable=lambda fqn, v: v.with_data(own) if fqn == along else v)
-        there = known
+    are_names = there.dtype.kind == "O"
+    if not are_names:
+        refuse_missing(added.all_variables[along], there, along, lambda step: None)
+        data = [d for d in (old.all_variables[along].data, added.all_variables[along].data) if d is not None]
+        known = as_known(here, there, tolerance_between(old.all_variables[along], here, there, data=data))
+        if (known != there).any():
+            own = MemorySource(known.astype(there.dtype))
+            added = rewrite(added, variable=lambda fqn, v: v.with_data(own) if fqn == along else v)
+            there = known
     repeated = np.isin(there, here)
-    down = len(here) > 1 and here[-1] < here[0]
     if repeated.any() and not replace_steps:
-        raise _repeated(there[repeated], along)
-    whole = np.concatenate([here[: size if not repeated.any() else _index(here, there[0])], there])
+        raise UnsupportedError(
+            f"{repeated.sum()} steps along {along} are there already, the first is {there[repeated][0]}",
+            hint="--replace writes over them",
+        )
+    if are_names:
+        if repeated.any():
+            raise UnsupportedError(f"--replace: the steps along {along} are names, which have no order")
+        refuse_repeated_names(there, along, lambda step: "the source")
+        return added, size
+    down = len(here) > 1 and here[-1] < here[0]
+    same = np.flatnonzero(here == there[0])
+    whole = np.concatenate([here[: same[0] if repeated.any() and same.size else size], there])
     # Differences of unsigned numbers would wrap around.
     follows = whole[1:] < whole[:-1] if down else whole[1:] > whole[:-1]
     first = len(whole) - len(there)
@@ -305,58 +299,22 @@ def _place(old: Dataset, added: Dataset, along: str, replace_steps: bool) -> tup
     return added, first
 
 
-def _place_of_names(here: np.ndarray, there: np.ndarray, along: str, replace_steps: bool) -> int:
-    """Return the index of the first added step if the steps are names, which have no order."""
-    repeated = np.isin(there, here)
-    if repeated.any() and replace_steps:
-        raise UnsupportedError(f"--replace: the steps along {along} are names, which have no order")
-    if repeated.any():
-        raise _repeated(there[repeated], along)
-    refuse_repeated_names(there, along, lambda step: "the source")
-    return len(here)
-
-
-def _repeated(steps: np.ndarray, along: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"{len(steps)} steps along {along} are there already, the first is {steps[0]}",
-        hint="--replace writes over them",
-    )
-
-
-def _index(here: np.ndarray, value: object) -> int:
-    found = np.flatnonzero(here == value)
-    return int(found[0]) if found.size else len(here)
-
-
-def appended(
-    old: Dataset,
-    added: Dataset,
-    along: str | None,
-    sources: Sequence[object],
-    target: object,
-    replace_steps: bool,
-    fitting: Fitting,
-) -> Dataset:
-    """Return a dataset with another one behind it, for formats that are written as a whole."""
-    fqn = growing_dimension(old, along, str(target))
-    added, first, _ = prepare(old, added, fqn, sources, target, replace_steps, fitting)
-    last = first + added.dimension_at(fqn).size
+def _appended(old: Dataset, added: Dataset, along: str, first: int) -> Dataset:
+    """Return a dataset with the steps of another one from the index `first` on."""
+    last = first + added.dimension_at(along).size
 
     def variable(at: str, v: Variable) -> Variable:
         other = added.all_variables[at]
-        if fqn not in v.dimensions or v.data is None or other.data is None:
+        if along not in v.dimensions or v.data is None or other.data is None:
             return v
-        axis = v.dimensions.index(fqn)
-        parts = [
-            cut_source(v.data, axis, 0, first),
-            other.data,
-            cut_source(v.data, axis, last, v.data.shape[axis]),
-        ]
+        axis = v.dimensions.index(along)
+        rest = cut_source(v.data, axis, last, v.data.shape[axis])
+        parts = (cut_source(v.data, axis, 0, first), other.data, rest)
         return v.with_data(JoinedSource(tuple(p for p in parts if p.shape[axis]) or (v.data,), axis))
 
-    size = max(old.dimension_at(fqn).size, last)
+    size = max(old.dimension_at(along).size, last)
     return rewrite(
         without_digest(old),
         variable=variable,
-        dimension=lambda at, d: replace(d, size=size) if at == fqn else d,
+        dimension=lambda at, d: replace(d, size=size) if at == along else d,
     )

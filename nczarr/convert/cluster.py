@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nczarr.convert.change.options import OutputOptions
 from nczarr.convert.change.shaping import shape
+from nczarr.convert.options import OutputOptions, Request
 from nczarr.convert.sources import FileStates, Sources
 from nczarr.convert.values.raw import Twin, put_stored, twin_of
 from nczarr.convert.values.resume import checksum
@@ -57,7 +57,6 @@ class Recipe:
     sources: Sources
     output: OutputOptions
     source: Kind | None
-    target: Kind
     joined: Dataset | None = None
 
     @contextmanager
@@ -68,9 +67,8 @@ class Recipe:
             return
         self.sources.refuse_changes(states)
         with self.sources.open() as opened:
-            yield shape(
-                self.sources.part(opened), self.output, source=self.source, target=self.target
-            ).dataset
+            part = self.sources.part(opened)
+            yield shape(part, self.output, source=self.source, target="zarr").dataset
 
 
 @dataclass(frozen=True)
@@ -186,8 +184,8 @@ class Cluster:
         Workers that could not be stopped may still write to the target.
     """
 
-    def __init__(self, client: Any, recipe: Recipe, *, local: bool) -> None:
-        self._client, self._recipe, self.local = client, recipe, local
+    def __init__(self, client: Any, recipe: Recipe, memory: int, *, local: bool) -> None:
+        self._client, self._recipe, self._memory, self.local = client, recipe, memory, local
         self._address: str = client.scheduler.address
         self.may_write = False
         seconds = limit("NCZARR_DASK_SECONDS")
@@ -201,16 +199,16 @@ class Cluster:
         self.threads = sum(w["nthreads"] for w in workers.values())
         self.shares = 1 if local else len(workers)
 
-    def block_limit(self, memory: int) -> int:
-        """Return the maximum size of a block in bytes, so that the running tasks use at most `memory`."""
-        return max(1, memory * self.shares // (2 * self.threads))
+    @property
+    def block_limit(self) -> int:
+        """The maximum size of a block in bytes, so that the running tasks do not exceed the memory."""
+        return max(1, self._memory * self.shares // (2 * self.threads))
 
     def transfer(
         self,
         blocks: Iterable[Block],
         target: DetachedDataset,
         progress: Progress,
-        memory: int,
         *,
         raw: bool,
         done: Callable[[str, Region, int], None] | None,
@@ -239,14 +237,14 @@ class Cluster:
         before = self._workers()
         # A task, unlike scattered data, is computed again if its worker dies.
         shared = self._client.submit(pickle.loads, _pickled(job), pure=False)
-        waiting, limit = iter(blocks), self.block_limit(memory)
+        waiting, limit = iter(blocks), self.block_limit
         running: dict[Any, tuple[str, Region, int]] = {}
         running_bytes = 0
         finished: queue.Queue[Any] = queue.Queue()
 
         def fits(weight: int) -> bool:
             # Tasks in the queue take no memory, but a chunk larger than a block must not run beside another one.
-            crowded = weight > limit and 2 * (running_bytes + weight) > memory * self.shares
+            crowded = weight > limit and 2 * (running_bytes + weight) > self._memory * self.shares
             return not running or not (crowded or len(running) >= 2 * self.threads)
 
         try:
@@ -354,13 +352,8 @@ def _weight(block: Block) -> int:
 
 
 @contextmanager
-def cluster(dask: object, workers: int, recipe: Recipe) -> Iterator[Cluster]:
-    """Connect to a cluster for a copy.
-
-    Parameters
-    ----------
-    dask : str or distributed.Client
-        The address of a scheduler; ``local`` for `workers` processes on this machine; or a client.
+def cluster(request: Request, recipe: Recipe) -> Iterator[Cluster]:
+    """Connect to the cluster of a copy: the address of a scheduler, processes on this machine, or a client.
 
     Raises
     ------
@@ -373,26 +366,24 @@ def cluster(dask: object, workers: int, recipe: Recipe) -> Iterator[Cluster]:
         raise UnsupportedError(
             "--dask: distributed is not installed", hint="pip install distributed"
         ) from None
+    dask, memory = request.dask, request.memory
     with ExitStack() as stack:
         if not isinstance(dask, str):
             if not hasattr(dask, "scheduler_info"):
                 raise UnsupportedError(f"dask={dask!r}: neither an address, nor 'local', nor a client")
-            yield Cluster(dask, recipe, local=False)
+            yield Cluster(dask, recipe, memory, local=False)
             return
         address: object = dask
         if dask == "local":
             # Without a dashboard, the scheduler still opens a web port: by default a fixed one, on all interfaces.
             web = {"dashboard_address": "127.0.0.1:0"}
-            address = stack.enter_context(
-                LocalCluster(
-                    n_workers=workers, threads_per_worker=1, dashboard_address=None, scheduler_kwargs=web
-                )
-            )
+            count = {"n_workers": request.workers, "threads_per_worker": 1}
+            address = stack.enter_context(LocalCluster(**count, dashboard_address=None, scheduler_kwargs=web))
         try:
             client = stack.enter_context(Client(address, set_as_default=False))
         except (OSError, ValueError) as error:
             raise UnsupportedError(f"--dask: no scheduler answers: {error}", path=dask) from error
-        yield Cluster(client, recipe, local=dask == "local")
+        yield Cluster(client, recipe, memory, local=dask == "local")
 
 
 def _pickled(job: Job) -> bytes:

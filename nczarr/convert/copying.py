@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from nczarr.convert.change.options import OutputOptions, names_of, parse_bytes, parse_kind
 from nczarr.convert.change.shaping import Shaped, shape
 from nczarr.convert.endpoints import (
     OVERWRITE,
@@ -19,27 +17,27 @@ from nczarr.convert.endpoints import (
     check_options,
     create_sink,
     expand_sources,
-    is_same_place,
     name_of,
-    open_source,
     refuse_existing,
+    refuse_same_place,
     targets_of,
 )
-from nczarr.convert.filling import FillTask, Resources, refuse_memory
+from nczarr.convert.filling import FillTask, refuse_memory
 from nczarr.convert.many.fit import Fitting
+from nczarr.convert.options import OutputOptions, Request, names_of, parse_bytes, parse_kind
 from nczarr.convert.report import Report, planned_variables
-from nczarr.convert.sources import Sources, Subset
+from nczarr.convert.sources import Sources, Subset, refuse_unreadable
+from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
-from nczarr.formats import Kind, kind_of_source, kind_of_target, local_path, netcdf_format
+from nczarr.formats import Kind, kind_of_source, kind_of_target
 from nczarr.mapping import ArrayShape
 from nczarr.mapping.options import ON_V3, FormatOptions
-from nczarr.model import Attribute, Dataset, DatasetSink, Difference
+from nczarr.model import Attribute, Dataset, Difference
 from nczarr.targets import allowing
 from nczarr.transfer import MEMORY, NoProgress, PartOfProgress, Progress, dataset_bytes, reporting
 
 if TYPE_CHECKING:
     from nczarr.convert.cluster import Cluster
-    from nczarr.convert.many.appending import Appending
     from nczarr.convert.values.resume import SourceFingerprint
 
 #: Layouts that do not store the order of dimensions.
@@ -229,191 +227,130 @@ def copy(
     check_options(options, signature(copy).parameters)
     if workers is not None and workers < 1:
         raise UnsupportedError(f"--workers {workers}: at least one is necessary")
-    if append and expect_step:
-        raise UnsupportedError("--append cannot be combined with --expect-step")
+    if append and (expect_step or virtual):
+        raise UnsupportedError(
+            f"--append cannot be combined with --{'expect-step' if expect_step else 'virtual'}"
+        )
     if append and repack not in (None, "first"):
         raise UnsupportedError("--append keeps the packing of the dataset", hint="--repack first")
-    if append and virtual:
-        raise UnsupportedError("--append cannot be combined with --virtual")
     if replace and not append:
         raise UnsupportedError("--replace needs --append")
     fitting = Fitting(join, repack, names_of(adjust), tolerance or {}, expect_step)
-    fitting.check()
-    if (repack or fitting.adjust or tolerance or expect_step) and concat is None and not append:
+    if concat is None and not append and (repack or fitting.adjust or tolerance or expect_step):
         raise UnsupportedError("--repack, --adjust, --tolerance and --expect-step need --concat or --append")
-    request = _Request(
-        OutputOptions(
+    request = Request(
+        target=target,
+        output=OutputOptions(
             chunks, chunk_bytes, shards, compression, checksum, quantize, fixed, names_of(unlimited)
         ),
-        Destination(overwrite, durable, target_options, options),
-        Trust(resume, verify, digest),
-        Resources(
-            progress or NoProgress(), workers or min(8, os.cpu_count() or 1), parse_bytes(memory), dask
-        ),
-        dry_run,
-        report,
+        format_options=options,
+        storage_options=target_options,
+        overwrite=overwrite,
+        durable=durable,
+        resume=resume,
+        verify=verify,
+        digest=digest,
+        dry_run=dry_run,
+        report=report,
+        progress=progress or NoProgress(),
+        workers=workers or min(8, os.cpu_count() or 1),
+        memory=parse_bytes(memory),
+        dask=dask,
     )
-    subset = Subset(
-        names_of(variables), names_of(only), names_of(groups), names_of(exclude), select or {}, rename or {}
-    )
+    nodes = [names_of(patterns) for patterns in (variables, only, groups, exclude)]
+    subset = Subset(nodes[0], nodes[1], nodes[2], nodes[3], select or {}, rename or {})
     where = allowing(source_options, allow)
     sources = Sources(tuple(expand_sources(source, where)), where, subset, concat, fitting)
     if append:
+        from nczarr.convert.appending import AppendTask
+
         # With replace, the sources may write the same steps, one after the other. Otherwise append all or none.
         for part in sources.each() if replace else [sources]:
-            AppendTask(request, part, target, replace).run()
+            AppendTask(request, part, replace).run()
         return ()
     if virtual:
-        _refer(request, sources, target)
+        _refer(request, sources)
         return ()
     if concat is not None:
-        return CopyTask(request, sources, target).run()
+        return CopyTask(request, sources).run()
     targets = targets_of(sources.paths, target)
-    tasks = [CopyTask(request, one, to) for one, to in zip(sources.each(), targets, strict=True)]
-    return tasks[0].run() if len(tasks) == 1 else _copy_each(request, tasks)
-
-
-@dataclass(frozen=True)
-class Destination:
-    """How the output is created.
-
-    Parameters
-    ----------
-    storage_options : mapping or None
-        Options of the file system of a URL.
-    options : mapping
-        Options of the format; see :func:`create_sink`.
-    """
-
-    overwrite: bool = False
-    durable: bool | None = None
-    storage_options: Mapping[str, object] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def lossy(self) -> bool:
-        """Omit parts that cannot be copied."""
-        return bool(self.options.get("lossy"))
-
-
-@dataclass(frozen=True)
-class Trust:
-    """How a copy is secured against interrupts and errors."""
-
-    resume: bool = False
-    verify: bool = False
-    digest: bool = False
-
-    @property
-    def readings(self) -> int:
-        """Number of times that all values are read: for the digest, for the copy, for the verification."""
-        return 1 + self.digest + self.verify
-
-
-@dataclass(frozen=True)
-class _Request:
-    """The options of a copy, apart from its sources and its target."""
-
-    output: OutputOptions
-    destination: Destination
-    trust: Trust
-    resources: Resources
-    dry_run: bool
-    report: Report | None
-
-    def refuse_with(self, option: str, *allowed: str) -> None:
-        """Refuse the options that another option would ignore."""
-        given = {
-            "dry-run": self.dry_run,
-            "resume": self.trust.resume,
-            "verify": self.trust.verify,
-            "digest": self.trust.digest,
-            "overwrite": self.destination.overwrite,
-            "dask": self.resources.dask is not None,
-        }
-        for name, is_given in given.items():
-            if is_given and name not in allowed:
-                raise UnsupportedError(f"{option} cannot be combined with --{name}")
-
-    @contextmanager
-    def as_one_job(self, total: int) -> Iterator[_Request]:
-        """Yield the request for a part of a job of `total` bytes, whose progress is reported as one."""
-        whole = self.resources.progress
-        with reporting(whole, total):
-            yield replace(self, resources=replace(self.resources, progress=PartOfProgress(whole)))
-
-
-def _copy_each(request: _Request, tasks: Sequence[CopyTask]) -> tuple[str, ...]:
-    """Copy each source to its own target; check all of them before the first copy."""
-    total = 0 if request.dry_run else sum(call_all(task.check for task in tasks))
-    with request.as_one_job(request.trust.readings * total) as part:
-        return tuple(loss for task in tasks for loss in replace(task, request=part).run())
+    tasks = [CopyTask(request.to(to), one) for one, to in zip(sources.each(), targets, strict=True)]
+    if len(tasks) == 1:
+        return tasks[0].run()
+    # Check all of them before the first copy.
+    total = 0 if dry_run else sum(call_all(task.check for task in tasks))
+    with reporting(request.progress, request.readings * total):
+        return tuple(loss for task in tasks for loss in task.of_one_job().run())
 
 
 @dataclass(frozen=True)
 class CopyTask:
     """The copy of one dataset, which may have several sources."""
 
-    request: _Request
+    request: Request
     sources: Sources
-    target: object
+
+    def of_one_job(self) -> CopyTask:
+        """Return the task as a part of a job whose progress has started."""
+        return replace(self, request=replace(self.request, progress=PartOfProgress(self.request.progress)))
 
     def check(self) -> int:
         """Check the options and the target without reading values; return the size of the values in bytes."""
-        self.refuse_same_place()
-        if not (self.request.destination.overwrite or self.request.trust.resume):
-            refuse_existing(self.target, self.request.destination.storage_options)
-        source = self.sources.paths[0]
-        with _open_part(self.sources, self.request.destination.lossy) as dataset:
-            self.shaped(dataset, kind_of_source(source))
+        refuse_same_place(self.sources.paths, self.request.target)
+        self.refuse_existing()
+        with self.sources.open_part(self.request.lossy) as dataset:
+            self.shaped(dataset, kind_of_source(self.sources.paths[0]))
             return dataset_bytes(dataset)
 
-    def refuse_same_place(self) -> None:
-        """Refuse to copy a source to itself."""
-        if any(is_same_place(source, self.target) for source in self.sources.paths):
-            raise UnsupportedError(
-                "the source and the target are the same, or one is inside the other", path=str(self.target)
-            )
+    def refuse_existing(self) -> None:
+        """Raise an error if the target exists, unless the copy replaces or continues it."""
+        if not (self.request.overwrite or self.request.resume):
+            refuse_existing(self.request.target, self.request.storage_options)
 
     def run(self) -> tuple[str, ...]:
         """Copy; return the losses, or the plan of a dry run."""
         request, sources = self.request, self.sources
-        destination, report = request.destination, request.report
         with sources.open() as opened:
-            self.refuse_same_place()
+            refuse_same_place(sources.paths, request.target)
             states = sources.states()
             first = sources.paths[0]
             kinds: set[Kind] = {kind_of_source(s) for s in sources.paths if not isinstance(s, Dataset)}
             kind = kinds.pop() if len(kinds) == 1 else None
             where = None if isinstance(first, Dataset) else str(first)
-            losses = _beyond_dimensions(opened, destination.lossy, where)
+            losses = _beyond_dimensions(opened, request.lossy, where)
             with error_context(where):
                 dataset = sources.part(opened)
-            losses += _unreadable(dataset, destination.lossy, where)
+            losses += refuse_unreadable(dataset, request.lossy, where)
             dataset = _without_old_digest(replace(dataset, left_out=(), gone=()), sources, request.output)
             # The chunks of the source determine the best blocks for reading it.
             source_chunks = {fqn: v.storage.chunk_shape for fqn, v in dataset.all_variables.items()}
             shaped, options = self.shaped(dataset, kind)
+            dataset = shaped.dataset
             losses += shaped.replaced
             if request.dry_run:
-                if not (destination.overwrite or request.trust.resume):
-                    refuse_existing(self.target, destination.storage_options)
-                plan = list(planned_variables(shaped.dataset, kind_of_target(self.target), options))
-                for v in plan if kind_of_target(self.target) == "zarr" else ():
-                    dtype = shaped.dataset.variable_at(v.fqn).type.dtype
-                    refuse_memory(v.fqn, v.shards or v.chunks, v.shape, dtype, request.resources.memory)
-                if report is not None:
-                    report.variables += plan
-                return tuple(map(str, plan))
-            readings, size = request.trust.readings, dataset_bytes(shaped.dataset)
-            with request.as_one_job(readings * size) if readings > 1 else nullcontext(request) as part:
-                losses += replace(self, request=part).write(
-                    shaped.dataset, options, source_chunks, kind, partial(sources.refuse_changes, states)
+                return self.plan(dataset, options)
+            readings, size = request.readings, dataset_bytes(dataset)
+            with reporting(request.progress, readings * size) if readings > 1 else nullcontext():
+                task = self.of_one_job() if readings > 1 else self
+                losses += task.write(
+                    dataset, options, source_chunks, kind, partial(sources.refuse_changes, states)
                 )
-        if report is not None:
-            report.add(sources.paths, self.target, size)
-            report.losses += losses
+        if request.report is not None:
+            request.report.add(sources.paths, request.target, size)
+            request.report.losses += losses
         return losses
+
+    def plan(self, dataset: Dataset, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return and report the planned storage of each variable."""
+        self.refuse_existing()
+        to = kind_of_target(self.request.target)
+        plan = list(planned_variables(dataset, to, options))
+        for v in plan if to == "zarr" else ():
+            block = v.shards or v.chunks or ()
+            refuse_memory(v.fqn, block, v.shape, dataset.variable_at(v.fqn).type.dtype, self.request.memory)
+        if self.request.report is not None:
+            self.request.report.variables += plan
+        return tuple(map(str, plan))
 
     def write(
         self,
@@ -424,105 +361,65 @@ class CopyTask:
         refuse_changes: Callable[[], None],
     ) -> tuple[str, ...]:
         """Write the dataset, and verify it if requested; return the losses of the format."""
-        request = self.request
-        if request.trust.digest:
-            dataset = _with_digest(dataset, request.resources.progress)
-        losses = self.losses_if_complete(dataset, options)
-        if losses is not None:
-            return losses
+        request, sources = self.request, self.sources
+        target, overwrite, resume, state = request.target, request.overwrite, request.resume, None
+        if request.digest:
+            own = Attribute.of(ATTRIBUTE, digest_of(dataset, request.progress).dataset)
+            dataset = replace(dataset, attributes=(*without_digest(dataset).attributes, own))
 
         @cache
         def fingerprint() -> SourceFingerprint:
             from nczarr.convert.values.resume import fingerprint_of
 
-            how = repr(
-                (self.sources.subset, self.sources.fitting, request.output, sorted(options.items(), key=str))
-            )
-            return fingerprint_of(dataset, self.sources.paths, how, self.sources.options)
+            how = (sources.subset, sources.fitting, request.output, sorted(options.items(), key=str))
+            return fingerprint_of(dataset, sources.paths, repr(how), sources.options)
 
+        if resume and kind_of_target(target) == "zarr":
+            from nczarr.convert.values.resume import losses_if_complete, state_of_target
+
+            if not overwrite:
+                found = losses_if_complete(target, dataset, options, request.storage_options)
+                if found is not None:
+                    if (difference := self.difference(dataset, options, found)) is not None:
+                        raise DatasetExistsError(
+                            f"the target is a dataset already, but not a copy of this source: {difference}",
+                            path=str(target),
+                            hint=OVERWRITE,
+                        )
+                    if request.report is not None:
+                        request.report.finished_before += 1
+                    return found
+            state = state_of_target(target, fingerprint(), request.storage_options)
         with self.cluster(dataset, kind) as cluster:
-            sink = self.create(dataset, options, fingerprint)
-            FillTask(
+            sink = create_sink(
+                target,
                 dataset,
-                sink,
-                self.target,
-                request.resources,
-                source_chunks,
-                fingerprint,
-                request.trust.resume,
-                cluster,
-                refuse_changes,
-                request.destination.storage_options,
-            ).run()
+                # Without a record, the content of the unfinished dataset is unknown.
+                overwrite=overwrite or state == "unknown",
+                durable=request.durable,
+                storage_options=request.storage_options,
+                resume=resume and state != "unknown",
+                **options,
+            )
+            FillTask(request, dataset, sink, source_chunks, fingerprint, cluster, refuse_changes).run()
         losses = tuple(getattr(sink, "losses", ()))
-        if request.trust.verify:
-            difference = self.difference(dataset, options, losses)
-            if difference is not None:
-                raise NCZarrError(f"the copy differs from its source: {difference}", path=str(self.target))
+        if request.verify and (difference := self.difference(dataset, options, losses)) is not None:
+            raise NCZarrError(f"the copy differs from its source: {difference}", path=str(target))
         return losses
-
-    def create(
-        self, dataset: Dataset, options: Mapping[str, Any], fingerprint: Callable[[], SourceFingerprint]
-    ) -> DatasetSink:
-        """Create the output, or open the output of an interrupted copy."""
-        destination, resume = self.request.destination, self.request.trust.resume
-        state = None
-        if resume and kind_of_target(self.target) == "zarr":
-            from nczarr.convert.values.resume import state_of_target
-
-            state = state_of_target(self.target, fingerprint(), destination.storage_options)
-        return create_sink(
-            self.target,
-            dataset,
-            # Without a record, the content of the unfinished dataset is unknown.
-            overwrite=destination.overwrite or state == "unknown",
-            durable=destination.durable,
-            storage_options=destination.storage_options,
-            resume=resume and state != "unknown",
-            **options,
-        )
 
     def cluster(self, dataset: Dataset, kind: Kind | None) -> AbstractContextManager[Cluster | None]:
         """Connect to the requested Dask cluster."""
-        resources = self.request.resources
-        if resources.dask is None:
+        request = self.request
+        if request.dask is None:
             return nullcontext()
-        if kind_of_target(self.target) != "zarr":
+        if kind_of_target(request.target) != "zarr":
             raise UnsupportedError(
-                "--dask: only a Zarr dataset can have several writers", path=str(self.target)
+                "--dask: only a Zarr dataset can have several writers", path=str(request.target)
             )
         from nczarr.convert.cluster import Recipe, cluster
 
         joined = None if self.sources.concat is None else dataset
-        recipe = Recipe(self.sources, self.request.output, kind, "zarr", joined)
-        return cluster(resources.dask, resources.workers, recipe)
-
-    def losses_if_complete(self, dataset: Dataset, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """With ``resume``, return the losses of the target if an earlier copy has completed it; else None.
-
-        Raises
-        ------
-        DatasetExistsError
-            If the target is a copy of another source.
-        """
-        request = self.request
-        if not request.trust.resume or request.destination.overwrite or kind_of_target(self.target) != "zarr":
-            return None
-        from nczarr.convert.values.resume import losses_if_complete
-
-        losses = losses_if_complete(self.target, dataset, options, request.destination.storage_options)
-        if losses is None:
-            return None
-        difference = self.difference(dataset, options, losses)
-        if difference is not None:
-            raise DatasetExistsError(
-                f"the target is a dataset already, but not a copy of this source: {difference}",
-                path=str(self.target),
-                hint=OVERWRITE,
-            )
-        if request.report is not None:
-            request.report.finished_before += 1
-        return losses
+        return cluster(request, Recipe(self.sources, request.output, kind, joined))
 
     def difference(
         self, dataset: Dataset, options: Mapping[str, Any], losses: Sequence[str]
@@ -532,19 +429,19 @@ class CopyTask:
 
         found = differences_of_copy(
             dataset,
-            self.target,
+            self.request.target,
             losses=losses,
             order=options.get("layout") not in _UNORDERED,
-            nan_payloads=kind_of_target(self.target) != "cdl",
-            storage_options=self.request.destination.storage_options,
-            progress=self.request.resources.progress,
+            nan_payloads=kind_of_target(self.request.target) != "cdl",
+            storage_options=self.request.storage_options,
+            progress=self.request.progress,
         )
         return next(found, None)
 
     def shaped(self, dataset: Dataset, kind: Kind | None) -> tuple[Shaped, dict[str, Any]]:
         """Return the dataset as it is written, and the options of its sink."""
-        to, how = kind_of_target(self.target), self.request.output
-        options = dict(self.request.destination.options)
+        to, how = kind_of_target(self.request.target), self.request.output
+        options = dict(self.request.format_options)
         lossy = options.pop("lossy", False)
         if "format" in options:
             options["format"] = parse_kind(options["format"])
@@ -578,17 +475,6 @@ class CopyTask:
         return shaped, options
 
 
-@contextmanager
-def _open_part(sources: Sources, lossy: bool) -> Iterator[Dataset]:
-    """Open the requested part of the sources; the sources to join are cut first."""
-    name = name_of(sources.paths[0])
-    with sources.open(cut=True) as opened:
-        with error_context(name):
-            part = opened if sources.concat is not None else sources.subset.of(opened)
-        _unreadable(part, lossy, name)
-        yield part
-
-
 def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]:
     """Refuse or list values beyond the dimensions: some programs append to arrays only."""
     found = []
@@ -609,41 +495,21 @@ def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tupl
     return tuple(found)
 
 
-def _unreadable(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]:
-    """Refuse or list the parts of a source that nczarr cannot read."""
-    lost = (*dataset.left_out, *dataset.gone)
-    if lost and not lossy:
-        raise LossError(
-            f"something that nczarr cannot read would be lost: {lost[0]}",
-            path=where,
-            hint="-v copies named variables; --lossy, in Python lossy=True, copies everything else",
-        )
-    return lost
-
-
-def _with_digest(dataset: Dataset, progress: Progress) -> Dataset:
-    from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
-
-    own = Attribute.of(ATTRIBUTE, digest_of(dataset, progress).dataset)
-    return replace(dataset, attributes=(*without_digest(dataset).attributes, own))
-
-
 def _without_old_digest(dataset: Dataset, sources: Sources, how: OutputOptions) -> Dataset:
     """Remove the stored digest of a source, unless the copy has the same content."""
     same = sources.concat is None and sources.subset == Subset()
     if same and not (how.quantize or how.fixed or how.unlimited):
         return dataset
-    from nczarr.convert.verify.digests import without_digest
-
     return without_digest(dataset)
 
 
-def _refer(request: _Request, sources: Sources, target: object) -> None:
+def _refer(request: Request, sources: Sources) -> None:
     """Write references to the chunks of netCDF files."""
-    from nczarr.convert.virtual.write import write_virtual
+    from nczarr.convert.virtual import write_virtual
 
+    target = request.target
     request.refuse_with("--virtual", "overwrite")
-    if request.output != OutputOptions() or request.destination.options:
+    if request.output != OutputOptions() or request.format_options:
         raise UnsupportedError("--virtual cannot be combined with options of the storage")
     if len(sources.paths) != 1 and sources.concat is None:
         raise UnsupportedError("--virtual: several sources need --concat", path=str(target))
@@ -658,93 +524,8 @@ def _refer(request: _Request, sources: Sources, target: object) -> None:
             sources.paths[0],
             target,
             partial(sources.refuse_changes, states),
-            overwrite=request.destination.overwrite,
+            overwrite=request.overwrite,
         )
         if request.report is not None:
             request.report.allow += outside
             request.report.add(sources.paths, target, dataset_bytes(part))
-
-
-@dataclass(frozen=True)
-class AppendTask:
-    """Appends sources to an existing dataset."""
-
-    request: _Request
-    sources: Sources
-    target: object
-    replace_steps: bool
-
-    def run(self) -> None:
-        """Append the sources, and report the size of their values."""
-        request, target = self.request, self.target
-        CopyTask(request, self.sources, target).refuse_same_place()
-        kind = kind_of_source(target)
-        if kind == "cdl":
-            raise UnsupportedError(
-                "--append does not support CDL text",
-                path=str(target),
-                hint="--concat joins files to a new one",
-            )
-        request.refuse_with("--append")
-        if request.output != OutputOptions() or (request.destination.options and kind == "zarr"):
-            raise UnsupportedError(
-                "--append keeps the chunks and codecs of the dataset; omit the options of the storage"
-            )
-        from nczarr.convert.many.appending import Appending
-
-        resources, destination = request.resources, request.destination
-        appending = Appending(
-            self.opening,
-            self.sources.paths,
-            self.sources.concat,
-            self.replace_steps,
-            self.sources.fitting,
-            destination.durable,
-            resources.progress,
-            resources.memory,
-        )
-        if kind == "zarr":
-            size = appending.to_zarr(target, destination.storage_options, resources.workers)
-        else:
-            size = self.append_to_file(appending)
-        if request.report is not None:
-            request.report.add(self.sources.paths, None, size)
-
-    def opening(self, fqn: str) -> AbstractContextManager[Dataset]:
-        """Open the sources, joined along a dimension."""
-        concat = fqn if len(self.sources.paths) > 1 else None
-        return _open_part(replace(self.sources, concat=concat), self.request.destination.lossy)
-
-    def append_to_file(self, appending: Appending) -> int:
-        """Append to a netCDF file; return the size of the values in bytes."""
-        from nczarr.convert.many.appending import appended, growing_dimension
-        from nczarr.netcdf.edit.hdf5_file import FixedFileError
-
-        sources, target, destination = self.sources, self.target, self.request.destination
-        path = local_path(target)
-        if path is not None and not destination.options:
-            if not self.replace_steps and netcdf_format(str(path)) != "hdf5" and not _has_digest(path):
-                return appending.to_records(path)
-            with suppress(FixedFileError):
-                return appending.to_copy(path)
-        # Write a new file if the existing one cannot be changed.
-        with (
-            open_source(target) as old,
-            self.opening(growing_dimension(old, sources.concat, str(target))) as added,
-        ):
-            joined = appended(
-                old, added, sources.concat, sources.paths, target, self.replace_steps, sources.fitting
-            )
-            sink = create_sink(
-                target, joined, overwrite=True, durable=destination.durable, **destination.options
-            )
-            FillTask(joined, sink, target, self.request.resources).run()
-            return dataset_bytes(added)
-
-
-def _has_digest(path: Path) -> bool:
-    """True if a dataset has a stored digest, which appending removes."""
-    from nczarr.convert.verify.digests import ATTRIBUTE
-
-    with open_source(path) as dataset:
-        return ATTRIBUTE in dataset.attribute

@@ -467,8 +467,15 @@ def name_of(source: object) -> str:
     return shown_location(str(source))
 
 
-def is_same_place(source: object, target: object) -> bool:
-    """True if a copy would overwrite its source, write inside it, or replace a directory that contains it."""
+def refuse_same_place(sources: Iterable[object], target: object) -> None:
+    """Raise an error if a copy would overwrite a source, write inside it, or replace a directory that contains it."""
+    if any(_is_same_place(source, target) for source in sources):
+        raise UnsupportedError(
+            "the source and the target are the same, or one is inside the other", path=str(target)
+        )
+
+
+def _is_same_place(source: object, target: object) -> bool:
     paths = local_path(source), local_path(target)
     if paths[0] is not None and paths[1] is not None:
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nczarr.convert.options import Request
 from nczarr.convert.values.dasked import is_chunked, place_of, store_chunked
 from nczarr.convert.values.raw import copy_stored
 from nczarr.convert.values.rechunk import block_limit, read_shape, rechunk
@@ -49,26 +50,6 @@ _BESIDE = (
 )
 
 
-@dataclass(frozen=True)
-class Resources:
-    """The resources of a copy.
-
-    Parameters
-    ----------
-    workers : int
-        Number of writer threads.
-    memory : int
-        Maximum size of the values in memory, in bytes.
-    dask : str or distributed.Client, optional
-        The Dask cluster to use.
-    """
-
-    progress: Progress
-    workers: int
-    memory: int
-    dask: object = None
-
-
 def refuse_memory(
     fqn: str, block: tuple[int, ...], shape: tuple[int, ...], dtype: np.dtype, memory: int
 ) -> None:
@@ -92,26 +73,19 @@ class FillTask:
         The chunk shapes of the source by FQN, where `dataset` has those of the output.
     fingerprint : callable, optional
         Computes the fingerprint of the copy; None: the copy cannot be resumed.
-    resume : bool
-        Continue an earlier copy, and keep the finished part after an interrupt.
     cluster : Cluster, optional
         The cluster that copies the values.
     refuse_changes : callable
         Raises an error if a source has changed.
-    target_options : mapping, optional
-        Storage options of the target.
     """
 
+    request: Request
     dataset: Dataset
     sink: DatasetSink
-    target: object
-    resources: Resources
     source_chunks: Mapping[str, tuple[int, ...] | None] = field(default_factory=dict)
     fingerprint: Callable[[], SourceFingerprint] | None = None
-    resume: bool = False
     cluster: Cluster | None = None
     refuse_changes: Callable[[], None] = lambda: None
-    target_options: Mapping[str, object] | None = None
     _record: Recording | None = None
 
     def run(self) -> None:
@@ -126,13 +100,11 @@ class FillTask:
             pulls = getattr(sink, "pulls", False)
             if not pulls:
                 for fqn, _, data in work:
-                    refuse_memory(
-                        fqn, self.sink.write_shape(fqn), data.shape, data.dtype, self.resources.memory
-                    )
-            is_recorded = self.resume or total >= _RECORDED
+                    refuse_memory(fqn, sink.write_shape(fqn), data.shape, data.dtype, self.request.memory)
+            is_recorded = self.request.resume or total >= _RECORDED
             if self.fingerprint and is_recorded and isinstance(sink, StoredDataset) and sink.resumable:
                 self._record = Recording(sink, self.dataset, self.fingerprint())
-            with reporting(self.resources.progress, total):
+            with reporting(self.request.progress, total):
                 if not pulls:
                     self._copy(work)
                 self.refuse_changes()
@@ -176,54 +148,45 @@ class FillTask:
 
     def _copy(self, work: list[Work]) -> None:
         """Copy the values undecoded where possible, through an intermediate array where better, else block by block."""
-        resources = self.resources
+        request, workers, memory = self.request, self.request.workers, self.request.memory
+        out: DatasetSink = self._record or self.sink
         work = self._without_chunked(work)
         if self.cluster is not None:
-            self._copy_on_cluster(self.cluster, work)
+            self._copy_on_cluster(self.cluster, work, out)
             return
-        out: DatasetSink = self._record or self.sink
         # Values in memory have no chunks, neither to copy undecoded nor to rechunk.
         if not all(type(data) is MemorySource for _, _, data in work):
-            if isinstance(self.sink, StoredDataset) and not self.resume:
-                work = copy_stored(work, self.sink, resources.progress, resources.workers, resources.memory)
-            work = rechunk(
-                work,
-                out,
-                self.target,
-                resources.progress,
-                resources.workers,
-                resources.memory,
-                self._remaining,
-            )
-        blocks = self._remaining(self._blocks(work, out))
-        transfer(blocks, out, resources.progress, resources.workers, resources.memory)
+            if isinstance(self.sink, StoredDataset) and not request.resume:
+                work = copy_stored(work, self.sink, request)
+            work = rechunk(work, out, request, self._remaining)
 
-    def _blocks(self, work: Iterable[Work], out: DatasetSink) -> Iterator[Block]:
-        workers, memory = self.resources.workers, self.resources.memory
-        for fqn, variable, data in work:
-            chunk = math.prod(read_shape(variable, data) or (0,)) * value_bytes(data.dtype)
-            limit = min(max(BLOCK_BYTES, chunk), block_limit(chunk, workers, memory))
-            yield from blocks_of([(fqn, variable, data)], out, limit)
+        def blocks() -> Iterator[Block]:
+            for fqn, variable, data in work:
+                chunk = math.prod(read_shape(variable, data) or (0,)) * value_bytes(data.dtype)
+                limit = min(max(BLOCK_BYTES, chunk), block_limit(chunk, workers, memory))
+                yield from blocks_of([(fqn, variable, data)], out, limit)
+
+        transfer(self._remaining(blocks()), out, request.progress, workers, memory)
 
     def _without_chunked(self, work: list[Work]) -> list[Work]:
         """Store the Dask arrays of xarray, task by task; return the other variables."""
         chunked = [one for one in work if is_chunked(one)]
         if not chunked:
             return work
-        place, elsewhere = place_of(self.sink, self.target, self.target_options)
+        place, elsewhere = place_of(self.sink, self.request.target, self.request.storage_options)
         blocks = {fqn: self.sink.write_shape(fqn) for fqn, _, _ in chunked}
         store_chunked(chunked, place, blocks, elsewhere=elsewhere, concurrent=self.sink.concurrent)
         for fqn, _, data in chunked:
-            self.resources.progress.advance(data_bytes(data), fqn)
+            self.request.progress.advance(data_bytes(data), fqn)
         return [one for one in work if not is_chunked(one)]
 
     def _remaining(self, blocks: Iterable[Block]) -> Iterable[Block]:
         return blocks if self._record is None else self._record.remaining(blocks)
 
-    def _copy_on_cluster(self, cluster: Cluster, work: list[Work]) -> None:
+    def _copy_on_cluster(self, cluster: Cluster, work: list[Work], out: DatasetSink) -> None:
         assert isinstance(self.sink, StoredDataset)
-        progress, memory = self.resources.progress, self.resources.memory
-        detached = DetachedDataset.of(self.sink, self.target, self.target_options)
+        request = self.request
+        detached = DetachedDataset.of(self.sink, request.target, request.storage_options)
         done = self._record.manifest.add if self._record is not None else None
 
         def elsewhere(
@@ -232,32 +195,16 @@ class FillTask:
             into: DetachedDataset | None,
             progress: Progress,
         ) -> None:
-            cluster.transfer(
-                blocks,
-                into or detached,
-                progress,
-                memory,
-                raw=False,
-                done=done if into is None else None,
-                between=between,
-            )
+            report = done if into is None else None
+            cluster.transfer(blocks, into or detached, progress, raw=False, done=report, between=between)
 
-        out: DatasetSink = self._record or self.sink
         # Workers that can open a local target can also open an intermediate dataset beside it.
-        is_shared = cluster.local or local_path(self.target) is not None
-        work = rechunk(
-            work,
-            out,
-            self.target,
-            progress,
-            cluster.threads,
-            memory * cluster.shares,
-            self._remaining,
-            elsewhere if is_shared else None,
-        )
-        limit = min(BLOCK_BYTES, cluster.block_limit(memory), block_limit(0, self.resources.workers, memory))
+        is_shared = cluster.local or local_path(request.target) is not None
+        shared = replace(request, workers=cluster.threads, memory=request.memory * cluster.shares)
+        work = rechunk(work, out, shared, self._remaining, elsewhere if is_shared else None)
+        limit = min(BLOCK_BYTES, cluster.block_limit, block_limit(0, request.workers, request.memory))
         blocks = self._remaining(blocks_of(work, out, limit))
-        cluster.transfer(blocks, detached, progress, memory, raw=not self.resume, done=done)
+        cluster.transfer(blocks, detached, request.progress, raw=not request.resume, done=done)
 
     def _end(self, error: BaseException) -> None:
         """Suspend or remove the output after an error."""
@@ -265,7 +212,7 @@ class FillTask:
         may_write = self.cluster is not None and self.cluster.may_write
         # A store may recover from its errors; other errors of nczarr would occur again.
         is_final = isinstance(error, NCZarrError) and not isinstance(error, StoreError)
-        keeps = may_write or (self.resume and record is not None and not is_final)
+        keeps = may_write or (self.request.resume and record is not None and not is_final)
         if keeps and isinstance(sink, StoredDataset) and sink.resumable:
             if record is not None:
                 with suppress(NCZarrError):

@@ -1,24 +1,217 @@
-"""Report the plan of a copy, and its results: for the closing line, and as JSON."""
+"""Describe how variables are stored, and report the plan and the results of a copy."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from nczarr.convert.endpoints import create_sink
-from nczarr.convert.storage import StoredObjects, array_form, stored_bytes, stored_objects
-from nczarr.formats import Kind
-from nczarr.mapping import StoredDataset
-from nczarr.model import Dataset, describe_type
-from nczarr.stores import MemoryStore
+from nczarr.convert.verify.digests import bands
+from nczarr.display import format_bytes
+from nczarr.errors import error_context
+from nczarr.filters import filter_name
+from nczarr.formats import Kind, local_path
+from nczarr.mapping import StoredDataset, VariableData
+from nczarr.model import Dataset, Variable, describe_type
+from nczarr.stores import LocalStore, MemoryStore
 from nczarr.transfer import value_bytes
+from nczarr.zarr import NamedConfig, inner_codecs
+
+#: More objects than this are many if their median is below the small size.
+_MANY_OBJECTS, _SMALL_OBJECT = 1000, 64 << 10
+_LARGE_OBJECT = 256 << 20
+
+_Shape = tuple[int, ...]
+_Number = int | float
 
 
 @dataclass(frozen=True)
-class PlannedVariable:
+class _Form:
+    """The form of one variable."""
+
+    fqn: str
+    type: str
+    shape: _Shape
+    chunks: _Shape | None
+    shards: _Shape | None
+    codecs: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the storage as a JSON object."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class VariableStorage(_Form):
+    """The storage of one variable; None for unknown properties, and for those that are expensive to compute."""
+
+    value_bytes: int
+    stored_bytes: int | None
+    objects_stored: int | None
+    objects: int | None
+    minimum: _Number | None = None
+    maximum: _Number | None = None
+    missing: int | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """The compression ratio: size of the values by size of the stored chunks."""
+        return self.value_bytes / self.stored_bytes if self.stored_bytes else None
+
+    def to_json(self) -> dict[str, object]:
+        return {**asdict(self), "ratio": self.ratio}
+
+
+def variable_storage(dataset: Dataset, *, stats: bool = False) -> Iterator[VariableStorage]:
+    """Yield the storage of each variable; with `stats`, read all values for minimum, maximum and missing values."""
+    keys: dict[int, list[str]] = {}
+    for fqn, variable in dataset.all_variables.items():
+        form, sizes = _stored(variable, keys)
+        shape, kind = dataset.shape(variable), describe_type(variable.type)
+        size = math.prod(shape) * value_bytes(variable.type.dtype)
+        limits = _limits(variable, shape) if stats else (None, None, None)
+        yield VariableStorage(fqn, kind, shape, *form, size, *sizes, *limits)
+
+
+def array_form(data: VariableData) -> tuple[_Shape, _Shape | None, tuple[NamedConfig, ...]]:
+    """Return the chunk shape, the shard shape (None without shards) and the codecs of the chunks of a Zarr array.
+
+    The shapes have the dimensions of the variable, without further dimensions of the array.
+    """
+    array, rank = data.array, len(data.shape)
+    chunks, codecs = tuple(array.inner_chunk_shape)[:rank], array.metadata.codecs
+    if len(codecs) != 1 or codecs[0].name != "sharding_indexed":
+        return chunks, None, codecs
+    with error_context(array.store.url, fqn=data.fqn):
+        return chunks, tuple(array.chunk_shape)[:rank], inner_codecs(codecs[0])
+
+
+def _stored(
+    variable: Variable, keys: dict[int, list[str]]
+) -> tuple[tuple[_Shape | None, _Shape | None, tuple[str, ...]], tuple[int | None, int | None, int | None]]:
+    """Return chunks, shards, codecs; and the size of the stored chunks, their number, and the number of all chunks.
+
+    `keys` keeps the sorted keys of remote stores, so that one listing serves all variables.
+    """
+    data = variable.data
+    if not isinstance(data, VariableData):
+        filters = tuple(filter_name(f.id) for f in variable.storage.filters)
+        ask = getattr(data, "stored_size", None)
+        return (variable.storage.chunk_shape, None, filters), (None, None, None) if ask is None else ask()
+    chunks, shards, codecs = array_form(data)
+    names = tuple(_codec_name(c.name, c.configuration) for c in codecs)
+    array, store = data.array, data.array.store
+    if not isinstance(store, LocalStore):
+        count = None
+        if store.lists_all:
+            listed = keys[id(store)] = keys.get(id(store)) or sorted(store.list())
+            first, last = (bisect_left(listed, array.prefix + end) for end in ("", "\U0010ffff"))
+            encoding, skip = array.metadata.chunk_key_encoding, len(array.prefix)
+            count = len(encoding.indices(listed[first:last], array.grid_shape, skip=skip))
+        return (chunks, shards, names), (None, count, array.nchunks)
+    # The metadata documents of an array are small, and not counted.
+    places = [os.path.join(store.root, array.chunk_key(i)) for i in array.initialized_chunks()]
+    size = sum(os.stat(place).st_size for place in places)
+    return (chunks, shards, names), (size, len(places), array.nchunks)
+
+
+def _codec_name(name: str, configuration: Mapping[str, object]) -> str:
+    level = configuration.get("level", configuration.get("clevel"))
+    inner = f":{configuration['cname']}" if "cname" in configuration else ""
+    return f"{name.removeprefix('numcodecs.')}{inner}{'' if level is None else f':{level}'}"
+
+
+def _limits(variable: Variable, shape: _Shape) -> tuple[_Number | None, _Number | None, int | None]:
+    data = variable.data
+    if data is None or data.dtype.kind not in "iuf":
+        return None, None, None
+    attributes = [a for n in ("_FillValue", "missing_value") if (a := variable.attribute.get(n))]
+    fills = [value for a in attributes if a.values.dtype.kind in "iuf" for value in a.values.tolist()]
+    limits: list[_Number] = []
+    missing = 0
+    for region in bands(shape, data.dtype.itemsize, variable.storage.chunk_shape):
+        values = data.read(region).reshape(-1)
+        valid = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(values.shape, bool)
+        for fill in fills:
+            valid &= values != fill
+        missing += values.size - int(valid.sum())
+        if (seen := values[valid]).size:
+            limits += [seen.min().item(), seen.max().item()]
+    return min(limits, default=None), max(limits, default=None), missing
+
+
+@dataclass(frozen=True)
+class StoredObjects:
+    """The number and the sizes of the objects of a store: the files of a directory, or one file.
+
+    Examples
+    --------
+    >>> StoredObjects((10, 2000, 4000)).median
+    2000
+    >>> StoredObjects((4096,) * 5000).hint
+    'many small objects: nczarr copy SOURCE TARGET --shards auto packs them'
+    """
+
+    sizes: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The size of all objects."""
+        return sum(self.sizes)
+
+    @property
+    def median(self) -> int:
+        """The median size of an object; 0 without objects."""
+        return sorted(self.sizes)[len(self.sizes) // 2] if self.sizes else 0
+
+    @property
+    def hint(self) -> str | None:
+        """Advice about too many objects, or about objects that are too large for object stores."""
+        if len(self.sizes) > _MANY_OBJECTS and self.median < _SMALL_OBJECT:
+            return "many small objects: nczarr copy SOURCE TARGET --shards auto packs them"
+        if len(self.sizes) > 1 and self.median > _LARGE_OBJECT:
+            return "large objects: nczarr copy SOURCE TARGET --chunks auto divides them"
+        return None
+
+    def __str__(self) -> str:
+        """Return the number of objects and their median size; empty for a single file."""
+        count = len(self.sizes)
+        return f"{count} objects, median {format_bytes(self.median)}" if count > 1 else ""
+
+    def to_json(self) -> dict[str, int]:
+        """Return the number of objects and their median size."""
+        return {"objects": len(self.sizes), "median_object_bytes": self.median}
+
+
+def stored_objects(target: object) -> StoredObjects | None:
+    """Return the objects of a local file or directory; None for everything else."""
+    path = None if isinstance(target, Dataset) else local_path(target)
+    if path is None or not os.path.lexists(path):
+        return None
+    return StoredObjects(tuple(_sizes_below(os.fspath(path))) if path.is_dir() else (path.stat().st_size,))
+
+
+def _sizes_below(folder: str) -> Iterator[int]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _sizes_below(entry.path)
+            else:
+                yield entry.stat().st_size
+
+
+# --- copies
+
+
+@dataclass(frozen=True)
+class PlannedVariable(_Form):
     """The planned storage of one variable.
 
     Attributes
@@ -29,18 +222,8 @@ class PlannedVariable:
         Size of the values before compression; 64 for each string or sequence.
     """
 
-    fqn: str
-    type: str
-    shape: tuple[int, ...]
-    chunks: tuple[int, ...]
-    shards: tuple[int, ...] | None
-    codecs: tuple[str, ...]
     objects: int
     bytes: int
-
-    def to_json(self) -> dict[str, object]:
-        """Return the plan as a JSON object."""
-        return asdict(self)
 
     def __str__(self) -> str:
         shards = f" in shards of {_shape(self.shards)}" if self.shards else ""
@@ -51,7 +234,7 @@ class PlannedVariable:
         )
 
 
-def _shape(shape: tuple[int, ...]) -> str:
+def _shape(shape: _Shape | None) -> str:
     return "×".join(map(str, shape)) if shape else "one value"
 
 
@@ -64,17 +247,16 @@ def planned_variables(
     try:
         dataset = dataset if stored is None else stored.dataset
         for fqn, variable in dataset.all_variables.items():
-            shape, storage = dataset.shape(variable), variable.storage
+            shape, storage, kind = dataset.shape(variable), variable.storage, describe_type(variable.type)
+            size = math.prod(shape) * value_bytes(variable.type.dtype)
             if stored is not None:
                 chunks, shards, found = array_form(stored.data(fqn))
                 codecs, objects = tuple(c.name for c in found), stored.data(fqn).array.nchunks
             else:
-                chunks = (storage.layout == "chunked" and storage.chunk_shape) or shape
+                chunks = tuple((storage.layout == "chunked" and storage.chunk_shape) or shape)
                 shards, objects = None, 1
                 codecs = tuple(str(f.id) for f in storage.filters) if target == "netcdf" else ()
-            size = math.prod(shape) * value_bytes(variable.type.dtype)
-            kind = describe_type(variable.type)
-            yield PlannedVariable(fqn, kind, shape, tuple(chunks), shards, codecs, objects, size)
+            yield PlannedVariable(fqn, kind, shape, chunks, shards, codecs, objects, size)
     finally:
         if stored is not None:
             stored.abort()
@@ -148,15 +330,15 @@ class Report:
         """Add a complete copy."""
         self.sources += len(sources)
         self.bytes_of_values += values
-        sizes = [stored_bytes(source) for source in sources]
+        for stored in map(stored_objects, sources):
+            total = self.bytes_in
+            self.bytes_in = None if stored is None or total is None else total + stored.bytes
         out = stored_objects(target)
-        known = self.bytes_in is not None and None not in sizes
-        self.bytes_in = (self.bytes_in or 0) + sum(s or 0 for s in sizes) if known else None
-        self.bytes_out = None if out is None or self.bytes_out is None else self.bytes_out + out.bytes
         if out is None or self.objects_out is None:
-            self.objects_out = None
+            self.bytes_out = self.objects_out = None
         else:
             self.objects_out = StoredObjects((*self.objects_out.sizes, *out.sizes))
+            self.bytes_out = self.objects_out.bytes
 
     def to_json(self) -> dict[str, object]:
         """Return the report as a JSON object."""

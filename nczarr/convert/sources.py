@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from nczarr.convert.change.nodes import choose, matches, rename
 from nczarr.convert.change.selecting import select
-from nczarr.convert.endpoints import open_source
+from nczarr.convert.endpoints import name_of, open_source
 from nczarr.convert.many.fit import Fitting
-from nczarr.errors import NCZarrError
+from nczarr.errors import LossError, NCZarrError, error_context
 from nczarr.formats import state_of_file
 from nczarr.model import Dataset
 
@@ -28,10 +28,6 @@ class Subset:
     exclude: tuple[str, ...] = ()
     selection: Mapping[str, object] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
-
-    def of(self, dataset: Dataset) -> Dataset:
-        """Return the requested part of a dataset."""
-        return self.cut(self.nodes(dataset))
 
     def nodes(self, dataset: Dataset) -> Dataset:
         """Return the requested variables and groups."""
@@ -120,4 +116,26 @@ class Sources:
 
     def part(self, opened: Dataset) -> Dataset:
         """Return the requested part of the opened dataset; joining has chosen the nodes already."""
-        return self.subset.of(opened) if self.concat is None else self.subset.cut(opened)
+        return self.subset.cut(self.subset.nodes(opened) if self.concat is None else opened)
+
+    @contextmanager
+    def open_part(self, lossy: bool) -> Iterator[Dataset]:
+        """Open the requested part of the sources; the sources to join are cut first."""
+        name = name_of(self.paths[0])
+        with self.open(cut=True) as opened:
+            with error_context(name):
+                part = opened if self.concat is not None else self.part(opened)
+            refuse_unreadable(part, lossy, name)
+            yield part
+
+
+def refuse_unreadable(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]:
+    """Refuse or list the parts of a source that nczarr cannot read."""
+    lost = (*dataset.left_out, *dataset.gone)
+    if lost and not lossy:
+        raise LossError(
+            f"something that nczarr cannot read would be lost: {lost[0]}",
+            path=where,
+            hint="-v copies named variables; --lossy, in Python lossy=True, copies everything else",
+        )
+    return lost

@@ -229,7 +229,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for where in (
         "nczarr.system.atomic.shutil.copyfileobj",
         "nczarr.netcdf.edit.opening.edited_file",
-        "nczarr.convert.many.appending.transfer",
+        "nczarr.convert.appending.transfer",
         "nczarr.system.atomic.Output.commit",
     ):
         with monkeypatch.context() as patch:

@@ -19,7 +19,7 @@ from zarr.storage import MemoryStore, WrapperStore
 import nczarr
 from nczarr import cdl
 from nczarr.convert.endpoints import open_source
-from nczarr.convert.storage import variable_storage
+from nczarr.convert.report import variable_storage
 from nczarr.convert.verify.check import check
 from nczarr.errors import LossError, NCZarrError
 from nczarr.stores import open_store

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import nczarr
 from nczarr import cdl
-from nczarr.convert.many.appending import prepare
+from nczarr.convert.appending import prepare
 from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.joining import join
 from nczarr.errors import UnsupportedError

@@ -20,7 +20,7 @@ import zarr as zarr_python
 
 import nczarr
 from nczarr.cli import main
-from nczarr.convert.virtual import write
+from nczarr.convert import virtual
 from nczarr.errors import DatasetExistsError, NCZarrError, UnsupportedError
 
 DATA = Path(__file__).parents[1] / "data"
@@ -208,7 +208,7 @@ def test_a_file_that_changes_while_it_is_referred_to(tmp_path: Path, monkeypatch
         os.utime(source, ns=(1, 1))
         return plain(*given)
 
-    monkeypatch.setattr(write, "find_references", slow)
+    monkeypatch.setattr(virtual, "find_references", slow)
     with pytest.raises(NCZarrError, match="has changed while"):
         nczarr.copy(source, tmp_path / "refs.json", virtual=True)
     assert [p.name for p in tmp_path.iterdir()] == ["a.nc"]
@@ -326,7 +326,7 @@ def test_files_whose_chunks_make_no_grid(tmp_path: Path) -> None:
 
 
 def test_many_chunks_of_which_few_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "RECORD", 100)
+    monkeypatch.setattr(virtual, "RECORD", 100)
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
         file.createDimension("x", 300)
         file.createDimension("y", 2)

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from nczarr.errors import UnsupportedError
-from nczarr.model import CHAR, STRING, Dataset, Dimension, Region, Variable, rewrite, split_fqn
+from nczarr.model import CHAR, STRING, ArraySource, Dataset, Dimension, Region, Variable, rewrite, split_fqn
 from nczarr.model.sources import ChangedSource
 
 _DATE = r"-?\d{4,}-\d{1,2}(?:-\d{1,2}(?:[T ]\d{1,2}(?::\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?)?)?"
@@ -47,6 +47,12 @@ class SelectedSource(ChangedSource):
         return self.inner.read(
             tuple(slice(p.start, max(p.start, p[-1] + 1 if p else p.start), p.step) for p in picked), out
         )
+
+
+def cut_source(data: ArraySource, axis: int, low: int, high: int) -> SelectedSource:
+    """Return a part of a source along an axis."""
+    ranges = (range(min(low, high), high) if i == axis else range(n) for i, n in enumerate(data.shape))
+    return SelectedSource(data, tuple(ranges))
 
 
 class YearOrIndex(int):

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nczarr.convert.change.nodes import matches
-from nczarr.convert.change.options import OutputOptions, parse_bytes, parse_lengths
 from nczarr.convert.change.selecting import SelectedSource, find_dimension
-from nczarr.convert.storage import array_form
+from nczarr.convert.options import OutputOptions, parse_bytes, parse_lengths
+from nczarr.convert.report import array_form
 from nczarr.errors import UnsupportedError
 from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, FILTERS, LZF, OF_REFERENCES
 from nczarr.formats import CLASSIC, Kind

@@ -19,11 +19,16 @@ from nczarr.convert.change.nodes import find_variable, matches
 from nczarr.convert.change.selecting import is_time, text_of
 from nczarr.convert.many.fit import (
     CALENDARS,
+    OTHER_MEANING,
     Fitting,
     are_close,
     blocks,
     calendar_of,
+    differences,
     have_same_axes,
+    other_meanings,
+    refuse,
+    same_data,
     same_unit,
     unpacked_alike,
 )
@@ -91,10 +96,17 @@ class ReorderedSource(ChangedSource):
         return handed(np.ascontiguousarray(values) if out is None else values, out)
 
 
-def adjusted(
-    datasets: Sequence[Dataset], names: Sequence[str], along: str, fitting: Fitting, *, fixed: bool = False
-) -> list[Dataset]:
-    """Return the datasets with the differences removed that the options name.
+def fitted(
+    datasets: Sequence[Dataset],
+    names: Sequence[str],
+    along: str,
+    is_new: bool,
+    fitting: Fitting,
+    refused: str,
+    *,
+    fixed: bool = False,
+) -> tuple[list[Dataset], frozenset[str]]:
+    """Return the datasets as they can be joined, with times in the units of the first, and the variables to join.
 
     Parameters
     ----------
@@ -102,9 +114,76 @@ def adjusted(
         Names of the datasets, for messages.
     along : str
         The dimension along which they are joined.
+    is_new : bool
+        The datasets do not have the dimension.
+    refused : str
+        The beginning of the message about conflicts.
     fixed : bool
         The first dataset cannot change.
+
+    Raises
+    ------
+    ModelError
+        If the datasets do not fit together; the message lists the conflicts.
+    UnsupportedError
+        If times or packed numbers cannot be converted.
     """
+    found = _adjusted(datasets, names, along, fitting, fixed=fixed)
+    first = found[0]
+    growing = growing_variables(first, along, is_new)
+    others = list(zip(names[1:], found[1:], strict=True))
+    exact = fitting.join == "exact"
+    unlike = [
+        (name, d) for name, o in others for d in differences(first, o, along, exact=exact, growing=growing)
+    ]
+    refuse(unlike, refused)
+    if fitting.merges:
+        refuse([(name, d) for name, o in others for d in other_meanings(first, o)], refused, OTHER_MEANING)
+    parts, unlike = [first], []
+    for name, other in others:
+        with error_context(name):
+            parts.append(_in_units_of(first, other, growing))
+        for fqn in [fqn for fqn in first.all_variables if fqn not in growing]:
+            mine, theirs = first.all_variables[fqn].data, other.all_variables[fqn].data
+            unlike += [(name, d) for d in same_data(fqn, mine, theirs, fitting.tolerance)]
+    refuse(unlike, refused)
+    return parts, growing
+
+
+def growing_variables(dataset: Dataset, along: str, is_new: bool) -> frozenset[str]:
+    """Return the variables that have a dimension, or will have it."""
+    if not is_new:
+        return frozenset(fqn for fqn, v in dataset.all_variables.items() if along in v.dimensions)
+    group = split_fqn(along)[0]
+    return frozenset(
+        fqn
+        for fqn, v in dataset.all_variables.items()
+        if (group == "/" or fqn.startswith(f"{group}/"))
+        and (fqn not in dataset.all_dimensions or fqn == along)
+        and not _is_bounds(dataset, fqn)
+    )
+
+
+def _is_bounds(dataset: Dataset, fqn: str) -> bool:
+    """True for the bounds of a coordinate."""
+    group, name = split_fqn(fqn)
+    return any(
+        split_fqn(owner)[0] == group and text_of(variable, "bounds") == name
+        for owner, variable in dataset.all_variables.items()
+        if owner in dataset.all_dimensions
+    )
+
+
+def _in_units_of(first: Dataset, other: Dataset, growing: frozenset[str]) -> Dataset:
+    """Return a dataset with its times in the units of another one."""
+    changes = conversions(first, other, growing)
+    return rewrite(other, variable=lambda fqn, v: converted(v, changes[fqn]) if fqn in changes else v)
+
+
+def _adjusted(
+    datasets: Sequence[Dataset], names: Sequence[str], along: str, fitting: Fitting, *, fixed: bool
+) -> list[Dataset]:
+    """Return the datasets with the differences removed that the options name."""
     for pattern in fitting.tolerance:
         if not any(matches(fqn, pattern) for fqn in datasets[0].all_variables):
             raise UnsupportedError(f"--tolerance {pattern}: there is no such variable", path=names[0])

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import cftime
 import numpy as np
 
-from nczarr.convert.change.selecting import SelectedSource, is_time, select, text_of
+from nczarr.convert.change.selecting import is_time, select, text_of
 from nczarr.convert.many.adjusting import with_fill
 from nczarr.convert.many.fit import Fitting, calendar_of
 from nczarr.convert.many.packing import Packing, packing_of
 from nczarr.convert.many.steps import LENGTHS, refuse_missing, steps_of, unit_of
 from nczarr.errors import UnsupportedError
-from nczarr.model import ArraySource, Dataset, MemorySource, Variable, rewrite
+from nczarr.model import Dataset, MemorySource, Variable, rewrite
 
 _STEP = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d|w|mo|y)?")
 _MICROSECONDS = {"s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}
@@ -213,9 +213,3 @@ def _filled(
         found_names.append(name)
         start += size
     return found, found_names
-
-
-def cut_source(data: ArraySource, axis: int, low: int, high: int) -> SelectedSource:
-    """Return a part of a source along an axis."""
-    ranges = (range(min(low, high), high) if i == axis else range(n) for i, n in enumerate(data.shape))
-    return SelectedSource(data, tuple(ranges))

@@ -108,8 +108,7 @@ class Fitting:
     tolerance: Mapping[str, float] = field(default_factory=dict)
     expect_step: str | None = None
 
-    def check(self) -> None:
-        """Raise :class:`UnsupportedError` for an unknown word."""
+    def __post_init__(self) -> None:
         for option, words, known in (
             ("join", [self.join], JOINS),
             ("repack", [self.repack] if self.repack is not None else [], REPACKS),
@@ -121,6 +120,11 @@ class Fitting:
         for name, value in self.tolerance.items():
             if not value >= 0:
                 raise UnsupportedError(f"--tolerance {name}={value}: not a number of at least 0")
+
+    @property
+    def merges(self) -> bool:
+        """The joined dataset has the attributes of all files."""
+        return self.join in ("outer", "fill")
 
 
 def differences(

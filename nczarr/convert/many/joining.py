@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from nczarr.convert.change.selecting import find_dimension, text_of
+from nczarr.convert.change.selecting import find_dimension
 from nczarr.convert.endpoints import call_all, name_of, open_source
-from nczarr.convert.many.adjusting import adjusted
+from nczarr.convert.many.adjusting import fitted
 from nczarr.convert.many.expected import with_expected_steps
-from nczarr.convert.many.fit import OTHER_MEANING, Fitting, differences, other_meanings, refuse, same_data
-from nczarr.convert.many.steps import conversions, converted, refuse_disorder
+from nczarr.convert.many.fit import Fitting
+from nczarr.convert.many.steps import refuse_disorder
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import state_of_file
 from nczarr.model import (
@@ -301,79 +301,25 @@ def _joined(
     headers: list[Dataset], sources: Sequence[object], along: str, is_new: bool, fitting: Fitting
 ) -> Dataset:
     names = [name_of(source) for source in sources]
-    headers = adjusted(headers, names, along, fitting)
-    first, attributes = headers[0], fitting.join
-    growing = growing_variables(first, along, is_new)
-    for fqn, variable in first.all_variables.items():
+    refused = f"the files cannot be joined along {along}; {names[0]} is compared with the others"
+    parts, growing = fitted(headers, names, along, is_new, fitting, refused)
+    for fqn, variable in parts[0].all_variables.items():
         if list(variable.dimensions).count(along) > 1:
             raise UnsupportedError(
                 f"the variable has the dimension {along} twice, so that the joined one would have gaps",
-                path=name_of(sources[0]),
+                path=names[0],
                 fqn=fqn,
                 hint="-x omits a variable",
             )
-    others = list(zip(names[1:], headers[1:], strict=True))
-    refused = f"the files cannot be joined along {along}; {names[0]} is compared with the others"
-    exact = attributes == "exact"
-    refuse(
-        [
-            (name, text)
-            for name, other in others
-            for text in differences(first, other, along, exact=exact, growing=growing)
-        ],
-        refused,
-    )
-    if attributes in ("outer", "fill"):
-        meanings = [(name, text) for name, other in others for text in other_meanings(first, other)]
-        refuse(meanings, refused, OTHER_MEANING)
-    parts, found = [first], []
-    for name, other in others:
-        with error_context(name):
-            parts.append(in_units_of(first, other, growing))
-        for fqn, variable in first.all_variables.items():
-            if fqn not in growing:
-                data = other.all_variables[fqn].data
-                found += [(name, text) for text in same_data(fqn, variable.data, data, fitting.tolerance)]
-    refuse(found, refused)
     if fitting.expect_step:
         parts, names = with_expected_steps(parts, names, along, growing, fitting)
-    joined = _assembled(parts, along, is_new, growing, attributes in ("outer", "fill"))
+    joined = _assembled(parts, along, is_new, growing, fitting.merges)
     refuse_disorder(joined, along, names)
     return replace(
         joined,
         left_out=tuple(dict.fromkeys(what for part in headers for what in part.left_out)),
         gone=tuple(dict.fromkeys(what for part in headers for what in part.gone)),
     )
-
-
-def growing_variables(dataset: Dataset, along: str, is_new: bool) -> frozenset[str]:
-    """Return the variables that have a dimension, or will have it."""
-    if not is_new:
-        return frozenset(fqn for fqn, v in dataset.all_variables.items() if along in v.dimensions)
-    group = split_fqn(along)[0]
-    return frozenset(
-        fqn
-        for fqn, v in dataset.all_variables.items()
-        if (group == "/" or fqn.startswith(f"{group}/"))
-        and (fqn not in dataset.all_dimensions or fqn == along)
-        and not _is_bounds(dataset, fqn)
-    )
-
-
-def _is_bounds(dataset: Dataset, fqn: str) -> bool:
-    """True for the bounds of a coordinate."""
-    group, name = split_fqn(fqn)
-    return any(
-        split_fqn(owner)[0] == group and text_of(variable, "bounds") == name
-        for owner, variable in dataset.all_variables.items()
-        if owner in dataset.all_dimensions
-    )
-
-
-def in_units_of(first: Dataset, other: Dataset, growing: frozenset[str]) -> Dataset:
-    """Return a dataset with its times in the units of another one."""
-    changes = conversions(first, other, growing)
-    return rewrite(other, variable=lambda fqn, v: converted(v, changes[fqn]) if fqn in changes else v)
 
 
 def _assembled(

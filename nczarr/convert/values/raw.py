@@ -9,11 +9,12 @@ from functools import partial
 from itertools import islice, product
 from typing import Any, Protocol
 
+from nczarr.convert.options import Request
 from nczarr.mapping import VariableData
 from nczarr.mapping.values.filters import codecs_of_filters
 from nczarr.model import ArraySource, Region, Variable
 from nczarr.stores import LocalStore, Store
-from nczarr.transfer import MEMORY, Progress, Work, data_bytes, value_bytes
+from nczarr.transfer import MEMORY, Work, data_bytes, value_bytes
 from nczarr.zarr import Array, ArrayMetadata, NamedConfig
 
 #: Maximum number of chunks that are copied concurrently. The memory for values may allow fewer.
@@ -36,16 +37,14 @@ class Target(Protocol):
     def data(self, fqn: str) -> VariableData: ...
 
 
-def copy_stored(
-    work: Iterable[Work], sink: Target, progress: Progress, workers: int, memory: int
-) -> list[Work]:
+def copy_stored(work: Iterable[Work], sink: Target, request: Request) -> list[Work]:
     """Copy the variables whose chunks can be copied undecoded; return the other variables.
 
     Each possible chunk of the source is requested by its key: a listing proves that a chunk is missing only if the
     store promises complete listings (:attr:`nczarr.stores.Store.lists_all`).
     """
-    rest = []
-    with ThreadPoolExecutor(workers, thread_name_prefix="nczarr-copy") as pool:
+    rest, progress, memory = [], request.progress, request.memory
+    with ThreadPoolExecutor(request.workers, thread_name_prefix="nczarr-copy") as pool:
         for fqn, variable, data in work:
             twin = twin_of(fqn, variable, data, sink, memory)
             if twin is None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from nczarr.convert.options import Request
 from nczarr.formats import local_path
 from nczarr.mapping import DetachedDataset, StoredDataset, WriteOptions, create_dataset, open_dataset
 from nczarr.model import ArraySource, Dataset, DatasetSink, Dimension, Storage, UserType, Variable, regions
@@ -73,10 +74,7 @@ def block_limit(chunk: int, workers: int, memory: int) -> int:
 def rechunk(
     work: Iterable[Work],
     sink: DatasetSink,
-    target: object,
-    progress: Progress,
-    workers: int,
-    memory: int,
+    request: Request,
     remaining: Callable[[Iterable[Block]], Iterable[Block]],
     elsewhere: Move | None = None,
 ) -> list[Work]:
@@ -91,6 +89,7 @@ def rechunk(
         chunks, which need no locks.
     """
     rest: list[Work] = []
+    progress, workers, memory = request.progress, request.workers, request.memory
     for fqn, variable, data in work:
         read = read_shape(variable, data) or ()
         size = value_bytes(data.dtype)
@@ -102,7 +101,7 @@ def rechunk(
         if chunks is None:
             rest.append((fqn, variable, data))
             continue
-        folder = _folder(target)
+        folder = _folder(request.target)
         try:
             into = block_shape(data.shape, read, None, size, limit)
             whole = all(i % c == 0 or i >= n for i, c, n in zip(into, chunks, data.shape, strict=True))
