@@ -1,6 +1,6 @@
 """Show datasets as HTML in notebooks: plain values in, safe HTML and CSS out, no script.
 
-The ``_repr_html_`` of a class builds a description (:mod:`nczarr.display.descriptions`), and this package draws it.
+The ``_repr_html_`` of a class builds a description, and this package draws it.
 Descriptions may come from untrusted files, so all text is escaped and bounded.
 """
 
@@ -12,48 +12,25 @@ from nczarr.display.text import format_bytes, safe_html, shown_location, visible
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
-    from nczarr.display.descriptions import (
+    from nczarr.display.html import (
         ArrayDescription,
         AttributeDescription,
         DimensionDescription,
         Each,
         GroupDescription,
         TypeDescription,
-    )
-    from nczarr.display.html import show_array, show_attribute, show_dimension, show_group, show_type
-    from nczarr.display.values import format_value
-else:
-    __getattr__ = lazy(
-        __name__,
-        {
-            "descriptions": [
-                "ArrayDescription",
-                "AttributeDescription",
-                "DimensionDescription",
-                "Each",
-                "GroupDescription",
-                "TypeDescription",
-            ],
-            "html": ["show_array", "show_attribute", "show_dimension", "show_group", "show_type"],
-            "values": ["format_value"],
-        },
+        format_value,
+        show_array,
+        show_attribute,
+        show_dimension,
+        show_group,
+        show_type,
     )
 
 __all__ = [
-    "ArrayDescription",
-    "AttributeDescription",
-    "DimensionDescription",
-    "Each",
-    "GroupDescription",
-    "TypeDescription",
-    "format_bytes",
-    "format_value",
-    "safe_html",
-    "show_array",
-    "show_attribute",
-    "show_dimension",
-    "show_group",
-    "show_type",
-    "shown_location",
-    "visible",
-]
+    "ArrayDescription", "AttributeDescription", "DimensionDescription", "Each", "GroupDescription", "TypeDescription",
+    "format_bytes", "format_value", "safe_html", "show_array", "show_attribute", "show_dimension", "show_group",
+    "show_type", "shown_location", "visible",
+]  # fmt: skip
+if not TYPE_CHECKING:
+    __getattr__ = lazy(__name__, {"html": [name for name in __all__ if name not in globals()]})

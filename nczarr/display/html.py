@@ -1,20 +1,24 @@
-"""Draw descriptions as HTML that folds without a script.
+"""Describe datasets as plain values, and draw the descriptions as HTML that folds without a script.
 
-Every function returns a complete fragment with its style sheet, as notebooks expect. Long lists are cut: a group of a
-million variables gives a few hundred rows and the number of omitted ones.
+Classes of other packages build their own descriptions, so that drawing depends on no other package. Every function that
+draws returns a complete fragment with its style sheet, as notebooks expect. Long lists are cut: a group of a million
+variables gives a few hundred rows and the number of omitted ones.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
-from nczarr.display import descriptions as d
+import numpy as np
+
 from nczarr.display.text import LONGEST_NAME, format_bytes, safe_html
-from nczarr.display.values import format_value
 
+S = TypeVar("S")
 T = TypeVar("T")
 #: Most rows of one list.
 MOST_ROWS = 200
@@ -31,6 +35,199 @@ _MOST_LINES = 28
 _MOST_SHEETS = 5
 _SHEET_STEP = 7.0
 _MARGIN = 3.0
+#: Longest vector that is not cut to its ends.
+MOST_VALUES = 24
+_ENDS = 6
+_NESTED = 400
+
+
+@dataclass(frozen=True)
+class DimensionDescription:
+    """A dimension, or an axis of an array; `name` is None for an unnamed axis, `size` is None if unknown.
+
+    Examples
+    --------
+    >>> DimensionDescription("time", 12, unlimited=True).name
+    'time'
+    """
+
+    name: str | None
+    size: int | None
+    unlimited: bool = False
+
+
+@dataclass(frozen=True)
+class AttributeDescription:
+    """An attribute; `type` is empty where the value implies it. The value is text, numbers, an array or JSON.
+
+    Examples
+    --------
+    >>> AttributeDescription("units", "K").value
+    'K'
+    """
+
+    name: str
+    value: object
+    type: str = ""
+
+
+@dataclass(frozen=True)
+class TypeDescription:
+    """A user-defined type: its kind, and one line of text for each member or field.
+
+    Examples
+    --------
+    >>> TypeDescription("cloud", "enum", ("clear = 0", "stratus = 1")).lines[1]
+    'stratus = 1'
+    """
+
+    name: str
+    kind: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ArrayDescription:
+    """An array or a variable, without its values.
+
+    Parameters
+    ----------
+    name : str
+    type : str
+    axes : tuple of DimensionDescription
+    kind : str
+        Heading: ``Variable`` or ``Array``.
+    attributes : sequence of AttributeDescription
+    chunks, shards : tuple of int, optional
+        Shape of a chunk, and of the shards that contain the chunks.
+    codecs : tuple of str
+        Codecs that encode the stored bytes, in order.
+    size : int, optional
+        Bytes in memory.
+    stored : int, optional
+        Bytes in the store.
+    facts : tuple of (str, str)
+        Names and texts of other facts.
+
+    Examples
+    --------
+    >>> ArrayDescription("temp", "float", (DimensionDescription("time", 12),)).axes[0].size
+    12
+    """
+
+    name: str
+    type: str
+    axes: tuple[DimensionDescription, ...] = ()
+    kind: str = "Variable"
+    attributes: Sequence[AttributeDescription] = ()
+    chunks: tuple[int, ...] | None = None
+    shards: tuple[int, ...] | None = None
+    codecs: tuple[str, ...] = ()
+    size: int | None = None
+    stored: int | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Return the sizes of the axes if all are known."""
+        sizes = tuple(axis.size for axis in self.axes if axis.size is not None)
+        return sizes if len(sizes) == len(self.axes) else None
+
+
+@dataclass(frozen=True)
+class GroupDescription:
+    """A group with its members; a sequence may be an :class:`Each`, which describes an item on access.
+
+    Examples
+    --------
+    >>> GroupDescription("ocean", arrays=(ArrayDescription("temp", "float"),)).arrays[0].name
+    'temp'
+    """
+
+    name: str
+    kind: str = "Group"
+    dimensions: Sequence[DimensionDescription] = ()
+    types: Sequence[TypeDescription] = ()
+    arrays: Sequence[ArrayDescription] = ()
+    attributes: Sequence[AttributeDescription] = ()
+    groups: Sequence[GroupDescription] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    arrays_title: str = "Variables"
+
+
+class Each(Sequence[T], Generic[S, T]):
+    """Describe the items of a sequence on access, so that only the visible part of a huge group costs time.
+
+    Examples
+    --------
+    >>> described = Each([1, 2, 3], str)
+    >>> len(described), described[1]
+    (3, '2')
+    """
+
+    def __init__(self, items: Sequence[S], describe: Callable[[S], T]) -> None:
+        self._items = items
+        self._describe = describe
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: int | slice) -> T | Each[S, T]:  # type: ignore[override]
+        if isinstance(index, slice):
+            return Each(self._items[index], self._describe)
+        return self._describe(self._items[index])
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._describe, self._items)
+
+
+# --- values of attributes
+
+
+def format_value(value: object) -> str:
+    """Return a value as text; only numbers and arrays are bounded in length.
+
+    Examples
+    --------
+    >>> format_value(np.float32(0.1)), format_value(np.arange(100)), format_value("K")
+    ('0.1', '0, 1, 2, 3, 4, 5, … 88 more …, 94, 95, 96, 97, 98, 99', 'K')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, np.ndarray):
+        return _several(value.reshape(-1)) if value.ndim else format_value(value[()])
+    if isinstance(value, list | tuple):
+        return _several(value)
+    if isinstance(value, np.void) and value.dtype.names is None:
+        return "0x" + value.tobytes()[:_NESTED].hex()
+    if isinstance(value, np.generic):
+        return str(value)
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+
+
+def _several(values: Sequence[object] | np.ndarray) -> str:
+    if len(values) == 0:
+        return "(empty)"
+    if len(values) <= MOST_VALUES:
+        return ", ".join(map(_item, values))
+    more = f"… {len(values) - 2 * _ENDS:,} more …"
+    return ", ".join([*map(_item, values[:_ENDS]), more, *map(_item, values[-_ENDS:])])
+
+
+def _item(value: object) -> str:
+    if isinstance(value, list | tuple | np.ndarray):
+        return f"[{format_value(value)[:_NESTED]}]"
+    if isinstance(value, str):
+        return json.dumps(value[:_NESTED], ensure_ascii=False)
+    return format_value(value)
+
+
+# --- fragments
 
 
 @cache
@@ -44,18 +241,18 @@ def _page(body: str, theme: str = "") -> str:
     return f'<div class="nz-root{theme and f" nz-{theme}"}"><style>{_style()}</style>{body}</div>'
 
 
-def show_group(group: d.GroupDescription) -> str:
+def show_group(group: GroupDescription) -> str:
     """Return the HTML of a group or a dataset.
 
     Examples
     --------
-    >>> "<script" in show_group(d.GroupDescription("<script>"))
+    >>> "<script" in show_group(GroupDescription("<script>"))
     False
     """
     return _page(_head(group.kind, group.name) + _group_body(group, 0, _Budget()))
 
 
-def show_array(array: d.ArrayDescription, *, theme: Literal["", "light", "dark"] = "") -> str:
+def show_array(array: ArrayDescription, *, theme: Literal["", "light", "dark"] = "") -> str:
     """Return the HTML of an array or a variable.
 
     Parameters
@@ -66,42 +263,42 @@ def show_array(array: d.ArrayDescription, *, theme: Literal["", "light", "dark"]
 
     Examples
     --------
-    >>> axis = d.DimensionDescription("time", 12, unlimited=True)
-    >>> "12" in show_array(d.ArrayDescription("temp", "float", (axis,)))
+    >>> axis = DimensionDescription("time", 12, unlimited=True)
+    >>> "12" in show_array(ArrayDescription("temp", "float", (axis,)))
     True
     """
     title = f"{_span('type', _name(array.type))} {_axes(array.axes)}"
     return _page(_head(array.kind, array.name, title) + _array_body(array, is_open=True), theme)
 
 
-def show_dimension(dimension: d.DimensionDescription) -> str:
+def show_dimension(dimension: DimensionDescription) -> str:
     """Return the HTML of a dimension.
 
     Examples
     --------
-    >>> "time" in show_dimension(d.DimensionDescription("time", 12))
+    >>> "time" in show_dimension(DimensionDescription("time", 12))
     True
     """
     return _page(f'<div class="nz-head">{_span("kind", "Dimension")} {_dimension(dimension)}</div>')
 
 
-def show_attribute(attribute: d.AttributeDescription) -> str:
+def show_attribute(attribute: AttributeDescription) -> str:
     """Return the HTML of an attribute.
 
     Examples
     --------
-    >>> "<b>" in show_attribute(d.AttributeDescription("title", "<b>"))
+    >>> "<b>" in show_attribute(AttributeDescription("title", "<b>"))
     False
     """
     return _page(_attributes([attribute]))
 
 
-def show_type(type_: d.TypeDescription) -> str:
+def show_type(type_: TypeDescription) -> str:
     """Return the HTML of a user-defined type.
 
     Examples
     --------
-    >>> "stratus" in show_type(d.TypeDescription("cloud", "enum", ("clear = 0", "stratus = 1")))
+    >>> "stratus" in show_type(TypeDescription("cloud", "enum", ("clear = 0", "stratus = 1")))
     True
     """
     return _page(_type(type_, is_open=True))
@@ -158,7 +355,7 @@ def _section(title: str, count: int, body: str, shown: int, *, is_open: bool) ->
 # -- groups
 
 
-def _group_body(group: d.GroupDescription, depth: int, budget: _Budget) -> str:
+def _group_body(group: GroupDescription, depth: int, budget: _Budget) -> str:
     def section(title: str, items: Sequence[T], draw: Callable[[Sequence[T]], str], *, is_open: bool) -> str:
         if not items:
             return ""
@@ -166,10 +363,10 @@ def _group_body(group: d.GroupDescription, depth: int, budget: _Budget) -> str:
 
         return _section(title, len(items), draw(shown), len(shown), is_open=is_open)
 
-    def chips(dimensions: Sequence[d.DimensionDescription]) -> str:
+    def chips(dimensions: Sequence[DimensionDescription]) -> str:
         return f'<div class="nz-chips">{"".join(map(_dimension, dimensions))}</div>'
 
-    def groups(shown: Sequence[d.GroupDescription]) -> str:
+    def groups(shown: Sequence[GroupDescription]) -> str:
         return "".join(_group(child, depth, budget, is_open=depth < 1 and len(shown) <= 6) for child in shown)
 
     arrays_open = depth < 2 and len(group.arrays) <= _OPEN_ROWS
@@ -190,7 +387,7 @@ def _group_body(group: d.GroupDescription, depth: int, budget: _Budget) -> str:
     return "".join(parts) or '<div class="nz-none">empty</div>'
 
 
-def _group(group: d.GroupDescription, depth: int, budget: _Budget, *, is_open: bool) -> str:
+def _group(group: GroupDescription, depth: int, budget: _Budget, *, is_open: bool) -> str:
     counts = [(group.arrays, group.arrays_title.lower()), (group.groups, "groups")]
     note = ", ".join(f"{len(items):,} {kind}" for items, kind in counts if items)
     summary = f"{_bold(group.name)} {_span('note', _name(note))}"
@@ -200,18 +397,18 @@ def _group(group: d.GroupDescription, depth: int, budget: _Budget, *, is_open: b
 # -- their members
 
 
-def _dimension(dimension: d.DimensionDescription) -> str:
+def _dimension(dimension: DimensionDescription) -> str:
     name = "" if dimension.name is None else _bold(dimension.name)
     size = "?" if dimension.size is None else f"{dimension.size:,}"
     mark = '<span class="nz-unlimited" title="unlimited">∞</span>' if dimension.unlimited else ""
     return _span("dimension", f"{name} {_span('size', size)}{mark}")
 
 
-def _axes(axes: Sequence[d.DimensionDescription]) -> str:
+def _axes(axes: Sequence[DimensionDescription]) -> str:
     return _span("axes", "".join(map(_dimension, axes))) if axes else _span("note", "scalar")
 
 
-def _array(array: d.ArrayDescription) -> str:
+def _array(array: ArrayDescription) -> str:
     names = ("long_name", "standard_name")
     about = next((format_value(a.value) for a in array.attributes if a.name in names), "")
     note = _span("note", f"<bdi>{safe_html(about, longest=80)}</bdi>") if about else ""
@@ -219,7 +416,7 @@ def _array(array: d.ArrayDescription) -> str:
     return _fold("array", summary, _array_body(array))
 
 
-def _array_body(array: d.ArrayDescription, *, is_open: bool = False) -> str:
+def _array_body(array: ArrayDescription, *, is_open: bool = False) -> str:
     facts = list(array.facts)
     if array.shards is not None:
         facts.append(("shards", _shape(array.shards)))
@@ -252,7 +449,7 @@ def _facts(facts: Sequence[tuple[str, str]]) -> str:
     return _table("facts", rows)
 
 
-def _attributes(attributes: Sequence[d.AttributeDescription]) -> str:
+def _attributes(attributes: Sequence[AttributeDescription]) -> str:
     return _table(
         "attributes",
         (
@@ -263,7 +460,7 @@ def _attributes(attributes: Sequence[d.AttributeDescription]) -> str:
     )
 
 
-def _type(type_: d.TypeDescription, *, is_open: bool = False) -> str:
+def _type(type_: TypeDescription, *, is_open: bool = False) -> str:
     lines = [f"<bdi>{_name(line)}</bdi>" for line in type_.lines[:MOST_ROWS]]
     if len(type_.lines) > MOST_ROWS:
         lines.append(f"… {len(type_.lines) - MOST_ROWS:,} more")

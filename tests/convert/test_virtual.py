@@ -202,7 +202,7 @@ def test_a_file_that_has_changed_is_refused(tmp_path: Path, kind: str) -> None:
 def test_a_file_that_changes_while_it_is_referred_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "a.nc"
     large(source, "NETCDF4")
-    plain = write.find_references
+    plain = virtual.find_references
 
     def slow(*given: Any) -> Any:
         os.utime(source, ns=(1, 1))

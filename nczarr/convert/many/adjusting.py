@@ -22,7 +22,6 @@ from nczarr.convert.many.fit import (
     OTHER_MEANING,
     Fitting,
     are_close,
-    blocks,
     calendar_of,
     differences,
     have_same_axes,
@@ -39,7 +38,8 @@ from nczarr.convert.many.packing import (
     repacked,
     target_packing,
 )
-from nczarr.convert.many.steps import conversions, converted, read_all, steps_of
+from nczarr.convert.many.steps import in_units_of, read_all, steps_of
+from nczarr.convert.verify.digests import bands
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.model import (
     CHAR,
@@ -142,7 +142,7 @@ def fitted(
     parts, unlike = [first], []
     for name, other in others:
         with error_context(name):
-            parts.append(_in_units_of(first, other, growing))
+            parts.append(in_units_of(first, other, growing))
         for fqn in [fqn for fqn in first.all_variables if fqn not in growing]:
             mine, theirs = first.all_variables[fqn].data, other.all_variables[fqn].data
             unlike += [(name, d) for d in same_data(fqn, mine, theirs, fitting.tolerance)]
@@ -154,30 +154,11 @@ def growing_variables(dataset: Dataset, along: str, is_new: bool) -> frozenset[s
     """Return the variables that have a dimension, or will have it."""
     if not is_new:
         return frozenset(fqn for fqn, v in dataset.all_variables.items() if along in v.dimensions)
+    coordinates = dataset.all_variables.keys() & dataset.all_dimensions.keys()
+    bounds = {(split_fqn(c)[0], text_of(dataset.all_variables[c], "bounds")) for c in coordinates}
     group = split_fqn(along)[0]
-    return frozenset(
-        fqn
-        for fqn, v in dataset.all_variables.items()
-        if (group == "/" or fqn.startswith(f"{group}/"))
-        and (fqn not in dataset.all_dimensions or fqn == along)
-        and not _is_bounds(dataset, fqn)
-    )
-
-
-def _is_bounds(dataset: Dataset, fqn: str) -> bool:
-    """True for the bounds of a coordinate."""
-    group, name = split_fqn(fqn)
-    return any(
-        split_fqn(owner)[0] == group and text_of(variable, "bounds") == name
-        for owner, variable in dataset.all_variables.items()
-        if owner in dataset.all_dimensions
-    )
-
-
-def _in_units_of(first: Dataset, other: Dataset, growing: frozenset[str]) -> Dataset:
-    """Return a dataset with its times in the units of another one."""
-    changes = conversions(first, other, growing)
-    return rewrite(other, variable=lambda fqn, v: converted(v, changes[fqn]) if fqn in changes else v)
+    inside = [f for f in dataset.all_variables if group == "/" or f.startswith(f"{group}/")]
+    return frozenset(f for f in inside if (f not in coordinates or f == along) and split_fqn(f) not in bounds)
 
 
 def _adjusted(
@@ -297,9 +278,16 @@ def _flipped(
     first: Dataset, other: Dataset, along: str, tolerance: Mapping[str, float]
 ) -> dict[str, frozenset[int]]:
     """Return the axes of each variable that run against those of the first dataset."""
-    dimensions = {
-        fqn for fqn in first.all_dimensions if fqn != along and _runs_backwards(first, other, fqn, tolerance)
-    }
+
+    def runs_backwards(fqn: str) -> bool:
+        """True if the coordinate of a dimension has the values of the first dataset in reverse order."""
+        mine, theirs = (steps_of(dataset, fqn) for dataset in (first, other))
+        if mine is None or theirs is None or mine.shape != theirs.shape or mine.dtype.kind == "O":
+            return False
+        is_same = are_close(fqn, mine, theirs, tolerance)
+        return not is_same and are_close(fqn, mine, theirs[::-1], tolerance)
+
+    dimensions = {fqn for fqn in first.all_dimensions if fqn != along and runs_backwards(fqn)}
     pairs = {  # the two bounds of a cell, where they change their places too
         find_variable(other, text_of(other.all_variables[fqn], "bounds"), split_fqn(fqn)[0])
         for fqn in dimensions
@@ -315,15 +303,6 @@ def _flipped(
         if axes:
             found[fqn] = axes
     return found
-
-
-def _runs_backwards(first: Dataset, other: Dataset, fqn: str, tolerance: Mapping[str, float]) -> bool:
-    """True if the coordinate of a dimension has the values of the first dataset in reverse order."""
-    mine, theirs = (steps_of(dataset, fqn) for dataset in (first, other))
-    if mine is None or theirs is None or mine.shape != theirs.shape or mine.dtype.kind == "O":
-        return False
-    is_same = are_close(fqn, mine, theirs, tolerance)
-    return not is_same and are_close(fqn, mine, theirs[::-1], tolerance)
 
 
 def _in_calendar(first: Dataset, other: Dataset) -> Dataset:
@@ -353,13 +332,8 @@ def _in_calendar(first: Dataset, other: Dataset) -> Dataset:
         return replace(v, attributes=(*kept, *new.values()))
 
     later = rewrite(other, variable=lambda fqn, v: dated(v, None) if fqn in calendars else v)
-    changes = conversions(later, other, frozenset(other.all_variables))
-
-    def variable(fqn: str, v: Variable) -> Variable:
-        v = converted(v, changes[fqn]) if fqn in changes else v
-        return dated(v, calendars[fqn]) if fqn in calendars else v
-
-    return rewrite(other, variable=variable)
+    moved = in_units_of(later, other, other.all_variables)
+    return rewrite(moved, variable=lambda fqn, v: dated(v, calendars[fqn]) if fqn in calendars else v)
 
 
 def _refuse_early(fqn: str, variable: Variable) -> None:
@@ -391,11 +365,10 @@ def _repacked(
         variables = [datasets[i].all_variables[fqn] for i in at]
         if all(unpacked_alike(variables[0], v) for v in variables[1:]):
             continue
-        packings = [packing_of(v) for v in variables]
+        known = [p for v in variables if (p := packing_of(v)) is not None]
         mode = fitting.repack or "promote"
-        if any(p is None for p in packings):
+        if len(known) < len(variables):
             continue
-        known = [p for p in packings if p is not None]
         if fitting.repack is None and (
             any((p.scale, p.offset) != (known[0].scale, known[0].offset) for p in known)
             or len({v.type for v in variables}) == 1
@@ -413,13 +386,8 @@ def _repacked(
         if fitting.repack:
             warnings.warn(f"--repack {mode}: {fqn}: {bound}", stacklevel=2)
 
-    def variable(new: Mapping[str, Variable], fqn: str, v: Variable) -> Variable:
-        return new.get(fqn, v)
-
-    return [
-        rewrite(d, variable=partial(variable, new)) if new else d
-        for d, new in zip(datasets, changes, strict=True)
-    ]
+    pairs = zip(datasets, changes, strict=True)
+    return [rewrite(d, variable=new.get) if new else d for d, new in pairs]
 
 
 def _checked(variable: Variable, old: Packing, new: Packing, like: Variable, mode: str) -> Variable:
@@ -428,7 +396,7 @@ def _checked(variable: Variable, old: Packing, new: Packing, like: Variable, mod
     try:
         changed = repacked(variable, old, new, like, lossy=lossy)
         if not lossy and isinstance(changed.data, RepackedSource):
-            for region in blocks(changed.data):
+            for region in bands(changed.data.shape, changed.data.dtype.itemsize, None):
                 changed.data.read(region)
     except NCZarrError as error:
         error.hint = (

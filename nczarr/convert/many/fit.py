@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from nczarr.convert.change.nodes import matches, named_variables, words_of
 from nczarr.convert.change.selecting import is_time, text_of
+from nczarr.convert.verify.digests import bands
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import (
     ArraySource,
     Attribute,
     Dataset,
     Group,
-    Region,
     Variable,
     describe_type,
-    regions,
     same_values,
 )
 
@@ -87,7 +85,6 @@ OTHER_MEANING = (
 #: Calendars with two names in the conventions.
 _SAME_CALENDAR = {"gregorian": "standard", "365_day": "noleap", "366_day": "all_leap"}
 _LISTED = 20
-_BLOCK = 1 << 20
 _Node = Variable | Group
 
 
@@ -154,7 +151,7 @@ def differences(
     for fqn, type_ in first.all_types.items():
         if (found := other.all_types.get(fqn, type_)) != type_:
             yield Difference(f"{fqn}: the type is {describe_type(found)}, not {describe_type(type_)}")
-    for fqn, a, b in _common(first, other, groups=exact):
+    for fqn, a, b, names in _common(first, other, groups=exact):
         if isinstance(a, Variable) and isinstance(b, Variable):
             if a.type != b.type:
                 text = f"{fqn}: the type is {b.type.name}, not {a.type.name}"
@@ -168,7 +165,7 @@ def differences(
                 text = f"{fqn}: the dimensions are {shown[0]}, not {shown[1]}"
                 yield Difference(text, "--adjust order" if have_same_axes(a, b) else None)
                 continue
-        for name in _attribute_names(a, b):
+        for name in names:
             if exact or (isinstance(a, Variable) and name in DECODING):
                 is_free = fqn in growing and _is_unit_of_time(name, a, b, exact)
                 if not is_free and a.attribute.get(name) != b.attribute.get(name):
@@ -227,18 +224,14 @@ def _factors(unit: str) -> object:
     return found
 
 
-def _common(first: Dataset, other: Dataset, *, groups: bool) -> Iterator[tuple[str, _Node, _Node]]:
-    """Yield the variables of both datasets, and the groups if requested."""
-    for fqn, variable in first.all_variables.items():
-        if fqn in other.all_variables:
-            yield fqn, variable, other.all_variables[fqn]
-    for fqn, group in first.all_groups.items() if groups else ():
-        if fqn in other.all_groups:
-            yield fqn, group, other.all_groups[fqn]
-
-
-def _attribute_names(a: _Node, b: _Node) -> Iterable[str]:
-    return dict.fromkeys(chain(a.attribute, b.attribute))
+def _common(first: Dataset, other: Dataset, *, groups: bool) -> Iterator[tuple[str, _Node, _Node, list[str]]]:
+    """Yield the variables of both datasets, and the groups if requested, with the names of their attributes."""
+    nodes: list[dict[str, _Node]] = [
+        {**d.all_variables, **(d.all_groups if groups else {})} for d in (first, other)
+    ]
+    for fqn, a in nodes[0].items():
+        if (b := nodes[1].get(fqn)) is not None:
+            yield fqn, a, b, list(dict.fromkeys([*a.attribute, *b.attribute]))
 
 
 def _is_unit_of_time(name: str, a: _Node, b: _Node, exact: bool) -> bool:
@@ -250,16 +243,13 @@ def _is_unit_of_time(name: str, a: _Node, b: _Node, exact: bool) -> bool:
 
 def _difference(fqn: str, name: str, a: _Node, b: _Node) -> str:
     pair = [node.attribute.get(name) for node in (b, a)]
-    shown = [_show(attribute) for attribute in pair]
+    shown = [
+        "missing" if x is None else repr(x.text) if x.type.name == "char" else str(x.values.tolist())
+        for x in pair
+    ]
     if shown[0] == shown[1]:
         shown = [f"{text} ({describe_type(x.type)})" for text, x in zip(shown, pair, strict=True) if x]
     return f"{fqn}: the attribute {name} is {shown[0]}, not {shown[1]}"
-
-
-def _show(attribute: Attribute | None) -> str:
-    if attribute is None:
-        return "missing"
-    return repr(attribute.text) if attribute.type.name == "char" else str(attribute.values.tolist())
 
 
 def other_meanings(first: Dataset, other: Dataset) -> Iterator[str]:
@@ -268,13 +258,13 @@ def other_meanings(first: Dataset, other: Dataset) -> Iterator[str]:
     :func:`differences` compares the attributes in :data:`DECODING`.
     """
     containers = _containers(first) | _containers(other)
-    for fqn, a, b in _common(first, other, groups=True):
+    for fqn, a, b, names in _common(first, other, groups=True):
         if isinstance(a, Group):
-            names: Iterable[str] = sorted(MEANING_OF_GROUPS.intersection(_attribute_names(a, b)))
+            names = sorted(MEANING_OF_GROUPS.intersection(names))
         elif fqn in containers:
-            names = [name for name in _attribute_names(a, b) if name not in DESCRIBING | DECODING]
+            names = [name for name in names if name not in DESCRIBING | DECODING]
         else:
-            names = [name for name in _attribute_names(a, b) if name in MEANING]
+            names = [name for name in names if name in MEANING]
         for name in names:
             if not _have_same_meaning(name, a.attribute.get(name), b.attribute.get(name)):
                 yield _difference(fqn, name, a, b)
@@ -318,7 +308,7 @@ def same_data(
     """Yield a sentence if the values of a variable that is not joined differ by more than its tolerance."""
     if mine is None or theirs is None or mine is theirs or mine.shape != theirs.shape:
         return
-    for region in blocks(mine):
+    for region in bands(mine.shape, mine.dtype.itemsize, None):
         a, b = mine.read(region), theirs.read(region)
         if not are_close(fqn, a, b, tolerance):
             yield Difference(
@@ -326,15 +316,6 @@ def same_data(
                 _cure_of_values(fqn, a, b),
             )
             return
-
-
-def blocks(data: ArraySource) -> Iterator[Region]:
-    """Yield the regions of blocks of a source of about a million values."""
-    block = list(data.shape)
-    for axis in range(len(block)):
-        if (size := np.prod(block, dtype=float)) > _BLOCK:
-            block[axis] = max(1, int(block[axis] * _BLOCK / size))
-    return regions(data.shape, tuple(max(1, n) for n in block))
 
 
 def are_close(fqn: str, a: np.ndarray, b: np.ndarray, tolerance: Mapping[str, float]) -> bool:

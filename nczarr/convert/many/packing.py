@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nczarr.convert.change.selecting import number_of, text_of
-from nczarr.convert.many.fit import PACKING, blocks
+from nczarr.convert.many.fit import PACKING
 from nczarr.convert.many.steps import special_numbers
+from nczarr.convert.verify.digests import bands
 from nczarr.errors import UnsupportedError
 from nczarr.model import (
     Attribute,
@@ -296,8 +297,10 @@ def _range(variables: Sequence[Variable], packings: Sequence[Packing]) -> tuple[
     """Return the smallest and the largest value."""
     low, high = np.inf, -np.inf
     for variable, packing in zip(variables, packings, strict=True):
-        for region in blocks(variable.data) if variable.data is not None else ():
-            numbers = np.asarray(variable.data.read(region)).view(packing.dtype)  # type: ignore[union-attr]
+        if (data := variable.data) is None:
+            continue
+        for region in bands(data.shape, data.dtype.itemsize, variable.storage.chunk_shape):
+            numbers = np.asarray(data.read(region)).view(packing.dtype)
             values = packing.decoded(numbers[~packing.is_missing(numbers)])
             values = values[~np.isnan(values)]
             if values.size:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,6 +26,7 @@ from nczarr.model import (
     Variable,
     fill_value_of,
     own_fill_value,
+    rewrite,
     split_fqn,
 )
 from nczarr.model.sources import ChangedSource
@@ -49,29 +50,22 @@ _DATE = re.compile(
 _ROUNDING = 10.0
 
 
-@dataclass(frozen=True)
-class UnitConversion:
-    """Converts the numbers of one file to the units of another: multiply by `factor`, then add `offset`.
+@dataclass(frozen=True, eq=False)
+class ConvertedSource(ChangedSource):
+    """Times of a source in other units: multiplied by `factor`, then increased by `offset`.
 
     Parameters
     ----------
     tolerance : float
         Maximum rounding of a result.
     special : tuple
-        Numbers that are not times, such as fill values.
+        Numbers that are not times, such as fill values; they stay.
     """
 
     factor: Fraction
     offset: Fraction
     tolerance: float
     special: tuple[int | float, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class ConvertedSource(ChangedSource):
-    """Times of a source in other units; special values stay."""
-
-    conversion: UnitConversion
 
     def changed(self, values: np.ndarray) -> np.ndarray:
         """Return the times in the other units.
@@ -82,7 +76,7 @@ class ConvertedSource(ChangedSource):
             If the type of the values cannot represent the times.
         """
         is_value = np.ones(values.shape, bool)
-        for special in self.conversion.special:
+        for special in self.special:
             is_value &= values != special
         if values.dtype.kind == "f":
             is_value &= np.isfinite(values)
@@ -91,7 +85,7 @@ class ConvertedSource(ChangedSource):
             return result
         convert = self._floats if values.dtype.kind == "f" else self._integers
         result[is_value] = convert(values[is_value])
-        for special in self.conversion.special:
+        for special in self.special:
             if (result[is_value] == special).any():
                 raise UnsupportedError(
                     f"a time in the units of the first file is {special}, which stands for a missing value"
@@ -99,12 +93,12 @@ class ConvertedSource(ChangedSource):
         return result
 
     def _floats(self, values: np.ndarray) -> np.ndarray:
-        factor, offset = self.conversion.factor, self.conversion.offset
+        factor, offset = self.factor, self.offset
         wide = np.longdouble
         exact = values.astype(wide) * wide(factor.numerator) / wide(factor.denominator)
         exact = exact + wide(offset.numerator) / wide(offset.denominator)
         result: np.ndarray = exact.astype(self.dtype)
-        if (np.abs(result.astype(wide) - exact) > self.conversion.tolerance).any():
+        if (np.abs(result.astype(wide) - exact) > self.tolerance).any():
             raise UnsupportedError(
                 f"times in the units of the first file are rounded by more than {_ROUNDING:g} microseconds "
                 f"in their type ({self.dtype.name})"
@@ -112,7 +106,7 @@ class ConvertedSource(ChangedSource):
         return result
 
     def _integers(self, values: np.ndarray) -> np.ndarray:
-        factor, offset = self.conversion.factor, self.conversion.offset
+        factor, offset = self.factor, self.offset
         ends = [int(values.min()) * factor + offset, int(values.max()) * factor + offset]
         limits = np.iinfo(self.dtype)
         if min(ends) < limits.min - Fraction(1, 2) or max(ends) > limits.max + Fraction(1, 2):
@@ -129,22 +123,22 @@ class ConvertedSource(ChangedSource):
         largest = max(abs(int(values.min())), abs(int(values.max()))) * abs(times) + abs(plus) + divisor
         counts = values.astype(np.int64 if 2 * largest < 1 << 63 else object) * times + plus
         whole = (2 * counts + divisor) // (2 * divisor)
-        if (abs(counts - whole * divisor) > math.floor(Fraction(self.conversion.tolerance) * divisor)).any():
+        if (abs(counts - whole * divisor) > math.floor(Fraction(self.tolerance) * divisor)).any():
             raise UnsupportedError(
                 f"times are not integers in the units of the first file, as their type ({self.dtype.name}) requires"
             )
         return whole.astype(self.dtype)
 
 
-def conversions(first: Dataset, other: Dataset, growing: frozenset[str]) -> Mapping[str, UnitConversion]:
-    """Return the conversions of times and their bounds to the units of the first dataset; none for equal units.
+def in_units_of(first: Dataset, other: Dataset, growing: Collection[str]) -> Dataset:
+    """Return a dataset with its times and their bounds in the units of the first dataset.
 
     Raises
     ------
     UnsupportedError
         If the calendars differ, a unit has no fixed length, or a reference date is ambiguous.
     """
-    found: dict[str, UnitConversion] = {}
+    found: dict[str, Variable] = {}
     for fqn in sorted(growing):
         mine, theirs = first.all_variables[fqn], other.all_variables[fqn]
         if not (is_time(mine) and is_time(theirs)) or _units(mine) == _units(theirs):
@@ -152,15 +146,8 @@ def conversions(first: Dataset, other: Dataset, growing: frozenset[str]) -> Mapp
         factor, shift, length = _between(fqn, mine, theirs)
         for name in (fqn, *_bounds(other, fqn)):
             if name in growing:
-                found[name] = _conversion(name, other.all_variables[name], factor, shift, length)
-    return found
-
-
-def converted(variable: Variable, conversion: UnitConversion) -> Variable:
-    """Return a variable with its values in other units."""
-    return (
-        variable if variable.data is None else variable.with_data(ConvertedSource(variable.data, conversion))
-    )
+                found[name] = _converted(name, other.all_variables[name], factor, shift, length)
+    return rewrite(other, variable=found.get) if found else other
 
 
 def _between(fqn: str, mine: Variable, theirs: Variable) -> tuple[Fraction, Fraction, int]:
@@ -197,10 +184,8 @@ def _between(fqn: str, mine: Variable, theirs: Variable) -> tuple[Fraction, Frac
     return Fraction(other_length, length), Fraction(microseconds, length), length
 
 
-def _conversion(
-    fqn: str, variable: Variable, factor: Fraction, shift: Fraction, length: int
-) -> UnitConversion:
-    """Return the conversion of the stored numbers of a variable, which may be packed."""
+def _converted(fqn: str, variable: Variable, factor: Fraction, shift: Fraction, length: int) -> Variable:
+    """Return a variable with its stored numbers, which may be packed, in other units."""
     if text_of(variable, "_Unsigned").lower() == "true":
         raise UnsupportedError("times that are stored as _Unsigned cannot be converted", fqn=fqn)
     scale, offset = _number(fqn, variable, "scale_factor", 1), _number(fqn, variable, "add_offset", 0)
@@ -212,7 +197,10 @@ def _conversion(
     # The number 0.1 is not exactly a tenth, but stands for it.
     if factor == 1 and abs(step - near) <= tolerance:
         step = near
-    return UnitConversion(factor, step, tolerance, special_numbers(variable))
+    if variable.data is None:
+        return variable
+    own = ConvertedSource(variable.data, factor, step, tolerance, special_numbers(variable))
+    return variable.with_data(own)
 
 
 def _number(fqn: str, variable: Variable, name: str, default: int) -> Fraction:
@@ -222,14 +210,11 @@ def _number(fqn: str, variable: Variable, name: str, default: int) -> Fraction:
     return Fraction(value)
 
 
-def _bounds(dataset: Dataset, fqn: str) -> tuple[str, ...]:
+def _bounds(dataset: Dataset, fqn: str) -> list[str]:
     """Return the bounds of a time variable, unless they have units of their own."""
-    for name in ("bounds", "climatology"):
-        text = text_of(dataset.all_variables[fqn], name)
-        found = find_variable(dataset, text, split_fqn(fqn)[0])
-        if found is not None:
-            return () if is_time(dataset.all_variables[found]) else (found,)
-    return ()
+    texts = [text_of(dataset.all_variables[fqn], name) for name in ("bounds", "climatology")]
+    found = [b for text in texts if (b := find_variable(dataset, text, split_fqn(fqn)[0])) is not None]
+    return [name for name in found[:1] if not is_time(dataset.all_variables[name])]
 
 
 def _units(variable: Variable) -> str:
@@ -283,7 +268,11 @@ def tolerance_between(variable: Variable, *runs: np.ndarray, data: Sequence[Arra
         return 0.0
     length = LENGTHS.get(unit_of(variable), LENGTHS["day"])
     scale = abs(float(_number(variable.name, variable, "scale_factor", 1))) or 1.0
-    sizes = [_largest_sizes(d, run) for d, run in zip(data, runs, strict=True)]
+    sizes = []
+    for source, run in zip(data, runs, strict=True):
+        known = run[np.isfinite(run)]
+        ends = [float(known.min()), float(known.max())] if known.size else [0.0, 0.0]
+        sizes.append([max(map(abs, ends)), *_sizes_before(source, ends)])
     rounding = 2 * float(np.finfo(variable.type.dtype).eps) * sum(map(max, sizes))
     steps = [abs(step) for run in runs for step in np.diff(_wide(run)).tolist() if step and np.isfinite(step)]
     if steps:
@@ -321,26 +310,17 @@ def _wide(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float64) if values.dtype.kind == "f" else values
 
 
-def _largest_sizes(data: ArraySource, values: np.ndarray) -> list[float]:
-    """Return the largest absolute number of a source, in its units and in those before each conversion."""
-    known = values[np.isfinite(values)]
-    ends = [float(known.min()), float(known.max())] if known.size else [0.0, 0.0]
-    return [max(map(abs, ends)), *_sizes_before(data, ends)]
-
-
 def _sizes_before(data: object, ends: list[float]) -> Iterator[float]:
+    """Yield the largest absolute number of a source in the units before each conversion."""
+    factor = 1.0
     if isinstance(data, ConvertedSource):
-        conversion = data.conversion
-        before = [end - float(conversion.offset) for end in ends]  # the old numbers times the factor
+        before = [end - float(data.offset) for end in ends]  # the old numbers times the factor
         yield max(map(abs, before))
-        factor = float(conversion.factor)
-        for size in _sizes_before(data.inner, [end / factor for end in before]):
+        factor = float(data.factor)
+        ends = [end / factor for end in before]
+    for part in (*getattr(data, "parts", ()), *([data.inner] if hasattr(data, "inner") else ())):
+        for size in _sizes_before(part, ends):
             yield size * abs(factor)
-        return
-    for part in getattr(data, "parts", ()):
-        yield from _sizes_before(part, ends)
-    if hasattr(data, "inner"):
-        yield from _sizes_before(data.inner, ends)
 
 
 def as_known(known: np.ndarray, steps: np.ndarray, tolerance: float) -> np.ndarray:
