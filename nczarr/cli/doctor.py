@@ -96,7 +96,7 @@ def examine(target: str | None = None, options: Mapping[str, Any] | None = None)
         for kind in ("zarr", "zip", "nc"):
             yield _round_trip(folder, kind, None)
     if target is not None:
-        yield _round_trip(target, "zarr", dict(options) if options else None)
+        yield _round_trip(target, "zarr", options)
 
 
 def _packages() -> Iterator[Check]:
@@ -124,7 +124,7 @@ def _credentials() -> Iterator[Check]:
             yield Check("credentials", place, None, "found")
 
 
-def _round_trip(folder: str, kind: str, options: dict[str, Any] | None) -> Check:
+def _round_trip(folder: str, kind: str, options: Mapping[str, Any] | None) -> Check:
     """Write a dataset, compare it with its source, and remove it."""
     from nczarr import cdl
 
@@ -151,7 +151,7 @@ def _round_trip(folder: str, kind: str, options: dict[str, Any] | None) -> Check
     )
 
 
-def _remove(target: str, kind: str, options: dict[str, Any] | None) -> None:
+def _remove(target: str, kind: str, options: Mapping[str, Any] | None) -> None:
     if kind != "zarr":
         Path(target).unlink(missing_ok=True)
         return

@@ -110,7 +110,7 @@ def _model(source: str, options: Mapping[str, Any] | None, path: str = "") -> Zo
 
     path = path.strip("/")
     if not _is_file(source):
-        with open_documents(source, "r", dict(options) if options else None) as hierarchy:
+        with open_documents(source, "r", options) as hierarchy:
             return from_hierarchy(hierarchy, path)
     with error_context(source):
         model = parse_zom(_read_json(source))
@@ -147,7 +147,7 @@ def _create(target: str, model: ZomNode, options: Mapping[str, Any] | None) -> N
     from nczarr.stores import open_store
     from nczarr.zarr.zom import to_hierarchy
 
-    with open_store(target, "w", dict(options) if options else None) as store:
+    with open_store(target, "w", options) as store:
         if any(store.list_dir()):
             raise DatasetExistsError("the target is not empty", path=target, hint="choose another target")
         store.keep_order()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -118,7 +118,7 @@ def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
 
 @contextmanager
 def open_documents(
-    source: str, mode: Literal["r", "r+"], options: dict[str, Any] | None
+    source: str, mode: Literal["r", "r+"], options: Mapping[str, Any] | None
 ) -> Iterator[Hierarchy]:
     """Open a Zarr hierarchy; if the store can list its keys, ignore consolidated metadata."""
     from nczarr.mapping.guarding.changes import writing_alone

@@ -77,7 +77,7 @@ class AppendTask:
 
     def _to_zarr(self) -> int:
         target, options = self.request.target, self.request.storage_options
-        store = open_store(target, "r+", dict(options) if options else None)
+        store = open_store(target, "r+", options)
         with (
             writing_alone(store) as check,
             open_dataset(store, "r+", consolidated=False if store.listable else None) as stored,

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from nczarr import mapping
 from nczarr.display import shown_location
 from nczarr.display.text import did_you_mean
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
+from nczarr.mapping.guarding.unfinished import UNFINISHED, is_zarr
+from nczarr.mapping.options import FormatOptions
 from nczarr.model import (
     Attribute,
     Dataset,
@@ -84,7 +87,7 @@ def expand_sources(sources: object, storage_options: Mapping[str, object] | None
 def _expanded_url(url: str, storage_options: Mapping[str, object] | None) -> list[str]:
     address, mark, query = url.partition("?")
     folder, _, pattern = address.rpartition("/")
-    with open_store(folder + mark + query, "r", as_dict(storage_options)) as store:
+    with open_store(folder + mark + query, "r", storage_options) as store:
         if not store.listable:
             raise UnsupportedError("the server does not list files, so patterns are not supported", path=url)
         # Files are keys, Zarr datasets prefixes of keys.
@@ -112,11 +115,6 @@ def _modelled(source: object) -> object:
     from nczarr.labelled.write import from_xarray
 
     return from_xarray(source)
-
-
-def as_dict(storage_options: Mapping[str, object] | None) -> dict[str, Any] | None:
-    """Return storage options as :func:`nczarr.stores.open_store` takes them."""
-    return None if storage_options is None else dict(storage_options)
 
 
 @contextmanager
@@ -176,13 +174,10 @@ def open_source(
         with opening as opened:
             yield opened.dataset
     else:
-        from nczarr import mapping
-
-        options = as_dict(storage_options)
         if not fresh or is_references(source) or is_icechunk(source):
-            stored = mapping.open_dataset(source, storage_options=options)
+            stored = mapping.open_dataset(source, storage_options=storage_options)
         else:
-            store = open_store(source, "r", options)
+            store = open_store(source, "r", storage_options)
             stored = mapping.open_dataset(store, consolidated=False if store.listable else None)
         with stored:
             yield stored.dataset
@@ -199,7 +194,7 @@ def _ranges(url: str, storage_options: Mapping[str, object] | None) -> RemoteRan
     if url.lower().startswith("http"):
         name = unquote(name)
     try:
-        store = open_store(folder + mark + query, "r", as_dict(storage_options))
+        store = open_store(folder + mark + query, "r", storage_options)
     except NCZarrError:
         return None
     return RemoteRanges(
@@ -329,11 +324,17 @@ def create_sink(
             path=str(target),
             hint="copy to NAME.zarr with --resume, then NAME.zarr to the file",
         )
+    accepted: dict[str, tuple[str, Collection[str]]] = {
+        "netcdf": ("a netCDF file", ["format"]),
+        "cdl": ("CDL text", []),
+        "zarr": ("a Zarr dataset", mapping.WriteOptions.__dataclass_fields__),
+    }
+    if unknown := sorted(options.keys() - accepted[kind][1]):
+        raise UnsupportedError(f"{accepted[kind][0]} has no option {', '.join(unknown)}")
     if kind == "netcdf":
         from nczarr import netcdf
 
-        format_ = options.pop("format", None)
-        _refuse_options(options, "a netCDF file")
+        format_ = options.get("format")
         if path is None:
             return netcdf.RemoteSink(
                 str(target), dataset, overwrite=overwrite, format=format_, options=storage_options
@@ -342,21 +343,17 @@ def create_sink(
         file.durable = durable
         return file
     if kind == "cdl":
-        _refuse_options(options, "CDL text")
         return CDLSink(path or Path(str(target)), dataset, overwrite=overwrite)
-    from nczarr import mapping
-
     if path is not None and path.exists() and not path.is_dir() and not path.is_file():
         raise DatasetExistsError(
             "this is a device or a pipe; a Zarr dataset needs a file or a directory", path=str(path)
         )
-    _refuse_options(options.keys() - mapping.WriteOptions.__dataclass_fields__.keys(), "a Zarr dataset")
     stored = mapping.create_dataset(
         target,
         dataset,
         mapping.WriteOptions(**options),
         overwrite=overwrite,
-        storage_options=as_dict(storage_options),
+        storage_options=storage_options,
         resume=resume,
     )
     stored.durable = durable
@@ -365,8 +362,6 @@ def create_sink(
 
 def check_options(names: Iterable[str], others: Iterable[str]) -> None:
     """Raise UnsupportedError for an option that no output format has; `others` are the other keywords."""
-    from nczarr.mapping.options import FormatOptions
-
     known = FormatOptions.__annotations__
     for name in names:
         if name not in known:
@@ -374,11 +369,6 @@ def check_options(names: Iterable[str], others: Iterable[str]) -> None:
                 f"copy has no option {name}",
                 hint=did_you_mean(name, [n for n in (*others, *known) if n != "options"]),
             )
-
-
-def _refuse_options(names: Collection[str], what: str) -> None:
-    if names:
-        raise UnsupportedError(f"{what} has no option {', '.join(sorted(names))}")
 
 
 class CDLSink:
@@ -497,21 +487,17 @@ def refuse_existing(target: object, storage_options: Mapping[str, object] | None
     DatasetExistsError
         If the target exists.
     """
-    path = local_path(target)
-    exists = (
-        _has_zarr(target, storage_options)
-        if path is None
-        else path.exists() and not (path.is_dir() and holds_nothing(path))
-    )
+    if (path := local_path(target)) is None:
+        exists = _has_zarr(target, storage_options)
+    else:
+        exists = path.exists() and not (path.is_dir() and holds_nothing(path))
     if exists:
         raise DatasetExistsError("the dataset exists already", path=str(target), hint=OVERWRITE)
 
 
 def _has_zarr(target: object, storage_options: Mapping[str, object] | None = None) -> bool:
     """True if a store has a Zarr hierarchy, complete or not."""
-    from nczarr.mapping.guarding.unfinished import UNFINISHED, is_zarr
-
-    with open_store(target, "r", as_dict(storage_options)) as store:
+    with open_store(target, "r", storage_options) as store:
         return is_zarr(store) or store.exists(UNFINISHED)
 
 

@@ -25,7 +25,7 @@ _READ_ONLY = frozenset(
 _S3_SETTINGS = {"aws.profile": "profile", "aws.region": "region_name", "endpoint_url": "endpoint_url"}
 
 
-def open_store(target: Any, mode: Mode = "r", storage_options: Options | None = None) -> Store:
+def open_store(target: Any, mode: Mode = "r", storage_options: Mapping[str, Any] | None = None) -> Store:
     """Open the store of a path, URL or object.
 
     Parameters

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nczarr.convert.endpoints import as_dict, create_sink
+from nczarr.convert.endpoints import create_sink
 from nczarr.convert.verify.digests import canonical_bytes, header_digest
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import kind_of_source, local_path
@@ -137,7 +137,7 @@ def losses_if_complete(
     attributes and values, to find out whether the target is a copy of the same source.
     """
     try:
-        store = open_store(target, "r", as_dict(storage_options))
+        store = open_store(target, "r", storage_options)
     except DatasetNotFoundError:
         return None
     with store:
@@ -276,7 +276,7 @@ def state_of_target(
         If it is an unfinished copy with another fingerprint.
     """
     try:
-        with open_store(target, "r", as_dict(options)) as store:
+        with open_store(target, "r", options) as store:
             if not store.exists(UNFINISHED):
                 return None
             if not store.exists(MANIFEST):

@@ -6,7 +6,8 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -75,40 +76,35 @@ def check(
     >>> list(check(store, data=True))
     []
     """
-    progress = progress or NoProgress()
-    is_netcdf = kind_of_source(source) == "netcdf"
+    found: Iterable[Finding] = ()
+    opened: AbstractContextManager[object]
     try:
-        if is_netcdf:
+        if kind_of_source(source) == "netcdf":
             # A damaged file may crash or hang the HDF5 library.
-            file = netcdf.open_isolated(str(source))
+            opened = file = netcdf.open_isolated(str(source))
+            dataset, effect = file.dataset, "reads other memory in its place"
         else:
-            stored, found = mapping.check_metadata(source, storage_options=allowing(storage_options, allow))
+            options = allowing(storage_options, allow)
+            opened, found = mapping.check_metadata(source, storage_options=options)
+            dataset, effect = opened.dataset, "cannot hold it"
     except FileNotFoundError:
         raise
     except NCZarrError as error:
         yield Finding("metadata", error.fqn or "/", str(error), "error")
         return
-    if is_netcdf:
-        with file:
-            yield from _long_names(file.dataset, "reads other memory in its place")
-            if data:
-                yield from _unreadable_chunks(file.dataset, progress)
-        return
-    with stored:
+    with opened:
         yield from found
-        yield from _long_names(stored.dataset, "cannot hold it")
-        for path, sentence in stored.hierarchy.deviations():
-            yield Finding("specification", "/" + path, sentence, "warning")
-        if data:
-            for path, sentence in mapping.missing_chunks(stored.hierarchy):
+        for fqn, problem in long_names(dataset):
+            yield Finding("name-long", fqn, f"{problem}; netCDF's library {effect}", "warning")
+        if isinstance(opened, mapping.StoredDataset):
+            for path, sentence in opened.hierarchy.deviations():
+                yield Finding("specification", "/" + path, sentence, "warning")
+        if data and isinstance(opened, mapping.StoredDataset):
+            for path, sentence in mapping.missing_chunks(opened.hierarchy):
                 yield Finding("chunk-missing", "/" + path, sentence, "error")
-            yield from mapping.find_torn_indexes(stored)
-            yield from _unreadable_chunks(stored.dataset, progress)
-
-
-def _long_names(dataset: Dataset, effect: str) -> Iterator[Finding]:
-    for fqn, problem in long_names(dataset):
-        yield Finding("name-long", fqn, f"{problem}; netCDF's library {effect}", "warning")
+            yield from mapping.find_torn_indexes(opened)
+        if data:
+            yield from _unreadable_chunks(dataset, progress or NoProgress())
 
 
 def _unreadable_chunks(dataset: Dataset, progress: Progress) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from nczarr.convert.endpoints import name_of, open_source
 from nczarr.display import visible
 from nczarr.errors import UnsupportedError
 from nczarr.mapping.plain.write import ORDER
-from nczarr.model import ArraySource, Dataset, Difference, Type, Variable, compare, regions, same_values
+from nczarr.model import ArraySource, Dataset, Difference, Variable, compare, regions, same_values
 from nczarr.targets import allowing
 from nczarr.transfer import BLOCK_BYTES, NoProgress, Progress, block_shape, data_bytes, reporting, value_bytes
 
@@ -59,15 +59,9 @@ class ValueDifference(Difference):
 
     def to_json(self) -> dict[str, object]:
         """Return the difference as a JSON object."""
-        return {
-            "fqn": self.fqn,
-            "what": "values",
-            "count": self.count,
-            "total": self.total,
-            "largest": self.largest,
-            "largest_relative": self.largest_relative,
-            "places": [{"index": list(i), "left": a, "right": b} for i, a, b in self.places],
-        }
+        numbers = {n: getattr(self, n) for n in ("count", "total", "largest", "largest_relative")}
+        places = [{"index": list(i), "left": a, "right": b} for i, a, b in self.places]
+        return {"fqn": self.fqn, "what": "values", **numbers, "places": places}
 
 
 def diff(
@@ -185,17 +179,9 @@ def differences_of_copy(
     progress : Progress, optional
         Receives the progress of reading the values.
     """
-    if not {*losses} - {ORDER}:
-        yield from diff(
-            dataset,
-            copy,
-            order=order,
-            nan_payloads=nan_payloads,
-            storage_options=storage_options,
-            progress=progress,
-        )
-        return
     with open_source(copy, storage_options=storage_options, fresh=True) as stored:
+        if not {*losses} - {ORDER}:
+            yield from compare(dataset, stored, data=False, nan_payloads=nan_payloads, order=order)
         yield from _ValueComparison(nan_payloads).datasets(dataset, stored, progress or NoProgress())
 
 
@@ -209,13 +195,14 @@ class _ValueComparison:
     def datasets(self, a: Dataset, b: Dataset, progress: Progress) -> Iterator[Difference]:
         """Compare the values of all variables of the same shape and type."""
         pairs = [
-            (fqn, mine.data, theirs.data, _block(mine, mine.data, theirs))
+            (fqn, x, y, _block(mine, x, theirs))
             for fqn, mine in a.all_variables.items()
             if (theirs := b.all_variables.get(fqn)) is not None
-            and mine.data is not None
-            and theirs.data is not None
+            and (x := mine.data) is not None
+            and (y := theirs.data) is not None
             and a.shape(mine) == b.shape(theirs)
-            and _are_comparable(mine.type, theirs.type)
+            # Values of two types can be equal if their form in memory is the same.
+            and (mine.type == theirs.type or (x.dtype == y.dtype and not x.dtype.hasobject))
         ]
         with reporting(progress, sum(data_bytes(x) for _, x, _, _ in pairs)):
             for fqn, x, y, block in pairs:
@@ -236,7 +223,10 @@ class _ValueComparison:
             differs = self.differing(x, y)
             count += int(differs.sum())
             if x.dtype.kind in "iuf":
-                by, part = _sizes(x[differs], y[differs])
+                with np.errstate(all="ignore"):
+                    p, q = x[differs].astype("f8"), y[differs].astype("f8")
+                    by = np.abs(p - q) if x.dtype.kind == "f" else _distance(x, y)[differs].astype("f8")
+                    part = by / np.maximum(np.abs(p), np.abs(q))
                 largest, relative = _larger(largest, by), _larger(relative, part)
             for index in np.argwhere(differs)[: max(1, self.places) - len(found)]:
                 at = tuple(int(i) + s.start for i, s in zip(index, region, strict=True))
@@ -244,9 +234,8 @@ class _ValueComparison:
         if count:
             at, left, right = found[0]
             what, total = f"value [{','.join(map(str, at))}]", math.prod(a.shape)
-            yield ValueDifference(
-                fqn, what, left, right, count, total, largest, relative, tuple(found)
-            )  # fmt: skip
+            sizes = largest, relative
+            yield ValueDifference(fqn, what, left, right, count, total, *sizes, tuple(found))
 
     def differing(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return a mask of the values that differ."""
@@ -270,11 +259,6 @@ class _ValueComparison:
         return np.array(flat, bool).reshape(x.shape)
 
 
-def _are_comparable(a: Type, b: Type) -> bool:
-    """True if values of two types can be equal."""
-    return a == b or (a.dtype == b.dtype and not a.dtype.hasobject)
-
-
 def _block(a: Variable, data: ArraySource, b: Variable) -> tuple[int, ...]:
     """Choose blocks of whole chunks of both sides, if memory allows."""
     itemsize = value_bytes(a.type.dtype)
@@ -284,17 +268,9 @@ def _block(a: Variable, data: ArraySource, b: Variable) -> tuple[int, ...]:
     return block_shape(data.shape, chunk, b.storage.chunk_shape, itemsize, BLOCK_BYTES // 2)
 
 
-def _sizes(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the finite differences of numbers, and the differences relative to the larger numbers."""
-    with np.errstate(all="ignore"):
-        p, q = x.astype("f8"), y.astype("f8")
-        by = np.abs(p - q) if x.dtype.kind == "f" else _distance(x, y).astype("f8")
-        relative = by / np.maximum(np.abs(p), np.abs(q))
-    return by[np.isfinite(by)], relative[np.isfinite(relative)]
-
-
 def _larger(most: float | None, values: np.ndarray) -> float | None:
-    """Return the maximum of `most` and of values that are not negative; None if there are none."""
+    """Return the maximum of `most` and of finite values that are not negative; None if there are none."""
+    values = values[np.isfinite(values)]
     return most if not values.size else max(float(values.max()), most or 0.0)
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,7 +32,7 @@ from nczarr.model import (
 from nczarr.stores import LocalStore
 from nczarr.stores.base import batched
 from nczarr.targets import allowing
-from nczarr.transfer import NoProgress, Progress, dataset_bytes, reporting, value_bytes
+from nczarr.transfer import NoProgress, Progress, data_bytes, dataset_bytes, reporting, value_bytes
 
 #: The global attribute that stores a digest; digests do not include it.
 ATTRIBUTE = "nczarr_sha256"
@@ -121,11 +121,24 @@ def digest_of(dataset: Dataset, progress: Progress | None = None) -> Digest:
     """Compute the digest of an open dataset."""
     progress = progress or NoProgress()
     variables: dict[str, str] = {}
-    with reporting(progress, dataset_bytes(dataset)):
-        for fqn, found in _small_digests(dataset):
-            variables[fqn] = found.result() if found else _variable(dataset, fqn, progress)
-            if found:
-                progress.advance(_value_bytes(dataset, fqn), fqn)
+    pool = ThreadPoolExecutor(_TOGETHER, thread_name_prefix="nczarr-digest")
+    with reporting(progress, dataset_bytes(dataset)), pool:
+        for names in batched(dataset.all_variables, 4 * _TOGETHER):
+            # Many small variables of a remote store are read concurrently.
+            small = {
+                fqn: (pool.submit(_variable, dataset, fqn, NoProgress()), data_bytes(data))
+                for fqn in names
+                if isinstance(data := dataset.variable_at(fqn).data, VariableData)
+                and not isinstance(data.array.store, LocalStore)
+                and data_bytes(data) <= _SMALL
+            }
+            for fqn in names:
+                if fqn in small:
+                    future, size = small[fqn]
+                    variables[fqn] = future.result()
+                    progress.advance(size, fqn)
+                else:
+                    variables[fqn] = _variable(dataset, fqn, progress)
     whole = _whole([*_lines(dataset), *(f"variable {fqn} {d}" for fqn, d in variables.items())])
     stored = dataset.attribute.get(ATTRIBUTE)
     return Digest(whole.hexdigest(), variables, stored.text if stored is not None else None)
@@ -168,27 +181,6 @@ def _attributes(attributes: Iterable[Attribute], is_root: bool = False) -> bytes
             head = f"{a.name}\0{describe_type(a.type)}\0{len(a.values)}\0"
             parts.append(head.encode("utf-8", "surrogateescape") + canonical_bytes(a.values, a.type))
     return b"".join(parts)
-
-
-def _small_digests(dataset: Dataset) -> Iterator[tuple[str, Future[str] | None]]:
-    """Yield each variable, with the digest of a small one of a remote store: many are read concurrently."""
-    with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="nczarr-digest") as pool:
-        for names in batched(dataset.all_variables, 4 * _TOGETHER):
-            yield from [
-                (fqn, pool.submit(_variable, dataset, fqn, NoProgress()) if _is_small(dataset, fqn) else None)
-                for fqn in names
-            ]
-
-
-def _is_small(dataset: Dataset, fqn: str) -> bool:
-    data = dataset.variable_at(fqn).data
-    remote = isinstance(data, VariableData) and not isinstance(data.array.store, LocalStore)
-    return remote and _value_bytes(dataset, fqn) <= _SMALL
-
-
-def _value_bytes(dataset: Dataset, fqn: str) -> int:
-    variable = dataset.variable_at(fqn)
-    return math.prod(dataset.shape(variable)) * value_bytes(variable.type.dtype)
 
 
 def _variable(dataset: Dataset, fqn: str, progress: Progress) -> str:

@@ -296,7 +296,7 @@ def _open(target: object, mode: Literal["r", "r+"], storage_options: Options | N
 
 
 def clean(
-    target: object, *, storage_options: dict[str, object] | None = None, force: bool = False
+    target: object, *, storage_options: Mapping[str, object] | None = None, force: bool = False
 ) -> list[str]:
     """Finish or remove the remains of interrupted writers in a dataset, and beside it.
 

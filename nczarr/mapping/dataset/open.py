@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -36,7 +36,7 @@ def open_dataset(
     mode: _Mode = "r",
     *,
     consolidated: bool | None = None,
-    storage_options: dict[str, object] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     options: WriteOptions | None = None,
 ) -> StoredDataset:
     """Open a dataset in a store, whether NCZarr or plain Zarr.
@@ -140,7 +140,7 @@ def create_dataset(
     options: WriteOptions | None = None,
     *,
     overwrite: bool = False,
-    storage_options: dict[str, object] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     resume: bool = False,
 ) -> StoredDataset:
     """Create a dataset with all metadata; :meth:`StoredDataset.write` writes the values.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -277,7 +278,7 @@ def open_destination(
     target: object,
     *,
     overwrite: bool = False,
-    storage_options: dict[str, object] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     resume: bool = False,
 ) -> Destination:
     """Return the place for a new dataset; `resume` continues an unfinished dataset, and keeps its content.
@@ -314,7 +315,7 @@ def open_destination(
 
 
 def _replaced_file(
-    target: str | os.PathLike[str], overwrite: bool, storage_options: dict[str, object] | None
+    target: str | os.PathLike[str], overwrite: bool, storage_options: Mapping[str, object] | None
 ) -> Destination | None:
     """Return the destination for an existing file, which is replaced by a zip file; None if there is no file."""
     try:
