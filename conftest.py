@@ -1,4 +1,4 @@
-"""Give examples in docstrings folders that go with them, and select the quick tests."""
+"""Give examples in docstrings folders that go with them, and select the quick and the heavy tests."""
 
 from __future__ import annotations
 
@@ -28,6 +28,18 @@ QUICK = {
     "view": ("grids", "overview"),
     "zarr": ("documents_v3", "hierarchy", "names_grids_keys", "selection", "shards"),
 }
+#: Test files that start clusters, browsers, or processes that they kill: run by ``-m heavy``, as in ``.ci/run``, and by a
+#: command that names the file.
+HEAVY = (
+    "trust/trials",
+    "view/browser",
+    "convert/dask",
+    "convert/appending_together",
+    "mapping/killed_changes",
+    "netcdf/killed_edits",
+    "system/forks",
+    "benchmarks",
+)
 #: The test files that take longest, the longest first. Several workers begin with them, and end together.
 LONGEST = (
     "trust/trials",
@@ -51,21 +63,24 @@ LONGEST = (
     "stores/s3",
     "second_reader/second_reader",
 )
+
+
+def _file(name: str) -> Path:
+    folder, _, stem = name.rpartition("/")
+    return HERE / "tests" / folder / f"test_{stem}.py"
+
+
+_HEAVY_FILES = {*map(_file, HEAVY)}
 _QUICK_FILES = {
     HERE / "tests" / folder / f"test_{name}.py" for folder, names in QUICK.items() for name in names
 }
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    named = {*_QUICK_FILES, *map(_long_file, LONGEST)}
+    named = {*_QUICK_FILES, *_HEAVY_FILES, *map(_file, LONGEST)}
     missing = sorted(str(path.relative_to(HERE)) for path in named if not path.is_file())
     if missing:
         raise pytest.UsageError(f"conftest.py names files that do not exist: {', '.join(missing)}")
-
-
-def _long_file(name: str) -> Path:
-    folder, _, stem = name.rpartition("/")
-    return HERE / "tests" / folder / f"test_{stem}.py"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -75,15 +90,22 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With ``-m quick``, do not import the other files: that would take most of the time."""
-    is_other = collection_path.is_file() and collection_path not in _QUICK_FILES
-    return True if is_other and config.option.markexpr == "quick" else None
+    """With ``-m quick`` and ``-m heavy``, do not import the other files; without, not the heavy files, unless named."""
+    if not collection_path.is_file():
+        return None
+    selection = config.option.markexpr
+    if selection in ("quick", "heavy"):
+        return None if collection_path in (_QUICK_FILES if selection == "quick" else _HEAVY_FILES) else True
+    named = any(collection_path.name in argument for argument in config.args)
+    return True if collection_path in _HEAVY_FILES and not named and "heavy" not in selection else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path in _QUICK_FILES:
             item.add_marker("quick")
+        if item.path in _HEAVY_FILES:
+            item.add_marker("heavy")
     if os.environ.get("PYTEST_XDIST_WORKER"):
         _sort_by_length(items)
 
@@ -117,7 +139,7 @@ def _spare_the_collector() -> None:
 
 def _sort_by_length(items: list[pytest.Item]) -> None:
     """Sort the files for several workers: the longest first, then those with the most tests."""
-    order = {_long_file(name): -i for i, name in enumerate(reversed(LONGEST), 1)}
+    order = {_file(name): -i for i, name in enumerate(reversed(LONGEST), 1)}
     tests = Counter(item.path for item in items)
     # Files of one length keep their order, and the tests of a file stay together.
     files = {path: i for i, path in enumerate(tests)}
