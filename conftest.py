@@ -28,8 +28,8 @@ QUICK = {
     "view": ("grids", "overview"),
     "zarr": ("documents_v3", "hierarchy", "names_grids_keys", "selection", "shards"),
 }
-#: Test files that start clusters, browsers, or processes that they kill: run by ``-m heavy``, as in ``.ci/run``, and by a
-#: command that names the file.
+#: Test files that start clusters, browsers, or processes that they kill. Two ways run them: ``-m heavy``, as in
+#: ``.ci/run``, and a command that names the file.
 HEAVY = (
     "trust/trials",
     "view/browser",
