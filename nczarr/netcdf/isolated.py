@@ -22,6 +22,7 @@ from nczarr.errors import NCZarrError, NetCDFFileError
 from nczarr.model import ArraySource, Attribute, Dataset, Region, Variable, bind_data
 from nczarr.model.sources import handed
 from nczarr.netcdf.datasets import OpenFile, open_dataset, provenance
+from nczarr.netcdf.hdf5.reader import warn_of
 from nczarr.system.environment import limit
 from nczarr.system.forks import Origin
 from nczarr.system.locks import Rank, make_lock
@@ -60,6 +61,8 @@ def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -
     child = _Child(path, seconds or limit("NCZARR_ISOLATED_SECONDS"))
     try:
         dataset: Dataset = child.ask(None)
+        if dataset.left_out:
+            warn_of(dataset.left_out, path, stacklevel=3)
         sources = {
             fqn: _IsolatedSource(child, fqn, v.data.shape, v.type.dtype)
             for fqn, v in dataset.all_variables.items()

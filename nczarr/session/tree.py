@@ -574,6 +574,7 @@ class GroupNode(_WithAttributes):
             self.state.check_structure()
             name = checked_name(name, "variable")
             self._check_free(name, "variable")
+            self._check_scales(self.dimensions, name)
             if isinstance(type_, TypeNode):
                 self._check_type_first(type_, join_fqn(self.fqn, name))
             node = VariableNode(self, name, type_, dimensions, storage)
@@ -610,17 +611,22 @@ class GroupNode(_WithAttributes):
         of_type = (shared or kind == "type") and any(node.type.name == name for node in self.types)
         if of_type or any(name in names for names in used):
             raise EditError(f"NetCDF: String match to name in use: the {kind} {name!r}", fqn=self.fqn)
-        if kind in ("variable", "group"):
+        if shared or kind in ("variable", "group"):
             self._check_omitted(lambda fqn: fqn == join_fqn(self.fqn, name))
 
     def _check_omitted(self, touches: Callable[[str], bool]) -> None:
         """Raise if a change would remove a node that is not in the tree."""
         for fqn in filter(touches, self.state.restrictions.omitted):
             raise ModelError(
-                f"this change would remove the node {fqn!r}, which netCDF cannot represent",
+                f"this change would remove or damage {fqn!r}, which netCDF cannot represent",
                 path=self.state.name,
                 hint="rename or remove it with a Zarr library first",
             )
+
+    def _check_scales(self, others: Mapping[str, object], *names: str) -> None:
+        """Raise if the scale of a dimension would change, to which a node that is not in the tree may refer."""
+        if self.state.restrictions.one_name_space and any(name in others for name in names):
+            self._check_omitted(lambda fqn: fqn.startswith(join_fqn(self.fqn, "")) and "@" not in fqn)
 
     # -- renaming
 
@@ -628,6 +634,7 @@ class GroupNode(_WithAttributes):
         """Rename a dimension; see :meth:`rename_variable`."""
         with self.state.lock:
             new = self._check_rename(self.dimensions, old, new, "dimension")
+            self._check_scales(self.variables, old, new)
             node = self.dimensions[old]
             node.name = new
             self.dimensions = _renamed(self.dimensions, old, new, to_end=False)
@@ -649,6 +656,7 @@ class GroupNode(_WithAttributes):
         """
         with self.state.lock:
             new = self._check_rename(self.variables, old, new, "variable")
+            self._check_scales(self.dimensions, old, new)
             node = self.variables[old]
             node.name = new
             to_end = self.state.restrictions.renamed_last and node.stored_as is not None

@@ -6,17 +6,26 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 
 import nczarr
 from nczarr.errors import NCZarrError
+from nczarr.netcdf import open_isolated
+from nczarr.netcdf.hdf5.reader import LeftOutWarning
 
 
 def _three_bytes() -> Any:
     made = h5py.h5t.STD_I32LE.copy()
     made.set_size(3)
     made.set_precision(24)
+    return made
+
+
+def _in_compound(inside: Any) -> Any:
+    made = h5py.h5t.create(h5py.h5t.COMPOUND, inside.get_size())
+    made.insert(b"a", 0, inside)
     return made
 
 
@@ -29,7 +38,8 @@ ODD_TYPES = {
     "sequence of references": lambda: h5py.h5t.vlen_create(h5py.h5t.STD_REF_OBJ),
     "bit field": lambda: h5py.h5t.STD_B8LE,
     "array": lambda: h5py.h5t.array_create(h5py.h5t.NATIVE_INT32, (2,)),
-    "24 bits": _three_bytes,
+    "24 bits in a compound": lambda: _in_compound(_three_bytes()),
+    "long double": lambda: h5py.h5t.NATIVE_LDOUBLE,
 }
 
 
@@ -76,3 +86,102 @@ def test_a_copy_refuses_what_is_left_out(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="left out"), pytest.raises(NCZarrError, match="'/bad' is left out"):
         nczarr.copy(tmp_path / "a.nc", tmp_path / "a.zarr")
     assert not (tmp_path / "a.zarr").exists()
+
+
+def _numbers(base: Any, *, size: int, precision: int) -> Any:
+    made = base.copy()
+    made.set_size(size)
+    made.set_precision(precision)
+    return made
+
+
+def test_numbers_of_odd_sizes_are_read_as_by_netcdf_and_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    i4, i8, u4 = h5py.h5t.STD_I32LE, h5py.h5t.STD_I64BE, h5py.h5t.STD_U32LE
+    odd = {
+        "i3": (_numbers(i4, size=3, precision=24), [1, -2, 2**23 - 1]),
+        "u3": (_numbers(u4, size=3, precision=24), [0, 2**24 - 1, 5]),
+        "twelve": (_numbers(i4, size=4, precision=12), [1, -2, 2047]),
+        "i5": (_numbers(i8, size=5, precision=40), [1, -2, 2**39 - 1]),
+    }
+    count = 100_000
+    with h5py.File(path, "w", track_order=True) as file:
+        for name, (type_id, values) in odd.items():
+            creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            creation.set_chunk((count // 2,))
+            creation.set_shuffle()
+            creation.set_deflate(1)
+            creation.set_attr_creation_order(3)
+            made = h5py.h5d.create(
+                file.id, name.encode(), type_id, h5py.h5s.create_simple((count,)), creation
+            )
+            made.write(h5py.h5s.ALL, h5py.h5s.ALL, np.resize(np.array(values, "i8"), count))
+            at = h5py.h5a.create(made, b"limits", type_id, h5py.h5s.create_simple((3,)))
+            at.write(np.array(values, "i8"))
+        file.create_dataset("half", data=np.array([0.5, -2], "f2"))
+    nczarr.copy(path, tmp_path / "a.zarr")
+    for place in (path, tmp_path / "a.zarr"):
+        with netCDF4.Dataset(path) as theirs, nczarr.Dataset(place) as ours:
+            assert ours["half"].dtype == "f4"
+            assert ours["half"][:].tolist() == [0.5, -2]
+            for name, (_, values) in odd.items():
+                assert ours[name].dtype == theirs[name].dtype
+                np.testing.assert_array_equal(ours[name][:], np.resize(np.array(values), count))
+                np.testing.assert_array_equal(ours[name][5:8], theirs[name][5:8])
+                assert ours[name].limits.tolist() == theirs[name].limits.tolist() == values
+    with nczarr.Dataset(path, "a") as ds:
+        with pytest.raises(NCZarrError, match=r"/i3: .* only readable"):
+            ds["i3"][0] = 5
+        ds["i3"].title = "kept"
+    with nczarr.Dataset(path) as ds:
+        assert ds["i3"].title == "kept"
+        assert ds["i3"][:3].tolist() == odd["i3"][1]
+
+
+def _with_scales(path: Path) -> None:
+    """A file whose left-out variables have the dimensions x, and y with a coordinate variable."""
+    with h5py.File(path, "w", track_order=True) as file:
+        x = file.create_dataset("x", data=np.zeros(3, ">f4"), track_order=True)
+        x.make_scale("This is a netCDF dimension but not a netCDF variable.         3")
+        y = file.create_dataset("y", data=np.arange(2.0), track_order=True)
+        y.make_scale("y")
+        for parent, name in ((file, "bad"), (file.create_group("g", track_order=True), "bad")):
+            made = parent.create_dataset(name, (2, 3), dtype=h5py.ref_dtype, track_order=True)
+            made.dims[0].attach_scale(y)
+            made.dims[1].attach_scale(x)
+
+
+@pytest.mark.filterwarnings("ignore::nczarr.netcdf.hdf5.reader.LeftOutWarning")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda ds: ds.renameDimension("x", "bad"),
+        lambda ds: ds.createDimension("bad", 2),
+        lambda ds: ds.createVLType("i4", "bad"),
+        lambda ds: ds.renameVariable("y", "bad"),
+        lambda ds: ds.renameDimension("y", "new"),
+        lambda ds: ds.renameVariable("y", "new"),
+        lambda ds: ds.createVariable("x", "f8", ("x",)),
+        lambda ds: ds.renameGroup("g", "new"),
+    ],
+)
+def test_a_change_that_would_damage_what_is_left_out_is_refused_at_the_call(
+    change: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.nc"
+    _with_scales(path)
+    with nczarr.Dataset(path, "a") as ds:
+        with pytest.raises(NCZarrError, match="bad', which netCDF cannot represent"):
+            change(ds)
+        ds.renameDimension("x", "z")
+        ds.createVariable("new", "i4", ("y", "z"))
+    with h5py.File(path) as file:
+        for bad in (file["bad"], file["g/bad"]):
+            assert [dim[0] for dim in bad.dims] == [file["y"], file["z"]]
+
+
+def test_isolated_reading_names_what_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    _with_scales(path)
+    with pytest.warns(LeftOutWarning, match="'/bad' is left out"), open_isolated(path) as file:
+        assert list(file.dataset.all_variables) == ["/y"]

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nczarr.errors import NetCDFFileError
+from nczarr.errors import NetCDFFileError, UnsupportedError
 from nczarr.lazy import cached_property
 from nczarr.model import regions
 from nczarr.netcdf.edit.editor import Axes, EditedValues, block_shape
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
-from nczarr.netcdf.hdf5.memory import encode, has_fixed_text, has_pointers
+from nczarr.netcdf.hdf5.memory import Converted, encode, has_fixed_text, has_pointers
 from nczarr.netcdf.hdf5.source import HDF5Source, fill_with
 
 
@@ -34,7 +34,7 @@ class HDF5Values(HDF5Source, EditedValues):
     def __post_init__(self) -> None:
         #: True if the values are strings or sequences.
         self.pointers = has_pointers(self.layout)
-        self.limited = has_fixed_text(self.layout)
+        self.limited = has_fixed_text(self.layout) or isinstance(self.layout, Converted)
 
     @cached_property
     def chunk_shape(self) -> tuple[int, ...]:
@@ -50,7 +50,12 @@ class HDF5Values(HDF5Source, EditedValues):
         return values
 
     def check(self, values: np.ndarray) -> None:
-        """Raise :class:`UnsupportedError` if a text is too long for strings of fixed size."""
+        """Raise :class:`UnsupportedError` for a text longer than the file's strings, and for converted numbers."""
+        if isinstance(self.layout, Converted):
+            raise UnsupportedError(
+                "the file stores numbers of a form that netCDF lacks; they are only readable",
+                hint="copy the dataset, which stores them in their netCDF type",
+            )
         encode(self.layout, values, self.type, [])
 
     def _read(self, axes: Axes) -> np.ndarray:

@@ -35,15 +35,20 @@ class Plain(MemoryLayout):
 
 
 @dataclass(frozen=True)
+class Converted(Plain):
+    """A number whose form in the file netCDF lacks: HDF5 converts it to the next larger type."""
+
+
+@dataclass(frozen=True)
 class FixedText(MemoryLayout):
     """A string of fixed size. The netCDF library never writes them; other programs do.
 
     Attributes
     ----------
-    Maximum number of bytes of text.
-        Bytes of text that it holds, at most.
-    The byte that fills the rest.
-        Fills the rest.
+    room : int
+        The maximum number of bytes of text.
+    pad : bytes
+        The byte that fills the rest.
     """
 
     room: int
@@ -77,6 +82,11 @@ def has_pointers(layout: MemoryLayout) -> bool:
     if isinstance(layout, Record):
         return any(has_pointers(part) for part in layout.fields)
     return isinstance(layout, Text | Sequence)
+
+
+def is_raw(layout: MemoryLayout) -> bool:
+    """Return True if values are readable without HDF5: their bytes in the file are those in memory."""
+    return not has_pointers(layout) and not isinstance(layout, Converted)
 
 
 def decode(layout: MemoryLayout, raw: np.ndarray, type_: Type) -> np.ndarray:

@@ -29,7 +29,7 @@ from nczarr.netcdf.hdf5.tree import (
     collect,
     variable_name,
 )
-from nczarr.netcdf.hdf5.types import KnownTypes, NoTypeError
+from nczarr.netcdf.hdf5.types import KnownTypes, NoTypeError, memory_type
 
 if TYPE_CHECKING:
     from h5py import h5a, h5d, h5p
@@ -50,6 +50,13 @@ class FoundObjects:
 
 class LeftOutWarning(UserWarning):
     """A part of a file is left out: netCDF has no type for it."""
+
+
+def warn_of(lost: tuple[str, ...], path: str, *, stacklevel: int) -> None:
+    """Name what is left out of a file in a :class:`LeftOutWarning`."""
+    warnings.warn(
+        f"{path}: {'; '.join(lost[:3])} ({len(lost)} in all)", LeftOutWarning, stacklevel=stacklevel
+    )
 
 
 def read_hdf5(file: HDF5File, name: str) -> model.Dataset:
@@ -93,9 +100,7 @@ class _Reader:
         if self.omitted or self.types.unknown:
             self.omitted.update(self.types.unknown)
             lost = tuple([f"{fqn!r} is left out: {reason}" for fqn, reason in self.omitted.items()])
-            warnings.warn(
-                f"{self.file.path}: {'; '.join(lost[:3])} ({len(lost)} in all)", LeftOutWarning, stacklevel=6
-            )
+            warn_of(lost, self.file.path, stacklevel=7)
             dataset = replace(dataset, left_out=lost)
         return FoundObjects(dataset, root, self.dimensions, frozenset(self.omitted))
 
@@ -177,10 +182,11 @@ class _Reader:
 
     def attribute(self, attribute: h5a.AttrID, name: str, group: str) -> model.Attribute:
         api = hdf5()
-        type_id = attribute.get_type()
+        file_type = attribute.get_type()
+        type_id = memory_type(file_type)
         space = attribute.get_space()
         try:
-            type_, layout = self.types.find(type_id, group)
+            type_, layout = self.types.find(file_type, group)
         except NoTypeError:
             raise
         except NetCDFFileError as error:

@@ -44,8 +44,9 @@ from nczarr.netcdf.hdf5.library import (
     reclaim,
     write_dataset,
 )
-from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
+from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers, is_raw
 from nczarr.netcdf.hdf5.tree import FOLLOW
+from nczarr.netcdf.hdf5.types import memory_type
 from nczarr.system.environment import is_on
 from nczarr.system.finalizing import close_dropped, close_with
 from nczarr.system.forks import Origin
@@ -122,8 +123,8 @@ class OpenDataset:
 
     @cached_property
     def type_id(self) -> h5t.TypeID:
-        """The type in the file."""
-        return self.id.get_type()
+        """The type of values in memory: the type in the file, unless HDF5 converts them."""
+        return memory_type(self.id.get_type())
 
     @cached_property
     def filters(self) -> tuple[Filter, ...]:
@@ -447,7 +448,7 @@ class HDF5Source:
     def _beside_hdf5(self, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray | None:
         """Read whole chunks without HDF5's lock. Return None if that is impossible or not faster."""
         requested = math.prod(shape) * self.layout.dtype.itemsize
-        if requested < (SMALLEST_WHOLE if shape == self.stored else SMALLEST) or has_pointers(self.layout):
+        if requested < (SMALLEST_WHOLE if shape == self.stored else SMALLEST) or not is_raw(self.layout):
             return None
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             opened = self.file.opened(self.path)
@@ -490,7 +491,7 @@ class HDF5Source:
 
     def chunk_places(self) -> FilePlaces | None:
         """Return the locations of the chunks, or None if the values need more than their bytes."""
-        if has_pointers(self.layout) or self.layout.dtype.kind not in "iuf" or self.shape != self.stored:
+        if not is_raw(self.layout) or self.layout.dtype.kind not in "iuf" or self.shape != self.stored:
             return None
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
             opened = self.file.opened(self.path)
@@ -516,7 +517,7 @@ class HDF5Source:
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
             opened = self.file.opened(self.path)
             file = self.file.raw_file()
-            if opened.chunk is None or file is None or has_pointers(self.layout) or opened.lacks_chunks():
+            if opened.chunk is None or file is None or not is_raw(self.layout) or opened.lacks_chunks():
                 return None
             found = self._unmasked_places(opened)
         if found is None:
@@ -543,8 +544,8 @@ class HDF5Source:
         self, opened: OpenDataset, axes: tuple[range, ...], shape: tuple[int, ...]
     ) -> np.ndarray:
         """Read values chunk by chunk through filters that HDF5 itself lacks."""
-        if has_pointers(self.layout):
-            raise NetCDFFileError("strings and sequences cannot have these filters")
+        if not is_raw(self.layout):
+            raise NetCDFFileError("only HDF5 can read these values, and it lacks their filters")
         raw = np.empty(shape, self.layout.dtype)
         assert opened.chunk is not None
         for origin, place, inside in cut_at_chunks(axes, opened.chunk):

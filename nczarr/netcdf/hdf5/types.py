@@ -13,7 +13,7 @@ from nczarr import model
 from nczarr.errors import LossError, NetCDFFileError, error_context
 from nczarr.netcdf.bytes.file import bytes_of, text_of
 from nczarr.netcdf.hdf5.library import hdf5, insert_member, member_value, read_text
-from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, Plain, Record, Sequence, Text
+from nczarr.netcdf.hdf5.memory import Converted, FixedText, MemoryLayout, Plain, Record, Sequence, Text
 
 if TYPE_CHECKING:
     from h5py._objects import ObjectID
@@ -43,8 +43,8 @@ class KnownTypes:
 
     Attributes
     ----------
-    The FQNs in use.
-        FQNs that are in use.
+    taken : set of str
+        The FQNs in use.
     unnamed : dict of list of UserType
         The types that got a generated name, by group.
     """
@@ -106,11 +106,12 @@ class KnownTypes:
         h5t = hdf5().h5t
         kind = type_id.get_class()
         if kind in (h5t.INTEGER, h5t.FLOAT):
-            dtype = _number_dtype(type_id)
+            memory = memory_type(type_id)
+            dtype = _number_dtype(memory)
             primitive = model.primitive_for_dtype(dtype)
             if primitive is None:
                 raise NoTypeError(f"netCDF has no type for HDF5's {dtype}")
-            return primitive, Plain(dtype)
+            return primitive, (Plain if memory is type_id else Converted)(dtype)
         if kind == h5t.STRING:
             text = model.STRING if type_id.is_variable_str() or type_id.get_size() > 1 else model.CHAR
             return text, layout_of(type_id, text)
@@ -166,7 +167,9 @@ class KnownTypes:
             recorded = bases[index] if index < len(bases) else ""
             if recorded and recorded not in made:
                 raise NetCDFFileError(f"its base {recorded!r} is not one of the file's named types")
-            found = self.find(base_id, group)[0]
+            found, layout = self.find(base_id, group)
+            if isinstance(layout, Converted):
+                _number_dtype(base_id)  # raises: HDF5 converts numbers outside of other types only
             return made[recorded] if recorded and _alike(made[recorded], found) else found
 
         if kind == h5t.VLEN:
@@ -217,6 +220,28 @@ def _alike(a: model.Type, b: model.Type) -> bool:
     if isinstance(a, model.OpaqueType) and isinstance(b, model.OpaqueType):
         return a.size == b.size
     return a == b
+
+
+def memory_type(type_id: TypeID) -> TypeID:
+    """Return the HDF5 type of values in memory.
+
+    That is the type in the file, but for numbers whose form netCDF lacks, such as integers of 24 bits: as in the
+    netCDF library, their type is the next larger one, to which HDF5 converts them.
+    """
+    h5t = hdf5().h5t
+    kind, size = type_id.get_class(), type_id.get_size()
+    if kind not in (h5t.INTEGER, h5t.FLOAT):
+        return type_id
+    try:
+        _number_dtype(type_id)
+    except NoTypeError:
+        bits = type_id.get_precision() if kind == h5t.INTEGER else 32 if size <= 2 else 8 * size
+        name = "f" if kind == h5t.FLOAT else "u" if type_id.get_sign() == h5t.SGN_NONE else "i"
+        for more in (n for n in (8, 16, 32, 64) if n >= bits):
+            found = model.primitive_for_dtype(np.dtype(f"{name}{more // 8}"))
+            assert found is not None
+            return _primitive(found, "big" if type_id.get_order() == h5t.ORDER_BE else "little")
+    return type_id
 
 
 def _number_dtype(type_id: TypeID) -> np.dtype:
