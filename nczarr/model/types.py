@@ -102,6 +102,18 @@ class PrimitiveType(Type):
         return self.name.upper()
 
 
+class NullText(str):
+    """The empty text of a null pointer in a netCDF-4 file, which ncdump prints as ``NIL``.
+
+    Examples
+    --------
+    >>> NullText() == ""
+    True
+    """
+
+    __slots__ = ()
+
+
 CHAR = PrimitiveType("char", "char", "S1")
 BYTE = PrimitiveType("byte", "int8", "i1")
 UBYTE = PrimitiveType("ubyte", "uint8", "u1")
@@ -312,7 +324,7 @@ def misfit(values: np.ndarray, type_: Type) -> str | None:
             wrong = misfit(value, type_.base)
             if wrong is not None:
                 return f"contain sequences that {wrong}"
-        elif value is not None and not (isinstance(value, str) and is_unicode(value)):
+        elif not (isinstance(value, str) and is_unicode(value)):
             return f"contain {value!r}, which is not text"
     return None
 

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from real_data import DATA, NETCDF_FILES
 
-from nczarr.cdl import DumpOptions, dump
+import nczarr
+from nczarr import copy
+from nczarr.cdl import DumpOptions, dump, dumps, loads
 from nczarr.cli import main
 from nczarr.model import Attribute, Dataset
 from nczarr.netcdf import open_dataset
@@ -200,6 +202,29 @@ def test_empty_file(tmp_path: Path) -> None:
         with open_dataset(path) as source:
             for flags in ("", "-s", "-h"):
                 _same(source.dataset, path, flags)
+
+
+_NULLS = """netcdf x { dimensions: n = 3 ;
+  variables: string v(n) ; string w(n) ; w:_FillValue = "q" ; string u(n) ; u:_FillValue = NIL ; string s ;
+  string :a = "x", NIL, "" ;
+  data: v = "a", NIL, "" ; w = "q", NIL, "" ; u = "", NIL ; s = NIL ; }"""
+
+
+def test_null_pointers(tmp_path: Path) -> None:
+    path = _generate(tmp_path, _NULLS)
+    with open_dataset(path) as source:
+        for flags in ("", "-c", "-f c"):
+            _same(source.dataset, path, flags)
+        assert "NIL" not in dumps(source.dataset)
+        assert dumps(loads(_NULLS)) == dumps(source.dataset)
+        copy(path, tmp_path / "x.zarr")
+        with nczarr.Dataset(tmp_path / "x.zarr") as ds:
+            assert ds["v"][:].tolist() == ["a", "", ""]
+    copy(tmp_path / "x.cdl", tmp_path / "again.nc", overwrite=True)
+    expected = _ncdump(path, "-n", "x")
+    assert expected is not None
+    assert "NIL" in expected
+    assert _ncdump(tmp_path / "again.nc", "-n", "x") == expected
 
 
 _TIMES = [

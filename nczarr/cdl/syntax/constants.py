@@ -16,6 +16,7 @@ import numpy as np
 from lark import Token
 
 from nczarr.model import PRIMITIVES, PrimitiveType
+from nczarr.model.types import NullText
 
 
 class ConstantError(Exception):
@@ -314,7 +315,7 @@ def _to_string(constant: Constant) -> str:
     if kind == "string":
         return bytes(value).split(b"\0")[0].decode("utf-8", "surrogateescape")
     if kind == "nil":
-        return ""
+        return NullText()
     if kind in ("float", "double"):
         return f"{value:.8g}"
     if is_number(kind):

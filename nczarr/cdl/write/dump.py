@@ -15,6 +15,7 @@ from nczarr.cdl.write.times import TimeTexts
 from nczarr.cdl.write.values import ValueText, escape_name, escape_path, plain_path, quote
 from nczarr.display.text import did_you_mean
 from nczarr.errors import CDLError, LossError
+from nczarr.model.types import NullText
 
 _SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
 _TYPE_ALIASES = ("real", "long", "integer", "ulong", "uinteger")
@@ -315,8 +316,8 @@ class _Dump:
         if type_ == model.CHAR:
             return self._char_attribute(attribute.text)
         if type_ == model.STRING:
-            texts = ["NIL" if v is None else self._char_attribute(v) for v in values]
-            return ", ".join(texts)
+            null = NullText if options.ncdump else ()
+            return ", ".join(["NIL" if isinstance(v, null) else self._char_attribute(v) for v in values])
         if isinstance(type_, model.PrimitiveType):
             name = type_.name
             digits, exact = self._values.digits.get(name, 0), self._values.exact.get(name, False)

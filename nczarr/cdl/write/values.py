@@ -16,6 +16,7 @@ import numpy as np
 from nczarr import model
 from nczarr.cdl.write.numbers import float_text
 from nczarr.cdl.write.options import DumpOptions
+from nczarr.model.types import NullText
 
 #: Value to text.
 ToText = Callable[[Any], str]
@@ -161,10 +162,10 @@ class ValueText:
             return lambda value: float_text(kind(value), digits, exact)
         return lambda value: str(int(value))
 
-    def _string(self, value: str | None) -> str:
-        if value is None:
-            return "NIL"
+    def _string(self, value: str) -> str:
         if self._ncdump:
+            if isinstance(value, NullText):
+                return "NIL"
             return quote(str(value).replace("\v", "\n"), ncdump=True)
         return quote(str(value))
 
@@ -244,6 +245,8 @@ def same_as_ncdump(type_: model.Type, fill: Any, value: Any) -> bool:
         )
     if isinstance(type_, model.PrimitiveType) and type_.is_float:
         return bool(near(np.asarray([value], type_.dtype), type_.dtype.type(fill))[0])
+    if isinstance(fill, NullText) != isinstance(value, NullText):
+        return False
     return bool(model.same_values(fill, value))
 
 

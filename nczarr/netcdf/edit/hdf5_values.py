@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nczarr.errors import NetCDFFileError, UnsupportedError
+from nczarr.errors import NetCDFFileError, UnsupportedError, error_context
 from nczarr.lazy import cached_property
 from nczarr.model import regions
 from nczarr.netcdf.edit.editor import Axes, EditedValues, block_shape
@@ -65,8 +65,9 @@ class HDF5Values(HDF5Source, EditedValues):
         if not values.size:
             return
         keep: list[object] = []
-        raw = np.ascontiguousarray(encode(self.layout, values, self.type, keep)).reshape(values.shape)
         file = self.file
+        with error_context(file.path, fqn=self.fqn):
+            raw = np.ascontiguousarray(encode(self.layout, values, self.type, keep)).reshape(values.shape)
         with hdf5().phil, hdf5_errors(file.path, self.fqn, "the values cannot be written"):
             file.check()
             opened = file.opened(self.path)

@@ -16,6 +16,7 @@ import numpy as np
 
 from nczarr.errors import UnsupportedError
 from nczarr.model import CompoundType, Type, VlenType
+from nczarr.model.types import NullText
 from nczarr.netcdf.bytes.file import bytes_of, text_of
 
 _POINTER = np.dtype(f"u{ctypes.sizeof(ctypes.c_void_p)}")
@@ -101,7 +102,7 @@ def _decode(layout: MemoryLayout, raw: np.ndarray, type_: Type) -> np.ndarray:
         return raw.astype(type_.dtype)
     out = np.empty(raw.shape, type_.dtype)
     if isinstance(layout, Text):
-        out[:] = [text_of(ctypes.string_at(at)) if at else "" for at in raw.tolist()]
+        out[:] = [text_of(ctypes.string_at(at)) if at else NullText() for at in raw.tolist()]
     elif isinstance(layout, FixedText):
         size = layout.dtype.itemsize
         data = raw.tobytes()
@@ -147,7 +148,7 @@ def _encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[ob
         return np.ascontiguousarray(values, layout.dtype)
     out = np.zeros(values.shape, layout.dtype)
     if isinstance(layout, Text):
-        out[:] = [0 if text is None else _keep_text(text, keep) for text in values]
+        out[:] = [0 if isinstance(text, NullText | None) else _keep_text(text, keep) for text in values]
     elif isinstance(layout, FixedText):
         out[:] = [_fixed_text("" if text is None else text, layout) for text in values]
     elif isinstance(layout, Sequence):

@@ -53,7 +53,7 @@ class LeftOutWarning(UserWarning):
 
 
 def warn_of(lost: tuple[str, ...], path: str, *, stacklevel: int) -> None:
-    """Name what is left out of a file in a :class:`LeftOutWarning`."""
+    """Name the parts that a file has and the model lacks, in a :class:`LeftOutWarning`."""
     warnings.warn(
         f"{path}: {'; '.join(lost[:3])} ({len(lost)} in all)", LeftOutWarning, stacklevel=stacklevel
     )

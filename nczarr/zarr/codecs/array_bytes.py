@@ -124,9 +124,11 @@ class VlenCodec(_CountedCodec):
         try:
             # numcodecs rejects read-only arrays, although it does not write to them.
             return self._fast.encode(np.require(chunk, requirements=["C", "W"]).reshape(-1))
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, TypeError):  # numcodecs rejects subclasses of str and bytes, too
             try:
-                return self._join([value.encode("utf-8", "surrogateescape") for value in values])
+                return self._join(
+                    [v if isinstance(v, bytes) else v.encode("utf-8", "surrogateescape") for v in values]
+                )
             except UnicodeEncodeError as error:
                 raise base.codec_error(self.name, f"the text cannot be encoded: {error}") from error
 
