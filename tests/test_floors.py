@@ -32,8 +32,8 @@ FLOORS = [
 ]
 #: Floors of the sub-packages inside a package. Its modules beside them have no floor, but are in no circle.
 SUB_FLOORS = {
-    "stores": [{"remote", "zip"}],
-    "zarr": [{"types"}, {"codecs", "documents"}, {"chunks"}, {"hierarchy"}, {"zom"}],
+    "stores": [{"remote"}],
+    "zarr": [{"codecs", "documents"}, {"chunks"}, {"hierarchy"}, {"zom"}],
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"guarding"}, {"rewriting"}, {"dataset"}],
     "cdl": [{"syntax", "write"}, {"read"}],
     "netcdf": [{"bytes"}, {"classic", "hdf5"}, {"edit"}],

@@ -109,7 +109,7 @@ def _open_target(target: Target, mode: Mode, options: Options, allow: list[str])
         return _open_remote(target.location, target, mode, options)
     if mode != "r":
         raise ReadOnlyError("a zip file behind a URL is for reading only", path=target.location)
-    from nczarr.stores.zip.store import ZipStore
+    from nczarr.stores.zip import ZipStore
 
     address, mark, query = target.location.partition("?")
     folder, _, name = address.rstrip("/").rpartition("/")
@@ -201,7 +201,7 @@ def _open_local(target: Target, mode: Mode) -> Store:
         return LocalStore(path, mode)
     if not os.path.exists(path):
         if mode == "w" and _is_zip(target):
-            from nczarr.stores.zip.store import ZipStore
+            from nczarr.stores.zip import ZipStore
 
             return ZipStore(path, mode)
         store = LocalStore(os.path.realpath(path), mode)  # it may be a link without a target
@@ -218,7 +218,7 @@ def _open_local(target: Target, mode: Mode) -> Store:
     except OSError as error:
         raise system_error("read", path, error) from error
     if is_zip(start):
-        from nczarr.stores.zip.store import ZipStore
+        from nczarr.stores.zip import ZipStore
 
         return ZipStore(path, mode)
     raise DatasetNotFoundError(f"this is {describe_file(start)}, not a Zarr directory or zip file", path=path)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
     from nczarr.zarr.limits import LIMITS, Limits
     from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, inner_codecs
-    from nczarr.zarr.types.base import DataType
-    from nczarr.zarr.types.registry import data_type_for
+    from nczarr.zarr.types import DataType, data_type_for
 else:
     __getattr__ = lazy(
         __name__,
@@ -30,8 +29,7 @@ else:
             "hierarchy.opening": ["create_hierarchy", "open_hierarchy"],
             "limits": ["LIMITS", "Limits"],
             "metadata": ["ArrayMetadata", "GroupMetadata", "NamedConfig", "inner_codecs"],
-            "types.base": ["DataType"],
-            "types.registry": ["data_type_for"],
+            "types": ["DataType", "data_type_for"],
         },
     )
 

@@ -15,7 +15,7 @@ from itertools import repeat
 from nczarr.errors import MetadataError
 from nczarr.lazy import cached_property
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types.base import JsonMapping, JsonObject, bad, show
+from nczarr.zarr.types import JsonMapping, JsonObject, bad, show
 
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 

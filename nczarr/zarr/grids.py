@@ -17,7 +17,7 @@ from nczarr.errors import MetadataError, SelectionError
 from nczarr.lazy import cached_property
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types.base import Json, JsonMapping, JsonObject, bad, checked_list, show
+from nczarr.zarr.types import Json, JsonMapping, JsonObject, bad, checked_list, show
 
 #: numpy's limit.
 MAX_NDIM = 64

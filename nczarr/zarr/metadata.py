@@ -12,7 +12,7 @@ import numpy as np
 
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.grids import ChunkGrid
-from nczarr.zarr.types.base import DataType, JsonMapping, JsonObject, Scalar, bad, show
+from nczarr.zarr.types import DataType, JsonMapping, JsonObject, Scalar, bad, show
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class ArrayMetadata:
 
     Examples
     --------
-    >>> from nczarr.zarr.types.registry import data_type_for
+    >>> from nczarr.zarr.types import data_type_for
     >>> from nczarr.zarr.grids import RegularGrid
     >>> m = ArrayMetadata((4,), data_type_for("int32"), RegularGrid((2,)), fill_value=np.int32(0),
     ...                   codecs=(NamedConfig("bytes", {"endian": "little"}),))

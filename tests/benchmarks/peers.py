@@ -84,7 +84,7 @@ class NczarrPeer(Peer):
         from nczarr.zarr.grids import RegularGrid
         from nczarr.zarr.hierarchy.opening import create_hierarchy
         from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
-        from nczarr.zarr.types.registry import data_type_for
+        from nczarr.zarr.types import data_type_for
 
         chain = tuple(NamedConfig(c["name"], c.get("configuration", {})) for c in codecs(codec, inner))
         metadata = ArrayMetadata(
@@ -116,7 +116,7 @@ class NczarrPeer(Peer):
         from nczarr.zarr.grids import RegularGrid
         from nczarr.zarr.hierarchy.opening import create_hierarchy
         from nczarr.zarr.metadata import ArrayMetadata
-        from nczarr.zarr.types.registry import data_type_for
+        from nczarr.zarr.types import data_type_for
 
         hierarchy = create_hierarchy(LocalStore(path, "w"), hidden=True)
         float32 = data_type_for("float32")

@@ -23,7 +23,7 @@ from nczarr.mapping.dataset.maintenance import clean
 from nczarr.mapping.guarding.changes import WRITING, writing_alone
 from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variable
 from nczarr.stores import MemoryStore, open_store
-from nczarr.stores.zip.store import ZipStore
+from nczarr.stores.zip import ZipStore
 from nczarr.transfer import NoProgress
 
 numbers = itertools.count()

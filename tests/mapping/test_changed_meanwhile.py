@@ -19,7 +19,7 @@ from nczarr.mapping.options import LayoutName
 from nczarr.model import DOUBLE, INT, Attribute, Dataset, Dimension, Storage, Variable
 from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.stores.memory import MappingStore
-from nczarr.zarr.hierarchy.v3 import V3Layout
+from nczarr.zarr.hierarchy.layouts import V3Layout
 
 LAYOUTS: list[LayoutName] = ["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
 GONE = "/v: the array was removed, renamed or replaced since the dataset was opened .open the dataset again."

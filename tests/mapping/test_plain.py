@@ -47,7 +47,7 @@ from nczarr.stores import MemoryStore
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.opening import create_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types.registry import data_type_for, parse_data_type
+from nczarr.zarr.types import data_type_for, parse_data_type
 
 PLAIN = WriteOptions(layout="zarr-v3")
 

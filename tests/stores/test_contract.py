@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from nczarr.errors import ReadOnlyError, StoreError
 from nczarr.stores import LocalStore, MemoryStore, Store, check_key, open_store
 from nczarr.stores.remote.fsspec_store import FsspecStore
-from nczarr.stores.zip.store import ZipStore
+from nczarr.stores.zip import ZipStore
 
 numbers = itertools.count()
 

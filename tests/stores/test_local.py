@@ -20,7 +20,7 @@ from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variabl
 from nczarr.stores import LocalStore, open_store
 from nczarr.zarr import ArrayMetadata, create_hierarchy
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 
 V = Variable("v", INT, ("/x",))
 

@@ -20,7 +20,7 @@ from nczarr.formats import local_path
 from nczarr.stores import LocalStore, MemoryStore, Target, open_store, parse_target
 from nczarr.stores.memory import MappingStore
 from nczarr.stores.remote.fsspec_store import FsspecStore
-from nczarr.stores.zip.store import ZipStore
+from nczarr.stores.zip import ZipStore
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from counting_store import CountingStore
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import GroupMetadata
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 
 COUNT = 1000
 

@@ -21,7 +21,7 @@ from counting_store import CountingStore
 import nczarr
 from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores import LocalStore, MemoryStore, open_store
-from nczarr.stores.zip.store import ZipStore
+from nczarr.stores.zip import ZipStore
 
 FILES = {
     ".zgroup": b'{"zarr_format": 2}',
@@ -346,11 +346,11 @@ def test_a_compressed_document_is_unpacked_up_to_a_limit(
 ) -> None:
     path = make(tmp_path / "x.zip", {"zarr.json": b" " * 100_000, "c": bytes(100_000)}, zipfile.ZIP_DEFLATED)
     assert len(open_store(path).get("zarr.json") or b"") == 100_000
-    monkeypatch.setattr("nczarr.stores.zip.reader.MAX_COMPRESSED_DOCUMENT", 99_999)
+    monkeypatch.setattr("nczarr.stores.zip.MAX_COMPRESSED_DOCUMENT", 99_999)
     with pytest.raises(StoreError, match="above the limit"):
         open_store(path).get("zarr.json")
     assert len(open_store(path).get("c") or b"") == 100_000
-    monkeypatch.setattr("nczarr.stores.zip.reader.MAX_COMPRESSED", 99_999)
+    monkeypatch.setattr("nczarr.stores.zip.MAX_COMPRESSED", 99_999)
     with pytest.raises(StoreError, match="above the limit"):
         open_store(path).get("c")
 

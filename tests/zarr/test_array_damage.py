@@ -22,7 +22,7 @@ from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 
 LITTLE = NamedConfig("bytes", {"endian": "little"})
 BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0}

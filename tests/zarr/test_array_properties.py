@@ -19,7 +19,7 @@ from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.grids import RectilinearGrid, RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 
 DTYPES = [
     "bool", "int8", "uint8", "int16", "uint32", "int64", "uint64", "float16", "float32", "float64",

@@ -16,7 +16,7 @@ from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore
 from nczarr.zarr import ArrayMetadata, create_hierarchy
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.types.registry import data_type_for, parse_data_type
+from nczarr.zarr.types import data_type_for, parse_data_type
 
 SIMPLE = [
     "bool",

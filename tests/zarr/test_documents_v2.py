@@ -19,7 +19,7 @@ from nczarr.zarr.documents.v2 import array_documents, group_documents, parse_arr
 from nczarr.zarr.grids import RectilinearGrid, RegularGrid
 from nczarr.zarr.hierarchy.opening import open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 
 BASE = {
     "zarr_format": 2,

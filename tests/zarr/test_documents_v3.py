@@ -20,7 +20,7 @@ from nczarr.zarr.documents.v3 import node_document, parse_node
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata
-from nczarr.zarr.types.registry import data_type_for, parse_data_type
+from nczarr.zarr.types import data_type_for, parse_data_type
 
 CASES = ZARR_SAMPLES / "zarr-v3-cases"
 

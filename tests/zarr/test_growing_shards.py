@@ -24,7 +24,7 @@ from nczarr.zarr.chunks import shard_files
 from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 
 pytestmark = pytest.mark.skipif(
     os.name == "nt", reason="files grow in place where the system has pread and pwrite"

@@ -30,7 +30,7 @@ from nczarr.zarr.hierarchy import layout as nodes_module
 from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.names import parent_path
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 
 LAYOUTS = ("v3", "v2", "draft-2019")
 

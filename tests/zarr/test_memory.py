@@ -13,7 +13,7 @@ CHILD = """
 import sys
 import numpy as np
 from nczarr.stores import LocalStore
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.opening import create_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig

@@ -14,12 +14,12 @@ from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.zarr.chunks import read_files as local_reading
 from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.chunks.chunks import BoundedCache
-from nczarr.zarr.codecs import zstd as codec_zstd
+from nczarr.zarr.codecs import bytes_bytes as codec_zstd
 from nczarr.zarr.codecs.base import ChunkSpec
-from nczarr.zarr.codecs.zstd import ZstdCodec
+from nczarr.zarr.codecs.bytes_bytes import ZstdCodec
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 
 BYTES = ChunkSpec((1,), np.dtype("uint8"), np.uint8(0))
 VALUES = np.random.default_rng(0).integers(0, 200, (512, 512)).astype("int32")

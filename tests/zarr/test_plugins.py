@@ -19,7 +19,7 @@ from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.codecs.base import BytesBytesCodec
 from nczarr.zarr.codecs.base import as_bytes_array, deliver
 from nczarr.zarr.grids import ChunkGrid
-from nczarr.zarr.types.base import DataType
+from nczarr.zarr.types import DataType
 
 class Mask(BytesBytesCodec):
     def __init__(self, name, configuration, spec):

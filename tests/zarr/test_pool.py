@@ -22,7 +22,7 @@ from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.chunks.chunks import CHUNK_LOCKS
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 
 
 @pytest.mark.parametrize(("value", "expected"), [("1", "1"), ("5", "5"), ("1000", "32")])

@@ -20,7 +20,7 @@ from nczarr.zarr.codecs.base import ChunkSpec
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 CRC = {"name": "crc32c"}

@@ -18,7 +18,7 @@ from nczarr.zarr.documents.json import parse_object
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types import data_type_for
 from nczarr.zarr.zom.model import (
     ZomArray,
     ZomGroup,

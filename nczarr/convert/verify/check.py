@@ -33,7 +33,7 @@ from nczarr.model import (
 )
 from nczarr.targets import allowing
 from nczarr.transfer import NoProgress, Progress, block_shape, dataset_bytes, reporting, value_bytes
-from nczarr.zarr.types.base import show
+from nczarr.zarr.types import show
 
 
 def check(

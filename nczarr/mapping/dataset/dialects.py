@@ -15,7 +15,7 @@ from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Dataset
 from nczarr.system.environment import limit
 from nczarr.zarr import GroupMetadata, Hierarchy
-from nczarr.zarr.hierarchy.v2 import V2Layout
+from nczarr.zarr.hierarchy.layouts import V2Layout
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from nczarr.model import Dataset, Region, bind_data, join_fqn, resolve, with_len
 from nczarr.model.restrictions import Restrictions
 from nczarr.model.sources import refuse_cast
 from nczarr.stores import MemoryStore, Store
-from nczarr.stores.zip.store import ZipStore
+from nczarr.stores.zip import ZipStore
 from nczarr.zarr import Hierarchy, open_hierarchy
 
 _RESTRICTED = Restrictions(limited=frozenset({"attribute", "name", "type", "variable"}))

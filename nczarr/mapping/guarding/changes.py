@@ -53,7 +53,7 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
     >>> with writing_alone(MemoryStore()) as check:
     ...     check()
     """
-    from nczarr.stores.zip.store import ZipStore
+    from nczarr.stores.zip import ZipStore
 
     if isinstance(store, LocalStore | ZipStore):
         place = str(store.root) if isinstance(store, LocalStore) else store.path

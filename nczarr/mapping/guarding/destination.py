@@ -217,7 +217,7 @@ class _OneFile(Destination):
         return None
 
     def abort(self) -> None:
-        from nczarr.stores.zip.store import ZipStore
+        from nczarr.stores.zip import ZipStore
 
         assert isinstance(self.store, ZipStore)
         self.store.discard()
@@ -329,7 +329,7 @@ def _replaced_file(
             _refuse_foreign(os.fspath(target))
         _refuse(existing, overwrite)
         _refuse_locked(Path(target), existing.url)
-    from nczarr.stores.zip.store import ZipStore
+    from nczarr.stores.zip import ZipStore
 
     return _OneFile(ZipStore(existing.url, "w", replace=True))
 

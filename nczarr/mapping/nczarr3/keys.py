@@ -80,7 +80,7 @@ def array_keys(metadata: ArrayMetadata) -> tuple[JSONObject, list[str]]:
 
     Examples
     --------
-    >>> from nczarr.zarr.types.registry import data_type_for
+    >>> from nczarr.zarr.types import data_type_for
     >>> from nczarr.zarr.grids import RegularGrid
     >>> array_keys(ArrayMetadata((), data_type_for("int8"), RegularGrid(()), extra={"nczarr": {"configuration": 1}}))
     ({}, ['nczarr.configuration: 1 is not an object'])

@@ -49,8 +49,7 @@ from nczarr.model import (
 )
 from nczarr.model.nodes import dataset_of
 from nczarr.zarr import ArrayMetadata, DataType, GroupMetadata, Hierarchy
-from nczarr.zarr.types.base import TimeType
-from nczarr.zarr.types.registry import StructType
+from nczarr.zarr.types import StructType, TimeType
 
 #: xarray's attribute for the names of dimensions on Zarr v2.
 DIMENSIONS_KEY = "_ARRAY_DIMENSIONS"
@@ -214,7 +213,7 @@ class PlainArrays:
 
     Examples
     --------
-    >>> from nczarr.zarr.types.registry import data_type_for
+    >>> from nczarr.zarr.types import data_type_for
     >>> from nczarr.zarr.grids import RegularGrid
     >>> plain = PlainArrays()
     >>> a = ArrayMetadata((3,), data_type_for("int32"), RegularGrid((3,)), fill_value=0, dimension_names=("x",))

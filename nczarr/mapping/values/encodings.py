@@ -27,7 +27,7 @@ from nczarr.errors import MetadataError, NCZarrError
 from nczarr.mapping.values.scalars import Scalar, packer, unpacker
 from nczarr.model import CHAR, STRING, CompoundType, OpaqueType, Type
 from nczarr.zarr import DataType, data_type_for
-from nczarr.zarr.types.registry import StructField, StructType
+from nczarr.zarr.types import StructField, StructType
 
 #: Maximum number of elements of a ``struct``: each is a field in the Zarr document. Larger compounds are packed.
 MAX_STRUCT_FIELDS = 512
@@ -255,7 +255,7 @@ def simple_type(data_type: DataType) -> Type | None:
 
     Examples
     --------
-    >>> from nczarr.zarr.types.registry import data_type_for
+    >>> from nczarr.zarr.types import data_type_for
     >>> simple_type(data_type_for("int16")), simple_type(data_type_for("complex64"))
     (SHORT, None)
     """

@@ -19,9 +19,8 @@ from nczarr.lazy import cached_property
 from nczarr.stores import LocalStore, Store
 from nczarr.stores.base import batched
 from nczarr.zarr.chunks.chunks import Chunks, forget_chunks
-from nczarr.zarr.chunks.files import supported
 from nczarr.zarr.chunks.plan import chunk_count, plan, steps
-from nczarr.zarr.chunks.read_files import read_from_files
+from nczarr.zarr.chunks.read_files import read_from_files, supported
 from nczarr.zarr.chunks.read_store import read_from_store
 from nczarr.zarr.chunks.selection import Selection, normalize
 from nczarr.zarr.chunks.write import Change, write_blocks, write_to_files, write_to_store, write_whole
@@ -71,7 +70,7 @@ class Array:
     Examples
     --------
     >>> from nczarr.stores import MemoryStore
-    >>> from nczarr.zarr.types.registry import data_type_for
+    >>> from nczarr.zarr.types import data_type_for
     >>> from nczarr.zarr.grids import RegularGrid
     >>> metadata = ArrayMetadata((4, 6), data_type_for("int32"), RegularGrid((2, 3)), fill_value=np.int32(-1))
     >>> array = Array(MemoryStore(), "v", metadata)

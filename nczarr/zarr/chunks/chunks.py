@@ -13,7 +13,6 @@ from nczarr.errors import ChunkError, CodecError, StoreError, error_context
 from nczarr.lazy import cached_property
 from nczarr.stores import Store
 from nczarr.system.locks import TABLES, LockTable, Rank
-from nczarr.zarr.chunks.files import longest
 from nczarr.zarr.codecs.base import Buffer
 from nczarr.zarr.codecs.chain import Chain, chain_of
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
@@ -173,7 +172,7 @@ class Chunks:
 
     def stored(self, indices: Sequence[Index]) -> Sequence[Buffer | None]:
         """Return the stored bytes of chunks, None for missing ones; a chunk above its size limit is an error."""
-        most = max([longest(self.chain(index)) for index in indices], default=0)
+        most = max([self.chain(index).longest for index in indices], default=0)
         return self.store.get_bounded([self.key(index) for index in indices], most)
 
     def chain(self, index: Index | None = None) -> Chain:

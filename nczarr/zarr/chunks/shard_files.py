@@ -19,40 +19,15 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.system.durability import WriteOrder, sync_descriptor
-from nczarr.zarr.chunks.files import Directory, read_exactly
+from nczarr.zarr.chunks.read_files import Directory, read_exactly, read_index
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array
-from nczarr.zarr.codecs.sharding import MISSING, ShardIndex, ShardingCodec
+from nczarr.zarr.codecs.sharding import MISSING, ShardingCodec
 
 #: Bytes of replaced inner chunks that are never worth writing the shard as a whole.
 _LITTLE_WASTE = 256 << 10
-#: Attempts to read an index while another process replaces it.
-_ATTEMPTS = 5
 #: Errors of files that are written as a whole instead: symbolic links, and files without write permission.
 _NOT_IN_PLACE = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.EMLINK, errno.EROFS, errno.ETXTBSY})
 _OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-
-
-def read_index(codec: ShardingCodec, descriptor: int) -> ShardIndex:
-    """Return the index of an open shard file; its copy, where the index at the start is being replaced.
-
-    Raises
-    ------
-    CodecError
-        If the index and its copy are damaged.
-    """
-    for _ in range(_ATTEMPTS if codec.grows else 0):
-        for at_end in (False, True):
-            with suppress(CodecError):
-                return codec.parse_index(*_read_part(codec, descriptor, at_end=at_end))
-    return codec.parse_index(*_read_part(codec, descriptor, at_end=not codec.index_first))
-
-
-def _read_part(codec: ShardingCodec, descriptor: int, *, at_end: bool) -> tuple[np.ndarray, int]:
-    """Read the index or its copy. Return it with the size of the file, which is at least as new."""
-    size = os.fstat(descriptor).st_size
-    data = np.empty(min(codec.index_size, size), np.uint8)
-    read_exactly(descriptor, data, size - data.nbytes if at_end else 0)
-    return data, size if at_end else os.fstat(descriptor).st_size
 
 
 class GrowingShard:

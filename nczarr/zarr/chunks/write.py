@@ -20,8 +20,8 @@ from nczarr.stores import LocalStore, MemoryStore
 from nczarr.stores.local import put_file, system_error, write_bytes
 from nczarr.system.locks import lock_open_file, while_held
 from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks, Index
-from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
 from nczarr.zarr.chunks.plan import Item, Part, take
+from nczarr.zarr.chunks.read_files import MAX_BUFFERS, ROW, Directory, read_file
 from nczarr.zarr.chunks.read_shards import inner_items
 from nczarr.zarr.chunks.scatter import encode_row, row_view, shared_rows
 from nczarr.zarr.chunks.shard_files import GrowingShard, open_growing, open_in_place, write_at
@@ -309,7 +309,7 @@ def _write_chunk(
     elif _write_unclaimed(chain, store, directory, key, item, values, claimed):
         return
     else:
-        old = None if covered else _old(directory, key, longest(chain))
+        old = None if covered else _old(directory, key, chain.longest)
         data = encode_chunk(chunks, chain, item, old, source)
     _replace(store, directory, key, [as_bytes_array(data)])
 
@@ -367,7 +367,7 @@ def _write_inner_chunks(
                 return
         finally:
             os.close(descriptor)
-    old = None if afresh else _old(directory, key, longest(chunks.chain()))
+    old = None if afresh else _old(directory, key, chunks.chain().longest)
     _replace(store, directory, key, [_updated_shard(codec, old, changes)])
 
 

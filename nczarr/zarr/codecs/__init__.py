@@ -6,7 +6,7 @@ its own codecs, and other packages add more (``docs/extending.md``). Stored byte
 limit on its output before it decodes.
 """
 
-from nczarr.zarr.codecs import array_array, array_bytes, bytes_bytes, sharding, zstd
+from nczarr.zarr.codecs import array_array, array_bytes, bytes_bytes, sharding
 from nczarr.zarr.codecs.base import (
     ArrayArrayCodec,
     ArrayBytesCodec,
@@ -27,4 +27,4 @@ __all__ = [
 ]
 
 #: These modules register their codecs on import.
-_BUILT_IN = (array_array, array_bytes, bytes_bytes, sharding, zstd)
+_BUILT_IN = (array_array, array_bytes, bytes_bytes, sharding)

@@ -11,7 +11,7 @@ from nczarr.system.environment import read_json
 from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import ArrayBytesCodec, Buffer, ChunkSpec, as_bytes_array, register_codec
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
-from nczarr.zarr.types.base import JsonMapping
+from nczarr.zarr.types import JsonMapping
 
 
 @register_codec("bytes")

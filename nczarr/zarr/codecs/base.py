@@ -18,7 +18,7 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types.base import JsonMapping
+from nczarr.zarr.types import JsonMapping
 
 Buffer = Any
 """An object with the buffer protocol."""

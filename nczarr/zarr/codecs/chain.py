@@ -13,6 +13,9 @@ from nczarr.zarr.codecs.base import Buffer, ChunkSpec, as_bytes_array, scratch
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import NamedConfig
 
+#: Stored chunks may exceed the bound of the codecs by this, for example by skippable frames or empty gzip members.
+_SLACK = 16 << 20
+
 
 class Chain:
     """Encodes and decodes chunks of one shape.
@@ -136,6 +139,11 @@ class Chain:
                 (None if exact is None else codec.encoded_size(exact), limit if most is None else most)
             )
         return sizes
+
+    @property
+    def longest(self) -> int:
+        """The largest size of a stored chunk: damaged or malicious files may be larger."""
+        return 2 * self.encoded_bound + _SLACK
 
     @property
     def is_bare(self) -> bool:

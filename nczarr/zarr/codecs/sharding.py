@@ -17,7 +17,7 @@ from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import ArrayBytesCodec, Buffer, ChunkSpec, as_bytes_array, register_codec
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.metadata import NamedConfig, parse_named_configs
-from nczarr.zarr.types.base import JsonMapping
+from nczarr.zarr.types import JsonMapping
 
 #: Offset and length of an inner chunk that is not stored.
 MISSING = 2**64 - 1

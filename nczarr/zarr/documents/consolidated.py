@@ -25,7 +25,7 @@ from nczarr.zarr.documents.json import (
     parse_part,
 )
 from nczarr.zarr.names import check_path, check_paths
-from nczarr.zarr.types.base import JsonMapping, JsonObject, bad, checked_object, show
+from nczarr.zarr.types import JsonMapping, JsonObject, bad, checked_object, show
 
 #: The other members of a root's document, and the other members of its ``consolidated_metadata``.
 _ROOT = ("zarr_format", "node_type", "attributes")

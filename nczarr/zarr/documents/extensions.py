@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from nczarr.errors import ExtensionError
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, parse_named_configs
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types.base import bad
+from nczarr.zarr.types import bad
 
 Metadata = TypeVar("Metadata", ArrayMetadata, GroupMetadata)
 

@@ -22,7 +22,7 @@ import numpy as np
 from nczarr.errors import MetadataError
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import optional_module
-from nczarr.zarr.types.base import Json, JsonObject
+from nczarr.zarr.types import Json, JsonObject
 
 #: Documents up to this size are checked for duplicate names. The check takes half as long as the parsing.
 #: Larger documents are consolidated metadata, in which the last of two equal names is used.

@@ -15,7 +15,7 @@ from nczarr.zarr.documents import v2_encoding as encoding
 from nczarr.zarr.documents.json import ParseCache
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types.base import DataType, Endian, Json, JsonMapping, JsonObject, Scalar, bad, show
+from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, Scalar, bad, show
 
 _REQUIRED = frozenset(("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"))
 _KEYS = frozenset(("zarr_format", *_REQUIRED, "dimension_separator"))

@@ -18,21 +18,23 @@ from contextlib import suppress
 import numpy as np
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
+from nczarr.zarr import types
 from nczarr.zarr.grids import RegularGrid, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
-from nczarr.zarr.types import base as types
-from nczarr.zarr.types.base import (
+from nczarr.zarr.types import (
     DataType,
     Endian,
     Json,
     JsonObject,
     Scalar,
+    StructField,
+    StructType,
     bad,
     checked_list,
     checked_object,
+    data_type_for,
     show,
 )
-from nczarr.zarr.types.registry import StructField, StructType, data_type_for
 
 #: Filters that encode object arrays as bytes; ``vlen-array`` has the same format as ``vlen-bytes``.
 VARIABLE_FILTERS = {"vlen-utf8": "vlen-utf8", "vlen-bytes": "vlen-bytes", "vlen-array": "vlen-bytes"}
@@ -123,7 +125,7 @@ def codecs_from_v2(
 
     Examples
     --------
-    >>> from nczarr.zarr.types.registry import data_type_for
+    >>> from nczarr.zarr.types import data_type_for
     >>> for codec in codecs_from_v2(data_type_for("i4"), "little", 2, "F",
     ...                             [{"id": "shuffle", "elementsize": "0"}], {"id": "zlib", "level": "4"}):
     ...     print(codec.name, dict(codec.configuration))
@@ -345,7 +347,7 @@ def dtype_to_v2(data_type: DataType, endian: Endian | None) -> Json:
 
     Examples
     --------
-    >>> from nczarr.zarr.types.registry import parse_data_type
+    >>> from nczarr.zarr.types import parse_data_type
     >>> dtype_to_v2(parse_data_type("float32"), "big"), dtype_to_v2(parse_data_type("string"), None)
     ('>f4', '|O')
     """
@@ -381,7 +383,7 @@ def fill_from_v2(
 
     Examples
     --------
-    >>> from nczarr.zarr.types.registry import parse_data_type
+    >>> from nczarr.zarr.types import parse_data_type
     >>> int(fill_from_v2(parse_data_type("int16"), [-99], "little"))
     -99
     """
@@ -447,7 +449,7 @@ def fill_to_v2(data_type: DataType, value: object, endian: Endian | None, *, raw
 
     Examples
     --------
-    >>> from nczarr.zarr.types.registry import data_type_for
+    >>> from nczarr.zarr.types import data_type_for
     >>> fill_to_v2(data_type_for("S4"), b"ab", None), fill_to_v2(data_type_for("S4"), b"ab", None, raw_text=True)
     ('YWI=', 'ab')
     """

@@ -28,8 +28,17 @@ from nczarr.zarr.metadata import (
     parse_named_config,
     parse_named_configs,
 )
-from nczarr.zarr.types.base import DataType, Json, JsonObject, Scalar, bad, checked_list, checked_object, show
-from nczarr.zarr.types.registry import parse_data_type
+from nczarr.zarr.types import (
+    DataType,
+    Json,
+    JsonObject,
+    Scalar,
+    bad,
+    checked_list,
+    checked_object,
+    parse_data_type,
+    show,
+)
 
 Parsed = TypeVar("Parsed")
 _ARRAY_REQUIRED = frozenset({

@@ -19,7 +19,7 @@ from nczarr.zarr.documents.consolidated import DocumentTexts, parse_root
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, parent_path, split_path
-from nczarr.zarr.types.base import JsonObject
+from nczarr.zarr.types import JsonObject
 
 Metadata = ArrayMetadata | GroupMetadata
 Documents = dict[str, JsonObject]

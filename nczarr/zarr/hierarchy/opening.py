@@ -12,13 +12,11 @@ from typing import Literal
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores import Store
 from nczarr.zarr.documents.consolidated import parse_root
-from nczarr.zarr.hierarchy.draft import DraftLayout, ExperimentalLayout
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, LayoutName
 from nczarr.zarr.hierarchy.layout import DamagedNode, Found, Layout, RawNode, read_document
-from nczarr.zarr.hierarchy.v2 import V2Layout
-from nczarr.zarr.hierarchy.v3 import V3Layout
+from nczarr.zarr.hierarchy.layouts import DraftLayout, ExperimentalLayout, V2Layout, V3Layout
 from nczarr.zarr.metadata import GroupMetadata
-from nczarr.zarr.types.base import JsonObject, show
+from nczarr.zarr.types import JsonObject, show
 
 #: The number of attempts to open a hierarchy that another program replaces at the same time.
 _TRIES = 5

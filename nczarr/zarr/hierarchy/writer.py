@@ -9,7 +9,7 @@ from nczarr.stores import LocalStore, Store
 from nczarr.zarr.documents.consolidated import DocumentTexts
 from nczarr.zarr.documents.json import as_it_stands, dump_json
 from nczarr.zarr.hierarchy.layout import Documents, Layout, Nodes, RawNode
-from nczarr.zarr.types.base import JsonObject
+from nczarr.zarr.types import JsonObject
 
 #: The documents that make a hierarchy visible.
 _DECIDING = frozenset({"zarr.json", ".zgroup", ".zarray"})

@@ -31,7 +31,7 @@ from nczarr.zarr.hierarchy.opening import create_hierarchy
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, check_path
-from nczarr.zarr.types.base import Json, JsonMapping, JsonObject, checked_object, show
+from nczarr.zarr.types import Json, JsonMapping, JsonObject, checked_object, show
 
 
 @dataclass(frozen=True)

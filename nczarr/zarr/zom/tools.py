@@ -19,7 +19,7 @@ from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, error_co
 from nczarr.zarr.documents import v3 as documents_v3
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
-from nczarr.zarr.types.base import Json, JsonMapping, JsonObject, show
+from nczarr.zarr.types import Json, JsonMapping, JsonObject, show
 from nczarr.zarr.zom.model import ZomArray, ZomGroup, ZomNode, node_document, node_metadata
 
 ANY = "*"
