@@ -23,7 +23,7 @@ from nczarr.stores.local import READ, refuse_dangling, refuse_special, system_er
 from nczarr.zarr.chunks import scatter
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
-from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, Run, read_shards, single_inner_item
+from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, plan_shards, read_runs, single_inner_item
 from nczarr.zarr.codecs.base import Buffer, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
@@ -294,8 +294,6 @@ def _scatter(descriptor: int, target: np.ndarray, base: int) -> bool:
     return True
 
 
-Reader = Callable[[Chain, Item, int, os.stat_result], None]
-
 #: Attempts to read an index while another process replaces it.
 _ATTEMPTS = 5
 #: The reader opens the directory first if it reads at least this many files.
@@ -313,80 +311,172 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     store = chunks.store
     assert isinstance(store, LocalStore)
     items = list(product(*parts))
+    count = len(items)
     folder = f"{store.root}/{chunks.prefix}"
-    fixed, sharding = chunks.fixed
-    if len(items) == 1 and _read_one(chunks, folder, items[0], target):
+    if count == 1 and chunks.are_kept and _scatter_cached(chunks, folder, items[0], target):
         return
-    shape = chunks.chunk_shape if sharding is None else sharding.inner_shape
-    workers = local_workers(target.nbytes, prod(shape) * target.itemsize, len(items))
-    with Directory(folder, chunks.place, few=len(items) < FEW_FILES) as directory:
-        read: Reader
-
-        def work(item: Item) -> None:
-            _read_item(chunks, directory, item, target, read)
-
+    chain, sharding = chunks.fixed
+    unit = chunks.chunk_shape if sharding is None else sharding.inner_shape
+    workers = local_workers(target.nbytes, prod(unit) * target.itemsize, count)
+    with Directory(folder, chunks.place, few=count < FEW_FILES) as directory:
         if sharding is not None:
             # Few shards: the threads share the inner chunks of each shard. Many shards: each thread reads whole ones.
-            few = len(items) < FEW_SHARDS
-            read = _shard_reader(chunks, sharding, target, workers if few else 1)
-            run(work, items, 1 if few else workers)
+            few = count < FEW_SHARDS
+            run(_Reader(chunks, directory, target, workers if few else 1).read, items, 1 if few else workers)
             return
-        chain = fixed or chunks.chain()
         # A region of many chunks would only evict the cached chunks.
-        keep = not chain.is_raw and _weight(chain) * len(items) <= CHUNKS.bound // 2
-        read = _raw_reader(target) if chain.is_raw else _reader(chunks, target, keep)
-        evenly = not keep
-
-        def work_row(row: Sequence[Item]) -> None:
-            # If a row fails, its chunks are read one by one, which raises the exact error.
-            if len(row) == 1 or not _read_row(chunks, directory, row, target):
-                for item in row:
-                    work(item)
-
-        run(work_row, scatter.shared_rows(fixed, parts, items, workers, evenly), workers)
-
-
-def _read_one(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
-    """Read a single chunk without opening its directory; return False if several chunks of a shard are needed."""
-    if chunks.are_kept and _scatter_cached(chunks, folder, item, target):
-        return True
-    fixed, sharding = chunks.fixed
-    directory = Directory(folder, chunks.place, few=True)
-    if sharding is not None:
-        inner = single_inner_item(sharding, item)
-        if inner is None:
-            return False
-        read = _inner_reader(chunks, sharding, inner, target)
-    else:
-        chain = fixed or chunks.chain(tuple([part.chunk for part in item]))
-        if chain.is_raw:
-            read = _raw_reader(target)
+        keep = _weight(chain or chunks.chain()) * count <= CHUNKS.bound // 2
+        reader = _Reader(chunks, directory, target, workers, keep and not (chain and chain.is_raw))
+        if count == 1:
+            reader.read(items[0])
         else:
-            read = _reader(chunks, target, _weight(chain) <= CHUNKS.bound // 2)
-    _read_item(chunks, directory, item, target, read)
+            run(reader.read_row, scatter.shared_rows(chain, parts, items, workers, not reader.keep), workers)
+
+
+def _weight(chain: Chain) -> int:
+    """Return the size of a decoded chunk in memory; a lower bound for variable-length values."""
+    size = chain.decoded_size
+    return chain.spec.size * OBJECT_BYTES if size is None else size
+
+
+def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _scatter_cached(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
+    """Copy the selected elements of a chunk from the cache; return False if it is not cached or its file changed."""
+    index = tuple([part.chunk for part in item])
+    try:
+        status = os.stat(folder + chunks.name(index))
+    except OSError:  # the reader raises the exact error
+        return False
+    chunk = CHUNKS.get((chunks.owner, *index), _fingerprint(status))
+    if chunk is None:
+        return False
+    target[take(item, "out")] = chunk[take(item, "inner")]
     return True
 
 
-def _read_item(chunks: Chunks, directory: Directory, item: Item, target: np.ndarray, read: Reader) -> None:
-    """Read a chunk, or a part of a shard; copy the fill value if it is missing."""
-    index = tuple([part.chunk for part in item])
-    chain = chunks.fixed_chain or chunks.chain(index)
-    found = directory.open(chunks.name(index))
-    if found is None:
-        chunks.miss()
-        scatter.put_fill(target, take(item, "out"), chain.spec.fill)
-        return
-    descriptor, status = found
-    try:
-        read(chain, item, descriptor, status)
-    except ChunkError:  # has the location
-        raise
-    except CodecError as error:
-        raise chunks.damaged(index, error) from error
-    except OSError as error:
-        raise chunks.failed("read", index, error) from error
-    finally:
-        os.close(descriptor)
+@dataclass(slots=True)
+class _Reader:
+    """Read chunks, or parts of shards, from the files of a directory into the result.
+
+    Parameters
+    ----------
+    workers : int or None
+        The number of threads that share the inner chunks of one shard.
+    keep : bool
+        True: partly read chunks are cached.
+    """
+
+    chunks: Chunks
+    directory: Directory
+    target: np.ndarray
+    workers: int | None
+    keep: bool = False
+
+    def read(self, item: Item) -> None:
+        """Read a chunk, or a part of a shard; copy the fill value if it is missing."""
+        chunks = self.chunks
+        index = tuple([part.chunk for part in item])
+        chain = chunks.fixed_chain or chunks.chain(index)
+        found = self.directory.open(chunks.name(index))
+        if found is None:
+            chunks.miss()
+            scatter.put_fill(self.target, take(item, "out"), chain.spec.fill)
+            return
+        descriptor, status = found
+        try:
+            if chunks.sharding is not None:
+                self._read_shard(chunks.sharding, index, item, descriptor, status)
+            elif chain.is_raw:
+                _check_size(chain, status.st_size)
+                _read_raw(chain, item, descriptor, 0, self.target)
+            else:
+                self._read_encoded(chain, item, descriptor, status)
+        except ChunkError:  # has the location
+            raise
+        except CodecError as error:
+            raise chunks.damaged(index, error) from error
+        except OSError as error:
+            raise chunks.failed("read", index, error) from error
+        finally:
+            os.close(descriptor)
+
+    def read_row(self, row: Sequence[Item]) -> None:
+        """Read a row of chunks. If that fails, they are read one by one, which raises the exact error."""
+        if len(row) == 1 or not _read_row(self.chunks, self.directory, row, self.target):
+            for item in row:
+                self.read(item)
+
+    def _read_encoded(self, chain: Chain, item: Item, descriptor: int, status: os.stat_result) -> None:
+        target, out, is_part = self.target, take(item, "out"), not all(map(is_whole, item))
+        name, mark = (self.chunks.owner, *[part.chunk for part in item]), _fingerprint(status)
+        chunk = CHUNKS.get(name, mark) if is_part and self.keep and self.chunks.are_kept else None
+        if chunk is None:
+            data = read_file(descriptor, status.st_size, chain.longest)
+            if not is_part:
+                scatter.put_whole(chain, data, target[out])
+                return
+            if not self.keep and scatter.scatter_start(chain, item, data, target):
+                return
+            if chain.stored_dtype is not None:
+                size = chain.decoded_size or 0
+                chunk = chain.decode_raw(
+                    data, np.empty(size, np.uint8) if self.keep else scratch("chunk", size)
+                )
+            else:
+                chunk = chain.decode(data)
+            if self.keep:
+                chunk = self._cached(name, mark, chunk, chain)
+        target[out] = chunk[take(item, "inner")]
+
+    def _cached(self, name: Index, mark: tuple[int, ...], chunk: np.ndarray, chain: Chain) -> np.ndarray:
+        weight = _weight(chain)
+        if chunk.dtype.hasobject:
+            values = chunk.ravel().tolist()
+            if not all(isinstance(value, str | bytes) for value in values):
+                return chunk  # not cached: callers could change mutable objects
+            weight += sum(map(len, values))
+        elif chain.stored_dtype is None:
+            chunk = np.array(chunk)  # a copy, because it may be a view of the scratch buffer
+        CHUNKS.put(name, mark, chunk, weight)
+        self.chunks.are_kept = True
+        return chunk
+
+    def _read_shard(
+        self, codec: ShardingCodec, index: Index, item: Item, descriptor: int, status: os.stat_result
+    ) -> None:
+        chunks, target, chain, mark = self.chunks, self.target, codec.inner, _fingerprint(status)
+        where = chunks.shard_indexes.get(index, mark)
+        if where is None:
+            where = read_index(codec, descriptor)
+            chunks.shard_indexes.put(index, mark, where)
+        inner = single_inner_item(codec, item)
+        if inner is not None:
+            number, parts = inner
+            if where.present[number]:
+                start, length = int(where.offsets[number]), int(where.lengths[number])
+                _scatter_inner(chain, inner, descriptor, start, length, target)
+            else:
+                scatter.put_fill(target, take(parts, "out"), chain.spec.fill)
+            return
+        jobs = plan_shards(chunks, [item], [where], target)
+
+        def read(position: int) -> Buffer | None:
+            """Read a run into the scratch buffer, or large uncompressed inner chunks directly into the result."""
+            job = jobs[position][1]
+            is_large = chain.is_raw and (chain.decoded_size or 0) >= SMALL
+            if is_large and _alone(job.pieces[0].item, target):
+                for piece in job.pieces:
+                    start, length = job.start + piece.start, piece.stop - piece.start
+                    _scatter_inner(chain, (piece.number, piece.item), descriptor, start, length, target)
+                return None
+            buffer = scratch("run", job.length)[: job.length]
+            read_exactly(descriptor, buffer, job.start)
+            return buffer
+
+        read_runs(chunks, [index], jobs, read, target, self.workers)
 
 
 def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:
@@ -450,90 +540,6 @@ def _read_stretches(
         before = inner
         low += size
     return bounds
-
-
-def _weight(chain: Chain) -> int:
-    """Return the size of a decoded chunk in memory; a lower bound for variable-length values."""
-    size = chain.decoded_size
-    return chain.spec.size * OBJECT_BYTES if size is None else size
-
-
-def _reader(chunks: Chunks, target: np.ndarray, keep: bool) -> Reader:
-    """Return the reader of encoded chunks; with `keep`, it caches partly read chunks."""
-
-    def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
-        out = take(item, "out")
-        if all(map(is_whole, item)):
-            scatter.put_whole(chain, read_file(descriptor, status.st_size, chain.longest), target[out])
-            return
-        if keep:
-            chunk = _kept(chunks, chain, item, descriptor, status)
-        else:
-            data = read_file(descriptor, status.st_size, chain.longest)
-            if scatter.scatter_start(chain, item, data, target):
-                return
-            if chain.stored_dtype is None:
-                chunk = chain.decode(data)
-            else:
-                chunk = chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0))
-        target[out] = chunk[take(item, "inner")]
-
-    return read
-
-
-def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
-    return (status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _scatter_cached(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
-    """Copy the selected elements of a chunk from the cache; return False if it is not cached or its file changed."""
-    index = tuple([part.chunk for part in item])
-    try:
-        status = os.stat(folder + chunks.name(index))
-    except OSError:  # the reader raises the exact error
-        return False
-    chunk = CHUNKS.get((chunks.owner, *index), _fingerprint(status))
-    if chunk is None:
-        return False
-    target[take(item, "out")] = chunk[take(item, "inner")]
-    return True
-
-
-def _kept(
-    chunks: Chunks, chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result
-) -> np.ndarray:
-    """Return a decoded chunk, from the cache if its file is unchanged."""
-    name = (chunks.owner, *[part.chunk for part in item])
-    mark = _fingerprint(status)
-    chunk = CHUNKS.get(name, mark) if chunks.are_kept else None
-    if chunk is not None:
-        return chunk
-    data = read_file(descriptor, status.st_size, chain.longest)
-    if chain.stored_dtype is not None:
-        chunk = chain.decode_raw(data, np.empty(chain.decoded_size or 0, np.uint8))
-    elif not chain.spec.dtype.hasobject:
-        chunk = np.array(chain.decode(data))  # a copy, because it may be a view of the scratch buffer
-    else:
-        chunk = chain.decode(data)
-    weight = _weight(chain)
-    if chunk.dtype.hasobject:
-        values = chunk.ravel().tolist()
-        if not all(isinstance(value, str | bytes) for value in values):
-            return chunk  # not cached: callers could change mutable objects
-        weight += sum(map(len, values))
-    CHUNKS.put(name, mark, chunk, weight)
-    chunks.are_kept = True
-    return chunk
-
-
-def _raw_reader(target: np.ndarray) -> Reader:
-    """Return the reader of uncompressed chunks, which reads only the necessary bytes."""
-
-    def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
-        _check_size(chain, status.st_size)
-        _read_raw(chain, item, descriptor, 0, target)
-
-    return read
 
 
 def _check_size(chain: Chain, found: int) -> None:
@@ -600,21 +606,6 @@ def _read_part(codec: ShardingCodec, descriptor: int, *, at_end: bool) -> tuple[
     return data, size if at_end else os.fstat(descriptor).st_size
 
 
-def _inner_reader(chunks: Chunks, codec: ShardingCodec, inner: InnerItem, target: np.ndarray) -> Reader:
-    """Return the reader of a single inner chunk of a shard."""
-    number, parts = inner
-
-    def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
-        where = _ShardFile(chunks, codec, descriptor, status).index(tuple([part.chunk for part in item]))
-        if where.present[number]:
-            start, length = int(where.offsets[number]), int(where.lengths[number])
-            _scatter_inner(codec.inner, inner, descriptor, start, length, target)
-        else:
-            scatter.put_fill(target, take(parts, "out"), codec.inner.spec.fill)
-
-    return read
-
-
 def _scatter_inner(
     chain: Chain, inner: InnerItem, descriptor: int, start: int, length: int, target: np.ndarray
 ) -> None:
@@ -630,65 +621,6 @@ def _scatter_inner(
             scatter.scatter(chain, parts, data, target)
     except CodecError as error:
         raise CodecError(f"inner chunk {number}: {error.message}", hint=error.hint) from error
-
-
-def _shard_reader(chunks: Chunks, codec: ShardingCodec, target: np.ndarray, workers: int | None) -> Reader:
-    """Return the reader of several inner chunks of a shard."""
-
-    def read(chain: Chain, item: Item, descriptor: int, status: os.stat_result) -> None:
-        read_shards(chunks, [item], _ShardFile(chunks, codec, descriptor, status), target, workers)
-
-    return read
-
-
-@dataclass(slots=True)
-class _ShardFile:
-    """Read one shard from an open file."""
-
-    chunks: Chunks
-    codec: ShardingCodec
-    descriptor: int
-    status: os.stat_result
-
-    def index(self, index: Index) -> ShardIndex:
-        """Return the index of the shard, from the cache if the file is unchanged.
-
-        Raises
-        ------
-        CodecError
-            If the index is damaged.
-        """
-        codec, status = self.codec, self.status
-        mark = _fingerprint(status)
-        known = self.chunks.shard_indexes.get(index, mark)
-        if known is None:
-            known = read_index(codec, self.descriptor)
-            self.chunks.shard_indexes.put(index, mark, known)
-        return known
-
-    def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
-        """Return the index of the shard."""
-        (index,) = places
-        try:
-            return [self.index(index)]
-        except CodecError as error:
-            raise self.chunks.damaged(index, error) from error
-
-    def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
-        """Do nothing: files need no batched requests."""
-
-    def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
-        """Read a run into the thread's scratch buffer, or large uncompressed inner chunks directly into the result."""
-        chain = self.codec.inner
-        is_large = chain.is_raw and (chain.decoded_size or 0) >= SMALL
-        if is_large and _alone(job.pieces[0].item, target):
-            for piece in job.pieces:
-                start, length = job.start + piece.start, piece.stop - piece.start
-                _scatter_inner(chain, (piece.number, piece.item), self.descriptor, start, length, target)
-            return None
-        buffer = scratch("run", job.length)[: job.length]
-        read_exactly(self.descriptor, buffer, job.start)
-        return buffer
 
 
 def _alone(item: Sequence[Part], target: np.ndarray) -> bool:

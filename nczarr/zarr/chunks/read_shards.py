@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from operator import is_, itemgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,51 +70,53 @@ class Run(NamedTuple):
 Entry = tuple[int, int, InnerItem | Row]
 
 
-class ShardSource(Protocol):
-    """A source of the bytes of shards: open files, values in memory, or requests to a store."""
+def plan_shards(
+    chunks: Chunks, items: Sequence[Item], indexes: Sequence[ShardIndex | None], target: np.ndarray
+) -> list[tuple[int, Run]]:
+    """Return the runs to read, each with the number of its shard; copy the fill value for missing inner chunks.
 
-    def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
-        """Return the index of each shard; None for a missing shard."""
-
-    def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
-        """Prefetch runs, each with the number of its shard, in few requests if the source benefits from it."""
-
-    def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
-        """Return the bytes of a run; None if the source has copied its selected elements into `target`."""
-
-
-def read_shards(
-    chunks: Chunks, items: Sequence[Item], source: ShardSource, target: np.ndarray, workers: int | None
-) -> None:
-    """Read the selected elements of shards into `target`, which has the full shape of the selection."""
+    `indexes` has the index of each shard, None for a missing shard.
+    """
     codec = chunks.sharding
     assert codec is not None
-    places = [tuple([part.chunk for part in item]) for item in items]
     jobs: list[tuple[int, Run]] = []
-    for number, where in enumerate(source.indexes(places)):
-        item = items[number]
+    for number, (item, where) in enumerate(zip(items, indexes, strict=True)):
         if where is None:
             chunks.miss()
             scatter.put_fill(target, take(item, "out"), codec.inner.spec.fill)
             continue
-        needed, missing = plan_runs(where, *_items_and_rows(codec, item), scatter.row_length(codec.inner))
+        needed, missing = _plan_runs(where, *_items_and_rows(codec, item), scatter.row_length(codec.inner))
         for _, inner in missing:
             scatter.put_fill(target, take(inner, "out"), codec.inner.spec.fill)
         jobs.extend([(number, job) for job in needed])
-    if not jobs:
-        return
-    source.request(jobs)
+    return jobs
 
-    def work(entry: tuple[int, Run]) -> None:
-        number, job = entry
+
+def read_runs(
+    chunks: Chunks,
+    places: Sequence[Index],
+    jobs: Sequence[tuple[int, Run]],
+    read: Callable[[int], Buffer | None],
+    target: np.ndarray,
+    workers: int | None,
+) -> None:
+    """Copy the selected elements of runs into `target`, which has the full shape of the selection.
+
+    `read` takes the position of a run in `jobs`, and returns its bytes; None if it has copied the elements.
+    """
+    codec = chunks.sharding
+    assert codec is not None
+
+    def work(position: int) -> None:
+        number, job = jobs[position]
         try:
-            data = source.read(number, job, target)
+            data = read(position)
             if data is not None:
                 _scatter_run(codec, job, data, target)
         except CodecError as error:
             raise chunks.damaged(places[number], error) from error
 
-    run(work, jobs, workers)
+    run(work, range(len(jobs)), workers)
 
 
 def _within(part: Part, length: int) -> Part | None:
@@ -229,27 +231,23 @@ def _edges(part: Part, middle: Part, length: int) -> Iterator[Part]:
             yield part._replace(inner=inner, out=out, full=False)
 
 
-def plan_runs(
-    index: ShardIndex, items: Sequence[InnerItem], rows: Sequence[InnerItem] = (), length: int = 1
+def _plan_runs(
+    index: ShardIndex, items: list[InnerItem], rows: Sequence[InnerItem], length: int
 ) -> tuple[list[Run], list[InnerItem]]:
-    """Return the runs to read, and the missing inner chunks; `length` is the largest length of a row."""
+    """Return the runs of stored inner chunks in the order of their bytes, and the missing inner chunks.
+
+    `rows` are inner chunks along the last dimension, of which at most `length` form a row.
+    """
     stored: list[Entry] = []
     items = list(items)
     for row in rows:
         _plan_row(index, row, length, stored, items)
     missing = []
-    if len(items) < 16:
-        for pair in items:
-            if index.present[pair[0]]:
-                start = int(index.offsets[pair[0]])
-                stored.append((start, start + int(index.lengths[pair[0]]), pair))
-            else:
-                missing.append(pair)
-    else:
-        numbers = np.array([pair[0] for pair in items])
-        present = index.present[numbers].tolist()
+    if items:
+        numbers = np.array([number for number, _ in items])
         starts = index.offsets[numbers]
         stops = (starts + index.lengths[numbers]).tolist()
+        present = index.present[numbers].tolist()
         for there, start, stop, pair in zip(present, starts.tolist(), stops, items, strict=True):
             if there:
                 stored.append((start, stop, pair))
@@ -257,22 +255,17 @@ def plan_runs(
                 missing.append(pair)
     stored.sort(key=itemgetter(0))
     result: list[Run] = []
-    run: Run | None = None
     low = high = 0
     for start, stop, entry in stored:
-        if run is not None and (start > high + GAP or max(high, stop) - low > RUN):
-            result.append(run._replace(length=high - low))
-            run = None
-        if run is None:
+        if not result or start > high + GAP or max(high, stop) - low > RUN:
             low = high = start
-            run = Run(low, 0, [], [])
+            result.append(Run(low, 0, [], []))
         high = max(high, stop)
+        current = result[-1] = result[-1]._replace(length=high - low)
         if isinstance(entry, Row):
-            run.rows.append(entry._replace(bounds=entry.bounds + (start - low)))
+            current.rows.append(entry._replace(bounds=entry.bounds + (start - low)))
         else:
-            run.pieces.append(Piece(*entry, start - low, stop - low))
-    if run is not None:
-        result.append(run._replace(length=high - low))
+            current.pieces.append(Piece(*entry, start - low, stop - low))
     return result, missing
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice, product
 from math import prod
 
@@ -13,8 +13,8 @@ from nczarr.errors import CodecError
 from nczarr.stores import MemoryStore
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.plan import Item, Part, take
-from nczarr.zarr.chunks.read_shards import Run, read_shards
-from nczarr.zarr.chunks.scatter import needed_bytes, scatter, scatter_span
+from nczarr.zarr.chunks.read_shards import plan_shards, read_runs
+from nczarr.zarr.chunks.scatter import is_covered, needed_bytes, scatter, scatter_span
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.pool import ALONE_BYTES, run
@@ -32,50 +32,49 @@ def read_from_store(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     ranges = not isinstance(chunks.store, MemoryStore)
     while batch := list(islice(items, batch_size)):
         workers = 1 if chunk_bytes * len(batch) <= ALONE_BYTES else None
-        codec = chunks.sharding
-        if codec is None:
+        if chunks.sharding is None:
             _read_chunks(chunks, batch, target, ranges, workers)
             continue
-        whole = [item for item in batch if not ranges or all(part.covers for part in item)]
-        if whole:
-            read_shards(chunks, whole, _WholeShards(chunks, codec), target, workers)
-        if len(whole) < len(batch):
-            others = [item for item in batch if not all(part.covers for part in item)]
-            read_shards(chunks, others, _StoredShards(chunks, codec), target, workers)
+        for is_whole in (True, False):
+            if some := [item for item in batch if (not ranges or is_covered(item)) == is_whole]:
+                _read_shards(chunks, chunks.sharding, some, is_whole, target, workers)
 
 
 def _read_chunks(
-    chunks: Chunks, batch: list[Item], target: np.ndarray, ranges: bool, workers: int | None
+    chunks: Chunks, batch: Sequence[Item], target: np.ndarray, ranges: bool, workers: int | None
 ) -> None:
-    indices = [tuple([part.chunk for part in item]) for item in batch]
-    spans: list[tuple[int, int] | None] = [None] * len(batch)
-    size = chunks.chain(indices[0]).decoded_size
-    # Cached chunks cannot be validated; see _StoredShards.
+    size = chunks.chain(tuple([part.chunk for part in batch[0]])).decoded_size
+    # Cached chunks cannot be validated; see _indexes.
     keep = (
         ranges and not chunks.store.writable and size is not None and size * len(batch) <= CHUNKS.bound // 2
     )
-    if keep:
-        batch, indices = _scatter_cached(chunks, batch, indices, target)
-        if not batch:
-            return
-        spans = spans[: len(batch)]
-    keys = [chunks.key(index) for index in indices]
-    values: Sequence[Buffer | None]
-    if ranges and chunks.chain(indices[0]).is_raw:
-        for number, item in enumerate(batch):
-            chain = chunks.chain(indices[number])
+    items: list[Item] = []
+    for item in batch:
+        chunk = CHUNKS.get((chunks.owner, *[part.chunk for part in item]), None) if keep else None
+        if chunk is None:
+            items.append(item)
+        else:
+            target[take(item, "out")] = chunk[take(item, "inner")]
+    if not items:
+        return
+    indices = [tuple([part.chunk for part in item]) for item in items]
+    spans: list[tuple[int, int] | None] = [None] * len(items)
+    for number, item in enumerate(items):
+        chain = chunks.chain(indices[number])
+        if ranges and chain.is_raw:
             start, length = needed_bytes(chain, item)
             if length <= (chain.decoded_size or 0) // 2:
                 spans[number] = start, length
+    values: Sequence[Buffer | None]
     if any(span is not None for span in spans):
         values = chunks.store.get_ranges(
-            [(key, *(span or (0, None))) for key, span in zip(keys, spans, strict=True)]
+            [(chunks.key(index), *(span or (0, None))) for index, span in zip(indices, spans, strict=True)]
         )
     else:
         values = chunks.stored(indices)
 
     def work(number: int) -> None:
-        index, item, data, span = indices[number], batch[number], values[number], spans[number]
+        index, item, data, span = indices[number], items[number], values[number], spans[number]
         if data is None:
             chunks.miss()
         try:
@@ -91,100 +90,69 @@ def _read_chunks(
         except CodecError as error:
             raise chunks.damaged(index, error) from error
 
-    run(work, range(len(batch)), workers)
+    run(work, range(len(items)), workers)
 
 
-def _scatter_cached(
-    chunks: Chunks, batch: list[Item], indices: list[Index], target: np.ndarray
-) -> tuple[list[Item], list[Index]]:
-    """Copy cached chunks into the result, and return the remaining ones."""
-    rest = []
-    for item, index in zip(batch, indices, strict=True):
-        chunk = CHUNKS.get((chunks.owner, *index), None)
-        if chunk is None:
-            rest.append((item, index))
-        else:
-            target[take(item, "out")] = chunk[take(item, "inner")]
-    return [item for item, _ in rest], [index for _, index in rest]
+def _read_shards(
+    chunks: Chunks,
+    codec: ShardingCodec,
+    items: Sequence[Item],
+    whole: bool,
+    target: np.ndarray,
+    workers: int | None,
+) -> None:
+    """Read whole shards in one batch of requests; or their indexes in one, and their inner chunks in another."""
+    places = [tuple([part.chunk for part in item]) for item in items]
+    if whole:
+        shards = [None if data is None else as_bytes_array(data) for data in chunks.stored(places)]
+        parsed = [
+            None if data is None else _parsed(chunks, i, codec.index_of, data)
+            for i, data in zip(places, shards)
+        ]
+        jobs = plan_shards(chunks, items, parsed, target)
+        values: Sequence[Buffer | None] = [
+            None if (shard := shards[number]) is None else shard[job.start : job.start + job.length]
+            for number, job in jobs
+        ]
+    else:
+        jobs = plan_shards(chunks, items, _indexes(chunks, codec, places), target)
+        requests = [(chunks.key(places[number]), job.start, job.length) for number, job in jobs]
+        values = chunks.store.get_ranges(requests) if requests else []
 
-
-@dataclass
-class _WholeShards:
-    """Read whole shards from a store."""
-
-    chunks: Chunks
-    codec: ShardingCodec
-    _values: Sequence[np.ndarray | None] = ()
-
-    def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
-        """Fetch the shards, and return their indexes."""
-        values = self.chunks.stored(places)
-        self._values = [None if data is None else as_bytes_array(data) for data in values]
-        result: list[ShardIndex | None] = []
-        for index, data in zip(places, self._values, strict=True):
-            try:
-                result.append(None if data is None else self.codec.index_of(data))
-            except CodecError as error:
-                raise self.chunks.damaged(index, error) from error
-        return result
-
-    def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
-        """Do nothing: `indexes` has fetched all bytes."""
-
-    def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
-        """Return a part of a shard."""
-        data = self._values[number]
-        assert data is not None
-        return data[job.start : job.start + job.length]
-
-
-@dataclass
-class _StoredShards:
-    """Read parts of shards from a store: one batch of requests for the indexes, one for the inner chunks."""
-
-    chunks: Chunks
-    codec: ShardingCodec
-    _places: Sequence[Index] = ()
-    _found: dict[tuple[int, int], Buffer | None] = field(default_factory=dict)
-
-    def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
-        """Return the index of each shard; fetch those that are not cached.
-
-        Stores do not report changes by other programs. So indexes are cached only if the store is open for reading,
-        which promises a view of its earlier state.
-        """
-        self._places = places
-        chunks, codec = self.chunks, self.codec
-        keep = not chunks.store.writable
-        known = [chunks.shard_indexes.get(index, None) if keep else None for index in places]
-        unknown = [number for number, where in enumerate(known) if where is None]
-        requests = [(chunks.key(places[n]), codec.index_start, codec.index_size) for n in unknown]
-        values = chunks.store.get_ranges(requests)
-        for number, data in zip(unknown, values, strict=True):
-            if data is None:
-                continue
-            try:
-                where = codec.parse_index(data, None)
-            except CodecError as error:
-                raise chunks.damaged(places[number], error) from error
-            known[number] = where
-            if keep:
-                chunks.shard_indexes.put(places[number], None, where)
-        return known
-
-    def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
-        """Fetch all runs in one batch."""
-        keys = [self.chunks.key(index) for index in self._places]
-        requests = [(keys[number], job.start, job.length) for number, job in jobs]
-        values = self.chunks.store.get_ranges(requests)
-        self._found = {(number, job.start): data for (number, job), data in zip(jobs, values, strict=True)}
-
-    def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
-        """Return the bytes of a run that was fetched."""
-        data = self._found.pop((number, job.start))
-        if data is None or len(data) != job.length:
+    def read(position: int) -> Buffer:
+        data = values[position]
+        if data is None or len(data) != jobs[position][1].length:
             raise CodecError(
                 "the shard is truncated, or changed during reading",
                 hint="open the dataset again, and read again",
             )
         return as_bytes_array(data)
+
+    read_runs(chunks, places, jobs, read, target, workers)
+
+
+def _indexes(chunks: Chunks, codec: ShardingCodec, places: Sequence[Index]) -> list[ShardIndex | None]:
+    """Return the index of each shard; fetch those that are not cached.
+
+    Stores do not report changes by other programs. So indexes are cached only if the store is open for reading, which
+    promises a view of its earlier state.
+    """
+    keep = not chunks.store.writable
+    known = [chunks.shard_indexes.get(index, None) if keep else None for index in places]
+    unknown = [number for number, where in enumerate(known) if where is None]
+    requests = [(chunks.key(places[n]), codec.index_start, codec.index_size) for n in unknown]
+    for number, data in zip(unknown, chunks.store.get_ranges(requests), strict=True):
+        if data is not None:
+            where = known[number] = _parsed(
+                chunks, places[number], partial(codec.parse_index, size=None), data
+            )
+            if keep:
+                chunks.shard_indexes.put(places[number], None, where)
+    return known
+
+
+def _parsed(chunks: Chunks, index: Index, parse: Callable[[Buffer], ShardIndex], data: Buffer) -> ShardIndex:
+    try:
+        return parse(data)
+    except CodecError as error:
+        raise chunks.damaged(index, error) from error

@@ -25,6 +25,11 @@ T = TypeVar("T")
 START_BYTES = 128 << 10
 
 
+def is_covered(item: Sequence[Part]) -> bool:
+    """Return True if a selection contains the whole part of a chunk inside the array."""
+    return all(part.covers for part in item)
+
+
 def put_fill(target: np.ndarray, index: tuple[slice | np.ndarray, ...], fill: object) -> None:
     """Assign the fill value to a region, as a single object in object arrays."""
     if target.dtype.hasobject and target.dtype.names is None:

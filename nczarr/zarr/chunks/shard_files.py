@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -36,12 +36,12 @@ class GrowingShard:
     Parameters
     ----------
     codec : ShardingCodec
-    directory : Directory
-        The directory of the array.
-    key : str
-        The path of the file below it.
+    path : str
+        The path of the file.
     descriptor : int
         The file, open for reading and writing; the caller closes it.
+    order : WriteOrder or None
+        None: the system chooses the order of writing to the disk.
 
     Raises
     ------
@@ -49,12 +49,13 @@ class GrowingShard:
         If the index is damaged.
     """
 
-    def __init__(self, codec: ShardingCodec, directory: Directory, key: str, descriptor: int) -> None:
-        self._codec = codec
-        self._directory = directory
-        self._key = key
-        self._file = descriptor
+    def __init__(self, codec: ShardingCodec, path: str, descriptor: int, order: WriteOrder | None) -> None:
+        self._codec, self._path, self._file, self._order = codec, path, descriptor, order
         self.index = read_index(codec, descriptor)
+
+    @property
+    def _waits(self) -> bool:
+        return self._order is not None and not self._order.is_new(self._path)
 
     def inner(self, number: int) -> np.ndarray | None:
         """Return the stored bytes of an inner chunk; None if it is missing."""
@@ -64,15 +65,8 @@ class GrowingShard:
         read_exactly(self._file, data, int(self.index.offsets[number]))
         return data
 
-    def add(self, pieces: Mapping[int, Buffer], order: WriteOrder | None) -> bool:
-        """Add or replace inner chunks. First restore an index that is damaged at the start.
-
-        Parameters
-        ----------
-        pieces : mapping
-            Encoded inner chunks by number.
-        order : WriteOrder or None
-            None: the system chooses the order of writing to the disk.
+    def add(self, pieces: Mapping[int, Buffer]) -> bool:
+        """Add or replace encoded inner chunks by number. First restore an index that is damaged at the start.
 
         Returns
         -------
@@ -85,44 +79,40 @@ class GrowingShard:
         OSError
             If a write fails. The earlier inner chunks stay.
         """
-
-        def sync() -> None:
-            if order is not None and not order.is_new(self._directory.path + self._key):
-                sync_descriptor(self._file, only_data=True)
-
-        end = self._end(sync)
+        end = self._end()
         if not pieces:
             return True
+        parts = [as_bytes_array(piece) for piece in pieces.values()]
+        lengths = np.array([part.nbytes for part in parts], np.uint64)
         entries = self.index.entries()
-        position, data = end, []
-        for number, piece in pieces.items():
-            part = as_bytes_array(piece)
-            entries[number] = position, part.nbytes
-            position += part.nbytes
-            data.append(part)
+        entries[list(pieces), 0] = np.uint64(end) + np.cumsum(lengths, dtype=np.uint64) - lengths
+        entries[list(pieces), 1] = lengths
         index = self._codec.encode_index(entries)
         in_use = int(entries[entries[:, 0] != MISSING, 1].sum())
-        waste = position - self._codec.index_size - in_use
+        waste = end + int(lengths.sum()) - self._codec.index_size - in_use
         if waste > max(in_use, _LITTLE_WASTE):
             return False
         try:
-            write_at(self._file, np.concatenate([*data, index]), end)
+            write_at(self._file, np.concatenate([*parts, index]), end)
         except OSError:
             with suppress(OSError):  # a full disk: the index at the start is whole, and needs no copy
                 os.ftruncate(self._file, end)
             raise
-        path = self._directory.path + self._key
-        if order is not None and not order.is_new(path):
-            put = partial(_put_later, os.dup(self._file), path, index, order)
-            if _has_name(self._file, path) and order.defer(path, path, put):
+        if self._order is not None and self._waits:
+            put = partial(_put_later, os.dup(self._file), self._path, index, self._order)
+            if _has_name(self._file, self._path) and self._order.defer(self._path, self._path, put):
                 return True
             put(False)
-        sync()
+        self._sync()
         _put_index(self._file, index)
-        sync()
-        return _has_name(self._file, path)
+        self._sync()
+        return _has_name(self._file, self._path)
 
-    def _end(self, sync: Callable[[], None]) -> int:
+    def _sync(self) -> None:
+        if self._waits:
+            sync_descriptor(self._file, only_data=True)
+
+    def _end(self) -> int:
         """Return the end of the bytes in use. A damaged index at the start gets the content of the copy."""
         size, length = os.fstat(self._file).st_size, self._codec.index_size
         first, last = np.empty(length, np.uint8), np.empty(length, np.uint8)
@@ -135,7 +125,7 @@ class GrowingShard:
             self._codec.parse_index(first, size)
         except CodecError:
             write_at(self._file, last, 0)
-            sync()
+            self._sync()
         return size
 
 
@@ -167,11 +157,6 @@ def _has_name(descriptor: int, path: str) -> bool:
         return False
     own = os.fstat(descriptor)
     return (status.st_dev, status.st_ino) == (own.st_dev, own.st_ino)
-
-
-def open_growing(codec: ShardingCodec, directory: Directory, key: str) -> int | None:
-    """Open the file of a shard that can grow in place; None if there is none, or it must be replaced as a whole."""
-    return open_in_place(directory, key) if codec.grows else None
 
 
 def open_in_place(directory: Directory, key: str) -> int | None:

@@ -23,8 +23,8 @@ from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks, Index
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_files import MAX_BUFFERS, ROW, Directory, read_file
 from nczarr.zarr.chunks.read_shards import inner_items
-from nczarr.zarr.chunks.scatter import encode_row, row_view, shared_rows
-from nczarr.zarr.chunks.shard_files import GrowingShard, open_growing, open_in_place, write_at
+from nczarr.zarr.chunks.scatter import encode_row, is_covered, row_view, shared_rows
+from nczarr.zarr.chunks.shard_files import GrowingShard, open_in_place, write_at
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardingCodec
@@ -32,11 +32,6 @@ from nczarr.zarr.pool import ALONE_BYTES, local_workers, run, run_while_quick
 
 #: The size of the encoded chunks in one batch.
 BATCH_BYTES = 64 << 20
-
-
-def is_covered(item: Sequence[Part]) -> bool:
-    """Return True if the write covers the whole part of a chunk inside the array."""
-    return all(part.covers for part in item)
 
 
 def encode_chunk(
@@ -178,208 +173,178 @@ def write_to_files(
 
     `claimed` is the length of the first axis up to which readers may look.
     """
-    store = chunks.store
-    assert isinstance(store, LocalStore)
     items = list(product(*parts))
-    with _open_directory(chunks, store) as directory:
-        if store.shared and directory.descriptor is not None and not all(map(is_covered, items)):
-            lock_open_file(directory.descriptor)  # a part of a chunk is read, changed and written
+    with _Files(chunks, reads=not all(map(is_covered, items))) as files:
 
         def work(item: Item) -> None:
-            index = tuple([part.chunk for part in item])
-            _write_alone(
-                chunks,
-                store,
-                directory,
-                index,
-                lambda key: _write_chunk(chunks, store, directory, key, index, item, source, claimed),
+            files.write(
+                tuple([part.chunk for part in item]), lambda key: files.put(key, item, source, claimed)
             )
-
-        chunk_bytes = prod(chunks.chunk_shape) * source.itemsize
-        workers = local_workers(source.nbytes, chunk_bytes)
-        chain = chunks.fixed_chain
 
         def work_row(row: Sequence[Item]) -> None:
             # If a row fails, its chunks are written one by one, which raises the exact error.
-            if len(row) == 1 or not _write_row(chunks, store, directory, row, source):
+            if len(row) == 1 or not files.write_row(row, source):
                 for item in row:
                     work(item)
 
         if len(items) == 1:
             work(items[0])
-        else:
-            in_rows = chain if chain and chain.writes_rows else None
-            share = run if workers is None else run_while_quick
-            share(work_row, shared_rows(in_rows, parts, items, workers), workers)
-
-
-def _open_directory(chunks: Chunks, store: LocalStore) -> Directory:
-    """Open the directory of an array, which is created if it is missing."""
-    folder = f"{store.root}/{chunks.prefix}"
-    store.check_links(chunks.prefix.rstrip("/"))
-    store.check_names([chunks.prefix])
-    directory = Directory(folder, chunks.place)
-    if directory.descriptor is not None:
-        return directory
-    try:
-        store.make_folder(folder.rstrip("/"))
-    except OSError as error:
-        raise system_error("write", chunks.place(""), error) from error
-    return Directory(folder, chunks.place)
-
-
-def _write_alone(
-    chunks: Chunks, store: LocalStore, directory: Directory, index: Index, write: Callable[[str], None]
-) -> None:
-    """Call `write` with the path of a chunk in the directory while no other thread writes it; errors name the chunk."""
-    key = chunks.name(index)
-    parent = key.rpartition("/")[0]
-    if parent:
-        store.prepare_folder(chunks.prefix + parent, parent, directory.descriptor)
-    try:
-        with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
-            if store.order is not None:
-                store.order.finish(directory.path + key)
-            write(key)
-    except CodecError as error:
-        raise chunks.damaged(index, error) from error
-    except StoreError:
-        raise
-    except OSError as error:
-        raise chunks.failed("write", index, error) from error
+            return
+        chain = chunks.fixed_chain
+        workers = local_workers(source.nbytes, prod(chunks.chunk_shape) * source.itemsize)
+        rows = shared_rows(chain if chain and chain.writes_rows else None, parts, items, workers)
+        (run if workers is None else run_while_quick)(work_row, rows, workers)
 
 
 def write_blocks(chunks: Chunks, shard: Index, changes: Sequence[Change]) -> None:
     """Write inner chunks of one shard of a store of local files, in place if possible."""
-    store = chunks.store
-    assert isinstance(store, LocalStore)
-    with _open_directory(chunks, store) as directory:
-        if store.shared and directory.descriptor is not None:
-            lock_open_file(directory.descriptor)  # other inner chunks of the shard are kept
-
-        def write(key: str) -> None:
-            _write_inner_chunks(chunks, store, directory, key, changes, afresh=False)
-
-        _write_alone(chunks, store, directory, shard, write)
+    with _Files(chunks, reads=True) as files:  # other inner chunks of the shard are kept
+        files.write(shard, lambda key: files.change(key, changes, afresh=False))
 
 
-def _write_row(
-    chunks: Chunks, store: LocalStore, directory: Directory, row: Sequence[Item], source: np.ndarray
-) -> bool:
-    """Write a row of whole chunks; return False if the write of a chunk fails."""
-    name = chunks.metadata.chunk_key_encoding.key
-    try:
-        pieces = encode_row(chunks.chain(), len(row), row_view(row, source))
-        for item, data in zip(row, pieces, strict=True):
-            key = name(tuple([part.chunk for part in item]))
-            store.check_links((chunks.prefix + key).rpartition("/")[0])
-            with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
-                _replace(store, directory, key, [data])
-    except (CodecError, OSError):
-        return False
-    return True
+class _Files:
+    """Write the files of an array; its directory is created if it is missing.
 
+    Parameters
+    ----------
+    reads : bool
+        True: stored chunks are read, changed and written. If other processes write the array, they wait until the end.
+    """
 
-def _write_chunk(
-    chunks: Chunks,
-    store: LocalStore,
-    directory: Directory,
-    key: str,
-    index: tuple[int, ...],
-    item: Item,
-    source: np.ndarray,
-    claimed: int | None,
-) -> None:
-    chain = chunks.fixed_chain or chunks.chain(index)
-    covered = is_covered(item)
-    values = source[take(item, "out")]
-    whole = covered and values.shape == chain.spec.shape
-    if whole and chain.is_raw:
-        _replace(store, directory, key, _rows(values, chain))
-        return
-    if whole and chunks.sharding is not None:
-        data = chunks.sharding.encode_shard(values, lambda size: scratch("shard", size)[:size])
-    elif whole and chain.writes_rows and not values.flags.c_contiguous:
-        # Reuse the scratch buffer of the thread: a new one of this size costs as much as the copy.
-        data = encode_row(chain, 1, values)[0]
-    elif chunks.sharding is not None:
-        changes = _changes(chunks.sharding, item, source)
-        _write_inner_chunks(chunks, store, directory, key, changes, afresh=covered)
-        return
-    elif _write_unclaimed(chain, store, directory, key, item, values, claimed):
-        return
-    else:
-        old = None if covered else _old(directory, key, chain.longest)
-        data = encode_chunk(chunks, chain, item, old, source)
-    _replace(store, directory, key, [as_bytes_array(data)])
+    def __init__(self, chunks: Chunks, *, reads: bool) -> None:
+        assert isinstance(chunks.store, LocalStore)
+        self.chunks, self.store = chunks, chunks.store
+        folder = f"{self.store.root}/{chunks.prefix}"
+        self.store.check_links(chunks.prefix.rstrip("/"))
+        self.store.check_names([chunks.prefix])
+        self.directory = Directory(folder, chunks.place)
+        if self.directory.descriptor is None:
+            try:
+                self.store.make_folder(folder.rstrip("/"))
+            except OSError as error:
+                raise system_error("write", chunks.place(""), error) from error
+            self.directory = Directory(folder, chunks.place)
+        if reads and self.store.shared and self.directory.descriptor is not None:
+            lock_open_file(self.directory.descriptor)
 
+    def __enter__(self) -> _Files:
+        return self
 
-def _write_unclaimed(
-    chain: Chain,
-    store: LocalStore,
-    directory: Directory,
-    key: str,
-    item: Item,
-    values: np.ndarray,
-    claimed: int | None,
-) -> bool:
-    """Write rows that no reader looks at yet in place, to an uncompressed chunk. Return False if it is impossible."""
-    shape, rows = chain.spec.shape, item[0].inner if item else None
-    if (
-        claimed is None
-        or not (chain.is_raw and type(rows) is slice and rows.step == 1 and values.shape[1:] == shape[1:])
-        or chain.order != tuple(range(len(shape)))
-        or item[0].chunk * shape[0] + rows.start < claimed
-    ):
-        return False
-    descriptor = open_in_place(directory, key)
-    if descriptor is None:
-        return False
-    try:
-        if os.fstat(descriptor).st_size != chain.encoded_size:
-            return False
-        data = as_bytes_array(np.ascontiguousarray(values, chain.stored_dtype))
-        write_at(descriptor, data, rows.start * (data.nbytes // len(values)))
-    finally:
-        os.close(descriptor)
-    if store.order is not None:
-        store.order.note_changed(directory.path + key)
-    return True
+    def __exit__(self, *details: object) -> None:
+        self.directory.__exit__(*details)
 
-
-def _write_inner_chunks(
-    chunks: Chunks,
-    store: LocalStore,
-    directory: Directory,
-    key: str,
-    changes: Sequence[Change],
-    *,
-    afresh: bool,
-) -> None:
-    """Change inner chunks of a shard: in place if possible. `afresh`: no other inner chunk is kept."""
-    codec = chunks.sharding
-    assert codec is not None
-    descriptor = None if afresh else open_growing(codec, directory, key)
-    if descriptor is not None:
+    def write(self, index: Index, write: Callable[[str], None]) -> None:
+        """Call `write` with the name of a chunk's file while no other thread writes it; errors name the chunk."""
+        chunks, store, key = self.chunks, self.store, self.chunks.name(index)
+        if parent := key.rpartition("/")[0]:
+            store.prepare_folder(chunks.prefix + parent, parent, self.directory.descriptor)
         try:
-            shard = GrowingShard(codec, directory, key, descriptor)
-            if shard.add(_encoded(codec, changes, shard.inner), store.order):
-                return
+            with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
+                if store.order is not None:
+                    store.order.finish(self.directory.path + key)
+                write(key)
+        except CodecError as error:
+            raise chunks.damaged(index, error) from error
+        except StoreError:
+            raise
+        except OSError as error:
+            raise chunks.failed("write", index, error) from error
+
+    def write_row(self, row: Sequence[Item], source: np.ndarray) -> bool:
+        """Write a row of whole chunks; return False if the write of a chunk fails."""
+        chunks = self.chunks
+        try:
+            pieces = encode_row(chunks.chain(), len(row), row_view(row, source))
+            for item, data in zip(row, pieces, strict=True):
+                key = chunks.name(tuple([part.chunk for part in item]))
+                self.store.check_links((chunks.prefix + key).rpartition("/")[0])
+                with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
+                    self._replace(key, [data])
+        except (CodecError, OSError):
+            return False
+        return True
+
+    def put(self, key: str, item: Item, source: np.ndarray, claimed: int | None) -> None:
+        """Write one chunk of a plan."""
+        chunks = self.chunks
+        chain = chunks.fixed_chain or chunks.chain(tuple([part.chunk for part in item]))
+        covered = is_covered(item)
+        values = source[take(item, "out")]
+        whole = covered and values.shape == chain.spec.shape
+        data: Buffer
+        if whole and chain.is_raw:
+            self._replace(key, _rows(values, chain))
+            return
+        if whole and chunks.sharding is not None:
+            data = chunks.sharding.encode_shard(values, lambda size: scratch("shard", size)[:size])
+        elif whole and chain.writes_rows and not values.flags.c_contiguous:
+            # Reuse the scratch buffer of the thread: a new one of this size costs as much as the copy.
+            data = encode_row(chain, 1, values)[0]
+        elif chunks.sharding is not None:
+            self.change(key, _changes(chunks.sharding, item, source), afresh=covered)
+            return
+        elif self._write_unclaimed(chain, key, item, values, claimed):
+            return
+        else:
+            data = encode_chunk(
+                chunks, chain, item, None if covered else self._old(key, chain.longest), source
+            )
+        self._replace(key, [as_bytes_array(data)])
+
+    def change(self, key: str, changes: Sequence[Change], *, afresh: bool) -> None:
+        """Change inner chunks of a shard: in place if possible. `afresh`: no other inner chunk is kept."""
+        codec = self.chunks.sharding
+        assert codec is not None
+        descriptor = open_in_place(self.directory, key) if codec.grows and not afresh else None
+        if descriptor is not None:
+            try:
+                shard = GrowingShard(codec, self.directory.path + key, descriptor, self.store.order)
+                if shard.add(_encoded(codec, changes, shard.inner)):
+                    return
+            finally:
+                os.close(descriptor)
+        old = None if afresh else self._old(key, self.chunks.chain().longest)
+        self._replace(key, [_updated_shard(codec, old, changes)])
+
+    def _write_unclaimed(
+        self, chain: Chain, key: str, item: Item, values: np.ndarray, claimed: int | None
+    ) -> bool:
+        """Write rows that no reader looks at yet in place, to an uncompressed chunk; return False if impossible."""
+        shape, rows = chain.spec.shape, item[0].inner if item else None
+        if (
+            claimed is None
+            or not (chain.is_raw and type(rows) is slice and rows.step == 1 and values.shape[1:] == shape[1:])
+            or chain.order != tuple(range(len(shape)))
+            or item[0].chunk * shape[0] + rows.start < claimed
+        ):
+            return False
+        descriptor = open_in_place(self.directory, key)
+        if descriptor is None:
+            return False
+        try:
+            if os.fstat(descriptor).st_size != chain.encoded_size:
+                return False
+            data = as_bytes_array(np.ascontiguousarray(values, chain.stored_dtype))
+            write_at(descriptor, data, rows.start * (data.nbytes // len(values)))
         finally:
             os.close(descriptor)
-    old = None if afresh else _old(directory, key, chunks.chain().longest)
-    _replace(store, directory, key, [_updated_shard(codec, old, changes)])
+        if self.store.order is not None:
+            self.store.order.note_changed(self.directory.path + key)
+        return True
 
+    def _old(self, key: str, limit: int) -> Buffer | None:
+        found = self.directory.open(key)
+        if found is None:
+            return None
+        try:
+            return read_file(found[0], found[1].st_size, limit)
+        finally:
+            os.close(found[0])
 
-def _old(directory: Directory, key: str, limit: int) -> Buffer | None:
-    found = directory.open(key)
-    if found is None:
-        return None
-    descriptor, status = found
-    try:
-        return read_file(descriptor, status.st_size, limit)
-    finally:
-        os.close(descriptor)
+    def _replace(self, key: str, buffers: Sequence[Buffer]) -> None:
+        directory = self.directory
+        write = partial(_write_all, buffers)
+        put_file(key, write, None, self.store.order, folder=directory.path, descriptor=directory.descriptor)
 
 
 def _rows(values: np.ndarray, chain: Chain) -> Sequence[Buffer]:
@@ -401,15 +366,11 @@ def _rows(values: np.ndarray, chain: Chain) -> Sequence[Buffer]:
     return [buffer]
 
 
-def _replace(store: LocalStore, directory: Directory, key: str, buffers: Sequence[Buffer]) -> None:
-    write = (
-        partial(write_bytes, memoryview(buffers[0])) if len(buffers) == 1 else partial(_write_all, buffers)
-    )
-    put_file(key, write, None, store.order, folder=directory.path, descriptor=directory.descriptor)
-
-
 def _write_all(buffers: Sequence[Buffer], file: int) -> None:
     """Write flat buffers of equal length, one after another."""
+    if len(buffers) == 1:
+        write_bytes(memoryview(buffers[0]), file)
+        return
     for start in range(0, len(buffers), MAX_BUFFERS):
         some = buffers[start : start + MAX_BUFFERS]
         done = os.writev(file, some)

@@ -25,10 +25,6 @@ from nczarr.zarr.plugins import optional_module
 from nczarr.zarr.types import JsonMapping
 
 
-def _libdeflate() -> Any:
-    return optional_module("deflate")
-
-
 @register_codec("gzip", "numcodecs.gzip", "numcodecs.zlib")
 class DeflateCodec(BytesBytesCodec):
     """``gzip`` and ``numcodecs.gzip`` (RFC 1952), ``numcodecs.zlib`` (RFC 1950)."""
@@ -41,7 +37,7 @@ class DeflateCodec(BytesBytesCodec):
         self._bits = 31 if self.is_gzip else 15
 
     def encode(self, data: Buffer) -> Buffer:
-        fast = _libdeflate()
+        fast = optional_module("deflate")
         if fast is not None and self.level > 0:
             return (fast.gzip_compress if self.is_gzip else fast.zlib_compress)(data, self.level)
         compressor = zlib.compressobj(self.level, zlib.DEFLATED, self._bits)
@@ -51,7 +47,7 @@ class DeflateCodec(BytesBytesCodec):
         # DEFLATE expands at most 1,032 times: refuse larger sizes before an allocation.
         if size is not None and size > 1032 * memoryview(data).nbytes:
             raise base.codec_error(self.name, f"the compressed data are too short for {size} bytes")
-        fast = _libdeflate()
+        fast = optional_module("deflate")
         if fast is not None and size:
             try:
                 result = (fast.gzip_decompress if self.is_gzip else fast.zlib_decompress)(data, size)
@@ -159,47 +155,37 @@ class Lz4Codec(BytesBytesCodec):
         return self._lz4.decompress(data, np.empty(stated, np.uint8) if out is None else out)
 
 
-@register_codec("numcodecs.bz2")
-class Bz2Codec(BytesBytesCodec):
-    """``numcodecs.bz2``."""
+@register_codec("numcodecs.bz2", "numcodecs.lzma")
+class StreamCodec(BytesBytesCodec):
+    """``numcodecs.bz2`` and ``numcodecs.lzma``."""
 
     def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
-        base.check_keys(name, configuration, "level")
         self.name = name
-        self.level = base.configured_int(name, configuration, "level", 1, 1, 9)
-
-    def encode(self, data: Buffer) -> Buffer:
-        return bz2.compress(data, self.level)
-
-    def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
-        return base.deliver(
-            self.name, _bounded(self.name, bz2.BZ2Decompressor(), data, size, limit), size, limit, out
-        )
-
-
-@register_codec("numcodecs.lzma")
-class LzmaCodec(BytesBytesCodec):
-    """``numcodecs.lzma``; the configuration is that of Python's :mod:`lzma`."""
-
-    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
+        self._decoder: Callable[[], Any]
+        if name == "numcodecs.bz2":
+            base.check_keys(name, configuration, "level")
+            level = base.configured_int(name, configuration, "level", 1, 1, 9)
+            self._compress: Callable[[Buffer], bytes] = functools.partial(bz2.compress, compresslevel=level)
+            self._decoder = bz2.BZ2Decompressor
+            return
         base.check_keys(name, configuration, "format", "check", "preset", "filters")
-        self.name = name
-        self.format = base.configured_int(name, configuration, "format", lzma.FORMAT_XZ, 0, 3)
-        self.options = {k: v for k, v in configuration.items() if k != "format" and v is not None}
-        if self.format == lzma.FORMAT_AUTO:
+        form = base.configured_int(name, configuration, "format", lzma.FORMAT_XZ, 0, 3)
+        if form == lzma.FORMAT_AUTO:
             raise base.codec_error(name, "format 0 is for reading only", "use 1 (xz), 2 or 3")
+        options = {k: v for k, v in configuration.items() if k != "format" and v is not None}
+        filters = options.get("filters") if form == lzma.FORMAT_RAW else None
+        self._compress = functools.partial(lzma.compress, format=form, **options)
+        self._decoder = functools.partial(lzma.LZMADecompressor, form, filters=filters)
 
     def encode(self, data: Buffer) -> Buffer:
-        return lzma.compress(data, format=self.format, **self.options)
+        return self._compress(data)
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
-        filters = self.options.get("filters") if self.format == lzma.FORMAT_RAW else None
-        decoder = lzma.LZMADecompressor(self.format, filters=filters)
-        return base.deliver(self.name, _bounded(self.name, decoder, data, size, limit), size, limit, out)
+        result = _bounded(self.name, self._decoder(), data, limit if size is None else size)
+        return base.deliver(self.name, result, size, limit, out)
 
 
-def _bounded(name: str, decoder: Any, data: Buffer, size: int | None, limit: int) -> bytes:
-    limit = limit if size is None else size
+def _bounded(name: str, decoder: Any, data: Buffer, limit: int) -> bytes:
     result: bytes = decoder.decompress(data, limit + 1)
     if len(result) > limit:
         raise base.too_large(name, limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -15,6 +16,24 @@ from nczarr.zarr.metadata import NamedConfig
 
 #: Stored chunks may exceed the bound of the codecs by this, for example by skippable frames or empty gzip members.
 _SLACK = 16 << 20
+
+
+class _Translated:
+    """Turn the errors of other packages and libraries, which raise any type, into CodecError."""
+
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, NCZarrError):
+            raise CodecError(f"{self._problem}: {error}") from error
+
+
+_DAMAGED = _Translated("the data are damaged")
+_NOT_ENCODED = _Translated("the values cannot be encoded")
 
 
 class Chain:
@@ -107,12 +126,8 @@ class Chain:
         found = base.find_codec(config.name)
         if found is not None:
             name, factory = found
-            try:
+            with _Translated(f"codec {name!r}: the configuration is invalid"):
                 codec = factory(name, config.configuration, spec)
-            except NCZarrError:
-                raise
-            except Exception as error:  # other packages and libraries raise any type
-                raise CodecError(f"codec {name!r}: the configuration is invalid: {error}") from error
             if not isinstance(codec, base.ArrayArrayCodec | base.ArrayBytesCodec | base.BytesBytesCodec):
                 raise CodecError(f"codec {name!r}: {type(codec).__name__} is not a codec")
             return codec
@@ -160,12 +175,8 @@ class Chain:
         CodecError
             If the data are damaged, or the decoded chunk has another shape.
         """
-        try:
+        with _DAMAGED:
             chunk = self.view(self._decode_bytes(data, None))
-        except NCZarrError:
-            raise
-        except Exception as error:  # libraries raise any type for damaged data
-            raise CodecError(f"the data are damaged: {error}") from error
         if chunk.shape != self.spec.shape:
             raise CodecError(f"the decoded chunk has shape {chunk.shape}, expected {self.spec.shape}")
         return chunk
@@ -221,14 +232,10 @@ class Chain:
         return chunk
 
     def _decode_bytes(self, data: Buffer, out: np.ndarray | None) -> Buffer:
-        try:
+        with _DAMAGED:
             for i in range(len(self._bytes) - 1, -1, -1):
                 exact, limit = self._sizes[i]
                 data = self._bytes[i].decode(data, exact, limit, out if i == 0 else None)
-        except NCZarrError:
-            raise
-        except Exception as error:  # libraries raise any type for damaged data
-            raise CodecError(f"the data are damaged: {error}") from error
         return data
 
     def in_stored_order(self, values: np.ndarray, grid: Sequence[int]) -> np.ndarray:
@@ -262,7 +269,7 @@ class Chain:
         CodecError
             If a codec cannot encode these values.
         """
-        try:
+        with _NOT_ENCODED:
             for codec, spec in self._arrays:
                 chunk = codec.encode(chunk, spec)
             data = self.serializer.encode(chunk, self.stored_spec)
@@ -274,10 +281,6 @@ class Chain:
                 )
             for compressor in self._bytes:
                 data = compressor.encode(data)
-        except NCZarrError:
-            raise
-        except Exception as error:
-            raise CodecError(f"the values cannot be encoded: {error}") from error
         return data
 
     def encode_row(self, data: np.ndarray, count: int) -> Sequence[Buffer]:
@@ -285,60 +288,32 @@ class Chain:
 
         Requires `writes_rows`.
         """
-        try:
+        with _NOT_ENCODED:
             if not self._bytes:
                 return list(data.reshape(count, -1))
             pieces = self._bytes[0].encode_joined(data, count)
             for compressor in self._bytes[1:]:
                 pieces = [compressor.encode(piece) for piece in pieces]
-        except NCZarrError:
-            raise
-        except Exception as error:
-            raise CodecError(f"the values cannot be encoded: {error}") from error
         return pieces
 
 
-_made: dict[tuple[object, ...], tuple[object, object, object, Chain]] = {}
-_equal: dict[tuple[object, ...], Chain] = {}
-_MAX_MADE = 256
+_chains: dict[tuple[object, ...], Chain] = {}
+_MAX_CHAINS = 256
 
 
 def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dtype, fill: object) -> Chain:
-    """Return a chain, shared by arrays of equal codecs, shape, dtype and fill value.
-
-    Thousands of arrays may have one encoding. Arrays that are read from one store share the parsed objects, and the
-    ids of these find the chain fast. The objects of new arrays are only equal, and a comparison of values finds it.
-
-    Raises
-    ------
-    CodecError
-        See :class:`Chain`.
-    """
-    # The cache keeps references to these objects, so that their ids stay valid.
-    key = (id(codecs), id(fill), id(dtype), shape, base.CODECS.version)
-    known = _made.get(key)
-    if known is not None:
-        return known[3]
-    contents = _contents(codecs, dtype, fill)
-    chain = _equal.get((contents, shape, base.CODECS.version)) if contents else None
-    if chain is None:
-        chain = Chain(codecs, ChunkSpec(shape, dtype, fill))
-    if len(_made) >= _MAX_MADE:
-        _made.clear()
-        _equal.clear()
-    _made[key] = (codecs, fill, dtype, chain)
-    if contents:
-        _equal[contents, shape, base.CODECS.version] = chain
-    return chain
-
-
-def _contents(codecs: Sequence[NamedConfig], dtype: np.dtype, fill: object) -> tuple[object, ...] | None:
-    """Return a key that is equal for equal codecs and fill values; None for values that are not numbers or JSON."""
+    """Return the chain for chunks of a shape. Arrays of numbers with equal codecs and fill values share it."""
     if dtype.kind not in "biufc" or not isinstance(fill, np.generic | np.ndarray) or fill.dtype != dtype:
-        return None
-    try:
-        # marshal's version 2 has no references: bytes are equal if and only if values and types are.
+        return Chain(codecs, ChunkSpec(shape, dtype, fill))
+    # marshal's version 2 has no references: bytes are equal if and only if values and types are.
+    with suppress(ValueError):
         written = marshal.dumps([(c.name, c.configuration, c.must_understand) for c in codecs], 2)
-    except ValueError:
-        return None
-    return written, dtype.str, fill.tobytes()
+        key = written, dtype.str, fill.tobytes(), shape, base.CODECS.version
+        chain = _chains.get(key)
+        if chain is None:
+            chain = Chain(codecs, ChunkSpec(shape, dtype, fill))
+            if len(_chains) >= _MAX_CHAINS:
+                _chains.clear()
+            _chains[key] = chain
+        return chain
+    return Chain(codecs, ChunkSpec(shape, dtype, fill))
