@@ -31,7 +31,8 @@ NOT_ALONE = {"DetachedDataset", "DetachedValues", "documents_v2"}
 
 def public(front: str) -> dict[str, Any]:
     module = import_module(front)
-    return {name: getattr(module, name) for name in module.__all__ if not name.startswith("_")}
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == front]
+    return {n: getattr(module, n) for n in getattr(module, "__all__", own) if not n.startswith("_")}
 
 
 def needs_example(name: str, value: Any) -> bool:

@@ -33,7 +33,7 @@ FLOORS = [
 #: Floors of the sub-packages inside a package. Its modules beside them have no floor, but are in no circle.
 SUB_FLOORS = {
     "stores": [{"remote"}],
-    "zarr": [{"codecs", "documents"}, {"chunks"}, {"hierarchy"}, {"zom"}],
+    "zarr": [{"codecs", "documents"}, {"chunks"}, {"hierarchy"}],
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"guarding"}, {"rewriting"}, {"dataset"}],
     "cdl": [{"syntax", "write"}, {"read"}],
     "netcdf": [{"bytes"}, {"classic", "hdf5"}, {"edit"}],

@@ -10,7 +10,7 @@ from nczarr.errors import NCZarrError
 from nczarr.stores import MemoryStore
 from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
-from nczarr.zarr.zom.model import from_hierarchy, parse_zom
+from nczarr.zarr.zom import from_hierarchy, parse_zom
 
 V2_ARRAY = (
     b'{"zarr_format":2,"shape":[4,6],"chunks":[2,3],"dtype":[["a","<i4"],["b",">S3",[2]]],"fill_value":null,'

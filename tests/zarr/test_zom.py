@@ -19,19 +19,17 @@ from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.types import data_type_for
-from nczarr.zarr.zom.model import (
+from nczarr.zarr.zom import (
     ZomArray,
     ZomGroup,
     flatten,
     from_hierarchy,
-    parse_zom,
-    to_hierarchy,
-    unflatten,
-)
-from nczarr.zarr.zom.tools import (
     match_zom,
+    parse_zom,
     same_structure,
     schema_problems,
+    to_hierarchy,
+    unflatten,
     validate_zom,
     zom_differences,
     zom_schema,

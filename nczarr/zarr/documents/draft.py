@@ -18,7 +18,7 @@ from typing import Literal
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.documents import v2_encoding as encoding
+from nczarr.zarr.documents import v2 as encoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig

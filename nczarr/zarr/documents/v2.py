@@ -3,19 +3,32 @@
 Implements the Zarr v2 specification, and reads netcdf-c's deviations from it: unknown keys in ``.zarray`` and
 ``.zgroup`` (kept in ``extra``), fill values in lists, fill values of byte strings as plain text, and codec options as
 strings. Rewritten documents keep the spelling of their values.
+
+The drafts have the same codecs, data types and fill values. The v2 codec ``{"id": "zlib", "level": 4}`` becomes the v3
+codec ``numcodecs.zlib`` with the other members as its configuration. Filters of numbers (``delta``,
+``fixedscaleoffset``, …) precede the ``bytes`` codec; their dtypes become native, and ``bytes`` gets the byte order of
+the chunk. Values of netcdf-c are normalized: an ``elementsize`` that is 0 or missing becomes the size of an element,
+and numbers in strings become numbers.
+
+A v2 ``dtype`` is numpy's type string (``"<f4"``, ``"|S8"``, ``"<M8[ns]"``) or a list of fields. It includes the byte
+order; in v3, the ``bytes`` codec has it.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+
 import numpy as np
 
-from nczarr.errors import NCZarrError, UnsupportedError, error_context
+from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, error_context
+from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.documents import v2_encoding as encoding
 from nczarr.zarr.documents.json import ParseCache
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, Scalar, bad, show
+from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, Scalar, StructType, bad, show
 
 _REQUIRED = frozenset(("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"))
 _KEYS = frozenset(("zarr_format", *_REQUIRED, "dimension_separator"))
@@ -122,17 +135,15 @@ def parse_array(zarray: JsonMapping, zattrs: JsonObject | None, place: str) -> A
 
 def _shared(zarray: JsonMapping, ndim: int, raw_text: bool) -> Encoding:
     data_type, endian, codecs = _encoding(zarray, ndim)
-    return data_type, codecs, encoding.parse_fill(data_type, zarray["fill_value"], endian, raw_text=raw_text)
+    return data_type, codecs, parse_fill(data_type, zarray["fill_value"], endian, raw_text=raw_text)
 
 
 def _encoding(parts: JsonMapping, ndim: int) -> tuple[DataType, Endian | None, tuple[NamedConfig, ...]]:
     if parts["dtype"] == "|O":
-        data_type, endian = encoding.object_type(parts["filters"]), None
+        data_type, endian = object_type(parts["filters"]), None
     else:
-        data_type, endian = encoding.parse_v2_dtype(parts["dtype"])
-    codecs = encoding.codecs_from_v2(
-        data_type, endian, ndim, parts["order"], parts["filters"], parts["compressor"]
-    )
+        data_type, endian = parse_v2_dtype(parts["dtype"])
+    codecs = codecs_from_v2(data_type, endian, ndim, parts["order"], parts["filters"], parts["compressor"])
     return data_type, endian, codecs
 
 
@@ -168,13 +179,13 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, JsonObject]:
     UnsupportedError
         If v2 cannot represent a part of the metadata; the message names it.
     """
-    grid = encoding.regular_grid(metadata, "Zarr v2", "dimension_names", "storage_transformers", "extensions")
+    grid = regular_grid(metadata, "Zarr v2", "dimension_names", "storage_transformers", "extensions")
     ndim, data_type = len(metadata.shape), metadata.data_type
-    endian, order, filters, compressor = encoding.codecs_to_v2(metadata.codecs, ndim)
+    endian, order, filters, compressor = codecs_to_v2(metadata.codecs, ndim)
     if filters and any(item["id"] in ("delta", "fixedscaleoffset", "quantize", "astype") for item in filters):
         filters = [_ordered(item, endian) for item in filters]
     parts = {
-        "dtype": encoding.dtype_to_v2(data_type, endian),
+        "dtype": dtype_to_v2(data_type, endian),
         "compressor": compressor,
         "filters": filters,
         "order": order,
@@ -182,7 +193,7 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, JsonObject]:
     origin = metadata.origin or {}
     parts = _respell(parts, origin, metadata)
     raw_text = parts["dtype"] == ">S1" or _by_netcdf(metadata.extra, metadata.attributes)
-    fill = encoding.fill_to_v2(data_type, metadata.fill_value, endian, raw_text=raw_text)
+    fill = fill_to_v2(data_type, metadata.fill_value, endian, raw_text=raw_text)
     if "fill_value" in origin and _same_fill(
         data_type, origin["fill_value"], metadata.fill_value, endian, raw_text
     ):
@@ -236,14 +247,14 @@ def _same_codecs(codecs: tuple[NamedConfig, ...], metadata: ArrayMetadata) -> bo
         return True
     # Codecs of a v3 document may have other names and convert to the same v2 codecs.
     ndim = len(metadata.shape)
-    return encoding.codecs_to_v2(codecs, ndim) == encoding.codecs_to_v2(metadata.codecs, ndim)
+    return codecs_to_v2(codecs, ndim) == codecs_to_v2(metadata.codecs, ndim)
 
 
 def _same_fill(
     data_type: DataType, spelled: Json, value: Scalar, endian: Endian | None, raw_text: bool
 ) -> bool:
     try:
-        read = encoding.fill_from_v2(data_type, spelled, endian, raw_text=raw_text)
+        read = fill_from_v2(data_type, spelled, endian, raw_text=raw_text)
     except NCZarrError:
         return False
     if read is None or value is None:
@@ -251,3 +262,442 @@ def _same_fill(
     if isinstance(read, np.datetime64 | np.timedelta64):  # numpy has no repr of generic units
         return bool(read.dtype == value.dtype and read.tobytes() == value.tobytes())
     return bool(data_type.fill_to_json(read) == data_type.fill_to_json(value)) and repr(read) == repr(value)
+
+
+#: Filters that encode object arrays as bytes; ``vlen-array`` has the same format as ``vlen-bytes``.
+VARIABLE_FILTERS = {"vlen-utf8": "vlen-utf8", "vlen-bytes": "vlen-bytes", "vlen-array": "vlen-bytes"}
+_ON_NUMBERS = frozenset(("astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"))
+_TO_BYTES = frozenset(("pcodec", "zfpy"))
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
+
+
+def object_type(filters: object) -> DataType:
+    """Return the data type of a v2 array of dtype ``|O``, which its first filter defines.
+
+    Raises
+    ------
+    UnsupportedError
+        If the filter is not one of text, bytes or sequences (``pickle`` runs code from the data).
+
+    Examples
+    --------
+    >>> object_type([{"id": "vlen-utf8"}]).name
+    'string'
+    """
+    first = filters[0] if isinstance(filters, list) and filters else None
+    name = first.get("id") if isinstance(first, dict) else None
+    if name == "vlen-utf8":
+        return types.StringType()
+    if isinstance(name, str) and name in VARIABLE_FILTERS:
+        return types.BytesType()
+    raise UnsupportedError(
+        f"dtype: the first filter of an object array is {show(name)}; supported: {', '.join(VARIABLE_FILTERS)}"
+    )
+
+
+def _codec(value: object, key: str, data_type: DataType) -> tuple[str, JsonObject]:
+    item = types.checked_object(value, key, "an object with an id")
+    name = item.get("id")
+    if not isinstance(name, str) or not name:
+        raise bad(f"{key}.id: {show(name)} is not a name")
+    configuration = {
+        option: int(setting) if isinstance(setting, str) and _INTEGER.fullmatch(setting) else setting
+        for option, setting in item.items()
+        if option != "id"
+    }
+    if name == "shuffle" and not configuration.get("elementsize"):
+        configuration["elementsize"] = data_type.itemsize or 1
+    if name == "blosc" and not configuration.get("typesize"):
+        configuration["typesize"] = min(data_type.itemsize or 1, 255)
+    return name, configuration
+
+
+def _native(
+    configuration: JsonObject, key: str, input_order: Endian | None
+) -> tuple[JsonObject, Endian | None]:
+    """Return the configuration of a filter with native dtypes, and the byte order of the filter's output."""
+    result = dict(configuration)
+    order: Endian | None = None
+    # numcodecs interprets its input as its own dtype, without a check.
+    for option in ("dtype", "decode_dtype", "astype", "encode_dtype"):  # the last one is that of the output
+        text = configuration.get(option)
+        if text is None:
+            continue
+        try:
+            dtype = np.dtype(text)
+        except (TypeError, ValueError):
+            raise bad(f"{key}.{option}: {show(text)} is not a dtype") from None
+        if dtype.hasobject:
+            raise UnsupportedError(f"{key}.{option}: {show(text)} is a dtype of objects")
+        result[option] = dtype.newbyteorder("=").str
+        order = None if dtype.itemsize == 1 else "big" if dtype.str[0] == ">" else "little"
+        if option in ("dtype", "decode_dtype") and input_order and order and order != input_order:
+            raise UnsupportedError(
+                f"{key}.{option}: {show(text)}, but the input of the filter is {input_order}-endian"
+            )
+    return result, order
+
+
+def codecs_from_v2(
+    data_type: DataType, endian: Endian | None, ndim: int, order: object, filters: object, compressor: object
+) -> tuple[NamedConfig, ...]:
+    """Return the v3 codecs for the order, filters and compressor of a v2 array.
+
+    Raises
+    ------
+    MetadataError
+        If one of them is invalid.
+    UnsupportedError
+        If a filter of numbers follows a filter of bytes, or has another byte order than its input.
+
+    Examples
+    --------
+    >>> from nczarr.zarr.types import data_type_for
+    >>> for codec in codecs_from_v2(data_type_for("i4"), "little", 2, "F",
+    ...                             [{"id": "shuffle", "elementsize": "0"}], {"id": "zlib", "level": "4"}):
+    ...     print(codec.name, dict(codec.configuration))
+    transpose {'order': [1, 0]}
+    bytes {'endian': 'little'}
+    numcodecs.shuffle {'elementsize': 4}
+    numcodecs.zlib {'level': 4}
+    """
+    if order not in ("C", "F"):
+        raise bad(f'order: {show(order)} is not "C" or "F"')
+    codecs: list[NamedConfig] = []
+    if order == "F" and ndim > 1:
+        codecs.append(NamedConfig("transpose", {"order": list(range(ndim))[::-1]}))
+    in_bytes = False
+    items = [] if filters in (None, {}) else types.checked_list(filters, "filters")
+    steps = [(f"filters[{i}]", item) for i, item in enumerate(items)]
+    for key, item in [*steps, ("compressor", compressor)] if compressor is not None else steps:
+        name, configuration = _codec(item, key, data_type)
+        if not in_bytes and data_type.is_variable and name in VARIABLE_FILTERS:
+            codecs.append(NamedConfig(VARIABLE_FILTERS[name]))
+            in_bytes = True
+            continue
+        if name in _ON_NUMBERS or name in _TO_BYTES:
+            if in_bytes:
+                raise UnsupportedError(f"{key}: the filter {name!r} follows a filter whose output is bytes")
+            configuration, output = _native(configuration, key, endian)
+            if name == "packbits":
+                endian = None
+            elif "dtype" in configuration or "encode_dtype" in configuration:
+                endian = output
+            in_bytes = name in _TO_BYTES
+        elif not in_bytes:
+            codecs.append(_to_bytes(endian))
+            in_bytes = True
+        codecs.append(NamedConfig(f"numcodecs.{name}", configuration))
+    if not in_bytes:
+        codecs.append(_to_bytes(endian))
+    return tuple(codecs)
+
+
+def _to_bytes(endian: Endian | None) -> NamedConfig:
+    return NamedConfig("bytes", {"endian": endian} if endian else {})
+
+
+def codecs_to_v2(
+    codecs: Sequence[NamedConfig], ndim: int
+) -> tuple[Endian | None, str, list[JsonObject] | None, JsonObject | None]:
+    """Return byte order, ``order``, ``filters`` and ``compressor`` of a v2 array for v3 codecs.
+
+    The last bytes-to-bytes codec becomes the compressor.
+
+    Raises
+    ------
+    UnsupportedError
+        If v2 has no such codec, or not at this position.
+
+    Examples
+    --------
+    >>> codecs_to_v2([NamedConfig("bytes", {"endian": "big"}), NamedConfig("numcodecs.shuffle", {"elementsize": 4}),
+    ...               NamedConfig("gzip", {"level": 1})], 1)
+    ('big', 'C', [{'id': 'shuffle', 'elementsize': 4}], {'id': 'gzip', 'level': 1})
+    """
+    order, endian, in_bytes = "C", None, False
+    filters: list[JsonObject] = []
+    on_bytes: list[JsonObject] = []
+    for i, codec in enumerate(codecs):
+        name = codec.name.removeprefix("numcodecs.")
+        if codec.name == "transpose":
+            permutation = list(codec.configuration.get("order", ()))
+            if i or permutation not in (list(range(ndim)), list(range(ndim))[::-1]):
+                raise UnsupportedError(f"codecs[{i}]: Zarr v2 supports no transpose except order F")
+            order = "F" if ndim > 1 and permutation[0] else "C"
+        elif codec.name == "bytes":
+            endian, in_bytes = codec.configuration.get("endian"), True
+        elif codec.name in ("vlen-utf8", "vlen-bytes"):
+            filters.append({"id": codec.name})
+            in_bytes = True
+        elif in_bytes:
+            on_bytes.append(_v2_codec(codec, i))
+        elif codec.name.startswith("numcodecs.") and (name in _ON_NUMBERS or name in _TO_BYTES):
+            (on_bytes if name in _TO_BYTES else filters).append({"id": name, **codec.configuration})
+            in_bytes = name in _TO_BYTES
+        elif codec.name == "bitround":
+            filters.append({"id": "bitround", **codec.configuration})
+        else:
+            raise UnsupportedError(f"codecs[{i}]: Zarr v2 has no codec {codec.name!r}")
+    compressor = on_bytes.pop() if on_bytes else None
+    return endian, order, [*filters, *on_bytes] or None, compressor
+
+
+#: The members of codecs with a v3 name in v2's form, with their defaults.
+_V2_FORMS: dict[str, JsonObject] = {
+    "blosc": {"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "blocksize": 0},
+    "gzip": {"level": 5},
+    "zstd": {"level": 0, "checksum": False},
+}
+
+
+def _v2_codec(codec: NamedConfig, i: int) -> JsonObject:
+    if codec.name.startswith("numcodecs."):
+        result = {"id": codec.name.removeprefix("numcodecs."), **codec.configuration}
+        if result["id"] == "blosc":
+            result.pop("typesize", None)
+        return result
+    if codec.name not in _V2_FORMS:
+        raise UnsupportedError(f"codecs[{i}]: Zarr v2 has no codec {codec.name!r}")
+    result = {"id": codec.name}
+    for option, default in _V2_FORMS[codec.name].items():
+        result[option] = codec.configuration.get(option, default)
+    if result.get("shuffle") in _SHUFFLES:
+        result["shuffle"] = _SHUFFLES.index(result["shuffle"])
+    if not result.get("checksum", True):
+        del result["checksum"]
+    return result
+
+
+def regular_grid(metadata: ArrayMetadata, version: str, *without: str) -> RegularGrid:
+    """Return the grid of an array whose chunks v2 and the draft can describe.
+
+    Raises
+    ------
+    UnsupportedError
+        If the version has no such grid or keys, or if one of the fields `without` is not empty.
+    """
+    if not isinstance(metadata.chunk_grid, RegularGrid):
+        raise UnsupportedError(f"chunk_grid: {version} supports only regular chunk grids")
+    if metadata.chunk_key_encoding.name != "v2":
+        raise UnsupportedError(f'chunk_key_encoding: {version} supports only the encoding "v2"')
+    for key in without:
+        if getattr(metadata, key):
+            raise UnsupportedError(f"{key}: {version} has no {key.replace('_', ' ')}")
+    return metadata.chunk_grid
+
+
+_TYPE = re.compile(r"([<>|=]?)([biufcSUVMm])([0-9]{0,10})(\[[0-9A-Za-zμ]+\])?")
+_FLOAT_NAMES = {
+    "nan": "NaN",
+    "inf": "Infinity",
+    "infinity": "Infinity",
+    "-inf": "-Infinity",
+    "-infinity": "-Infinity",
+}
+
+
+def parse_v2_dtype(value: object, key: str = "dtype") -> tuple[DataType, Endian | None]:
+    """Return the data type and the byte order of a v2 ``dtype``.
+
+    ``|O`` is not accepted: the filters define its data type.
+
+    Raises
+    ------
+    MetadataError
+        If the value is not a type.
+    UnsupportedError
+        If the fields of a record have different byte orders.
+
+    Examples
+    --------
+    >>> data_type, endian = parse_v2_dtype(">i4")
+    >>> data_type.name, endian
+    ('int32', 'big')
+    >>> parse_v2_dtype([["a", "<i2"], ["b", "|u1", [3]]])[0].dtype.itemsize
+    5
+    """
+    if isinstance(value, str):
+        return _simple(value, key)
+    if not isinstance(value, list) or not value:
+        raise bad(f"{key}: {show(value)} is not a data type")
+    fields = []
+    orders: set[Endian | None] = set()
+    for i, item in enumerate(value):
+        where = f"{key}[{i}]"
+        if (
+            not isinstance(item, list)
+            or len(item) not in (2, 3)
+            or not isinstance(item[0], str)
+            or not item[0]
+        ):
+            raise bad(f"{where}: {show(item)} is not a field")
+        data_type, order = parse_v2_dtype(item[1], where)
+        orders.add(order)
+        fields.append(
+            types.StructField(item[0], data_type, parse_shape(item[2], where) if len(item) == 3 else ())
+        )
+    orders.discard(None)
+    if len(orders) > 1:
+        raise UnsupportedError(f"{key}: the fields have different byte orders")
+    try:
+        return StructType.checked("struct", tuple(fields)), next(iter(orders), None)
+    except MetadataError as error:
+        error.message = error.message.replace("configuration.fields", key, 1)
+        raise
+
+
+def _simple(value: str, key: str) -> tuple[DataType, Endian | None]:
+    if value == "bool":  # the drafts' name
+        return types.BoolType(), None
+    match = _TYPE.fullmatch(value)
+    if match is None:
+        raise bad(f"{key}: {show(value)} is not a known data type")
+    try:
+        dtype = np.dtype(value)
+        if dtype.kind in "SUV" and not dtype.itemsize:
+            raise bad(f"{key}: {show(value)} has no length")
+        data_type = types.data_type_for(dtype)
+    except (TypeError, ValueError, UnsupportedError):
+        raise bad(f"{key}: {show(value)} is not a known data type") from None
+    if not data_type.needs_endian:
+        return data_type, None
+    order = match[1] if match[1] in "<>" and match[1] else dtype.str[0]
+    return data_type, "big" if order == ">" else "little"
+
+
+def dtype_to_v2(data_type: DataType, endian: Endian | None) -> Json:
+    """Return the v2 ``dtype`` for a data type in a byte order.
+
+    Raises
+    ------
+    UnsupportedError
+        If v2 has no such type.
+
+    Examples
+    --------
+    >>> from nczarr.zarr.types import parse_data_type
+    >>> dtype_to_v2(parse_data_type("float32"), "big"), dtype_to_v2(parse_data_type("string"), None)
+    ('>f4', '|O')
+    """
+    if data_type.is_variable:
+        return "|O"
+    if isinstance(data_type, StructType):
+        result = []
+        for field in data_type.fields:
+            item = [field.name, dtype_to_v2(field.data_type, endian)]
+            result.append([*item, list(field.shape)] if field.shape else item)
+        return result
+    return data_type.stored_dtype(endian or "little").str
+
+
+def fill_from_v2(
+    data_type: DataType, value: Json, endian: Endian | None, *, raw_text: bool = False
+) -> Scalar:
+    """Return the fill value for its JSON in a v2 document.
+
+    Parameters
+    ----------
+    value : JSON
+        null means undefined; lists of one value, as from netcdf-c 4.8.0, are accepted.
+    endian : str or None
+        The byte order of the array; fill values of records have it.
+    raw_text : bool
+        True: fill values of byte strings are plain text, as from netcdf-c, not base64.
+
+    Raises
+    ------
+    MetadataError
+        If the value is not a fill value of this type.
+
+    Examples
+    --------
+    >>> from nczarr.zarr.types import parse_data_type
+    >>> int(fill_from_v2(parse_data_type("int16"), [-99], "little"))
+    -99
+    """
+    if isinstance(value, list) and len(value) == 1 and not isinstance(data_type, types.RawBitsType):
+        value = value[0]
+    if value is None:
+        return None
+    if isinstance(data_type, types.BoolType):
+        return data_type.fill_from_json(bool(value) if value in (0, 1) else value)
+    if isinstance(data_type, types.IntegerType):
+        is_integral = isinstance(value, float) and value.is_integer()
+        return data_type.fill_from_json(int(value) if is_integral or isinstance(value, bool) else value)
+    if isinstance(data_type, types.FloatType):
+        return data_type.fill_from_json(_float_name(value))
+    if isinstance(data_type, types.ComplexType):
+        parts = value if isinstance(value, list) else [value, 0.0]
+        return data_type.fill_from_json([_float_name(part) for part in parts])
+    if not isinstance(data_type, types.TimeType) and type(value) is int and value == 0:
+        return data_type.zero()  # zarr-python 2's default for every type
+    if isinstance(data_type, types.TimeType | types.StringType | types.FixedTextType):
+        return data_type.fill_from_json(value)
+    if not isinstance(value, str):
+        raise bad(f"{show(value)} is not a string")
+    if isinstance(data_type, StructType):
+        data = types.decode_base64(value, data_type.dtype.itemsize)
+        return np.frombuffer(data, data_type.stored_dtype(endian)).astype(data_type.dtype)[0]
+    return _bytes_fill(data_type, value, raw_text)
+
+
+def parse_fill(data_type: DataType, value: Json, endian: Endian | None, *, raw_text: bool = False) -> Scalar:
+    """Return the fill value of a document; errors name its key."""
+    try:
+        return fill_from_v2(data_type, value, endian, raw_text=raw_text)
+    except NCZarrError as error:
+        error.message = f"fill_value: {error.message}"
+        raise
+
+
+def _float_name(value: object) -> Json:
+    return _FLOAT_NAMES.get(value.lower(), value) if isinstance(value, str) else value
+
+
+def _bytes_fill(data_type: DataType, value: str, raw_text: bool) -> Scalar:
+    if data_type.dtype.kind == "V":
+        return data_type.fill_from_json(value)
+    if not raw_text:
+        with suppress(MetadataError):
+            return data_type.fill_from_json(value)
+    # netcdf-c: plain text, truncated to the length of the type like data.
+    try:
+        data = value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise bad(f"{show(value)} contains a lone surrogate, so it is not valid text") from None
+    if isinstance(data_type, types.FixedBytesType):
+        return data_type.to_scalar(data[: data_type.length_bytes])
+    return data
+
+
+def fill_to_v2(data_type: DataType, value: object, endian: Endian | None, *, raw_text: bool = False) -> Json:
+    """Return a fill value as JSON of a v2 document; the inverse of `fill_from_v2`.
+
+    The payload of a NaN is lost: v2 has only ``"NaN"``.
+
+    Examples
+    --------
+    >>> from nczarr.zarr.types import data_type_for
+    >>> fill_to_v2(data_type_for("S4"), b"ab", None), fill_to_v2(data_type_for("S4"), b"ab", None, raw_text=True)
+    ('YWI=', 'ab')
+    """
+    if value is None:
+        return None
+    if isinstance(data_type, StructType):
+        return types.encode_base64(
+            np.asarray(value, data_type.dtype).astype(data_type.stored_dtype(endian)).tobytes()
+        )
+    if isinstance(data_type, types.RawBitsType):
+        return types.encode_base64(data_type.to_scalar(value).tobytes())
+    if raw_text and (isinstance(data_type, types.BytesType) or data_type.dtype.kind == "S"):
+        return bytes(data_type.to_scalar(value)).decode("utf-8", "surrogateescape")
+    result = data_type.fill_to_json(value)
+    if isinstance(result, list):
+        return [_plain_nan(part) for part in result]
+    return _plain_nan(result) if isinstance(data_type, types.FloatType) else result
+
+
+def _plain_nan(value: object) -> Json:
+    return "NaN" if isinstance(value, str) and value.startswith("0x") else value
