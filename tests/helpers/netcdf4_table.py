@@ -96,15 +96,14 @@ SECTIONS: dict[str, list[Row]] = {
             "size of the decoded chunks in the cache of each dataset (of each variable in HDF5); also `NCZARR_CACHE`",
         ),
         same(
-            "`utils.ncinfo`, `utils.nc3tonc4`, `utils.nc4tonc3`",
-            "c = nc.Dataset(path + '4.nc', 'w', format='NETCDF4_CLASSIC'); c.createDimension('t', None)\n"
-            "c.createVariable('v', 'i2', ('t',))[:] = range(25); c.close()\n"
-            "nc.utils._nc4tonc3(path + '4.nc', path + '3.nc', quiet=True)\n"
-            "nc.utils._nc3tonc4(path + '3.nc', path + '5.nc', quiet=True, istop=9)\n"
-            "log(nc.Dataset(path + '3.nc').data_model, nc.Dataset(path + '5.nc')['v'][:])\n"
-            "attempt(lambda: nc.utils._nc4tonc3(path + '3.nc', path + '6.nc'))",
-            "limits (`valid_range` …) are unpacked with the values, missing values and fill values stay distinct, and a"
-            " target appears when it is complete; groups, types and a second unlimited dimension are refused",
+            "`utils.ncinfo`, `utils._StartCountStride`, `utils._out_array_shape`",
+            "count = nc.utils._StartCountStride((0, slice(2)), (2, 3))[1]\nlog([int(n) for n in nc.utils._out_array_shape(count)])",
+        ),
+        different(
+            "`utils.nc3tonc4`, `utils.nc4tonc3`",
+            "ds.close(); nc.Dataset(path + '3.nc', 'w', format='NETCDF3_CLASSIC').close()\n"
+            "attempt(lambda: nc.utils._nc3tonc4(path + '3.nc', path + '4.nc', quiet=True))",
+            "`nczarr copy --format=nc7`, and `--format=classic`; it has options to select, chunk and compress",
         ),
         better(
             "`install()`, `uninstall()`",
