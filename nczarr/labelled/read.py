@@ -18,7 +18,7 @@ from nczarr.errors import NCZarrError
 from nczarr.model import STRING, CompoundType, EnumType, VlenType
 from nczarr.model.chunk_shapes import chunks_in_shards
 from nczarr.netcdf4 import Dataset
-from nczarr.netcdf4.opening import open_to_read
+from nczarr.netcdf4.opening import Opening
 from nczarr.netcdf4.values.attributes import attribute_value
 from nczarr.netcdf4.values.indexing import parse_selection
 from nczarr.netcdf4.values.reading import read, read_stored
@@ -64,7 +64,7 @@ class Source:
             return self.target._nc_session
         with self._lock:
             if self._session is None:
-                self._session = open_to_read(self.target, self.storage_options)
+                self._session = Opening(self.target, storage_options=self.storage_options).open()
                 close_with(self, self._session)
             return self._session
 

@@ -6,6 +6,7 @@ are NCZarrErrors and also the builtin exceptions of netCDF4-python.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from nczarr.netcdf4 import utils
@@ -14,42 +15,16 @@ from nczarr.netcdf4.classes.dimension import Dimension
 from nczarr.netcdf4.classes.user_types import CompoundType, EnumType, OpaqueType, VLType
 from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.compatibility import (
-    NC_DISKLESS,
-    NC_PERSIST,
-    __has_blosc_support__,
-    __has_bzip2_support__,
-    __has_cdf5_format__,
-    __has_nc_create_mem__,
-    __has_nc_inq_format_extended__,
-    __has_nc_inq_path__,
-    __has_nc_open_mem__,
-    __has_nc_rc_set__,
-    __has_ncfilter__,
-    __has_parallel4_support__,
-    __has_parallel_support__,
-    __has_pnetcdf_support__,
-    __has_quantization_support__,
-    __has_rename_grp__,
-    __has_set_alignment__,
-    __has_szip_support__,
-    __has_zstandard_support__,
-    __hdf5libversion__,
-    __netcdf4libversion__,
-    default_encoding,
     default_fillvals,
     dtype_is_complex,
     get_alignment,
     get_chunk_cache,
-    getlibversion,
     install,
-    is_native_big,
-    is_native_little,
     rc_get,
     rc_set,
     set_alignment,
     set_chunk_cache,
     storage,
-    unicode_error,
     uninstall,
 )
 from nczarr.netcdf4.errors import NetCDF4MissingFeatureException
@@ -61,6 +36,24 @@ if TYPE_CHECKING:
 
 #: The version of netCDF4-python whose interface this is.
 __version__ = "1.7.2"
+#: The emulated versions of netCDF-C and HDF5.
+__netcdf4libversion__ = "4.9.3"
+__hdf5libversion__ = "1.14.0"
+
+# The features of netCDF-C, of which only those that need MPI are missing.
+__has_rename_grp__ = __has_nc_inq_path__ = __has_nc_inq_format_extended__ = __has_nc_rc_set__ = 1
+__has_nc_open_mem__ = __has_nc_create_mem__ = __has_cdf5_format__ = __has_set_alignment__ = 1
+__has_ncfilter__ = __has_zstandard_support__ = __has_bzip2_support__ = __has_blosc_support__ = 1
+__has_szip_support__ = __has_quantization_support__ = 1
+__has_parallel4_support__ = __has_pnetcdf_support__ = __has_parallel_support__ = 0
+
+NC_DISKLESS = 8
+NC_PERSIST = 16384
+
+is_native_little = sys.byteorder == "little"
+is_native_big = sys.byteorder == "big"
+default_encoding = "utf-8"
+unicode_error = "replace"
 
 _CFTIME = ("date2index", "date2num", "num2date")
 
@@ -80,23 +73,6 @@ __all__ = [
     "Variable",
     "_Dimension",
     "_Variable",
-    "__has_blosc_support__",
-    "__has_bzip2_support__",
-    "__has_cdf5_format__",
-    "__has_nc_create_mem__",
-    "__has_nc_inq_format_extended__",
-    "__has_nc_inq_path__",
-    "__has_nc_open_mem__",
-    "__has_nc_rc_set__",
-    "__has_ncfilter__",
-    "__has_parallel4_support__",
-    "__has_parallel_support__",
-    "__has_pnetcdf_support__",
-    "__has_quantization_support__",
-    "__has_rename_grp__",
-    "__has_set_alignment__",
-    "__has_szip_support__",
-    "__has_zstandard_support__",
     "__hdf5libversion__",
     "__netcdf4libversion__",
     "chartostring",
@@ -123,6 +99,18 @@ __all__ = [
     "uninstall",
     "utils",
 ]
+__all__ += [name for name in globals() if name.startswith("__has_")]
+
+
+def getlibversion() -> str:
+    """Return the emulated version of netCDF-C.
+
+    Examples
+    --------
+    >>> getlibversion()
+    '4.9.3'
+    """
+    return __netcdf4libversion__
 
 
 def __getattr__(name: str) -> object:

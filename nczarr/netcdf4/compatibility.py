@@ -1,4 +1,4 @@
-"""Define netCDF4-python's constants, feature flags and process-wide settings, and take its place in a process."""
+"""Define netCDF4-python's constants and process-wide settings, and take its place in a process."""
 
 from __future__ import annotations
 
@@ -35,11 +35,6 @@ default_fillvals: dict[str, str | int | float] = {
 #: Type codes of variables and attributes.
 SUPPORTED_TYPES = ("S1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
 
-is_native_little = sys.byteorder == "little"
-is_native_big = sys.byteorder == "big"
-default_encoding = "utf-8"
-unicode_error = "replace"
-
 #: Data models by the value of ``_Format``.
 MODEL_OF_FORMAT: dict[str | None, str] = {
     None: "NETCDF4",
@@ -59,42 +54,6 @@ DATA_MODELS: dict[str, str] = {
 
 #: Data models without groups, user types and strings.
 CLASSIC_FORMATS = frozenset(FORMAT_OF_MODEL) - {"NETCDF4"}
-
-#: The emulated versions of netCDF-C and HDF5.
-__netcdf4libversion__ = "4.9.3"
-__hdf5libversion__ = "1.14.0"
-
-__has_rename_grp__ = 1
-__has_nc_inq_path__ = 1
-__has_nc_inq_format_extended__ = 1
-__has_nc_open_mem__ = 1
-__has_nc_create_mem__ = 1
-__has_cdf5_format__ = 1
-__has_parallel4_support__ = 0
-__has_pnetcdf_support__ = 0
-__has_parallel_support__ = 0
-__has_quantization_support__ = 1
-__has_zstandard_support__ = 1
-__has_bzip2_support__ = 1
-__has_blosc_support__ = 1
-__has_szip_support__ = 1
-__has_set_alignment__ = 1
-__has_ncfilter__ = 1
-__has_nc_rc_set__ = 1
-
-NC_DISKLESS = 8
-NC_PERSIST = 16384
-
-
-def getlibversion() -> str:
-    """Return the emulated version of netCDF-C.
-
-    Examples
-    --------
-    >>> getlibversion()
-    '4.9.3'
-    """
-    return __netcdf4libversion__
 
 
 def dtype_is_complex(dtype: DTypeLike) -> bool:
@@ -170,8 +129,7 @@ def changed_cache(
     for name, number in (("size", size), ("nelems", nelems), ("preemption", preemption)):
         if number is not None and not isinstance(number, Real):
             raise NetCDFTypeError(f"the {name} of a chunk cache is a number, not {number!r}")
-    for name, number in (("size", size), ("nelems", nelems)):
-        if number is not None and not 0 <= int(number) < 1 << 64:
+        if number is not None and name != "preemption" and not 0 <= int(number) < 1 << 64:
             raise NetCDFOverflowError(
                 f"the {name} of a chunk cache is negative, or has more than 64 bits: {number}"
             )

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import gc
 import io
 import operator
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from nczarr import model, netcdf
+from nczarr import formats, model, netcdf
 from nczarr.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
     NCZarrError,
+    ReadOnlyError,
     StoreError,
+    UnsupportedError,
     WrittenElsewhereError,
 )
-from nczarr.formats import STORAGES, is_netcdf, is_references, is_zip, kind_of_source, local_path, storage_of
 from nczarr.netcdf.bytes.file import MemoryFile
 from nczarr.netcdf4 import errors
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
@@ -35,13 +37,14 @@ from nczarr.session import Session, SourceOnly, Stored
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.system.atomic import Output
 from nczarr.system.environment import is_on
+from nczarr.system.failures import is_unreached
 from nczarr.system.finalizing import close_dropped
-from nczarr.system.locks import FileLock
+from nczarr.system.locks import FileLock, Releasable
 
 if TYPE_CHECKING:
     from nczarr.mapping import WriteOptions
-    from nczarr.mapping.guarding.changes import WriterMark
 
+Lock = TypeVar("Lock", bound=Releasable)
 #: Number of keys that one request reads.
 _BATCH = 256
 _MODES = {"r": "r", "rs": "r", "w": "w", "ws": "w", "x": "x"}
@@ -52,97 +55,16 @@ _FILE_HINT = "close it there; netCDF4-python and other readers of HDF5 lock a fi
 _CLASSIC_FILES = ("classic", "64-bit offset", "cdf5")
 
 
-def open_session(
-    target: Any,
-    mode: str,
-    *,
-    clobber: bool,
-    format: str,
-    diskless: bool,
-    persist: bool,
-    memory: Any,
-    parallel: bool,
-    storage_options: dict[str, Any] | None,
-    options: WriteOptions | None,
-    shared: bool = False,
-    storage: str | None = None,
-    isolated: bool | None = None,
-) -> Session:
-    """Open or create; see :class:`nczarr.netcdf4.Dataset` for the arguments."""
-    close_dropped()
-    if isinstance(mode, bytes) or not np.iterable(mode):
-        raise errors.NetCDFTypeError(f"mode is text, not {type(mode).__name__}")
-    if not isinstance(mode, str) or mode not in _MODES:
-        raise errors.NetCDFValueError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
-    if parallel:
-        raise errors.NetCDFValueError("parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI")
-    if storage is not None and storage not in STORAGES:
-        raise errors.NetCDFValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
-    mode, exclusive = _MODES[mode], _MODES[mode] == "x"
-    data_model = _data_model(format, mode, target)
-    if exclusive:
-        mode, clobber = "w", False
-    opening = _Opening(
-        os.fsdecode(target) if isinstance(target, bytes) else target,
-        _name(target), mode, data_model, clobber, options, storage_options, shared, isolated
-    )  # fmt: skip
-    opening.check_name()
-    if memory is not None:
-        _check_memory("x" if exclusive else mode, memory)
-    try:
-        as_file = (
-            storage_of(opening.target, storage, in_memory=memory is not None, rule=storage_rule()) == "netcdf"
-        )
-        if memory is not None and mode == "w":
-            return opening.new_file_in_memory() if as_file else opening.new_archive_in_memory()
-        if memory is not None:
-            return opening.from_memory(bytes(memory))
-        return opening.given() or opening.session(as_file=as_file, diskless=diskless, persist=persist)
-    except (NCZarrError, OSError) as error:
-        errors.raise_as_netcdf4(
-            error, opening.target if memory is None else None, opening.name, mode, clobber=clobber
-        )
+# netCDF-C's numbers of errors.
+_NC_ENOTNC = -51
+_NC_EIO = -68
+_NC_EHDFERR = -101
 
-
-def open_to_read(target: Any, storage_options: dict[str, Any] | None = None) -> Session:
-    """Open any target for reading."""
-    close_dropped()
-    opening = _Opening(
-        os.fsdecode(target) if isinstance(target, bytes) else target,
-        _name(target),
-        storage_options=storage_options,
-    )
-    try:
-        return opening.given() or opening.existing()
-    except (NCZarrError, OSError) as error:
-        errors.raise_as_netcdf4(error, opening.target, opening.name, "r")
-
-
-def _data_model(format: str, mode: str, target: object) -> str:
-    """Return the data model of a new dataset. An existing dataset ignores the format, as in netCDF4-python."""
-    path = local_path(target)
-    exists = mode == "r" or (mode == "r+" and path is not None and os.path.exists(path))
-    if format not in DATA_MODELS and not exists:
-        raise errors.NetCDFValueError(
-            f"unrecognized format requested: {format!r}", hint=", ".join(DATA_MODELS)
-        )
-    return DATA_MODELS.get(format, "NETCDF4")
-
-
-def _check_memory(mode: str, memory: object) -> None:
-    """Refuse the arguments that netCDF4-python refuses: a reader needs bytes, a new dataset a number."""
-    if mode not in ("r", "w"):
-        raise errors.NetCDFValueError("if memory kwarg specified, mode must be 'r' or 'w'")
-    try:
-        if mode == "w":
-            size = operator.index(memory)  # type: ignore[arg-type]
-            if not 0 <= size < 1 << 64:
-                raise errors.NetCDFOverflowError(f"memory is a number of bytes, not {size}")
-        else:
-            memoryview(memory).release()  # type: ignore[arg-type]
-    except TypeError as error:
-        kind = "a number of bytes to write" if mode == "w" else "bytes to read"
-        raise errors.NetCDFTypeError(f"memory must be {kind}, got {type(memory).__name__}") from error
+_NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
+#: Errors of creating a file, which netCDF4-python raises as a missing permission.
+_NO_PLACE = (
+    *_NO_ACCESS, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR
+)  # fmt: skip
 
 
 def check_encoding(encoding: object) -> None:
@@ -152,63 +74,45 @@ def check_encoding(encoding: object) -> None:
             codecs.lookup(encoding)  # type: ignore[arg-type]
 
 
-def _name(target: object) -> str:
-    if isinstance(target, str | bytes | os.PathLike):
-        return os.fsdecode(target)
-    for attribute in ("url", "path", "name"):
-        value = getattr(target, attribute, None)
-        if isinstance(value, str):
-            return value
-    return "memory"
+def _exclusive(take: Callable[[], Lock], path: object, hint: str) -> Lock:
+    """Lock other writers out of a dataset.
+
+    Raises
+    ------
+    NetCDFLockedError
+        If another writer has it open.
+    """
+    try:
+        return take()
+    except (BlockingIOError, WrittenElsewhereError):
+        gc.collect()  # a dataset without references may have the lock, HDF5's reader of a file too
+        close_dropped()
+    try:
+        return take()
+    except BlockingIOError as error:
+        message = "the dataset is open for writing, here or in another process"
+        raise errors.NetCDFLockedError(message, path=str(path), hint=hint) from error
+    except WrittenElsewhereError as error:
+        hint = error.hint if error.hint and "clean" in error.hint else hint
+        raise errors.NetCDFLockedError(error.message, path=error.path, hint=hint) from error
 
 
 def _lock(path: object, *, shared: bool = False, hint: str = _FILE_HINT) -> FileLock:
-    """Lock other writers out of a local file or directory.
-
-    Raises
-    ------
-    NetCDFLockedError
-        If another writer has the lock.
-    """
-    try:
-        return FileLock(str(path), shared=shared)
-    except BlockingIOError:
-        gc.collect()  # a dataset without references may hold the lock, HDF5's reader of a file too
-        close_dropped()
-    try:
-        return FileLock(str(path), shared=shared)
-    except BlockingIOError as error:
-        raise errors.NetCDFLockedError(
-            "the dataset is open for writing, here or in another process", path=str(path), hint=hint
-        ) from error
+    """Lock other writers out of a local file or directory."""
+    return _exclusive(lambda: FileLock(str(path), shared=shared), path, hint)
 
 
-def _mark(store: Store) -> WriterMark:
-    """Mark a dataset in a remote store as open for writing.
-
-    Raises
-    ------
-    NetCDFLockedError
-        If another writer has marked it.
-    """
+def _mark(store: Store) -> Releasable:
+    """Mark a dataset in a remote store as open for writing."""
     from nczarr.mapping.guarding.changes import WriterMark
 
-    try:
-        return WriterMark(store)
-    except WrittenElsewhereError:
-        gc.collect()  # a dataset without references may have set the mark
-        close_dropped()
-    try:
-        return WriterMark(store)
-    except WrittenElsewhereError as error:
-        hint = error.hint if error.hint and "clean" in error.hint else _SHARED_HINT
-        raise errors.NetCDFLockedError(error.message, path=error.path, hint=hint) from error
+    return _exclusive(lambda: WriterMark(store), store.url, _SHARED_HINT)
 
 
 @contextmanager
 def _locks() -> Iterator[list[Any]]:
     """Collect locks in a list, and release them after an error."""
-    locks: list[FileLock] = []
+    locks: list[Releasable] = []
     try:
         yield locks
     except BaseException:
@@ -218,22 +122,104 @@ def _locks() -> Iterator[list[Any]]:
 
 
 @dataclass(frozen=True)
-class _Opening:
-    """A target with the arguments of ``Dataset(...)``; see there."""
+class Opening:
+    """A target with the arguments of :class:`nczarr.netcdf4.Dataset`; see there."""
 
     target: Any
-    name: str
     mode: str = "r"
-    data_model: str = "NETCDF4"
-    clobber: bool = False
-    options: WriteOptions | None = None
+    clobber: bool = True
+    format: str = "NETCDF4"
+    diskless: bool = False
+    persist: bool = False
+    memory: Any = None
+    parallel: bool = False
     storage_options: dict[str, Any] | None = None
+    options: WriteOptions | None = None
     shared: bool = False
+    storage: str | None = None
     isolated: bool | None = None
+
+    def open(self) -> Session:
+        """Open or create the dataset."""
+        close_dropped()
+        mode, target, memory = self.mode, self.target, self.memory
+        if isinstance(mode, bytes) or not np.iterable(mode):
+            raise errors.NetCDFTypeError(f"mode is text, not {type(mode).__name__}")
+        if not isinstance(mode, str) or mode not in _MODES:
+            raise errors.NetCDFValueError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
+        if self.parallel:
+            raise errors.NetCDFValueError(
+                "parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI"
+            )
+        if self.storage is not None and self.storage not in formats.STORAGES:
+            raise errors.NetCDFValueError(
+                f"storage must be one of {', '.join(formats.STORAGES)}, got {self.storage!r}"
+            )
+        mode = _MODES[mode]
+        path = formats.local_path(target)
+        # An existing dataset ignores the format, as in netCDF4-python.
+        exists = mode == "r" or (mode == "r+" and path is not None and os.path.exists(path))
+        if self.format not in DATA_MODELS and not exists:
+            raise errors.NetCDFValueError(
+                f"unrecognized format requested: {self.format!r}", hint=", ".join(DATA_MODELS)
+            )
+        opening = replace(
+            self,
+            target=os.fsdecode(target) if isinstance(target, bytes) else target,
+            mode="w" if mode == "x" else mode,
+            clobber=self.clobber and mode != "x",
+        )
+        opening._check_name()
+        if memory is not None:
+            _check_memory(mode, memory)
+        try:
+            return opening._open()
+        except (NCZarrError, OSError) as error:
+            if isinstance(error, ValueError | TypeError):
+                raise
+            told = opening._as_netcdf4(error)
+            if told is error:
+                raise
+            raise told from error
+
+    def _open(self) -> Session:
+        in_memory = self.memory is not None
+        kind = formats.storage_of(self.target, self.storage, in_memory=in_memory, rule=storage_rule())
+        as_file = kind == "netcdf"
+        if in_memory and self.mode == "w":
+            return self._new_file_in_memory() if as_file else self._new_archive_in_memory()
+        if in_memory:
+            return self._from_memory(bytes(self.memory))
+        stored = SourceOnly(self.target) if isinstance(self.target, model.Dataset) else self.target
+        if isinstance(stored, Stored):
+            return self._session(stored)
+        if self.mode == "r":
+            return self._existing()
+        path = self.path
+        if as_file if self.mode == "w" or path is None or not path.exists() else formats.is_netcdf(path):
+            path = self._checked_file()
+            if self.diskless:
+                return self._diskless_file(path)
+            return self._new_file(path) if self.mode == "w" or not path.exists() else self._edited_file(path)
+        if self.diskless:
+            return self._diskless()
+        return self._new() if self.mode == "w" else self._existing()
+
+    def _session(self, stored: Stored, locks: Sequence[Releasable] = ()) -> Session:
+        return Session(stored, name=self.name, writable=self.mode != "r", locks=locks)
 
     @property
     def path(self) -> Path | None:
-        return local_path(self.target)
+        """The path of a local target."""
+        return formats.local_path(self.target)
+
+    @property
+    def name(self) -> str:
+        """The name in error messages."""
+        if isinstance(self.target, str | os.PathLike):
+            return os.fsdecode(self.target)
+        names = (getattr(self.target, attribute, None) for attribute in ("url", "path", "name"))
+        return next((name for name in names if isinstance(name, str)), "memory")
 
     @property
     def is_marked(self) -> bool:
@@ -241,42 +227,23 @@ class _Opening:
         remote = isinstance(self.target, str) and self.path is None
         return remote and not self.shared and not self.target.startswith("memory:")
 
-    def check_name(self) -> None:
+    def _check_name(self) -> None:
         """Refuse a path with a NUL, which the system would cut."""
         if isinstance(self.target, str | os.PathLike) and "\0" in self.name:
             if self.mode == "r":
                 raise DatasetNotFoundError("there is no such file: a path has no NUL", path=self.name)
             raise errors.NetCDFValueError("a path has no NUL", path=self.name)
 
-    def given(self) -> Session | None:
-        """Return a session on a target that is a dataset; None for other targets."""
-        stored = SourceOnly(self.target) if isinstance(self.target, model.Dataset) else self.target
-        if not isinstance(stored, Stored):
-            return None
-        return Session(stored, name=self.name, writable=self.mode != "r")
-
-    def session(self, *, as_file: bool, diskless: bool, persist: bool) -> Session:
-        """Open or create the dataset; a new one as a netCDF file if `as_file`."""
-        if self.mode == "r":
-            return self.existing()
-        path = self.path
-        if as_file if self.mode == "w" or path is None or not path.exists() else is_netcdf(path):
-            path = self._checked_file()
-            if diskless:
-                return self.diskless_file(path, persist=persist)
-            return self.new_file(path) if self.mode == "w" or not path.exists() else self.edited_file(path)
-        if diskless:
-            return self.diskless(persist=persist)
-        return self.new() if self.mode == "w" else self.existing()
+    def _empty(self, name: str) -> model.Dataset:
+        data_model = DATA_MODELS.get(self.format, "NETCDF4")
+        return model.Dataset(name or "dataset", format=FORMAT_OF_MODEL[data_model])
 
     # -- Zarr hierarchies
 
-    def new(self) -> Session:
+    def _new(self) -> Session:
         """Create a Zarr hierarchy."""
         from nczarr.mapping import WriteOptions, create_dataset
 
-        stem = os.path.splitext(os.path.basename(self.name.rstrip("/")))[0] or "dataset"
-        empty = model.Dataset(stem, format=FORMAT_OF_MODEL[self.data_model])
         target, path = self.target, self.path
         with _locks() as locks:
             if path is not None:
@@ -285,55 +252,47 @@ class _Opening:
                     # An empty file that reserves a name is replaced by a file: a zip file.
                     path.unlink()
                     target = f"file://{path.absolute()}#mode=nczarr,zip"
+            empty = self._empty(os.path.splitext(os.path.basename(self.name.rstrip("/")))[0])
+            options = self.options or WriteOptions(compress=False)
             stored = create_dataset(
-                target,
-                empty,
-                self.options or WriteOptions(compress=False),
-                overwrite=self.clobber,
-                storage_options=self.storage_options,
+                target, empty, options, overwrite=self.clobber, storage_options=self.storage_options
             )
-            session = Session(stored, name=self.name, writable=True, locks=locks)
+            session = self._session(stored, locks)
             root = str(stored.store.root) if isinstance(stored.store, LocalStore) else None
-            if root is not None and not any(
-                lock.is_on(root) for lock in locks
-            ):  # the path may be an empty directory
+            # The path may be an empty directory.
+            if root is not None and not any(lock.is_on(root) for lock in locks):
                 locks.append(_lock(root, hint=_SHARED_HINT))
             if self.is_marked and stored.store.takes_any_key:
                 session.at_publish = lambda: _mark(stored.store)
         return session
 
-    def existing(self) -> Session:
+    def _existing(self) -> Session:
         """Open an existing dataset. Create it in the mode ``r+`` if there is none."""
-        path, writable = self.path, self.mode != "r"
+        target, path, writable = self.target, self.path, self.mode != "r"
         if path is not None and path.is_file():
-            if is_netcdf(path):
+            if formats.is_netcdf(path):
                 return self._read_file(path)
-            if not is_zip(_first_bytes(path)) and not is_references(path):
+            if not formats.is_zip(_first_bytes(path)) and not formats.is_references(path):
                 raise errors.NetCDFOSError("NetCDF: Unknown file format", path=self.name)
         if (
             path is None
             and not writable
-            and isinstance(self.target, str)
-            and kind_of_source(self.target) == "netcdf"
+            and isinstance(target, str)
+            and formats.kind_of_source(target) == "netcdf"
         ):
-            remote = netcdf.open_remote(self.target, self.storage_options)
-            return _reading(remote.dataset, remote, self.target)
+            return self._reading(netcdf.open_remote(target, self.storage_options))
         from nczarr.mapping import WriteOptions, open_dataset
         from nczarr.mapping.guarding.changes import WriterMark
 
         with _locks() as locks:
             if path is not None and writable:
                 locks.append(_lock(path, shared=self.shared, hint=_SHARED_HINT))
-            target = self.target
             if writable and self.is_marked:  # before the documents are read, which another writer may change
                 target = open_store(target, "r+", self.storage_options)
                 if target.takes_any_key:
                     locks.append(_mark(target))
-            again = partial(
-                open_dataset,
-                storage_options=self.storage_options,
-                options=self.options or WriteOptions(compress=False),
-            )
+            options = self.options or WriteOptions(compress=False)
+            again = partial(open_dataset, storage_options=self.storage_options, options=options)
             try:
                 stored = again(target, "r+" if writable else "r")
             except DatasetNotFoundError:
@@ -341,8 +300,8 @@ class _Opening:
                     raise
                 while locks:
                     locks.pop().release()
-                return replace(self, clobber=False).new()
-            session = Session(stored, name=self.name, writable=writable, locks=locks)
+                return replace(self, clobber=False)._new()
+            session = self._session(stored, locks)
         unguarded = any(isinstance(lock, WriterMark) and not lock.excludes for lock in locks)
         if unguarded if writable else not isinstance(self.target, Store):
             session.reopen = partial(again, self.target)
@@ -351,30 +310,29 @@ class _Opening:
             stored.store.shared = True
         return session
 
-    def diskless(self, *, persist: bool) -> Session:
+    def _diskless(self) -> Session:
         """Edit a Zarr hierarchy, or a new one, in memory; with `persist`, write it on close."""
-
         from nczarr.mapping.guarding.destination import open_destination
 
         clobber = self.clobber or self.mode == "r+"
-        path = self.path
+        destination = partial(
+            open_destination, self.target, overwrite=clobber, storage_options=self.storage_options
+        )
         with _locks() as locks:
-            if persist and path is not None:
-                locks.append(_lock(path, hint=_SHARED_HINT))
-            if persist and isinstance(self.target, str | os.PathLike):
+            if self.persist and self.path is not None:
+                locks.append(_lock(self.path, hint=_SHARED_HINT))
+            if self.persist and isinstance(self.target, str | os.PathLike):
                 # Refuse a target that cannot be replaced now, not after all values are written.
-                open_destination(self.target, overwrite=clobber, storage_options=self.storage_options).abort()
+                destination().abort()
             keys = self._load_keys() if self.mode == "r+" else {}
             memory = replace(self, target=keys, clobber=True, storage_options=None, shared=False)
-            session = memory.existing() if keys else memory.new()
+            session = memory._existing() if keys else memory._new()
         session.locks = locks
-        if persist:
+        if self.persist:
 
             def write_out() -> None:
                 """Write the whole dataset. An existing dataset stays until the new one is complete."""
-                output = open_destination(
-                    self.target, overwrite=clobber, storage_options=self.storage_options
-                )
+                output = destination()
                 try:
                     output.prepare()
                     output.store.set_many((key, keys[key]) for key in keys if "/" in key)
@@ -410,10 +368,10 @@ class _Opening:
             return {}
         return found
 
-    def new_archive_in_memory(self) -> Session:
+    def _new_archive_in_memory(self) -> Session:
         """Create a Zarr hierarchy in memory; closing the session returns it as a zip archive."""
         keys: dict[str, bytes] = {}
-        session = replace(self, target=keys, clobber=True, storage_options=None).new()
+        session = replace(self, target=keys, clobber=True, storage_options=None)._new()
 
         def archive() -> memoryview:
             buffer = io.BytesIO()
@@ -425,9 +383,9 @@ class _Opening:
         session.at_close = archive
         return session
 
-    def from_memory(self, content: bytes) -> Session:
+    def _from_memory(self, content: bytes) -> Session:
         """Read a zip archive of a Zarr hierarchy, or a netCDF file."""
-        if not is_zip(content[:8]):
+        if not formats.is_zip(content[:8]):
             return self._read_file_in_memory(content)
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -436,7 +394,7 @@ class _Opening:
             raise errors.NetCDFOSError(
                 f"memory does not hold a zip archive of a Zarr hierarchy: {error}", path=self.name
             ) from error
-        return replace(self, target=keys, storage_options=None).existing()
+        return replace(self, target=keys, storage_options=None)._existing()
 
     # -- netCDF files
 
@@ -460,14 +418,14 @@ class _Opening:
             )
         return self.path
 
-    def _empty(self, path: str | Path) -> model.Dataset:
-        return model.Dataset(Path(path).stem or "dataset", format=FORMAT_OF_MODEL[self.data_model])
-
     def _read_file(self, path: Path) -> Session:
         """Read a netCDF file, in a child process if the argument or the environment requires this."""
         isolated = is_on("NCZARR_ISOLATED") if self.isolated is None else self.isolated
-        opened = netcdf.open_isolated(path) if isolated else netcdf.open_dataset(path)
-        return _reading(opened.dataset, opened, self.name)
+        return self._reading(netcdf.open_isolated(path) if isolated else netcdf.open_dataset(path))
+
+    def _reading(self, opened: Any) -> Session:
+        disk_format = "NETCDF3" if opened.dataset.format in _CLASSIC_FILES else "HDF5"
+        return self._session(SourceOnly(opened.dataset, opened, disk_format))
 
     def _read_file_in_memory(self, content: bytes) -> Session:
         """Read a netCDF file in memory from a temporary file, which the libraries require."""
@@ -475,7 +433,7 @@ class _Opening:
         try:
             path = Path(folder.name) / "memory.nc"
             path.write_bytes(content)
-            if not is_netcdf(path):
+            if not formats.is_netcdf(path):
                 raise errors.NetCDFOSError(
                     "memory holds neither a zip archive of a Zarr hierarchy nor a netCDF file", path=self.name
                 )
@@ -486,54 +444,53 @@ class _Opening:
         session.at_close = folder.cleanup
         return session
 
-    def new_file(self, path: Path) -> Session:
+    def _new_file(self, path: Path) -> Session:
         """Create a netCDF file."""
         exists = path.exists()
         with _locks() as locks:
             if exists:
                 locks.append(_lock(path))
-            edited = netcdf.create_file(path, self._empty(path), overwrite=self.clobber)
-            session = Session(edited, name=self.name, writable=True, locks=locks)
+            edited = netcdf.create_file(path, self._empty(path.stem), overwrite=self.clobber)
+            session = self._session(edited, locks)
             if not exists or edited.place != edited.path:
                 locks.append(_lock(edited.place))
         return session
 
-    def edited_file(self, path: Path) -> Session:
+    def _edited_file(self, path: Path) -> Session:
         """Open a netCDF file for editing in place."""
         if not os.access(path, os.W_OK):
             raise errors.NetCDFOSError("the file cannot be written: Permission denied", path=self.name)
         with _locks() as locks:
             locks.append(_lock(path))
-            return Session(netcdf.open_file(path), name=self.name, writable=True, locks=locks)
+            return self._session(netcdf.open_file(path), locks)
 
-    def new_file_in_memory(self) -> Session:
+    def _new_file_in_memory(self) -> Session:
         """Create a netCDF file in memory; closing the session returns its bytes."""
         content = MemoryFile()
-        edited = netcdf.create_file(self.name, self._empty(self.name), content=content)
-        session = Session(edited, name=self.name, writable=True)
+        session = self._session(self._created_in(content))
         session.at_close = lambda: memoryview(content.content)
         return session
 
-    def diskless_file(self, path: Path, *, persist: bool) -> Session:
+    def _created_in(self, content: MemoryFile) -> Stored:
+        return netcdf.create_file(self.name, self._empty(Path(self.name).stem), content=content)
+
+    def _diskless_file(self, path: Path) -> Session:
         """Edit a netCDF file, or a new one, in memory; with `persist`, write it on close."""
         exists = path.exists()
         if path.is_dir() or (exists and not self.clobber and self.mode != "r+"):
             raise DatasetExistsError("the file exists", path=self.name)
-        if persist and not os.access(path.absolute().parent, os.W_OK):
+        if self.persist and not os.access(path.absolute().parent, os.W_OK):
             raise errors.NetCDFOSError(
                 "the file cannot be written: its folder does not exist, or is not writable", path=self.name
             )
         with _locks() as locks:
-            if exists and persist:
+            if exists and self.persist:
                 locks.append(_lock(path))
-            if self.mode == "r+" and exists:
-                content = MemoryFile(path.read_bytes())
-                edited = netcdf.open_file(path, content=content)
-            else:
-                content = MemoryFile()
-                edited = netcdf.create_file(self.name, self._empty(self.name), content=content)
-            session = Session(edited, name=self.name, writable=True, locks=locks)
-        if persist:
+            edits = self.mode == "r+" and exists
+            content = MemoryFile(path.read_bytes()) if edits else MemoryFile()
+            edited = netcdf.open_file(path, content=content) if edits else self._created_in(content)
+            session = self._session(edited, locks)
+        if self.persist:
 
             def write_out() -> None:
                 output = Output(path)
@@ -550,10 +507,102 @@ class _Opening:
             session.at_close = write_out
         return session
 
+    # -- errors
 
-def _reading(dataset: model.Dataset, owner: Any, name: str) -> Session:
-    disk_format = "NETCDF3" if dataset.format in _CLASSIC_FILES else "HDF5"
-    return Session(SourceOnly(dataset, owner, disk_format), name=name, writable=False)
+    def _as_netcdf4(self, error: NCZarrError | OSError) -> OSError:
+        """Return an error of opening as netCDF4-python raises it: an :class:`OSError` with ``errno`` and ``filename``.
+
+        If a dataset cannot be created, it is a :class:`PermissionError`.
+        """
+        told = self._told(error)
+        if not isinstance(told, OSError):
+            told = self._as(errors.NetCDFOSError, error)
+        assert isinstance(told, OSError)
+        if told.errno is None:
+            told.errno = self._number(error)
+        if told.filename is None:
+            told.filename = self.name
+        return told
+
+    def _told(self, error: NCZarrError | OSError) -> NCZarrError | OSError:
+        if isinstance(error, DatasetExistsError):
+            if error.hint and "overwrite" in error.hint:
+                error.hint = 'mode "w" replaces it'
+            elif self.clobber:
+                return self._as(errors.NetCDFNotReplacedError, error)
+            return error
+        if isinstance(error, PermissionError) and isinstance(error, NCZarrError):
+            return error
+        number = self._system_number(error)
+        if isinstance(error, ReadOnlyError) or number in (_NO_PLACE if self.mode != "r" else _NO_ACCESS):
+            return self._as(errors.NetCDFPermissionError, error)
+        if number in (errno.EAGAIN, errno.EWOULDBLOCK):
+            return self._as(errors.NetCDFLockedError, error)
+        if number == errno.ENOTDIR:
+            return self._as(errors.NetCDFNotADirectoryError, error)
+        if isinstance(error, DatasetNotFoundError) and number not in (None, errno.ENOENT):
+            return self._as(errors.NetCDFOSError, error)
+        if isinstance(error, UnsupportedError) and not isinstance(error, OSError):
+            return self._as(errors.NetCDFUnsupportedError, error)
+        return error if isinstance(error, NCZarrError) else self._as(errors.NetCDFOSError, error)
+
+    def _as(self, kind: Callable[..., NCZarrError], error: NCZarrError | OSError) -> NCZarrError:
+        if isinstance(error, NCZarrError):
+            told: NCZarrError = kind(error.message, path=error.path or self.name, hint=error.hint)
+        else:
+            told = kind(error.strerror or str(error), path=self.name)
+        if isinstance(told, OSError):
+            told.filename = self.name
+        return told
+
+    @property
+    def _local(self) -> Path | None:
+        return None if self.memory is not None else self.path
+
+    def _system_number(self, error: BaseException) -> int | None:
+        """Return the system's error number, from the error, its causes, or a look at the path."""
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, OSError) and not isinstance(cause, DatasetNotFoundError) and cause.errno:
+                return cause.errno if cause.errno > 0 else None
+            cause = cause.__cause__
+        path = self._local
+        if path is None or (isinstance(error, OSError) and error.errno and error.errno < 0):
+            return None
+        try:
+            # The dot requires that the parent is a directory.
+            os.stat(path if self.mode == "r" else f"{path.absolute().parent}/.")
+        except OSError as refused:
+            return refused.errno
+        except ValueError:  # a NUL in it
+            return errno.ENOENT
+        return None
+
+    def _number(self, error: BaseException) -> int:
+        number = _NC_EIO if is_unreached(error) else self._system_number(error)
+        if number is not None:
+            return number
+        try:
+            is_hdf5 = self._local is not None and formats.netcdf_format(str(self._local)) == "hdf5"
+        except NCZarrError:
+            is_hdf5 = False
+        return _NC_EHDFERR if is_hdf5 else _NC_ENOTNC
+
+
+def _check_memory(mode: str, memory: object) -> None:
+    """Refuse the arguments that netCDF4-python refuses: a reader needs bytes, a new dataset a number."""
+    if mode not in ("r", "w"):
+        raise errors.NetCDFValueError("if memory kwarg specified, mode must be 'r' or 'w'")
+    try:
+        if mode == "w":
+            size = operator.index(memory)  # type: ignore[arg-type]
+            if not 0 <= size < 1 << 64:
+                raise errors.NetCDFOverflowError(f"memory is a number of bytes, not {size}")
+        else:
+            memoryview(memory).release()  # type: ignore[arg-type]
+    except TypeError as error:
+        kind = "a number of bytes to write" if mode == "w" else "bytes to read"
+        raise errors.NetCDFTypeError(f"memory must be {kind}, got {type(memory).__name__}") from error
 
 
 def _first_bytes(path: Path) -> bytes:

@@ -8,42 +8,18 @@ changes. The package follows no convention of netCDF4-python.
 
 from nczarr.session.backend import SourceOnly, Stored, StoredArray
 from nczarr.session.chunk_cache import default_bytes
-from nczarr.session.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    BytesError,
-    DroppedError,
-    EditError,
-    NodeAttributeError,
-    NotWritableError,
-    RangeError,
-    TextError,
-    UnknownNameError,
-    check_unicode,
-)
 from nczarr.session.session import Session
 from nczarr.session.tree import DimensionNode, GroupNode, TypeNode, VariableNode, checked_name, kept_name
 
 __all__ = [
-    "ArgumentError",
-    "ArgumentTypeError",
-    "BytesError",
     "DimensionNode",
-    "DroppedError",
-    "EditError",
     "GroupNode",
-    "NodeAttributeError",
-    "NotWritableError",
-    "RangeError",
     "Session",
     "SourceOnly",
     "Stored",
     "StoredArray",
-    "TextError",
     "TypeNode",
-    "UnknownNameError",
     "VariableNode",
-    "check_unicode",
     "checked_name",
     "default_bytes",
     "kept_name",

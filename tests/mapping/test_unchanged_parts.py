@@ -16,7 +16,7 @@ import nczarr
 from nczarr.cli import main
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.mapping import RecoveryWarning, open_dataset, repair
-from nczarr.session import ArgumentError
+from nczarr.session.errors import ArgumentError
 
 zarr = pytest.importorskip("zarr")
 

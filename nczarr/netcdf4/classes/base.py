@@ -22,7 +22,8 @@ from nczarr.netcdf4.errors import (
     NetCDFReadOnlyAttributeError,
 )
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
-from nczarr.session import EditError, GroupNode, Session, VariableNode, check_unicode, kept_name
+from nczarr.session import GroupNode, Session, VariableNode, kept_name
+from nczarr.session.errors import EditError, check_unicode
 from nczarr.zarr.describe import MOST_COUNTED, describe_array, describe_metadata
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.attributes import make_attribute
 from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
 from nczarr.netcdf4.values.types import BLOSC, SZIP
-from nczarr.session import DimensionNode, Session, TypeNode, check_unicode
+from nczarr.session import DimensionNode, Session, TypeNode
+from nczarr.session.errors import check_unicode
 
 #: The type of the model, the object of the interface for it, and the given numpy type; see :func:`resolve_datatype`.
 ResolvedType: TypeAlias = "tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]"

@@ -8,6 +8,7 @@ import posixpath
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -16,11 +17,10 @@ from numpy.typing import DTypeLike
 
 from nczarr.display import visible
 from nczarr.display.text import did_you_mean
-from nczarr.errors import NCZarrError
-from nczarr.formats import local_path
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError
+from nczarr.formats import local_path, storage_of
 from nczarr.model import normalize_name
 from nczarr.netcdf4 import errors
-from nczarr.netcdf4.cdl_text import from_cdl, to_cdl
 from nczarr.netcdf4.classes.base import AttributeOwner, Named, data_model_of, group_html, reference_to
 from nczarr.netcdf4.classes.dimension import Dimension
 from nczarr.netcdf4.classes.user_types import (
@@ -32,11 +32,13 @@ from nczarr.netcdf4.classes.user_types import (
     shown_type,
 )
 from nczarr.netcdf4.classes.variable import Variable
-from nczarr.netcdf4.compatibility import get_chunk_cache
-from nczarr.netcdf4.opening import check_encoding, open_session
+from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL, get_chunk_cache
+from nczarr.netcdf4.compatibility import storage as storage_rule
+from nczarr.netcdf4.opening import Opening, check_encoding
 from nczarr.session import GroupNode, Session, kept_name
 from nczarr.system.finalizing import close_dropped, close_with
 from nczarr.targets import allowing
+from nczarr.transfer import MEMORY, NoProgress, blocks_of, transfer
 
 if TYPE_CHECKING:
     from nczarr.mapping import WriteOptions
@@ -191,21 +193,10 @@ class Dataset(AttributeOwner):
             for writer in writers if mode in ("r", "rs") else ():  # the reader sees what they have written
                 with suppress(NCZarrError, OSError):  # the writer gets the error at its next call
                     writer.sync(durable=False)
-        session = open_session(
-            filename,
-            mode,
-            clobber=clobber,
-            format=format,
-            diskless=diskless,
-            persist=persist,
-            memory=memory,
-            parallel=parallel,
-            storage_options=storage_options,
-            options=options,
-            shared=shared,
-            storage=storage,
-            isolated=isolated,
-        )
+        session = Opening(
+            filename, mode, clobber, format, diskless, persist, memory, parallel, storage_options, options,
+            shared, storage, isolated
+        ).open()  # fmt: skip
         session.cache.bound = get_chunk_cache()[0]
         session.auto_complex = bool(auto_complex)
         if durable is not None and session.writable:
@@ -736,7 +727,28 @@ class Dataset(AttributeOwner):
         CDLError
             If the text is invalid.
         """
-        return Dataset(from_cdl(cdlfilename, ncfilename, format), mode)
+        from nczarr import mapping, netcdf
+        from nczarr.cdl import load
+
+        source, rule = Path(cdlfilename), storage_rule()
+        suffix = ".nc" if rule == "netcdf" else ".zarr"
+        target = source.with_suffix(suffix) if ncfilename is None else Path(ncfilename)
+        if format not in DATA_MODELS:
+            raise errors.NetCDFValueError(
+                f"illegal format requested: {format!r}", hint=", ".join(DATA_MODELS)
+            )
+        if not source.exists():
+            raise DatasetNotFoundError("there is no such file", path=str(source))
+        if target.exists():
+            raise DatasetExistsError("it exists already", path=str(target))
+        dataset = replace(load(source), format=FORMAT_OF_MODEL[DATA_MODELS[format]])
+        edge = netcdf if storage_of(target, rule=rule) == "netcdf" else mapping
+        with edge.create_dataset(str(target), dataset) as sink:
+            data = dataset.all_variables.items()
+            work = [(fqn, v, v.data) for fqn, v in data if v.data is not None and 0 not in v.data.shape]
+            transfer(blocks_of(work, sink), sink, NoProgress(), 1, MEMORY)
+            sink.commit()
+        return Dataset(str(target), mode)
 
     def tocdl(
         self, coordvars: bool = False, data: bool = False, outfile: str | os.PathLike[str] | None = None
@@ -752,7 +764,18 @@ class Dataset(AttributeOwner):
         outfile : path, optional
             Write the text to this file, and return None.
         """
-        return to_cdl(self._nc_session, coordvars=coordvars, data=data, outfile=outfile)
+        from nczarr.cdl import DumpOptions, dump, dumps
+
+        self._nc_session.sync()
+        options = DumpOptions(header_only=not data and not coordvars, coordinates=coordvars, special=True)
+        stored = self._nc_session.stored.dataset
+        if outfile is None:
+            return dumps(stored, options)
+        with errors.translating("the output of tocdl is a path, not {!r}", outfile):
+            path = Path(outfile)
+        with path.open("w", encoding="utf-8") as file:
+            dump(stored, file, options)
+        return None
 
 
 class Group(Dataset):

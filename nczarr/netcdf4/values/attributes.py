@@ -17,7 +17,8 @@ from nczarr.netcdf4.errors import (
 )
 from nczarr.netcdf4.values.masking import Lookup
 from nczarr.netcdf4.values.types import find_compound, model_records, shown_records, view_dtype
-from nczarr.session import GroupNode, VariableNode, check_unicode, kept_name
+from nczarr.session import GroupNode, VariableNode, kept_name
+from nczarr.session.errors import check_unicode
 
 
 def lookup_in(node: VariableNode) -> Lookup:
