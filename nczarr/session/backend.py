@@ -111,6 +111,10 @@ class Stored(Protocol):
         """Close a dataset whose last flush failed. Readers must not take it for complete."""
 
 
+def _refuse(*arguments: object, **named: object) -> NoReturn:
+    raise NotWritableError("NetCDF: Write to read only")
+
+
 class SourceOnly:
     """A dataset with readable sources (a netCDF file, parsed CDL, …) as a read-only stored dataset.
 
@@ -137,42 +141,31 @@ class SourceOnly:
         variable = self.dataset.variable_at(fqn)
         return _Readable(model.source_of(variable, self.dataset.shape(variable)))
 
-    def check_model(self, dataset: model.Dataset) -> None:
-        _refuse()
-
-    def update(self, dataset: model.Dataset) -> None:
-        _refuse()
-
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         return False
 
     def refused(self) -> Mapping[str, Exception]:
         return {}
 
-    def publish(self) -> None:
-        """Do nothing."""
-
-    def sync(self) -> None:
-        """Do nothing."""
-
     def together(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def leave_unfinished(self, reason: str) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def close(self, reason: str = "") -> None:
         """Close the owner."""
         if self._owner is not None:
             self._owner.close()
 
+    leave_unfinished = close
+    check_model = update = _refuse
+
+    def sync(self) -> None:
+        """Do nothing."""
+
+    publish = sync
+
 
 class _Closable(Protocol):
     def close(self) -> None: ...
-
-
-def _refuse() -> NoReturn:
-    raise NotWritableError("NetCDF: Write to read only")
 
 
 class _Readable:
@@ -182,49 +175,15 @@ class _Readable:
     limited = False
 
     def __init__(self, source: ArraySource) -> None:
-        self._source = source
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._source.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self._source.dtype
-
-    def read(self, region: model.Region, out: np.ndarray | None = None) -> np.ndarray:
-        return self._source.read(region, out)
-
-    @property
-    def chunk_shape(self) -> tuple[int, ...]:
-        return self._source.shape
-
-    @property
-    def block_shape(self) -> tuple[int, ...]:
-        return self._source.shape
+        self.dtype, self.read = source.dtype, source.read
+        self.shape = self.chunk_shape = self.block_shape = source.shape
 
     def read_orthogonal(self, selection: Selection) -> np.ndarray:
         region = tuple(s if isinstance(s, slice) else slice(int(s[0]), int(s[-1]) + 1, 1) for s in selection)
-        block = self._source.read(region)
+        block = self.read(region)
         for axis, s in enumerate(selection):
             if not isinstance(s, slice):
                 block = np.take(block, s - s[0], axis)
         return block
 
-    def filled(self, shape: tuple[int, ...]) -> np.ndarray:
-        _refuse()
-
-    def check(self, values: np.ndarray) -> None:
-        _refuse()
-
-    def write(self, selection: Selection, values: np.ndarray) -> None:
-        _refuse()
-
-    def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
-        _refuse()
-
-    def grow(self, shape: tuple[int, ...]) -> None:
-        _refuse()
-
-    def clear_outside(self, axes: tuple[int, ...]) -> None:
-        _refuse()
+    filled = check = write = write_blocks = grow = clear_outside = _refuse

@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,21 +60,6 @@ def weight_of(dtype: np.dtype, count: int) -> int:
 
 class Block:
     """One decoded chunk."""
-
-    __slots__ = (
-        "dirty",
-        "evicted",
-        "first",
-        "index",
-        "lock",
-        "mask",
-        "node",
-        "pins",
-        "stop",
-        "values",
-        "weight",
-        "written",
-    )
 
     def __init__(self, node: VariableNode, index: tuple[int, ...], weight: int) -> None:
         self.node = node
@@ -151,7 +136,8 @@ class ChunkCache:
         self._grown = grown
         self._lock = lock
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
-        self._weight = 0
+        #: Bytes of the chunks in memory.
+        self.weight = 0
         self.reserves = True
         #: Bytes of one chunk of each growing variable.
         self._growing: dict[VariableNode, int] = {}
@@ -160,11 +146,6 @@ class ChunkCache:
         self._written_through: set[VariableNode] = set()
         #: The changed chunks, which a sync stores.
         self._dirty: dict[Block, None] = {}
-
-    @property
-    def weight(self) -> int:
-        """Bytes of the chunks in memory."""
-        return self._weight
 
     @property
     def limit(self) -> int:
@@ -234,26 +215,22 @@ class ChunkCache:
         """Write to several chunks: whole chunks at once to the store, parts of chunks to memory."""
         assert node.layout is not None
         _, chunk, weight, is_divided = node.layout
-        if _is_box(selection, source.chunk_shape if is_divided else chunk, sizes):
-            numbers = [range(s.start // c, -(-s.stop // c)) for s, c in zip(selection, chunk, strict=True)]
+        parts = _all_parts(selection, chunk, sizes)
+        numbers, count = _numbers(parts), prod(map(len, parts))
+        stored = _all_parts(selection, source.chunk_shape, sizes) if is_divided else parts
+        if count and all(p.covers for axis in stored for p in axis):
             self._write_through(node, selection, values, numbers)
             return
-        first = _parts(selection[0], chunk[0], sizes[0])
-        rest, pieces, whole_rest = self._rest(node, selection[1:], chunk[1:], sizes[1:])
-        parts = [first, *rest]
-        count = len(first) * len(pieces)
-        whole = [[p for p in axis if p.covers] for axis in parts] if whole_rest and not is_divided else []
+        whole = [] if is_divided else [[p for p in axis if p.covers] for axis in parts]
         partial = count - (prod(map(len, whole)) if whole else 0)
         if partial > _MOST_PARTS or (partial > 1 and partial * weight > self._limit(node)):
-            self._write_through(node, selection, values, _numbers(parts))
+            self._write_through(node, selection, values, numbers)
             return
         if partial < count:
             box = tuple([_joined(axis, c) for axis, c in zip(whole, chunk, strict=True)])
             inside = tuple([slice(axis[0].outer.start, axis[-1].outer.stop) for axis in whole])
             self._write_through(node, box, values[inside], _numbers(whole))
-        if not partial:
-            return
-        items = [_item((p, *piece)) for p in first for piece in pieces]
+        items = [_item(along) for along in itertools.product(*parts)]
         for item in self._change(
             node, source, [i for i in items if is_divided or not i.covers], values, weight
         ):
@@ -262,32 +239,6 @@ class ChunkCache:
 
     def _limit(self, node: VariableNode) -> int:
         return self.bound if node.cache_bytes is None else min(self.bound, node.cache_bytes)
-
-    def _rest(
-        self, node: VariableNode, selection: Selection, chunk: tuple[int, ...], sizes: list[int]
-    ) -> tuple[list[list[_Part]], list[tuple[_Part, ...]], bool]:
-        """Divide all axes but the first. The result is cached: in a loop over steps, it is the same each time.
-
-        Returns
-        -------
-        parts : list of list
-            The parts along each axis.
-        pieces : list of tuple
-            All combinations of them.
-        covered : bool
-            True if a chunk is covered along all these axes.
-        """
-        plain = all(type(selector) is slice for selector in selection)
-        if plain:
-            cut = node.cut  # read once: another thread may replace it
-            if cut is not None and cut[0] == (selection, chunk, sizes):
-                return cut[1]
-        parts = [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
-        covered = all(any(p.covers for p in axis) for axis in parts)
-        made = parts, list(itertools.product(*parts)), covered
-        if plain and len(made[1]) <= _MOST_PARTS:
-            node.cut = (selection, chunk, sizes), made
-        return made
 
     def _change(
         self, node: VariableNode, source: StoredArray, items: list[_Item], values: np.ndarray, weight: int
@@ -330,11 +281,9 @@ class ChunkCache:
                         if block.written >= chunk.size and weight >= _SMALL and not _is_divided(node):
                             self._store([block])
             finally:
-                with self._lock:
-                    for block in blocks:
-                        block.pins -= 1
+                self._unpin(blocks)
             items = again
-        if self._weight > self.limit or node.cache_bytes is not None:
+        if self.weight > self.limit or node.cache_bytes is not None:
             self._shrink(node)
         return items
 
@@ -352,7 +301,7 @@ class ChunkCache:
                     block = None
                 if block is None:
                     block = self._blocks[key, item.chunk] = Block(node, item.chunk, weight)
-                    self._weight += weight
+                    self.weight += weight
                     node.blocks += 1
                 else:
                     self._blocks.move_to_end((key, item.chunk))
@@ -360,9 +309,10 @@ class ChunkCache:
                 found.append(block)
         return found
 
-    def _unpin(self, block: Block) -> None:
+    def _unpin(self, blocks: Iterable[Block]) -> None:
         with self._lock:
-            block.pins -= 1
+            for block in blocks:
+                block.pins -= 1
 
     def _loaded(self, node: VariableNode, source: StoredArray, index: tuple[int, ...]) -> np.ndarray:
         """Return a chunk as it is stored, with fill values in the rest."""
@@ -396,10 +346,8 @@ class ChunkCache:
             source.write_blocks({block.index: block.values for block in blocks if block.values is not None})
         else:
             regions = [_region(block.index, source.chunk_shape, source.shape) for block in blocks]
-            pieces = [
-                block.values[tuple([slice(0, s.stop - s.start) for s in region])]  # type: ignore[index]
-                for block, region in zip(blocks, regions, strict=True)
-            ]
+            values = [block.values for block in blocks if block.values is not None]
+            pieces = [v[_inside(region)] for v, region in zip(values, regions, strict=True)]
             first = slice(regions[0][0].start, regions[-1][0].stop, 1)
             source.write((first, *regions[0][1:]), np.concatenate(pieces))
         with self._lock:
@@ -441,11 +389,8 @@ class ChunkCache:
                     with self._lock:  # after it is stored: other writers past the cache must wait for it
                         self._drop(block)
             source = self._grown(node)
-            if (
-                numbers is not None
-                and all(len(axis) == 1 for axis in numbers)
-                and values.shape == source.block_shape
-            ):
+            single = numbers is not None and all(len(axis) == 1 for axis in numbers)
+            if numbers is not None and single and values.shape == source.block_shape:
                 source.write_blocks({tuple([axis[0] for axis in numbers]): values})
             else:
                 source.write(selection, values)
@@ -460,31 +405,28 @@ class ChunkCache:
 
         `source` is its stored array, in the current shape of the variable.
         """
-        parts = [_parts(s, c, n) for s, c, n in zip(selection, source.block_shape, source.shape, strict=True)]
+        parts = _all_parts(selection, source.block_shape, source.shape)
         # A caller may change nested values in place, so they are never taken from the cache.
         plain = not source.dtype.hasobject or node.type == STRING
         if plain and all(len(axis) == 1 for axis in parts):
-            block = self._pinned(node, tuple([axis[0].chunk for axis in parts]))
+            key = id(node), tuple([axis[0].chunk for axis in parts])
+            with self._lock:
+                block = self._blocks.get(key)
+                if block is not None:
+                    self._blocks.move_to_end(key)
+                    block.pins += 1
             if block is not None:
                 try:
                     with block.lock:
                         if block.values is not None and not block.evicted:
                             return block.values[each_axis([axis[0].inner for axis in parts])].copy()
                 finally:
-                    self._unpin(block)
+                    self._unpin([block])
         with self._lock:
             changed = [block for block in self._within(node, _numbers(parts)) if block.dirty]
         if changed:
             self._store_all(changed)
         return source.read_orthogonal(selection)
-
-    def _pinned(self, node: VariableNode, index: tuple[int, ...]) -> Block | None:
-        with self._lock:
-            block = self._blocks.get((id(node), index))
-            if block is not None:
-                self._blocks.move_to_end((id(node), index))
-                block.pins += 1
-            return block
 
     def _within(self, node: VariableNode, numbers: ChunkNumbers | None) -> list[Block]:
         """Return the chunks in memory with these numbers along each axis; the cache's lock is held."""
@@ -503,7 +445,7 @@ class ChunkCache:
         """Remove a chunk; the caller holds the cache's lock."""
         block.evicted = True  # first: after an interrupt, the next lookup removes it
         if self._blocks.pop((id(block.node), block.index), None) is not None:
-            self._weight -= block.weight
+            self.weight -= block.weight
             block.node.blocks -= 1
 
     def _shrink(self, node: VariableNode) -> None:
@@ -519,14 +461,13 @@ class ChunkCache:
                     if block.pins == 1 and not block.dirty and not block.evicted:
                         self._drop(block)
         finally:
-            for block in blocks:
-                self._unpin(block)
+            self._unpin(blocks)
 
     def _select_evictions(self, node: VariableNode) -> list[Block]:
         """Return chunks to evict: several at a time, so that small chunks are stored together."""
         chosen: list[Block] = []
-        if self._weight > self.limit:
-            left, target = self._weight, self.limit * 3 // 4
+        if self.weight > self.limit:
+            left, target = self.weight, self.limit * 3 // 4
             for block in itertools.islice(self._blocks.values(), len(self._blocks) - 1):
                 if left <= target:
                     break
@@ -575,42 +516,34 @@ class ChunkCache:
         """
 
         def store(together: list[Block]) -> None:
-            while_held(
-                [block.lock for block in together], lambda: store_held(together)
-            )  # one order everywhere
+            # One order of the locks everywhere.
+            while_held([block.lock for block in together], lambda: store_held(together))
 
         def store_held(together: list[Block]) -> None:
-            for row in _rows([block for block in together if block.dirty], _TOGETHER):
-                if failures is None:
-                    self._store(row)
-                else:
-                    store_each(row, failures)
+            for row in _rows([block for block in together if block.dirty]):
+                store_each(row)
 
-        def store_each(row: list[Block], failures: Failures) -> None:
+        def store_each(row: list[Block]) -> None:
             try:
                 self._store(row)
             except STORE_ERRORS as error:
+                if failures is None:
+                    raise
                 if len(row) == 1:
                     failures.add(row[0].node.fqn, error)
                     return
                 for block in row:
-                    store_each([block], failures)
+                    store_each([block])
 
         changed = [block for block in blocks if block.dirty]
-        if len(changed) == 1:
-            store(changed)
-            return
-        runs = list(_rows(sorted(changed, key=lambda b: (id(b.node), b.index[1:], b.index[0])), _TOGETHER))
+        runs = list(_rows(sorted(changed, key=lambda b: (id(b.node), b.index[1:], b.index[0]))))
         if len(runs) == 1:
             store(runs[0])
         elif runs:
             # Steps that are added to a file cost little, however large the chunks are.
-            heavy = sum(
-                b.weight for b in changed if not (_is_divided(b.node) or self._source(b.node).in_place)
-            )
-            light = heavy <= _SMALL * len(runs)
-            share = run_while_quick if light else run
-            share(store, runs, None)
+            heavy = [b for b in changed if not (_is_divided(b.node) or self._source(b.node).in_place)]
+            light = sum(b.weight for b in heavy) <= _SMALL * len(runs)
+            (run_while_quick if light else run)(store, runs, None)
 
     def clear(self) -> None:
         """Discard all chunks, stored or not."""
@@ -620,7 +553,7 @@ class ChunkCache:
                 block.evicted = True
             self._blocks.clear()
             self._dirty.clear()
-            self._weight = 0
+            self.weight = 0
 
 
 def _note(node: VariableNode, chunks: Iterable[tuple[int, ...]]) -> None:
@@ -636,8 +569,8 @@ def _write_changed(source: StoredArray, block: Block) -> None:
     assert block.values is not None
     rows, *rest = _region(block.index, source.chunk_shape, source.shape)
     changed = slice(rows.start + block.first, min(rows.start + block.stop, rows.stop), 1)
-    inner = tuple([slice(0, s.stop - s.start) for s in rest])
-    source.write((changed, *rest), block.values[(slice(block.first, changed.stop - rows.start), *inner)])
+    rows = slice(block.first, changed.stop - rows.start)
+    source.write((changed, *rest), block.values[(rows, *_inside(rest))])
 
 
 def _write_own(source: StoredArray, block: Block) -> None:
@@ -645,8 +578,7 @@ def _write_own(source: StoredArray, block: Block) -> None:
     assert block.values is not None
     assert block.mask is not None
     region = _region(block.index, source.block_shape, source.shape)
-    inside = tuple([slice(0, s.stop - s.start) for s in region])
-    mask = block.mask[inside]
+    mask = block.mask[_inside(region)]
     if mask.all():
         source.write_blocks({block.index: block.values})
         return
@@ -678,27 +610,22 @@ def _is_divided(node: VariableNode) -> bool:
     return node.layout is not None and node.layout.is_divided
 
 
-def _rows(blocks: list[Block], most: int) -> Iterator[list[Block]]:
+def _rows(blocks: list[Block]) -> Iterator[list[Block]]:
     """Divide sorted chunks into runs that are stored together.
 
-    The chunks of a run are adjacent along the first axis and have at most `most` bytes, or are all parts of the
+    The chunks of a run are adjacent along the first axis and have a limited number of bytes, or are all parts of the
     divided chunks of a variable.
     """
-    row: list[Block] = []
-    weight = 0
-    for block in blocks:
-        index = block.index
-        follows = (
-            bool(row)
-            and index[0] == row[-1].index[0] + 1
-            and index[1:] == row[-1].index[1:]
-            and weight + block.weight <= most
-        )
-        if row and not (block.node is row[-1].node and (follows or _is_divided(block.node))):
+    row = blocks[:1]
+    for block in blocks[1:]:
+        last = row[-1]
+        follows = block.index == (last.index[0] + 1, *last.index[1:])
+        follows = follows and (len(row) + 1) * block.weight <= _TOGETHER
+        if block.node is last.node and (follows or _is_divided(block.node)):
+            row.append(block)
+        else:
             yield row
-            row, weight = [], 0
-        row.append(block)
-        weight += block.weight
+            row = [block]
     if row:
         yield row
 
@@ -709,11 +636,6 @@ def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:
         start, step = selector.start, selector.step or 1
         count = len(range(start, selector.stop, step))
         last = start + (count - 1) * step
-        first = start // chunk
-        if count and first == last // chunk:
-            low = first * chunk
-            covers = step == 1 and start == low and last + 1 == min(low + chunk, size)
-            return [_Part(first, slice(start - low, last - low + 1, step), slice(0, count), covers)]
         result, done = [], 0
         while done < count:
             at = start + done * step
@@ -757,16 +679,9 @@ def _only_item(selection: Selection, chunk: tuple[int, ...], sizes: list[int]) -
     return _Item(tuple(index), tuple(inner), None, covers, ())
 
 
-def _is_box(selection: Selection, chunk: tuple[int, ...], sizes: list[int]) -> TypeGuard[tuple[slice, ...]]:
-    """True if slices select whole chunks only; then no axis has to be divided."""
-    return all(
-        type(s) is slice
-        and s.step == 1
-        and s.start < s.stop
-        and s.start % c == 0
-        and (s.stop % c == 0 or s.stop == n)
-        for s, c, n in zip(selection, chunk, sizes, strict=True)
-    )
+def _all_parts(selection: Selection, chunk: tuple[int, ...], sizes: Sequence[int]) -> list[list[_Part]]:
+    """Divide a selection at the chunk borders along each axis."""
+    return [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
 
 
 def _numbers(parts: list[list[_Part]]) -> ChunkNumbers:
@@ -796,3 +711,8 @@ def _outside(parts: Iterable[_Part], chunk: tuple[int, ...]) -> Selection:
 def _region(index: tuple[int, ...], chunk: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...]:
     """Return the region of the array in a chunk."""
     return tuple([slice(i * c, min((i + 1) * c, n), 1) for i, c, n in zip(index, chunk, shape, strict=True)])
+
+
+def _inside(region: Iterable[slice]) -> tuple[slice, ...]:
+    """Return the place of a region of the array in its chunk."""
+    return tuple([slice(0, s.stop - s.start) for s in region])

@@ -5,7 +5,7 @@ Each error class is an NCZarrError and the corresponding builtin exception.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from nczarr import model
 from nczarr.errors import NCZarrError, PartlyStoredError, ReadOnlyError
@@ -218,28 +218,3 @@ def store_parts(
                 for part in missing:
                     failures.add(str(part), refusal)
                 return
-
-
-def remove_parts(
-    update: Callable[[model.Dataset], None],
-    new: model.Dataset,
-    refused: Mapping[str, Exception],
-    failures: Failures,
-) -> None:
-    """Remove variables and groups from a new dataset.
-
-    Parameters
-    ----------
-    update : callable
-        Writes a model to the store, or raises.
-    new : Dataset
-        The model in the store.
-    refused : mapping
-        The reasons by FQN.
-    failures : Failures
-        Collects the reasons.
-    """
-    left = [Part(kind, fqn) for fqn in refused for kind in ("variable", "group")]
-    update(without(new, model.Dataset(new.name), left))
-    for fqn, reason in refused.items():
-        failures.add(fqn, reason)

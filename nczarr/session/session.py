@@ -21,9 +21,10 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import NCZarrError, PartlyStoredError
+from nczarr.model.parts import Part, without
 from nczarr.session.backend import Selection, Stored, StoredArray
 from nczarr.session.chunk_cache import ChunkCache, weight_of
-from nczarr.session.errors import STORE_ERRORS, ArgumentError, EditError, Failures, remove_parts, store_parts
+from nczarr.session.errors import STORE_ERRORS, ArgumentError, EditError, Failures, store_parts
 from nczarr.session.tree import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
 from nczarr.system.finalizing import closed
 from nczarr.system.locks import Rank, Releasable, make_lock
@@ -65,10 +66,8 @@ class Gate:
         if lock is None:
             lock = make_lock(Rank.PASS)
             with self.closing:  # the thread that closes the gate must know all locks
-                self._passing = [
-                    *(known for known in self._passing if known() is not None),
-                    weakref.ref(lock),
-                ]
+                alive = [known for known in self._passing if known() is not None]
+                self._passing = [*alive, weakref.ref(lock)]
             self._of_thread.lock = lock
         return lock
 
@@ -176,9 +175,8 @@ class Session(State):
         try:
             self.stored.check_model(dataset)
         except NCZarrError as error:
-            raise EditError(
-                f"NetCDF: Invalid argument: {error.message}", fqn=error.fqn, hint=error.hint
-            ) from error
+            message = f"NetCDF: Invalid argument: {error.message}"
+            raise EditError(message, fqn=error.fqn, hint=error.hint) from error
 
     def flush(self) -> None:
         """Write the differences of the metadata, and the values that wait for them.
@@ -300,8 +298,8 @@ class Session(State):
                     continue
                 node.source = self.stored.data(fqn)
                 node.stored_as = fqn
-                if node.frozen is was and was is not None and refusal is None:
-                    node.frozen = _kept(was, after[fqn]) or node.frozen
+                if node.frozen is was and was is not None and refusal is None and _is_kept(was, after[fqn]):
+                    node.frozen = after[fqn]
             if refusal is None:
                 self._stored_generation = generation
                 self._stored_count = len(nodes)
@@ -357,9 +355,8 @@ class Session(State):
                     with self.lock:
                         weight = _weight(values)
                         # A loop over one variable may flush; a loop over many variables must not flush for each.
-                        few = len(self._pending) < max(
-                            _FEW_WRITES * max(len(self._pending_nodes), 1), self._stored_count
-                        )
+                        most = max(_FEW_WRITES * max(len(self._pending_nodes), 1), self._stored_count)
+                        few = len(self._pending) < most
                         if may_wait and few and self._pending_bytes + weight <= _PENDING_BYTES:
                             self._pending.append((node, selection, values.copy()))
                             self._pending_nodes.add(node)
@@ -486,9 +483,8 @@ class Session(State):
                 except STORE_ERRORS as error:
                     if not failures.found:
                         raise
-                    next(iter(failures.found.values())).add_note(
-                        str(error)
-                    )  # the first error tells the cause
+                    # The first error tells the cause.
+                    next(iter(failures.found.values())).add_note(str(error))
                 failures.raise_all(self.name)
 
     def _refresh(self) -> None:
@@ -594,25 +590,24 @@ class Session(State):
                 refused = self.stored.refused()
                 if not refused:
                     raise
+                new = self.stored.dataset
+                parts = [Part(kind, fqn) for fqn in refused for kind in ("variable", "group")]
                 try:
-                    remove_parts(self.stored.update, self.stored.dataset, refused, failures)
+                    self.stored.update(without(new, model.Dataset(new.name), parts))
                 except STORE_ERRORS:
                     raise error from None
+                for fqn, reason in refused.items():
+                    failures.add(fqn, reason)
 
 
 def _weight(values: np.ndarray) -> int:
     return weight_of(values.dtype, values.size)
 
 
-def _kept(frozen: model.Variable, bound: model.Variable) -> model.Variable | None:
-    """Return the store's own object for an unchanged variable, by which the next update skips it; or None."""
-    same = (
-        bound.attributes is frozen.attributes
-        and bound.type is frozen.type
-        and bound.dimensions == frozen.dimensions
-        and bound.storage is frozen.storage
-    )
-    return bound if same else None
+def _is_kept(frozen: model.Variable, bound: model.Variable) -> bool:
+    """Return True if the store's own object is the unchanged variable; by that object, the next update skips it."""
+    same = bound.attributes is frozen.attributes and bound.type is frozen.type
+    return same and bound.dimensions == frozen.dimensions and bound.storage is frozen.storage
 
 
 class Growth:

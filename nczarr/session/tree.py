@@ -7,6 +7,7 @@ node stays valid after renames.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -131,11 +132,8 @@ class State:
         if not is_unicode(text):
             check_unicode(text, "the string", fqn)
         if self.restrictions.strings_end_at_nul and "\0" in text:
-            raise ArgumentError(
-                f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}",
-                path=self.name,
-                fqn=fqn,
-            )
+            message = f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}"
+            raise ArgumentError(message, path=self.name, fqn=fqn)
 
     def check_growth(self, name: str, size: int) -> None:
         """Raise as :meth:`check_size` if an unlimited dimension cannot have a length."""
@@ -166,9 +164,8 @@ class State:
     def check_enhanced(self, what: str) -> None:
         """Raise if the data model is a classic one, which lacks `what`."""
         if self.classic:
-            raise EditError(
-                f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file: {what}", path=self.name
-            )
+            message = f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file: {what}"
+            raise EditError(message, path=self.name)
 
 
 class _WithAttributes:
@@ -206,7 +203,7 @@ class _WithAttributes:
                 f"NetCDF: the attribute {attribute.name!r} has a type that netCDF lacks", fqn=self.fqn
             )
         if attribute.name not in self.attributes:  # attributes of other programs stay changeable
-            check_attribute_name(attribute.name)
+            checked_name(attribute.name, "attribute", NodeAttributeError)
         if attribute.type == model.STRING:
             for text in attribute.values:
                 self.state.check_text(text, self.fqn)
@@ -226,8 +223,7 @@ class _WithAttributes:
         with self.state.lock:
             self.state.check_structure()
             if self.attributes.pop(kept_name(name), None) is None:
-                check_unicode(kept_name(name), "the name of an attribute", self.fqn)
-                raise EditError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
+                raise self._no_attribute(name)
             self.touch()
 
     def rename_attribute(self, old: str, new: str) -> None:
@@ -236,8 +232,7 @@ class _WithAttributes:
             self.state.check_structure()
             new = checked_name(new, "attribute")
             if old not in self.attributes:
-                check_unicode(kept_name(old), "the name of an attribute", self.fqn)
-                raise EditError(f"NetCDF: Attribute not found: {old!r}", fqn=self.fqn)
+                raise self._no_attribute(old)
             if new in self.attributes or new in self.state.restrictions.reserved_names:
                 raise EditError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
             # A new dictionary: another thread may iterate over the old one.
@@ -246,6 +241,10 @@ class _WithAttributes:
                 for key, a in self.attributes.items()
             }
             self.touch()
+
+    def _no_attribute(self, name: str) -> EditError:
+        check_unicode(kept_name(name), "the name of an attribute", self.fqn)
+        return EditError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
 
     @property
     def fqn(self) -> str:
@@ -328,7 +327,6 @@ class VariableNode(_WithAttributes):
     __slots__ = (
         "blocks",
         "cache_bytes",
-        "cut",
         "dimensions",
         "group",
         "layout",
@@ -367,8 +365,6 @@ class VariableNode(_WithAttributes):
         self.write_through_count = 0
         #: The blocks of the stored array; None before the first write.
         self.layout: BlockLayout | None = None
-        #: The axes but the first of the last selection, with chunks and sizes, and their parts in the chunks.
-        self.cut: tuple[Any, Any] | None = None
         self.cache_bytes: int | None = None
 
     @property
@@ -514,15 +510,12 @@ class GroupNode(_WithAttributes):
             If the size is negative, or needs more than 63 bits.
         """
         with self.state.lock:
-            self.state.check_structure()
-            name = checked_name(name, "dimension")
-            self._check_free(name, "dimension")
+            name = self._new_name(name, "dimension")
             self.state.check_size(name, size)
             self._check_storable(dimensions=(model.Dimension(name, size, unlimited),))
             if unlimited and self.state.classic and any(d.unlimited for d in self.dimensions.values()):
                 raise EditError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
-            node = DimensionNode(self, name, size, unlimited=unlimited)
-            self.dimensions[name] = node
+            node = self.dimensions[name] = DimensionNode(self, name, size, unlimited=unlimited)
             self.touch()
             return node
 
@@ -531,11 +524,9 @@ class GroupNode(_WithAttributes):
         with self.state.lock:
             self.state.check_structure()
             self.state.check_enhanced("a group")
-            name = checked_name(name, "group")
-            self._check_free(name, "group")
+            name = self._new_name(name, "group")
             self._check_storable(groups=(model.Group(name),))
-            node = GroupNode(self.state, self, name)
-            self.groups[name] = node
+            node = self.groups[name] = GroupNode(self.state, self, name)
             self.touch()
             return node
 
@@ -571,9 +562,7 @@ class GroupNode(_WithAttributes):
     ) -> VariableNode:
         """Create a variable; errors as :meth:`add_dimension`."""
         with self.state.lock:
-            self.state.check_structure()
-            name = checked_name(name, "variable")
-            self._check_free(name, "variable")
+            name = self._new_name(name, "variable")
             self._check_scales(self.dimensions, name)
             if isinstance(type_, TypeNode):
                 self._check_type_first(type_, join_fqn(self.fqn, name))
@@ -587,6 +576,13 @@ class GroupNode(_WithAttributes):
             self.touch()
             return node
 
+    def _new_name(self, name: str, kind: str) -> str:
+        """Return the name of a new or renamed node, or raise if it is invalid or in use."""
+        self.state.check_structure()
+        name = checked_name(name, kind)
+        self._check_free(name, kind)
+        return name
+
     def _check_type_first(self, node: TypeNode, user: str) -> None:
         """Raise if readers of this group would not find a type."""
         if not self.state.restrictions.types_first or node.group in self.ancestors():
@@ -597,19 +593,17 @@ class GroupNode(_WithAttributes):
 
     def _check_free(self, name: str, kind: str) -> None:
         """Raise if a name is in use by the same kind, or by a kind that shares its name space."""
-        spaces: dict[str, tuple[Mapping[str, object], ...]] = {
-            "dimension": (self.dimensions,),
-            "variable": (self.variables, self.groups),
-            "group": (self.variables, self.groups),
-            "type": (),
-        }
-        used = spaces[kind]
         shared = self.state.restrictions.one_name_space
-        if shared:
-            used += (self.groups,)
-            used += {"group": (self.dimensions,), "type": (self.dimensions, self.variables)}.get(kind, ())
-        of_type = (shared or kind == "type") and any(node.type.name == name for node in self.types)
-        if of_type or any(name in names for names in used):
+        # In one name space, a dimension still shares the name of its coordinate variable.
+        used = (
+            (kind in ("variable", "group") and (name in self.variables or name in self.groups))
+            or (kind == "dimension" and name in self.dimensions)
+            or ((shared or kind == "type") and any(node.type.name == name for node in self.types))
+            or (shared and name in self.groups)
+            or (shared and kind in ("group", "type") and name in self.dimensions)
+            or (shared and kind == "type" and name in self.variables)
+        )
+        if used:
             raise EditError(f"NetCDF: String match to name in use: the {kind} {name!r}", fqn=self.fqn)
         if shared or kind in ("variable", "group"):
             self._check_omitted(lambda fqn: fqn == join_fqn(self.fqn, name))
@@ -683,9 +677,8 @@ class GroupNode(_WithAttributes):
         if not self.state.restrictions.types_first:
             return
         own = {node.type.fqn for member in group.walk() for node in member.types}
-        for other in (
-            member for child in self.groups.values() if child is not group for member in child.walk()
-        ):
+        others = [child for child in self.groups.values() if child is not group]
+        for other in itertools.chain.from_iterable(child.walk() for child in others):
             used = [(v.fqn, v.type) for v in other.variables.values()]
             used += [(node.type.fqn, part) for node in other.types for part in model.parts_of(node.type)]
             for user, type_ in used:
@@ -695,15 +688,13 @@ class GroupNode(_WithAttributes):
     def _check_rename(self, nodes: Mapping[str, object], old: str, new: str, what: str) -> str:
         if old not in nodes:
             raise UnknownNameError(f"{old} not a valid {what} name", fqn=self.fqn)
-        self.state.check_structure()
-        new = checked_name(new, what)
-        self._check_free(new, what)
-        if what == "variable":
-            self._check_storable(variables=(model.Variable(new, model.INT, ()),))
-        elif what == "dimension":
-            self._check_storable(dimensions=(model.Dimension(new, 1),))
-        else:
-            self._check_storable(groups=(model.Group(new),))
+        new = self._new_name(new, what)
+        sample = {
+            "variable": model.Variable(new, model.INT, ()),
+            "dimension": model.Dimension(new, 1),
+            "group": model.Group(new),
+        }[what]
+        self._check_storable(**{f"{what}s": (sample,)})
         return new
 
     def _check_storable(self, **content: Any) -> None:
@@ -801,8 +792,8 @@ def requalified(type_: AnyType, old: str, new: str) -> AnyType:
 _HINT = "begin with a letter, a digit or '_'; no '/', no control character, no blank at the end"
 
 
-def checked_name(name: object, what: str) -> str:
-    """Return the name of a dimension, variable, group, type or attribute, or raise :class:`EditError`.
+def checked_name(name: object, what: str, error: type[NCZarrError] = EditError) -> str:
+    """Return the name of a dimension, variable, group, type or attribute, or raise :class:`EditError` or `error`.
 
     Examples
     --------
@@ -813,7 +804,7 @@ def checked_name(name: object, what: str) -> str:
     check_unicode(text, f"the name of a {what}")
     wrong = check_new_name(text)
     if wrong is not None:
-        raise EditError(f"NetCDF: Name contains illegal characters: {what}: {wrong}", hint=_HINT)
+        raise error(f"NetCDF: Name contains illegal characters: {what}: {wrong}", hint=_HINT)
     return text
 
 
@@ -829,35 +820,25 @@ def kept_name(name: object) -> str:
         ) from None
 
 
-def check_attribute_name(name: str) -> None:
-    """Raise :class:`NodeAttributeError` if a new attribute cannot have this name."""
-    check_unicode(name, "the name of an attribute")
-    wrong = check_new_name(name)
-    if wrong is not None:
-        raise NodeAttributeError(f"NetCDF: Name contains illegal characters: attribute: {wrong}", hint=_HINT)
-
-
 def freeze(root: GroupNode, name: str, format: str | None) -> model.Dataset:
     """Return the tree as a model, with the data of stored variables. The caller holds the tree's lock."""
-    return model.Dataset(name, format=format, **_content(root))
 
+    def group(node: GroupNode) -> model.Group:
+        if node.frozen is None:
+            node.frozen = model.Group(node.name, **content(node))
+        return node.frozen
 
-def _content(node: GroupNode) -> dict[str, Any]:
-    return {
-        "attributes": tuple(node.attributes.values()),
-        "types": tuple(t.type for t in node.types),
-        "dimensions": tuple(
-            model.Dimension(d.name, d.size, d.unlimited) for d in node.dimensions.values() if not d.anonymous
-        ),
-        "variables": tuple(v.freeze() for v in node.variables.values()),
-        "groups": tuple(_group(g) for g in node.groups.values()),
-    }
+    def content(node: GroupNode) -> dict[str, Any]:
+        dimensions = [d for d in node.dimensions.values() if not d.anonymous]
+        return {
+            "attributes": tuple(node.attributes.values()),
+            "types": tuple(t.type for t in node.types),
+            "dimensions": tuple(model.Dimension(d.name, d.size, d.unlimited) for d in dimensions),
+            "variables": tuple(v.freeze() for v in node.variables.values()),
+            "groups": tuple(group(g) for g in node.groups.values()),
+        }
 
-
-def _group(node: GroupNode) -> model.Group:
-    if node.frozen is None:
-        node.frozen = model.Group(node.name, **_content(node))
-    return node.frozen
+    return model.Dataset(name, format=format, **content(root))
 
 
 def thaw(root: GroupNode, dataset: model.Dataset) -> None:
@@ -865,55 +846,41 @@ def thaw(root: GroupNode, dataset: model.Dataset) -> None:
 
     Anonymous dimensions become dimensions of the root with the names of netCDF-C: ``_Anonymous_Dim_<size>``.
     """
-    _Thaw(root).all(dataset)
+    dimensions: dict[model.DimensionRef, DimensionNode] = {}
 
-
-class _Thaw:
-    def __init__(self, root: GroupNode) -> None:
-        self.root = root
-        self.dimensions: dict[str, DimensionNode] = {}
-        self.anonymous: dict[int, DimensionNode] = {}
-
-    def all(self, dataset: model.Dataset) -> None:
-        # All types and dimensions first: a reference may point to any group.
-        pairs = self.skeleton(self.root, dataset)
-        types = self.root.all_types()
-        for group, content in pairs:
-            for v in content.variables:
-                self.variable(group, v, types)
-
-    def skeleton(self, group: GroupNode, frozen: model.Group) -> list[tuple[GroupNode, model.Group]]:
+    def skeleton(group: GroupNode, frozen: model.Group) -> list[tuple[GroupNode, model.Group]]:
         group.attributes.update((a.name, a) for a in frozen.attributes)
         group.types = [TypeNode(group, t) for t in frozen.types]
         for d in frozen.dimensions:
-            node = DimensionNode(group, d.name, d.size, unlimited=d.unlimited)
-            group.dimensions[d.name] = node
-            self.dimensions[str(node.ref)] = node
+            node = group.dimensions[d.name] = DimensionNode(group, d.name, d.size, unlimited=d.unlimited)
+            dimensions[node.ref] = node
         pairs = [(group, frozen)]
         for g in frozen.groups:
             group.groups[g.name] = GroupNode(group.state, group, g.name)
-            pairs.extend(self.skeleton(group.groups[g.name], g))
+            pairs.extend(skeleton(group.groups[g.name], g))
         return pairs
 
-    def variable(self, group: GroupNode, frozen: model.Variable, types: Mapping[str, TypeNode]) -> None:
-        kind = types[frozen.type.fqn] if isinstance(frozen.type, model.UserType) else frozen.type
-        dimensions = tuple([self.dimension(ref) for ref in frozen.dimensions])
-        node = VariableNode(group, frozen.name, kind, dimensions, frozen.storage)
-        node.attributes.update((a.name, a) for a in frozen.attributes)
-        node.stored_as = node.fqn
-        node.frozen = frozen
-        node.tail_cleared = False
-        node.stored_chunks = None
-        group.variables[frozen.name] = node
+    def anonymous(size: int) -> DimensionNode:
+        name = f"_Anonymous_Dim_{size}"
+        while name in root.dimensions:
+            name += "_"
+        node = DimensionNode(root, name, size, unlimited=False, anonymous=True)
+        dimensions[size] = root.dimensions[name] = node
+        return node
 
-    def dimension(self, ref: model.DimensionRef) -> DimensionNode:
-        if isinstance(ref, str):
-            return self.dimensions[ref]
-        known = self.anonymous.get(ref)
-        if known is None:
-            name = f"_Anonymous_Dim_{ref}"
-            while name in self.root.dimensions:
-                name += "_"
-            known = DimensionNode(self.root, name, ref, unlimited=False, anonymous=True)
-            self.root.dimensions[name] = self.anonymous[ref] = known
-        return known
+    # All types and dimensions first: a reference may point to any group.
+    pairs = skeleton(root, dataset)
+    types = root.all_types()
+    for group, content in pairs:
+        for v in content.variables:
+            along = [
+                anonymous(ref) if isinstance(ref, int) and ref not in dimensions else dimensions[ref]
+                for ref in v.dimensions
+            ]
+            kind = types[v.type.fqn] if isinstance(v.type, model.UserType) else v.type
+            node = group.variables[v.name] = VariableNode(group, v.name, kind, tuple(along), v.storage)
+            node.attributes.update((a.name, a) for a in v.attributes)
+            node.stored_as = node.fqn
+            node.frozen = v
+            node.tail_cleared = False
+            node.stored_chunks = None

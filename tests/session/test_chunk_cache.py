@@ -288,31 +288,6 @@ def test_a_damaged_chunk_is_said_and_stays(tmp_path: Path) -> None:
         assert ds["v"][:].tolist() == [7] * 4
 
 
-def test_what_is_kept_of_a_selection_may_be_replaced_by_another_thread(tmp_path: Path) -> None:
-    """In the moment between finding that it fits and using it: of a selection that lies in several chunks."""
-    with ours.Dataset(tmp_path / "a.zarr", "w") as ds:
-        ds.createDimension("x", 4)
-        ds.createDimension("y", 6)
-        v = ds.createVariable("v", "i4", ("x", "y"), chunksizes=(4, 2), fill_value=-1)
-        ds.sync()
-        node = v._nc_node
-        v[0, 2:] = 1
-        other = node.cut
-        v[0, :4] = 2
-        key, kept = node.cut
-
-        class Replaced(tuple[Any, ...]):
-            __hash__ = None  # type: ignore[assignment]
-
-            def __eq__(self, wanted: object) -> bool:
-                node.cut = other
-                return tuple.__eq__(self, wanted)
-
-        node.cut = Replaced(key), kept
-        v[1, :4] = 3
-        assert v[:2].tolist() == [[2, 2, 2, 2, 1, 1], [3, 3, 3, 3, None, None]]
-
-
 @pytest.mark.parametrize("bound", [0, 100, 1 << 20])
 def test_threads_write_and_read_one_variable(tmp_path: Path, bound: int) -> None:
     """Partial writes into shared chunks, whole chunks that pass by, and reads, against one value for each element."""
