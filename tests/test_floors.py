@@ -38,7 +38,7 @@ SUB_FLOORS = {
     "cdl": [{"syntax", "write"}, {"read"}],
     "netcdf": [{"bytes"}, {"classic", "hdf5"}, {"edit"}],
     "convert": [{"verify"}, {"values"}, {"change"}, {"many"}],
-    "netcdf4": [{"values"}, {"classes"}],
+    "netcdf4": [{"values"}],
     "view": [{"picture"}, {"page"}],
 }
 #: Packages of lower floors that a package must not know all the same: the engine and its stores know bytes and

@@ -19,9 +19,9 @@ from nczarr.model import STRING, CompoundType, EnumType, VlenType
 from nczarr.model.chunk_shapes import chunks_in_shards
 from nczarr.netcdf4 import Dataset
 from nczarr.netcdf4.opening import Opening
+from nczarr.netcdf4.values.access import read, read_stored
 from nczarr.netcdf4.values.attributes import attribute_value
 from nczarr.netcdf4.values.indexing import parse_selection
-from nczarr.netcdf4.values.reading import read, read_stored
 from nczarr.netcdf4.values.types import Settings, chunking_of, describe_filters, shown_dtype, view_dtype
 from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.session.tree import freeze

@@ -30,7 +30,7 @@ from nczarr.model import (
     primitive_for_dtype,
     same_values,
 )
-from nczarr.netcdf4.classes.creation import VariableOptions
+from nczarr.netcdf4.creation import VariableOptions
 from nczarr.netcdf4.values.attributes import attribute_value
 from nczarr.netcdf4.values.types import part_type
 from nczarr.zarr import NamedConfig

@@ -10,10 +10,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from nczarr.netcdf4 import utils
-from nczarr.netcdf4.classes.dataset import Dataset, Group
-from nczarr.netcdf4.classes.dimension import Dimension
-from nczarr.netcdf4.classes.user_types import CompoundType, EnumType, OpaqueType, VLType
-from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.compatibility import (
     default_fillvals,
     dtype_is_complex,
@@ -27,9 +23,12 @@ from nczarr.netcdf4.compatibility import (
     storage,
     uninstall,
 )
+from nczarr.netcdf4.dataset import Dataset, Group
+from nczarr.netcdf4.declarations import CompoundType, Dimension, EnumType, OpaqueType, VLType
 from nczarr.netcdf4.errors import NetCDF4MissingFeatureException
 from nczarr.netcdf4.multi_file import MFDataset, MFTime, _Dimension, _Variable
 from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
+from nczarr.netcdf4.variable import Variable
 
 if TYPE_CHECKING:
     from cftime import date2index, date2num, num2date

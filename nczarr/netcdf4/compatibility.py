@@ -293,7 +293,7 @@ def install() -> Installed:
     >>> with install():
     ...     import netCDF4
     ...     netCDF4.Dataset.__module__
-    'nczarr.netcdf4.classes.dataset'
+    'nczarr.netcdf4.dataset'
     """
     if not _before:
         for name, module in _modules().items():

@@ -12,11 +12,11 @@ import numpy as np
 from numpy import ma
 
 from nczarr.netcdf4 import errors
-from nczarr.netcdf4.classes.base import data_model_of
-from nczarr.netcdf4.classes.dataset import Dataset
-from nczarr.netcdf4.classes.variable import Variable
+from nczarr.netcdf4.base import data_model_of
+from nczarr.netcdf4.dataset import Dataset
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.indexing import AxisIndex, parse_selection
+from nczarr.netcdf4.variable import Variable
 
 
 class MFDataset(Dataset):

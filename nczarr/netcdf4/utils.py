@@ -9,12 +9,12 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nczarr.netcdf4.classes.dataset import Dataset, Group
-from nczarr.netcdf4.classes.dimension import Dimension
+from nczarr.netcdf4.dataset import Dataset, Group
+from nczarr.netcdf4.declarations import Dimension
 from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFUnsupportedError, NetCDFValueError
 from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
 from nczarr.netcdf4.values.indexing import AxisIndex, parse_selection
-from nczarr.netcdf4.values.quantize import round_to_digit
+from nczarr.netcdf4.values.numbers import round_to_digit
 
 # Names that programs import from this module.
 _REEXPORTED = (chartostring, stringtoarr, stringtochar)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import nczarr.netcdf4 as ours
 from nczarr.netcdf4.errors import NetCDFRuntimeError
-from nczarr.netcdf4.values import masking
-from nczarr.netcdf4.values.masking import Missing, Packing, as_unsigned, mask_missing
+from nczarr.netcdf4.values import numbers as masking
+from nczarr.netcdf4.values.numbers import Missing, Packing, as_unsigned, mask_missing
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 

@@ -11,7 +11,7 @@ import pytest
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import NCZarrError
-from nczarr.netcdf4.values.quantize import quantize
+from nczarr.netcdf4.values.numbers import quantize
 
 
 def values(dtype: str) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.classes import base as attributes
+from nczarr.netcdf4 import base as attributes
 
 TRIALS = 10
 

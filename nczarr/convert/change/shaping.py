@@ -418,14 +418,14 @@ class QuantizedSource(ChangedSource):
 
     def changed(self, values: np.ndarray) -> np.ndarray:
         """Return the rounded values."""
-        from nczarr.netcdf4.values.quantize import quantize
+        from nczarr.netcdf4.values.numbers import quantize
 
         return quantize(values, self.digits, self.mode, self.fill)
 
 
 def _rounded(dataset: Dataset, text: str) -> Dataset:
     """Round the float variables, or the named ones, as ``[NAME,…=][MODE:]DIGITS`` requests."""
-    from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
+    from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
 
     names, equals, rest = text.rpartition("=")
     mode, _, number = rest.rpartition(":")

@@ -15,7 +15,7 @@ from nczarr.netcdf4.errors import (
     NetCDFTypeError,
     NetCDFValueError,
 )
-from nczarr.netcdf4.values.masking import Lookup
+from nczarr.netcdf4.values.numbers import Lookup
 from nczarr.netcdf4.values.types import find_compound, model_records, shown_records, view_dtype
 from nczarr.session import GroupNode, VariableNode, kept_name
 from nczarr.session.errors import check_unicode

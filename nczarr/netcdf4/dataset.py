@@ -21,20 +21,20 @@ from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError
 from nczarr.formats import local_path, storage_of
 from nczarr.model import normalize_name
 from nczarr.netcdf4 import errors
-from nczarr.netcdf4.classes.base import AttributeOwner, Named, data_model_of, group_html, reference_to
-from nczarr.netcdf4.classes.dimension import Dimension
-from nczarr.netcdf4.classes.user_types import (
+from nczarr.netcdf4.base import AttributeOwner, Named, data_model_of, group_html, reference_to
+from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL, get_chunk_cache
+from nczarr.netcdf4.compatibility import storage as storage_rule
+from nczarr.netcdf4.declarations import (
     CompoundType,
+    Dimension,
     EnumType,
     OpaqueType,
     UserDefinedType,
     VLType,
     shown_type,
 )
-from nczarr.netcdf4.classes.variable import Variable
-from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL, get_chunk_cache
-from nczarr.netcdf4.compatibility import storage as storage_rule
 from nczarr.netcdf4.opening import Opening, check_encoding
+from nczarr.netcdf4.variable import Variable
 from nczarr.session import GroupNode, Session, kept_name
 from nczarr.system.finalizing import close_dropped, close_with
 from nczarr.targets import allowing

@@ -16,9 +16,9 @@ from nczarr import model
 from nczarr.filters import FILTERS, OF_REFERENCES
 from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
 from nczarr.model.chunk_shapes import chunks_in_shards, misfit
-from nczarr.netcdf4.classes.base import Owner, data_model_of
-from nczarr.netcdf4.classes.user_types import UserDefinedType, shown_type, text_type
+from nczarr.netcdf4.base import Owner, data_model_of
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
+from nczarr.netcdf4.declarations import UserDefinedType, shown_type, text_type
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFOverflowError,
@@ -29,7 +29,7 @@ from nczarr.netcdf4.errors import (
 )
 from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.attributes import make_attribute
-from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
+from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
 from nczarr.netcdf4.values.types import BLOSC, SZIP
 from nczarr.session import DimensionNode, Session, TypeNode
 from nczarr.session.errors import check_unicode

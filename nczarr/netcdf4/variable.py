@@ -14,22 +14,22 @@ from numpy.typing import DTypeLike
 from nczarr import model
 from nczarr.display import visible
 from nczarr.netcdf4 import errors
-from nczarr.netcdf4.classes.base import AttributeOwner, data_model_of, reference_to, variable_html
-from nczarr.netcdf4.classes.creation import VariableOptions, resolve_datatype
-from nczarr.netcdf4.classes.dimension import Dimension, shown_dimension
-from nczarr.netcdf4.classes.user_types import (
+from nczarr.netcdf4.base import AttributeOwner, data_model_of, reference_to, variable_html
+from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
+from nczarr.netcdf4.creation import VariableOptions, resolve_datatype
+from nczarr.netcdf4.declarations import (
     CompoundType,
+    Dimension,
     EnumType,
     UserDefinedType,
     VLType,
+    shown_dimension,
     shown_type,
     text_type,
 )
-from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
+from nczarr.netcdf4.values.access import read, write
 from nczarr.netcdf4.values.attributes import lookup_in, make_attribute
-from nczarr.netcdf4.values.masking import cast_safely
-from nczarr.netcdf4.values.quantize import quantization_in
-from nczarr.netcdf4.values.reading import read
+from nczarr.netcdf4.values.numbers import cast_safely, quantization_in
 from nczarr.netcdf4.values.types import (
     PAIR,
     Settings,
@@ -41,7 +41,6 @@ from nczarr.netcdf4.values.types import (
     shown_dtype,
     stored_endian,
 )
-from nczarr.netcdf4.values.writing import write
 from nczarr.session import DimensionNode, TypeNode, VariableNode
 
 _CAST_ATTRIBUTES = ("valid_min", "valid_max", "valid_range", "missing_value")
