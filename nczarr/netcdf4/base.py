@@ -160,9 +160,8 @@ class AttributeOwner:
 
     def __dir__(self) -> list[str]:
         node = getattr(self, "_nc_node", None)  # None before opening
-        return sorted(
-            {*super().__dir__(), *(n for n in (node.attributes if node else ()) if n.isidentifier())}
-        )
+        attributes = node.attributes if node else ()
+        return sorted({*super().__dir__(), *filter(str.isidentifier, attributes)})
 
     def __getattr__(self, name: str) -> Any:
         if name == "_nc_session":  # also in finalizers of subclasses
@@ -171,9 +170,7 @@ class AttributeOwner:
             name.startswith("_nc_") and hasattr(type(self), name)
         ):
             raise NetCDFAttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        attribute = self._nc_open_attributes().get(name)
-        if attribute is None:
-            attribute = self._nc_node.attribute(name)
+        attribute = self._nc_open_attributes().get(name) or self._nc_node.attribute(name)
         if attribute is None:
             # No hint: programs often try missing names. Python itself adds a hint where it displays the error.
             error = NetCDFAttributeError(f"NetCDF: Attribute not found: {name!r}", fqn=self._nc_node.fqn)
@@ -187,16 +184,12 @@ class AttributeOwner:
             return
         if name in RESERVED:
             self._nc_session.check_open()
-            raise NetCDFAttributeError(
-                f"'{name}' is one of the reserved attributes, cannot rebind. Use setncattr instead."
-            )
+            raise _reserved(name, "rebind. Use setncattr")
         self.setncattr(name, value)
 
     def __delattr__(self, name: str) -> None:
         if name in RESERVED:
-            raise NetCDFAttributeError(
-                f"'{name}' is one of the reserved attributes, cannot delete. Use delncattr instead."
-            )
+            raise _reserved(name, "delete. Use delncattr")
         self.delncattr(name)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[object, ...]:
@@ -205,6 +198,10 @@ class AttributeOwner:
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
         return {name: attribute_value(a) for name, a in list(self._nc_open_attributes().items())}
+
+
+def _reserved(name: str, doing: str) -> NetCDFAttributeError:
+    return NetCDFAttributeError(f"'{name}' is one of the reserved attributes, cannot {doing} instead.")
 
 
 def _attribute_name(name: str) -> str:
@@ -311,50 +308,34 @@ class _Items(_View, ItemsView[str, T]):
         return iter(list(dict.items(self._mapping)))
 
 
-def group_html(session: Session, node: GroupNode, facts: tuple[tuple[str, str], ...]) -> str:
-    """Return the HTML of a group, or of the dataset if it is the root."""
-    with node.state.lock:
-        return show_group(_Describer(session).group(node, facts))
+def html_of(session: Session, node: GroupNode | VariableNode, facts: tuple[tuple[str, str], ...] = ()) -> str:
+    """Return the HTML of a variable or group; with its facts, of the dataset."""
+    left = MOST_COUNTED
 
-
-def variable_html(session: Session, node: VariableNode) -> str:
-    """Return the HTML of a variable."""
-    with node.state.lock:
-        return show_array(_Describer(session).variable(node))
-
-
-class _Describer:
-    """Describes nodes, and counts their chunks up to a limit."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._left = MOST_COUNTED
-
-    def group(self, node: GroupNode, facts: tuple[tuple[str, str], ...] = ()) -> GroupDescription:
+    def describe_group(node: GroupNode, facts: tuple[tuple[str, str], ...] = ()) -> GroupDescription:
         return GroupDescription(
             node.name,
             "Group" if node.parent is not None else "Dataset",
             Each([d for d in node.dimensions.values() if not d.anonymous], describe_dimension),
             Each([t.type for t in node.types], describe_type),
-            Each(list(node.variables.values()), self.variable),
+            Each(list(node.variables.values()), describe),
             Each(list(node.attributes.values()), describe_attribute),
-            Each(list(node.groups.values()), self.group),
+            Each(list(node.groups.values()), describe_group),
             facts=facts,
         )
 
-    def variable(self, node: VariableNode) -> ArrayDescription:
+    def describe(node: VariableNode) -> ArrayDescription:
         """Describe a variable, with the properties of its Zarr array if there is one and the store can be read."""
+        nonlocal left
         described = describe_variable(node.freeze(), {str(d.ref): d for d in node.dimensions})
-        if node.stored_as is None:
-            return described
         try:
-            data = self._session.stored.data(node.stored_as)
+            data = None if node.stored_as is None else session.stored.data(node.stored_as)
             if not isinstance(data, VariableData):
                 return described
-            if data.array.nchunks > self._left:  # counting its chunks would take long
+            if data.array.nchunks > left:  # counting its chunks would take long
                 stored = describe_metadata(data.array.metadata)
             else:
-                self._left -= data.array.nchunks
+                left -= data.array.nchunks
                 stored = describe_array(data.array)
         except (NCZarrError, OSError):
             return described
@@ -366,4 +347,11 @@ class _Describer:
             codecs=stored.codecs,
             stored=stored.stored,
             facts=tuple(fact for fact in stored.facts if fact[0] != "store"),
+        )
+
+    with node.state.lock:
+        return (
+            show_group(describe_group(node, facts))
+            if isinstance(node, GroupNode)
+            else show_array(describe(node))
         )

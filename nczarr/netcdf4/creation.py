@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
 from typing import TypeAlias
 
 import numpy as np
@@ -74,6 +75,7 @@ class VariableOptions:
     significant_digits: int | None = None
     quantize_mode: str = "BitGroom"
     fill_value: object = None
+    chunk_cache: int | None = None
     shards: Sequence[int] | str | None = None
 
     def filters(self) -> tuple[Filter, ...]:
@@ -99,10 +101,10 @@ class VariableOptions:
             level = _int("complevel", self.complevel)
             kind = _KINDS.get(compression, FILTERS[Filter.BLOSC])
             low, high, _ = kind.levels
-            if kind.number != Filter.SZIP and not low <= level <= high:
-                raise NetCDFRuntimeError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
             if kind.number == Filter.SZIP:
                 found.append(self._szip())
+            elif not low <= level <= high:
+                raise NetCDFRuntimeError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
             elif kind.number != Filter.BLOSC:
                 if self.shuffle and kind.number == Filter.DEFLATE:
                     found.append(Filter(Filter.SHUFFLE))
@@ -174,11 +176,7 @@ class VariableOptions:
     ) -> tuple[int, ...]:
         if np.ndim(chunksizes) != 1 and not isinstance(chunksizes, str | bytes):
             raise NetCDFTypeError(f"chunksizes is a sequence with the same length as dimensions {self.where}")
-        if len(chunksizes) != len(dimensions):
-            raise NetCDFValueError(
-                f"chunksizes must be a sequence with the same length as dimensions {self.where}"
-            )
-        chunks = tuple([_whole("a chunksize", c) for c in chunksizes])
+        chunks = self._lengths("chunksizes", "a chunksize", chunksizes, dimensions)
         for chunk, dimension in zip(chunks, dimensions, strict=True):
             if chunk < 0 or (dimension.unlimited and chunk >= 1 << 64):
                 raise NetCDFOverflowError(f"the chunksize {chunk} is not in 0 to 2**64 - 1 {self.where}")
@@ -201,16 +199,22 @@ class VariableOptions:
             raise NetCDFTypeError(
                 f"shards is 'auto' or a sequence with the same length as dimensions {self.where}"
             )
-        shards = tuple([_whole("the length of a shard", s) for s in self.shards])
         if not dimensions:
             raise NetCDFValueError(f"a scalar has no shards {self.where}")
-        if len(shards) != len(dimensions):
-            raise NetCDFValueError(
-                f"shards must be a sequence with the same length as dimensions {self.where}"
-            )
+        shards = self._lengths("shards", "the length of a shard", self.shards, dimensions)
         if any(not 1 <= s < 1 << 63 for s in shards):
             raise NetCDFValueError(f"the length of a shard is positive, not as in {shards} {self.where}")
         return shards
+
+    def _lengths(
+        self, name: str, each: str, given: Iterable[object], dimensions: Sequence[DimensionNode]
+    ) -> tuple[int, ...]:
+        lengths = tuple(given)
+        if len(lengths) != len(dimensions):
+            raise NetCDFValueError(
+                f"{name} must be a sequence with the same length as dimensions {self.where}"
+            )
+        return tuple([_whole(each, length) for length in lengths])
 
     def _check_chunk(self, type_: Type, shape: tuple[int, ...], filters: tuple[Filter, ...]) -> None:
         """Raise for a chunk that is too large for HDF5, or that szip cannot compress."""
@@ -317,6 +321,14 @@ class VariableOptions:
                 f"NetCDF: Invalid argument: significant_digits {digits} for {mode} {self.where}"
             )
         return Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, model.INT)
+
+
+def constructor_signature() -> Signature:
+    """Return the signature of :class:`nczarr.netcdf4.Variable`, with the keywords of the options."""
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    first = [Parameter(name, kind) for name in ("grp", "name", "datatype")]
+    options = list(signature(VariableOptions).parameters.values())[1:]
+    return Signature([*first, Parameter("dimensions", kind, default=()), *options])
 
 
 def _whole(name: str, value: object) -> int:

@@ -20,19 +20,11 @@ from nczarr.display.text import did_you_mean
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError
 from nczarr.formats import local_path, storage_of
 from nczarr.model import normalize_name
-from nczarr.netcdf4 import errors
-from nczarr.netcdf4.base import AttributeOwner, Named, data_model_of, group_html, reference_to
+from nczarr.netcdf4 import declarations, errors
+from nczarr.netcdf4.base import AttributeOwner, Named, data_model_of, html_of, reference_to
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL, get_chunk_cache
 from nczarr.netcdf4.compatibility import storage as storage_rule
-from nczarr.netcdf4.declarations import (
-    CompoundType,
-    Dimension,
-    EnumType,
-    OpaqueType,
-    UserDefinedType,
-    VLType,
-    shown_type,
-)
+from nczarr.netcdf4.declarations import CompoundType, Dimension, EnumType, OpaqueType, VLType
 from nczarr.netcdf4.opening import Opening, check_encoding
 from nczarr.netcdf4.variable import Variable
 from nczarr.session import GroupNode, Session, kept_name
@@ -293,8 +285,8 @@ class Dataset(AttributeOwner):
                 setattr(self, f"_nc_{kind}s", found)
             return found
 
-    def _nc_types_of(self, kind: type[UserDefinedType]) -> dict[str, Any]:
-        shown = [shown_type(node) for node in self._nc_node.types]
+    def _nc_types_of(self, kind: type[declarations.UserDefinedType]) -> dict[str, Any]:
+        shown = [declarations.shown_type(node) for node in self._nc_node.types]
         return {str(t.name): t for t in shown if isinstance(t, kind)}
 
     @property
@@ -338,10 +330,7 @@ class Dataset(AttributeOwner):
         """``NETCDF4``, ``NETCDF4_CLASSIC``, ``NETCDF3_CLASSIC``, …"""
         return data_model_of(self._nc_session)
 
-    @property
-    def file_format(self) -> str:
-        """The same as :attr:`data_model`."""
-        return data_model_of(self._nc_session)
+    file_format = data_model
 
     @property
     def disk_format(self) -> str:
@@ -456,7 +445,7 @@ class Dataset(AttributeOwner):
     def createVariable(
         self,
         varname: str,
-        datatype: UserDefinedType | type[str] | DTypeLike,
+        datatype: declarations.UserDefinedType | type[str] | DTypeLike,
         dimensions: str | bytes | Dimension | Sequence[str | bytes | Dimension] = (),
         compression: str | None = None,
         zlib: bool = False,
@@ -525,7 +514,7 @@ class Dataset(AttributeOwner):
         group: Any = self.createGroup(directory) if directory else self
         if isinstance(dimensions, str | bytes | Dimension):
             dimensions = (dimensions,)
-        found = tuple(d if isinstance(d, Dimension) else _find_dimension(group, d) for d in dimensions)
+        found = tuple(d if isinstance(d, Dimension) else find_dimension(group, d) for d in dimensions)
         return Variable(
             group, varname, datatype, found, compression, zlib, complevel, shuffle, szip_coding,
             szip_pixels_per_block, blosc_shuffle, fletcher32, contiguous, chunksizes, endian,
@@ -629,20 +618,10 @@ class Dataset(AttributeOwner):
         self._nc_session.fill = False
 
     def has_blosc_filter(self) -> bool:
-        """True: blosc is available."""
+        """True: blosc, zstd and bzip2 are available; netCDF files use szip, and Zarr records it."""
         return True
 
-    def has_zstd_filter(self) -> bool:
-        """True: zstd is available."""
-        return True
-
-    def has_bzip2_filter(self) -> bool:
-        """True: bzip2 is available."""
-        return True
-
-    def has_szip_filter(self) -> bool:
-        """True: netCDF files use szip, and Zarr records it."""
-        return True
+    has_zstd_filter = has_bzip2_filter = has_szip_filter = has_blosc_filter
 
     # -- the dataset as a whole --------------------------------------------------------------------------
 
@@ -680,11 +659,9 @@ class Dataset(AttributeOwner):
             lines.append(f"group {self.path}:")
         lines += [f"    {name}: {self.getncattr(name)}" for name in self.ncattrs()]
         sizes = ", ".join(f"{d.name}({d.size})" for d in list(self._nc_node.dimensions.values()))
-        variables = ", ".join(
-            f"{v.dtype} {name}({', '.join(v.dimensions)})" for name, v in self.variables.items()
-        )
+        variables = [f"{v.dtype} {name}({', '.join(v.dimensions)})" for name, v in self.variables.items()]
         lines.append(f"    dimensions(sizes): {sizes}")
-        lines.append(f"    variables(dimensions): {variables}")
+        lines.append(f"    variables(dimensions): {', '.join(variables)}")
         lines.append(f"    groups: {', '.join(self.groups)}")
         return visible("\n".join(lines), layout=True)
 
@@ -693,10 +670,8 @@ class Dataset(AttributeOwner):
     def _repr_html_(self) -> str | None:
         if not self._nc_session.is_open:
             return None
-        facts = (
-            () if self._nc_parent else (("data model", self.data_model), ("file format", self.disk_format))
-        )
-        return group_html(self._nc_session, self._nc_node, facts)
+        facts = (("data model", self.data_model), ("file format", self.disk_format))
+        return html_of(self._nc_session, self._nc_node, () if self._nc_parent else facts)
 
     @staticmethod
     def fromcdl(
@@ -837,7 +812,7 @@ def _member(group: Dataset, kind: str, name: str) -> object:
     return getattr(group, kind)[name]
 
 
-def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
+def find_dimension(group: Dataset, name: str | bytes) -> Dimension:
     """Return the dimension with a simple name in a group or those above."""
     if not isinstance(name, str | bytes):
         raise errors.NetCDFAttributeError(

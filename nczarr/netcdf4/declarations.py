@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any, NoReturn, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -32,6 +32,8 @@ class UserDefinedType:
 
     __slots__ = ("__weakref__", "_nc_node", "dtype", "name")
 
+    #: The kind of the type in the text of a variable.
+    kind: ClassVar[str]
     name: str | None
     dtype: Any
     #: None for strings.
@@ -97,6 +99,7 @@ class CompoundType(UserDefinedType):
     """
 
     __slots__ = ("dtype_view",)
+    kind = "compound"
 
     dtype_view: np.dtype
 
@@ -169,6 +172,7 @@ class VLType(UserDefinedType):
     """
 
     __slots__ = ()
+    kind = "vlen"
 
     def __init__(self, grp: Owner, dt: Any, dtype_name: str | None) -> None:
         if dt is str:
@@ -228,6 +232,7 @@ class EnumType(UserDefinedType):
     """
 
     __slots__ = ("enum_dict",)
+    kind = "enum"
 
     enum_dict: dict[str, int]
 
@@ -284,6 +289,7 @@ class OpaqueType(UserDefinedType):
     """
 
     __slots__ = ()
+    kind = "opaque"
 
 
 def shown_type(node: TypeNode) -> UserDefinedType:

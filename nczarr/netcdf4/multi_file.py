@@ -55,12 +55,10 @@ class MFDataset(Dataset):
     [1, 2]
     """
 
-    __slots__ = ("_nc_arguments", "_nc_joined_dimensions", "_nc_joined_variables", "_nc_parts")
+    __slots__ = ("_nc_arguments", "_nc_parts")
 
     _nc_arguments: tuple[object, ...]
     _nc_parts: list[Dataset]
-    _nc_joined_variables: dict[str, Any] | None
-    _nc_joined_dimensions: dict[str, Any] | None
 
     def __init__(
         self,
@@ -72,7 +70,6 @@ class MFDataset(Dataset):
     ) -> None:
         self._nc_parts = []
         self._nc_arguments = (files, check, aggdim, exclude, master_file)
-        self._nc_joined_variables = self._nc_joined_dimensions = None
         if isinstance(files, str):
             files = sorted(glob(files))
         if files is None or not len(files):
@@ -89,16 +86,13 @@ class MFDataset(Dataset):
             raise
 
     def _nc_join(self, check: bool, aggdim: str | None, exclude: frozenset[str], master: str) -> None:
-        own = self.dimensions  # the master's dimensions, before joining
+        own: dict[str, Any] = self.dimensions  # the master's dimensions, before joining
         names = [n for n, d in own.items() if (d.isunlimited() if aggdim is None else n == aggdim)]
         if not names:
             raise errors.NetCDFOSError(f"master dataset {master} does not have a aggregation dimension")
         joining = names[-1]
-        joined = {
-            name: v
-            for name, v in self.variables.items()
-            if name not in exclude and v.dimensions[:1] == (joining,)
-        }
+        candidates = [(n, v) for n, v in self.variables.items() if n not in exclude]
+        joined = {n: v for n, v in candidates if v.dimensions[:1] == (joining,)}
         if not joined:
             raise errors.NetCDFOSError(f"master dataset {master} does not have any variables to aggregate")
         parts: dict[str, list[Variable]] = {name: [] for name in joined}
@@ -110,30 +104,18 @@ class MFDataset(Dataset):
             for name, v in joined.items():
                 parts[name].append(_counterpart(part, name, v, check))
         total = _Dimension(joining, lengths)
-        self._nc_joined_dimensions = {n: total if n == joining else d for n, d in own.items()}
-        self._nc_joined_variables = {
+        self._nc_dimensions = {n: total if n == joining else d for n, d in own.items()}
+        shown: dict[str, Any] = {
             n: _Variable(self, v, parts[n], lengths) if n in joined else v for n, v in self.variables.items()
         }
-
-    @property
-    def variables(self) -> dict[str, Any]:
-        """Variables by name, joined ones and others."""
-        return super().variables if self._nc_joined_variables is None else self._nc_joined_variables
-
-    @property
-    def dimensions(self) -> dict[str, Any]:
-        """Dimensions by name; the joining one has the total length."""
-        return super().dimensions if self._nc_joined_dimensions is None else self._nc_joined_dimensions
+        self._nc_variables = shown
 
     @property
     def data_model(self) -> Any:
         """The data model of each file."""
         return [data_model_of(part._nc_session) for part in self._nc_parts]
 
-    @property
-    def file_format(self) -> Any:
-        """The data model of each file."""
-        return self.data_model
+    file_format = data_model
 
     @property
     def disk_format(self) -> Any:
@@ -255,8 +237,6 @@ class _Variable:
         return self._mastervar.getncattr(name)
 
     def __len__(self) -> int:
-        if not self.shape:
-            raise errors.NetCDFTypeError("len() of unsized object")
         return self.shape[0]
 
     def _each(self, method: str, value: bool) -> None:
@@ -302,10 +282,8 @@ class _Variable:
         if not pieces:
             pieces = [self._recVar[0][(np.empty(0, np.intp), *rest)]]
             order = [np.empty(0, np.intp)]
-        masked = any(ma.isMA(piece) for piece in pieces)
-        join: Any = ma.concatenate if masked else np.concatenate
-        data = join(pieces)
-        data = data[np.argsort(np.concatenate(order))]
+        join: Any = ma.concatenate if any(map(ma.isMA, pieces)) else np.concatenate
+        data = join(pieces)[np.argsort(np.concatenate(order))]
         if isinstance(axes[0], int):
             data = data[0]
         return ma.getdata(data) if ma.isMA(data) and not ma.getmaskarray(data).any() else data
@@ -313,13 +291,9 @@ class _Variable:
     def __repr__(self) -> str:
         lines = ["<class 'nczarr._Variable'>", f"{self.dtype} {self._name}{self.dimensions}"]
         lines += [f"    {name}: {self._mastervar.getncattr(name)}" for name in self.ncattrs()]
-        unlimited = tuple(
-            d
-            for d in self.dimensions
-            if self._dset.dimensions.get(d) and self._dset.dimensions[d].isunlimited()
-        )
-        lines.append(f"unlimited dimensions = {unlimited!r}")
-        lines.append(f"current size = {self.shape!r}")
+        known = self._dset.dimensions
+        unlimited = tuple(d for d in self.dimensions if d in known and known[d].isunlimited())
+        lines += [f"unlimited dimensions = {unlimited!r}", f"current size = {self.shape!r}"]
         return "\n".join(lines)
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence, ValuesView
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nczarr.netcdf4.dataset import Dataset, Group
-from nczarr.netcdf4.declarations import Dimension
-from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFUnsupportedError, NetCDFValueError
+from nczarr.netcdf4.dataset import Dataset, Group, find_dimension
+from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFUnsupportedError
 from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
 from nczarr.netcdf4.values.indexing import AxisIndex, parse_selection
 from nczarr.netcdf4.values.numbers import round_to_digit
 
 # Names that programs import from this module.
 _REEXPORTED = (chartostring, stringtoarr, stringtochar)
+_find_dim = find_dimension
 
 
 def _quantize(data: ArrayLike, least_significant_digit: int) -> np.ndarray:
@@ -38,7 +38,7 @@ def _StartCountStride(
     elem: object,
     shape: Sequence[int],
     dimensions: Sequence[str] | None = None,
-    grp: Dataset | None = None,
+    grp: Any = None,
     datashape: Sequence[int] | None = None,
     put: bool = False,
     use_get_vars: bool = True,
@@ -58,7 +58,7 @@ def _StartCountStride(
         names = list(dimensions or ())
         if len(names) < len(sizes):
             raise NetCDFIndexError("list index out of range")
-        growable = [_find_dim(grp, name).isunlimited() for name in names[: len(sizes)]]
+        growable = [find_dimension(grp, name).isunlimited() for name in names[: len(sizes)]]
     data_shape = None if datashape is None else tuple(datashape)
     index = parse_selection(elem, sizes, growable=growable, data_shape=data_shape if put else None)
     pieces = [_pieces(axis, together=0 in index.counts) for axis in index.axes]
@@ -90,16 +90,6 @@ def _out_array_shape(count: np.ndarray) -> tuple[int, ...]:
     return tuple(
         int(count[..., i].flat[0]) if pieces == 1 else pieces for i, pieces in enumerate(count.shape[:-1])
     )
-
-
-def _find_dim(grp: Dataset | None, dimname: str) -> Dimension:
-    """Return the dimension with a name in a group or above it, or raise :class:`ValueError`."""
-    group = grp
-    while group is not None:
-        if dimname in group.dimensions:
-            return group.dimensions[dimname]
-        group = group.parent
-    raise NetCDFValueError(f"cannot find dimension {dimname} in this group or parent groups")
 
 
 def _walk_grps(topgrp: Dataset) -> Iterator[ValuesView[Group]]:

@@ -14,33 +14,14 @@ from numpy.typing import DTypeLike
 from nczarr import model
 from nczarr.display import visible
 from nczarr.netcdf4 import errors
-from nczarr.netcdf4.base import AttributeOwner, data_model_of, reference_to, variable_html
+from nczarr.netcdf4.base import AttributeOwner, data_model_of, html_of, reference_to
 from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
-from nczarr.netcdf4.creation import VariableOptions, resolve_datatype
-from nczarr.netcdf4.declarations import (
-    CompoundType,
-    Dimension,
-    EnumType,
-    UserDefinedType,
-    VLType,
-    shown_dimension,
-    shown_type,
-    text_type,
-)
+from nczarr.netcdf4.creation import VariableOptions, constructor_signature, resolve_datatype
+from nczarr.netcdf4.declarations import Dimension, UserDefinedType, shown_dimension, shown_type, text_type
+from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.access import read, write
 from nczarr.netcdf4.values.attributes import lookup_in, make_attribute
 from nczarr.netcdf4.values.numbers import cast_safely, quantization_in
-from nczarr.netcdf4.values.types import (
-    PAIR,
-    Settings,
-    chunking_of,
-    complex_dtype,
-    describe_filters,
-    pair_dimension,
-    pair_dtype,
-    shown_dtype,
-    stored_endian,
-)
 from nczarr.session import DimensionNode, TypeNode, VariableNode
 
 _CAST_ATTRIBUTES = ("valid_min", "valid_max", "valid_range", "missing_value")
@@ -71,6 +52,8 @@ class Variable(AttributeOwner):
 
     __slots__ = ("__weakref__", "_nc_chunk_cache", "_nc_datatype", "_nc_endian", "_nc_group", "_nc_settings")
 
+    __signature__ = constructor_signature()
+
     _nc_node: VariableNode
     _nc_group: Any
     _nc_chunk_cache: tuple[int, int, float]
@@ -78,7 +61,7 @@ class Variable(AttributeOwner):
     _nc_datatype: Any
     #: The byte order at its creation; None if the session has not created it.
     _nc_endian: str | None
-    _nc_settings: Settings
+    _nc_settings: types.Settings
 
     def __init__(
         self,
@@ -86,64 +69,45 @@ class Variable(AttributeOwner):
         name: str,
         datatype: UserDefinedType | type[str] | DTypeLike,
         dimensions: Sequence[Dimension] = (),
-        compression: str | None = None,
-        zlib: bool = False,
-        complevel: int | None = 4,
-        shuffle: bool = True,
-        szip_coding: str = "nn",
-        szip_pixels_per_block: int = 8,
-        blosc_shuffle: int = 1,
-        fletcher32: bool = False,
-        contiguous: bool = False,
-        chunksizes: Sequence[int] | None = None,
-        endian: str = "native",
-        least_significant_digit: int | None = None,
-        significant_digits: int | None = None,
-        quantize_mode: str = "BitGroom",
-        fill_value: object = None,
-        chunk_cache: int | None = None,
-        shards: Sequence[int] | str | None = None,
+        *settings: Any,
+        **named: Any,
     ) -> None:
         session = grp._nc_session
         session.check_writable()
         where = f"(variable '{name}', group '{grp.name}')"
-        options = VariableOptions(
-            where, compression, zlib, complevel, shuffle, szip_coding, szip_pixels_per_block, blosc_shuffle,
-            fletcher32, contiguous, chunksizes, endian, least_significant_digit, significant_digits,
-            quantize_mode, fill_value, shards
-        )  # fmt: skip
+        options = VariableOptions(where, *settings, **named)
         kind, shown, dtype = resolve_datatype(grp, datatype, where)
         type_ = kind.type if isinstance(kind, TypeNode) else kind
-        if session.netcdf3 and endian != "native":
+        if session.netcdf3 and options.endian != "native":
             raise errors.NetCDFRuntimeError(
-                f"only endian='native' allowed for NETCDF3 files, got '{endian}' {where}"
+                f"only endian='native' allowed for NETCDF3 files, got '{options.endian}' {where}"
             )
         dims = tuple([d._nc_node for d in dimensions])
         if session.netcdf3 and any(d.unlimited for d in dims[1:]):
             raise errors.NetCDFRuntimeError(f"NetCDF: NC_UNLIMITED in the wrong index: {where}")
         options.check_endian(type_, dtype)
-        if chunk_cache is not None:
-            changed_cache(get_chunk_cache(), chunk_cache, None, None)  # raise before the variable exists
+        changed_cache(get_chunk_cache(), options.chunk_cache, None, None)  # raise before the variable exists
         outside = session.restrictions.strings_outside_chunks
         filters = options.suitable_filters(type_) if outside else options.filters()
         paired = dtype is not None and dtype.kind == "c"
-        if paired and fill_value is not None and fill_value is not False:
+        if paired and options.fill_value is not None and options.fill_value is not False:
             raise errors.NetCDFTypeError(f"illegal data type for attribute '_FillValue': {dtype} {where}")
-        attributes = options.attributes(
-            type_, shown.dtype if shown is not None else dtype, data_model_of(session)
-        )
+        shown_as = dtype if shown is None else shown.dtype
+        attributes = options.attributes(type_, shown_as, data_model_of(session))
         if paired:
             with session.lock:  # between lookup and creation, another thread could create the dimension
-                dims = (*dims, pair_dimension(grp._nc_node) or grp.createDimension(PAIR, 2)._nc_node)
+                dims = (
+                    *dims,
+                    types.pair_dimension(grp._nc_node) or grp.createDimension(types.PAIR, 2)._nc_node,
+                )
         storage = options.storage(session, type_, dims, filters)
         with session.lock:
             variables = grp.variables
             node = grp._nc_node.add_variable(name, kind, dims, storage, attributes)
             self._nc_bind(grp, node, shown, dtype)
-            self._nc_endian = None if dtype is None else endian
+            self._nc_endian = None if dtype is None else options.endian
             variables[node.name] = self
-        if chunk_cache is not None:
-            self.set_var_chunk_cache(chunk_cache)
+        self.set_var_chunk_cache(options.chunk_cache)
 
     @classmethod
     def _nc_of(cls, group: Any, node: VariableNode) -> Variable:
@@ -163,16 +127,16 @@ class Variable(AttributeOwner):
         self._nc_endian = None
         self._nc_ncstring = group._ncstring_attrs__
         self._nc_chunk_cache = get_chunk_cache()
-        pairs = pair_dtype(node) if session.auto_complex else None
-        numbers = complex_dtype(node.type) if session.auto_complex else None
+        pairs = types.pair_dtype(node) if session.auto_complex else None
+        numbers = types.complex_dtype(node.type) if session.auto_complex else None
         if pairs is not None:
             dtype = pairs
         elif shown is not None:
             dtype = shown.dtype if numbers is None else numbers
         elif dtype is None:
-            dtype = shown_dtype(node.type, node.storage)
+            dtype = types.shown_dtype(node.type, node.storage)
         digit = self._nc_lookup("least_significant_digit")
-        self._nc_settings = Settings(
+        self._nc_settings = types.Settings(
             dtype,
             getattr(shown, "dtype_view", None),
             digit=digit.item() if isinstance(digit, np.number) else None,
@@ -310,15 +274,13 @@ class Variable(AttributeOwner):
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _CAST_ATTRIBUTES and self._nc_kind == "primitive":
-            with errors.translating(
-                "{} {!r} is no value of {}", name, value, self.dtype, fqn=self._nc_node.fqn
-            ):
-                np.array(value, self.dtype)
-            cast = cast_safely(np.array(value), self._nc_settings.dtype)
-            if cast is not None:
-                value = cast
-            else:
+            dtype = self.dtype
+            with errors.translating("{} {!r} is no value of {}", name, value, dtype, fqn=self._nc_node.fqn):
+                np.array(value, dtype)
+            cast = cast_safely(np.array(value), dtype)
+            if cast is None:
                 warnings.warn(f"WARNING: {name} cannot be safely cast to variable dtype", stacklevel=2)
+            value = value if cast is None else cast
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -352,21 +314,18 @@ class Variable(AttributeOwner):
 
     def assignValue(self, val: object) -> None:
         """Set the value of a scalar variable; otherwise :class:`IndexError`."""
-        self._nc_session.check_open()
-        if self._nc_shown:
-            raise errors.NetCDFIndexError(
-                "to assign values to a non-scalar variable, use a slice", fqn=self._nc_node.fqn
-            )
+        self._nc_check_scalar("to assign values to a non-scalar variable, use a slice")
         self[:] = val
 
     def getValue(self) -> Any:
         """The value of a scalar variable; otherwise :class:`IndexError`."""
+        self._nc_check_scalar("to retrieve values from a non-scalar variable, use slicing")
+        return self[()]
+
+    def _nc_check_scalar(self, message: str) -> None:
         self._nc_session.check_open()
         if self._nc_shown:
-            raise errors.NetCDFIndexError(
-                "to retrieve values from a non-scalar variable, use slicing", fqn=self._nc_node.fqn
-            )
-        return self[()]
+            raise errors.NetCDFIndexError(message, fqn=self._nc_node.fqn)
 
     # -- storage -------------------------------------------------------------------------------------------
 
@@ -375,14 +334,14 @@ class Variable(AttributeOwner):
         self._nc_session.check_open()
         if self._nc_session.netcdf3:
             return None
-        return describe_filters(self._nc_node.storage.filters)
+        return types.describe_filters(self._nc_node.storage.filters)
 
     def chunking(self) -> str | list[int] | None:
         """``'contiguous'`` or the chunk shape; None for netCDF-3 models."""
         self._nc_session.check_open()
         if self._nc_session.netcdf3:
             return None
-        chunks = chunking_of(self._nc_session, self._nc_node)
+        chunks = types.chunking_of(self._nc_session, self._nc_node)
         return "contiguous" if chunks is None else list(chunks)
 
     def shards(self) -> tuple[int, ...] | None:
@@ -400,7 +359,7 @@ class Variable(AttributeOwner):
         self._nc_session.check_open()
         if self._nc_session.netcdf3:
             return "native"
-        return self._nc_endian or stored_endian(self._nc_node.type, self._nc_node.storage)
+        return self._nc_endian or types.stored_endian(self._nc_node.type, self._nc_node.storage)
 
     def get_fill_value(self) -> Any:
         """``_FillValue``, or the default fill value; None if unwritten elements are not filled."""
@@ -469,10 +428,7 @@ class Variable(AttributeOwner):
     @property
     def _nc_kind(self) -> str:
         """``primitive``, ``compound``, ``vlen``, ``enum`` or ``opaque``."""
-        for cls, kind in ((CompoundType, "compound"), (VLType, "vlen"), (EnumType, "enum")):
-            if isinstance(self._nc_datatype, cls):
-                return kind
-        return "primitive" if self._nc_datatype is None else "opaque"
+        return "primitive" if self._nc_datatype is None else self._nc_datatype.kind
 
     def __repr__(self) -> str:
         if not self._nc_session.is_open:
@@ -493,7 +449,7 @@ class Variable(AttributeOwner):
         return visible("\n".join(lines), layout=True)
 
     def _repr_html_(self) -> str | None:
-        return variable_html(self._nc_session, self._nc_node) if self._nc_session.is_open else None
+        return html_of(self._nc_session, self._nc_node) if self._nc_session.is_open else None
 
     def _nc_filling(self) -> str:
         if self._nc_node.storage.no_fill:
@@ -507,7 +463,7 @@ class Variable(AttributeOwner):
     __str__ = __repr__
 
 
-def _member(group: Any, name: str, settings: Settings) -> Variable:
+def _member(group: Any, name: str, settings: types.Settings) -> Variable:
     """Return an unpickled variable, with its settings."""
     variable: Variable = group.variables[name]
     object.__setattr__(variable, "_nc_settings", settings)

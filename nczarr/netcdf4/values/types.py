@@ -17,20 +17,6 @@ from numpy.typing import ArrayLike
 
 from nczarr import model
 from nczarr.filters import BLOSC_COMPRESSORS, ENCODED, FILTERS, signed
-from nczarr.model import (
-    CHAR,
-    DOUBLE,
-    FLOAT,
-    STRING,
-    CompoundType,
-    Field,
-    Filter,
-    PrimitiveType,
-    Storage,
-    Type,
-    VlenType,
-    join_fqn,
-)
 from nczarr.model.chunk_shapes import default_chunks, default_shards, netcdf_c_chunks
 from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.session import DimensionNode, GroupNode, Session, TypeNode, VariableNode
@@ -41,7 +27,7 @@ BLOSC = tuple(f"blosc_{name.removeprefix('blosc')}" for name in BLOSC_COMPRESSOR
 SZIP = {"ec": 4, "nn": 32}
 
 
-def shown_dtype(type_: Type, storage: Storage) -> Any:
+def shown_dtype(type_: model.Type, storage: model.Storage) -> Any:
     """Return the dtype of a variable: in its stored byte order, ``str`` for strings, of the elements for sequences.
 
     Examples
@@ -50,19 +36,19 @@ def shown_dtype(type_: Type, storage: Storage) -> Any:
     >>> shown_dtype(INT, Storage()), shown_dtype(VlenType("/row", INT), Storage()), shown_dtype(STRING, Storage())
     (dtype('int32'), dtype('int32'), <class 'str'>)
     """
-    if isinstance(type_, VlenType):
+    if isinstance(type_, model.VlenType):
         type_ = type_.base
-    elif isinstance(type_, PrimitiveType):
+    elif isinstance(type_, model.PrimitiveType):
         if stored_endian(type_, storage) == "big" and sys.byteorder == "little":
             return type_.dtype.newbyteorder(">")
         if storage.endian == "little" and sys.byteorder == "big":
             return type_.dtype.newbyteorder("<")
-    return str if type_ == STRING else aligned_dtype(type_)
+    return str if type_ == model.STRING else aligned_dtype(type_)
 
 
-def stored_endian(type_: Type, storage: Storage) -> str:
+def stored_endian(type_: model.Type, storage: model.Storage) -> str:
     """Return the byte order of a stored variable, as in :meth:`Variable.endian` after reopening."""
-    if not isinstance(type_, PrimitiveType) or type_ in (CHAR, STRING):
+    if not isinstance(type_, model.PrimitiveType) or type_ in (model.CHAR, model.STRING):
         return "native"
     if storage.endian == "big" and type_.dtype.itemsize > 1:
         return "big"
@@ -70,7 +56,7 @@ def stored_endian(type_: Type, storage: Storage) -> str:
 
 
 def default_chunks_of(
-    type_: Type, dimensions: Sequence[DimensionNode], disk_format: str, *, new: bool = True
+    type_: model.Type, dimensions: Sequence[DimensionNode], disk_format: str, *, new: bool = True
 ) -> tuple[int, ...]:
     """Return the default chunk shape of a variable: that of netCDF-C in its files, a larger one in Zarr."""
     rule = default_chunks if disk_format == "ZARR" else netcdf_c_chunks
@@ -79,16 +65,18 @@ def default_chunks_of(
 
 
 def default_shards_of(
-    type_: Type, dimensions: Sequence[DimensionNode], chunks: tuple[int, ...]
+    type_: model.Type, dimensions: Sequence[DimensionNode], chunks: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     """Return the default shard shape of a new variable; None if one chunk is enough."""
     sizes = [0 if d.unlimited else d.size for d in dimensions]
     return default_shards(sizes, [d.unlimited for d in dimensions], chunks, item_size(type_))
 
 
-def item_size(type_: Type) -> int:
+def item_size(type_: model.Type) -> int:
     """Return the bytes that a value takes in a chunk of HDF5."""
-    return 16 if isinstance(type_, VlenType) else 8 if type_ == STRING else max(type_.dtype.itemsize, 1)
+    if isinstance(type_, model.VlenType):
+        return 16
+    return 8 if type_ == model.STRING else max(type_.dtype.itemsize, 1)
 
 
 def chunking_of(session: Session, node: VariableNode) -> tuple[int, ...] | None:
@@ -101,7 +89,7 @@ def chunking_of(session: Session, node: VariableNode) -> tuple[int, ...] | None:
     return None
 
 
-def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
+def describe_filters(filters: Sequence[model.Filter]) -> dict[str, Any]:
     """Return filters with their settings, under the names of netCDF4-python and xarray.
 
     Examples
@@ -114,23 +102,23 @@ def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
     described["complevel"] = 0
     for f in filters:
         values = f.parameters
-        if f.id == Filter.BLOSC:
+        if f.id == model.Filter.BLOSC:
             if len(values) > 6:
                 described["complevel"], shuffle, code = values[4:7]
                 name = BLOSC[code] if code < len(BLOSC) else str(code)
                 described["blosc"] = {"compressor": name, "shuffle": shuffle}
-        elif f.id == Filter.SZIP:
+        elif f.id == model.Filter.SZIP:
             if len(values) > 1:
                 coding = "nn" if values[0] & SZIP["nn"] else "ec"
                 described["szip"] = {"coding": coding, "pixels_per_block": values[1]}
         elif f.id in ENCODED:
             described[FILTERS[f.id].keyword] = True
-            if f.id not in (Filter.SHUFFLE, Filter.FLETCHER32):
+            if f.id not in (model.Filter.SHUFFLE, model.Filter.FLETCHER32):
                 described["complevel"] = signed(values[0]) if values else 0
     return described
 
 
-def aligned_dtype(type_: Type) -> np.dtype:
+def aligned_dtype(type_: model.Type) -> np.dtype:
     """Return the dtype of a type in the interface: compounds are aligned, other types as in the model.
 
     Examples
@@ -144,7 +132,7 @@ def aligned_dtype(type_: Type) -> np.dtype:
     return np.dtype([(f.name, aligned_dtype(f.type), f.shape) for f in type_.fields], align=True)
 
 
-def view_dtype(type_: Type) -> np.dtype:
+def view_dtype(type_: model.Type) -> np.dtype:
     """As :func:`aligned_dtype`, with one-dimensional arrays of characters as bytes of fixed length.
 
     Examples
@@ -157,8 +145,8 @@ def view_dtype(type_: Type) -> np.dtype:
     return np.dtype([_view_field(f) for f in type_.fields], align=True)
 
 
-def _view_field(field: Field) -> tuple[str, np.dtype, tuple[int, ...]]:
-    if field.type == CHAR and len(field.shape) == 1:
+def _view_field(field: model.Field) -> tuple[str, np.dtype, tuple[int, ...]]:
+    if field.type == model.CHAR and len(field.shape) == 1:
         return field.name, np.dtype(f"S{field.shape[0]}"), ()
     return field.name, view_dtype(field.type), field.shape
 
@@ -196,7 +184,7 @@ def model_records(data: np.ndarray, type_: model.CompoundType) -> np.ndarray:
     result = np.empty(data.shape, type_.dtype)
     for f in type_.fields:
         source = data[f.name]
-        if f.type == CHAR and len(f.shape) == 1 and source.ndim == data.ndim:
+        if f.type == model.CHAR and len(f.shape) == 1 and source.ndim == data.ndim:
             text = np.ascontiguousarray(source.astype(f"S{f.shape[0]}"))
             result[f.name] = text.reshape(-1).view("S1").reshape(*data.shape, f.shape[0])
         elif isinstance(f.type, model.CompoundType):
@@ -223,13 +211,13 @@ def find_compound(group: GroupNode, dtype: np.dtype) -> model.CompoundType:
     raise NetCDFValueError("cannot find compound type in this group or parent groups", hint=str(dtype))
 
 
-_NAMES = {8: ("_PFNC_FLOAT_COMPLEX_TYPE", FLOAT), 16: ("_PFNC_DOUBLE_COMPLEX_TYPE", DOUBLE)}
+_NAMES = {8: ("_PFNC_FLOAT_COMPLEX_TYPE", model.FLOAT), 16: ("_PFNC_DOUBLE_COMPLEX_TYPE", model.DOUBLE)}
 #: The name of a new dimension of real and imaginary parts.
 PAIR = "_pfnc_complex"
 _PAIRS = (PAIR, "complex", "ri")
 
 
-def complex_dtype(type_: Type) -> np.dtype | None:
+def complex_dtype(type_: model.Type) -> np.dtype | None:
     """Return the dtype of the complex numbers of a compound; None for other types.
 
     Examples
@@ -239,10 +227,15 @@ def complex_dtype(type_: Type) -> np.dtype | None:
     >>> complex_dtype(DOUBLE), complex_dtype(CompoundType("/p", (Field("x", FLOAT), Field("y", FLOAT))))
     (None, None)
     """
-    if not isinstance(type_, CompoundType) or [f.name[:1].lower() for f in type_.fields] != ["r", "i"]:
+    if not isinstance(type_, model.CompoundType) or [f.name[:1].lower() for f in type_.fields] != ["r", "i"]:
         return None
     real, imaginary = type_.fields
-    if real.type != imaginary.type or real.shape or imaginary.shape or real.type not in (FLOAT, DOUBLE):
+    if (
+        real.type != imaginary.type
+        or real.shape
+        or imaginary.shape
+        or real.type not in (model.FLOAT, model.DOUBLE)
+    ):
         return None
     return np.dtype(f"c{2 * real.type.dtype.itemsize}")
 
@@ -261,16 +254,17 @@ def complex_type(group: GroupNode, dtype: np.dtype) -> TypeNode:
             for node in scope.types:
                 if node.type.name == name and complex_dtype(node.type) == dtype:
                     return node
-        return group.add_type(CompoundType(join_fqn(group.fqn, name), (Field("r", part), Field("i", part))))
+        parts = (model.Field("r", part), model.Field("i", part))
+        return group.add_type(model.CompoundType(model.join_fqn(group.fqn, name), parts))
 
 
-def _parts(dtype: np.dtype) -> tuple[str, Type]:
+def _parts(dtype: np.dtype) -> tuple[str, model.Type]:
     if dtype.itemsize not in _NAMES:
         raise NetCDFTypeError(f"netCDF has no floats for {dtype}", hint="complex64 or complex128")
     return _NAMES[dtype.itemsize]
 
 
-def part_type(dtype: np.dtype) -> Type:
+def part_type(dtype: np.dtype) -> model.Type:
     """Return the type of a real part; errors as :func:`complex_type`."""
     return _parts(dtype)[1]
 
@@ -293,7 +287,7 @@ def pair_dimension(group: GroupNode) -> DimensionNode | None:
 
 def pair_dtype(node: VariableNode) -> np.dtype | None:
     """Return the dtype of the complex numbers of a variable of pairs; None for other variables."""
-    if node.type not in (FLOAT, DOUBLE) or not node.dimensions:
+    if node.type not in (model.FLOAT, model.DOUBLE) or not node.dimensions:
         return None
     last = node.dimensions[-1]
     if last.name not in _PAIRS or last.size != 2 or last.unlimited:
