@@ -32,7 +32,7 @@ from nczarr.model import (
 )
 from nczarr.netcdf4.creation import VariableOptions
 from nczarr.netcdf4.values.attributes import attribute_value
-from nczarr.netcdf4.values.types import part_type
+from nczarr.netcdf4.values.types import complex_parts
 from nczarr.zarr import NamedConfig
 
 _PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned")
@@ -313,7 +313,7 @@ def type_of(dtype: np.dtype, name: str) -> Type:
     if dtype.kind in "OUT":
         return STRING
     if dtype.kind == "c":
-        part = part_type(dtype)
+        part = complex_parts(dtype)[1]
         fields = (Field("r", part), Field("i", part))
         return CompoundType(f"/_PFNC_{part.name.upper()}_COMPLEX_TYPE", fields)
     if dtype.names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from importlib.machinery import ModuleSpec
 from numbers import Real
 from types import ModuleType
@@ -11,6 +12,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import DTypeLike
 
+from nczarr import model
 from nczarr.netcdf4.errors import NetCDFOverflowError, NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.session import default_bytes
 from nczarr.system.environment import SETTINGS, choice
@@ -18,18 +20,12 @@ from nczarr.system.environment import SETTINGS, choice
 #: netCDF's default fill values by numpy type code.
 default_fillvals: dict[str, str | int | float] = {
     "S1": "\x00",
-    "i1": -127,
-    "u1": 255,
-    "i2": -32767,
-    "u2": 65535,
-    "i4": -2147483647,
-    "u4": 4294967295,
-    "i8": -9223372036854775806,
-    "u8": 18446744073709551614,
-    "f4": 9.969209968386869e36,
-    "f8": 9.969209968386869e36,
-    "c8": 9.969209968386869e36,
-    "c16": 9.969209968386869e36,
+    **{
+        t.dtype.str[1:]: model.default_fill(t).item()
+        for t in model.PRIMITIVES.values()
+        if t.dtype.kind in "iuf"
+    },
+    **dict.fromkeys(("c8", "c16"), 9.969209968386869e36),
 }
 
 #: Type codes of variables and attributes.
@@ -44,13 +40,10 @@ MODEL_OF_FORMAT: dict[str | None, str] = {
     "64-bit offset": "NETCDF3_64BIT_OFFSET",
     "cdf5": "NETCDF3_64BIT_DATA",
 }
-FORMAT_OF_MODEL: dict[str, str] = {model: text for text, model in MODEL_OF_FORMAT.items() if text}
+FORMAT_OF_MODEL: dict[str, str] = {name: text for text, name in MODEL_OF_FORMAT.items() if text}
 
 #: Data models by the argument `format`.
-DATA_MODELS: dict[str, str] = {
-    **{model: model for model in FORMAT_OF_MODEL},
-    "NETCDF3_64BIT": "NETCDF3_64BIT_OFFSET",
-}
+DATA_MODELS = {**{name: name for name in FORMAT_OF_MODEL}, "NETCDF3_64BIT": "NETCDF3_64BIT_OFFSET"}
 
 #: Data models without groups, user types and strings.
 CLASSIC_FORMATS = frozenset(FORMAT_OF_MODEL) - {"NETCDF4"}
@@ -135,11 +128,8 @@ def changed_cache(
             )
     if preemption is not None and not 0 <= preemption <= 1:
         raise NetCDFRuntimeError(f"NetCDF: Invalid argument: the preemption {preemption} is not in 0 to 1")
-    return (
-        old[0] if size is None else int(size),
-        old[1] if nelems is None else int(nelems),
-        old[2] if preemption is None else float(preemption),
-    )
+    sizes = [before if new is None else int(new) for new, before in ((size, old[0]), (nelems, old[1]))]
+    return sizes[0], sizes[1], old[2] if preemption is None else float(preemption)
 
 
 def get_alignment() -> tuple[int, int]:
@@ -272,19 +262,10 @@ def _modules() -> dict[str, ModuleType]:
     }
 
 
-class Installed:
-    """The result of :func:`install`, a context manager that calls :func:`uninstall` at its end."""
-
-    def __enter__(self) -> Installed:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        uninstall()
-
-
-def install() -> Installed:
+def install() -> ExitStack:
     """Make ``import netCDF4`` import :mod:`nczarr.netcdf4` in this process, until :func:`uninstall`.
 
+    The result is a context manager that calls :func:`uninstall` at its end.
     Names that the program has imported before are unchanged. New datasets are netCDF files, unless their names say
     Zarr: see :func:`storage`. A second call has no effect.
 
@@ -299,7 +280,9 @@ def install() -> Installed:
         for name, module in _modules().items():
             _before[name] = sys.modules.get(name)
             sys.modules[name] = module
-    return Installed()
+    stack = ExitStack()
+    stack.callback(uninstall)
+    return stack
 
 
 def uninstall() -> None:

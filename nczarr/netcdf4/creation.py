@@ -403,7 +403,7 @@ def _complex_type(group: Owner, datatype: np.dtype, where: str) -> ResolvedType:
             f"complex datatypes ({datatype}) are only supported with `auto_complex=True` {where}"
         )
     if data_model.startswith("NETCDF3"):
-        return types.part_type(datatype), None, datatype
+        return types.complex_parts(datatype)[1], None, datatype
     if data_model in CLASSIC_FORMATS:
         raise NetCDFRuntimeError(
             f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}: complex numbers",

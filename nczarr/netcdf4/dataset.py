@@ -573,39 +573,34 @@ class Dataset(AttributeOwner):
 
     # -- settings ----------------------------------------------------------------------------------------
 
-    def _nc_each_variable(self, method: str, value: bool) -> None:
-        for variable in self.variables.values():
-            getattr(variable, method)(value)
-        for group in self.groups.values():
-            group._nc_each_variable(method, value)
+    def _nc_each(self, method: str, value: bool) -> None:
+        for member in (*self.variables.values(), *self.groups.values()):
+            getattr(member, method)(value)
 
     def set_auto_mask(self, value: bool) -> None:
         """:meth:`Variable.set_auto_mask` for all variables here and below."""
-        self._nc_each_variable("set_auto_mask", value)
+        self._nc_each("set_auto_mask", value)
 
     def set_auto_scale(self, value: bool) -> None:
         """:meth:`Variable.set_auto_scale` for all variables here and below."""
-        self._nc_each_variable("set_auto_scale", value)
+        self._nc_each("set_auto_scale", value)
 
     def set_auto_maskandscale(self, value: bool) -> None:
         """:meth:`Variable.set_auto_maskandscale` for all variables here and below."""
-        self._nc_each_variable("set_auto_maskandscale", value)
+        self._nc_each("set_auto_maskandscale", value)
 
     def set_always_mask(self, value: bool) -> None:
         """:meth:`Variable.set_always_mask` for all variables here and below."""
-        self._nc_each_variable("set_always_mask", value)
+        self._nc_each("set_always_mask", value)
 
     def set_auto_chartostring(self, value: bool) -> None:
         """:meth:`Variable.set_auto_chartostring` for all variables here and below."""
-        self._nc_each_variable("set_auto_chartostring", value)
+        self._nc_each("set_auto_chartostring", value)
 
     def set_ncstring_attrs(self, value: bool) -> None:
         """Store text attributes as netCDF strings here and below, also in variables created later."""
         self._nc_ncstring = bool(value)
-        for variable in self.variables.values():
-            variable.set_ncstring_attrs(value)
-        for group in self.groups.values():
-            group.set_ncstring_attrs(value)
+        self._nc_each("set_ncstring_attrs", value)
 
     def set_fill_on(self) -> None:
         """Fill variables created from now on (the default)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn, Protocol
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -33,7 +33,7 @@ class UserDefinedType:
     __slots__ = ("__weakref__", "_nc_node", "dtype", "name")
 
     #: The kind of the type in the text of a variable.
-    kind: ClassVar[str]
+    _nc_kind: ClassVar[str]
     name: str | None
     dtype: Any
     #: None for strings.
@@ -99,7 +99,7 @@ class CompoundType(UserDefinedType):
     """
 
     __slots__ = ("dtype_view",)
-    kind = "compound"
+    _nc_kind = "compound"
 
     dtype_view: np.dtype
 
@@ -172,7 +172,7 @@ class VLType(UserDefinedType):
     """
 
     __slots__ = ()
-    kind = "vlen"
+    _nc_kind = "vlen"
 
     def __init__(self, grp: Owner, dt: Any, dtype_name: str | None) -> None:
         if dt is str:
@@ -232,7 +232,7 @@ class EnumType(UserDefinedType):
     """
 
     __slots__ = ("enum_dict",)
-    kind = "enum"
+    _nc_kind = "enum"
 
     enum_dict: dict[str, int]
 
@@ -289,19 +289,16 @@ class OpaqueType(UserDefinedType):
     """
 
     __slots__ = ()
-    kind = "opaque"
+    _nc_kind = "opaque"
 
 
 def shown_type(node: TypeNode) -> UserDefinedType:
     """Return the object of a type, always the same."""
     with node.group.state.lock:
         if node.view is None:
-            kinds: tuple[tuple[type[Type], type[UserDefinedType]], ...] = (
-                (model.CompoundType, CompoundType),
-                (model.EnumType, EnumType),
-                (model.OpaqueType, OpaqueType),
-            )
-            cls = next((c for m, c in kinds if isinstance(node.type, m)), VLType)
+            of_model: dict[type[Type], type[UserDefinedType]] = {model.CompoundType: CompoundType}
+            of_model |= {model.EnumType: EnumType, model.OpaqueType: OpaqueType}
+            cls = of_model.get(type(node.type), VLType)
             shown = cls.__new__(cls)
             shown._nc_bind(node, node.type)
             node.view = shown
@@ -314,19 +311,6 @@ def text_type() -> VLType:
     shown = VLType.__new__(VLType)
     shown._nc_bind(None, model.STRING)
     return shown
-
-
-class GroupLike(Owner, Protocol):
-    """A dataset or group, as its dimensions see it."""
-
-    @property
-    def dimensions(self) -> dict[str, Dimension]: ...
-    @property
-    def groups(self) -> Mapping[str, GroupLike]: ...
-    @property
-    def parent(self) -> GroupLike | None: ...
-    @property
-    def keepweakref(self) -> bool: ...
 
 
 class Dimension:
@@ -360,11 +344,11 @@ class Dimension:
 
     __slots__ = ("__weakref__", "_nc_group", "_nc_node", "_nc_session")
 
-    _nc_group: GroupLike
+    _nc_group: Any
     _nc_node: DimensionNode
     _nc_session: Session
 
-    def __init__(self, grp: GroupLike, name: str, size: int | None = None) -> None:
+    def __init__(self, grp: Any, name: str, size: int | None = None) -> None:
         session = grp._nc_session
         if isinstance(size, str | bytes):
             raise NetCDFTypeError(f"the size of the dimension {name!r} is a number, not {size!r}")
@@ -377,12 +361,12 @@ class Dimension:
             shown[node.name] = self
 
     @classmethod
-    def _nc_of(cls, group: GroupLike, node: DimensionNode) -> Dimension:
+    def _nc_of(cls, group: Any, node: DimensionNode) -> Dimension:
         dimension = cls.__new__(cls)
         dimension._nc_bind(group, node)
         return dimension
 
-    def _nc_bind(self, group: GroupLike, node: DimensionNode) -> None:
+    def _nc_bind(self, group: Any, node: DimensionNode) -> None:
         self._nc_session = group._nc_session
         self._nc_group = reference_to(group)
         self._nc_node = node
@@ -409,7 +393,7 @@ class Dimension:
         self._nc_session.check_open()
         return self._nc_node.size
 
-    def group(self) -> GroupLike:
+    def group(self) -> Any:
         """Return the group of the dimension."""
         return self._nc_group
 
@@ -434,14 +418,14 @@ class Dimension:
         return _dimension_of, (self._nc_group, self._nc_node.name)
 
 
-def _dimension_of(group: GroupLike, name: str) -> Dimension:
+def _dimension_of(group: Any, name: str) -> Dimension:
     """Return an unpickled dimension."""
     return group.dimensions[name]
 
 
-def shown_dimension(group: GroupLike, node: DimensionNode) -> Dimension:
+def shown_dimension(group: Any, node: DimensionNode) -> Dimension:
     """Return the object of a dimension, seen from a group of its dataset."""
-    top: GroupLike | None = group
+    top = group
     while top is not None:
         if top._nc_node is node.group:
             return top.dimensions[node.name]

@@ -103,7 +103,7 @@ class MFDataset(Dataset):
             lengths.append(len(part.dimensions[joining]))
             for name, v in joined.items():
                 parts[name].append(_counterpart(part, name, v, check))
-        total = _Dimension(joining, lengths)
+        total: Any = _Dimension(joining, lengths)
         self._nc_dimensions = {n: total if n == joining else d for n, d in own.items()}
         shown: dict[str, Any] = {
             n: _Variable(self, v, parts[n], lengths) if n in joined else v for n, v in self.variables.items()

@@ -514,46 +514,41 @@ class Opening:
 
         If a dataset cannot be created, it is a :class:`PermissionError`.
         """
-        told = self._told(error)
-        if not isinstance(told, OSError):
-            told = self._as(errors.NetCDFOSError, error)
+        number = self._system_number(error)
+        kind = self._kind(error, number)
+        if kind is None and not isinstance(error, OSError):
+            kind = errors.NetCDFOSError
+        told: BaseException = error
+        if kind is not None:
+            known = error if isinstance(error, NCZarrError) else NCZarrError(error.strerror or str(error))
+            told = kind(known.message, path=known.path or self.name, hint=known.hint)
         assert isinstance(told, OSError)
         if told.errno is None:
-            told.errno = self._number(error)
-        if told.filename is None:
+            told.errno = self._number(error, number)
+        if told is not error or told.filename is None:
             told.filename = self.name
         return told
 
-    def _told(self, error: NCZarrError | OSError) -> NCZarrError | OSError:
+    def _kind(self, error: NCZarrError | OSError, number: int | None) -> Callable[..., NCZarrError] | None:
+        """Return the class of netCDF4-python's error; None if the error already is of it."""
         if isinstance(error, DatasetExistsError):
             if error.hint and "overwrite" in error.hint:
                 error.hint = 'mode "w" replaces it'
-            elif self.clobber:
-                return self._as(errors.NetCDFNotReplacedError, error)
-            return error
+                return None
+            return errors.NetCDFNotReplacedError if self.clobber else None
         if isinstance(error, PermissionError) and isinstance(error, NCZarrError):
-            return error
-        number = self._system_number(error)
+            return None
         if isinstance(error, ReadOnlyError) or number in (_NO_PLACE if self.mode != "r" else _NO_ACCESS):
-            return self._as(errors.NetCDFPermissionError, error)
+            return errors.NetCDFPermissionError
         if number in (errno.EAGAIN, errno.EWOULDBLOCK):
-            return self._as(errors.NetCDFLockedError, error)
+            return errors.NetCDFLockedError
         if number == errno.ENOTDIR:
-            return self._as(errors.NetCDFNotADirectoryError, error)
+            return errors.NetCDFNotADirectoryError
         if isinstance(error, DatasetNotFoundError) and number not in (None, errno.ENOENT):
-            return self._as(errors.NetCDFOSError, error)
+            return errors.NetCDFOSError
         if isinstance(error, UnsupportedError) and not isinstance(error, OSError):
-            return self._as(errors.NetCDFUnsupportedError, error)
-        return error if isinstance(error, NCZarrError) else self._as(errors.NetCDFOSError, error)
-
-    def _as(self, kind: Callable[..., NCZarrError], error: NCZarrError | OSError) -> NCZarrError:
-        if isinstance(error, NCZarrError):
-            told: NCZarrError = kind(error.message, path=error.path or self.name, hint=error.hint)
-        else:
-            told = kind(error.strerror or str(error), path=self.name)
-        if isinstance(told, OSError):
-            told.filename = self.name
-        return told
+            return errors.NetCDFUnsupportedError
+        return None if isinstance(error, NCZarrError) else errors.NetCDFOSError
 
     @property
     def _local(self) -> Path | None:
@@ -578,8 +573,8 @@ class Opening:
             return errno.ENOENT
         return None
 
-    def _number(self, error: BaseException) -> int:
-        number = _NC_EIO if is_unreached(error) else self._system_number(error)
+    def _number(self, error: BaseException, number: int | None) -> int:
+        number = _NC_EIO if is_unreached(error) else number
         if number is not None:
             return number
         try:

@@ -428,7 +428,7 @@ class Variable(AttributeOwner):
     @property
     def _nc_kind(self) -> str:
         """``primitive``, ``compound``, ``vlen``, ``enum`` or ``opaque``."""
-        return "primitive" if self._nc_datatype is None else self._nc_datatype.kind
+        return "primitive" if self._nc_datatype is None else self._nc_datatype._nc_kind
 
     def __repr__(self) -> str:
         if not self._nc_session.is_open:

@@ -14,6 +14,7 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -25,7 +26,8 @@ from nczarr.session.errors import STORE_ERRORS, Failures
 from nczarr.session.tree import BlockLayout, VariableNode
 from nczarr.system.environment import limit
 from nczarr.system.locks import Rank, make_lock, while_held
-from nczarr.zarr.chunks.plan import each_axis
+from nczarr.zarr.chunks.plan import Part, plan_axis, take
+from nczarr.zarr.chunks.selection import Axis
 from nczarr.zarr.pool import run, run_while_quick
 
 #: Chunk numbers along each axis of a variable.
@@ -81,17 +83,6 @@ class Block:
         self.pins = 0
 
 
-class _Part(NamedTuple):
-    """The part of a selection in the chunks with one number along one axis."""
-
-    chunk: int
-    #: The place in the chunk, and in the values.
-    inner: slice | np.ndarray
-    outer: slice
-    #: True if it is the whole length of the chunk.
-    covers: bool
-
-
 class _Item(NamedTuple):
     """The part of a selection in one chunk."""
 
@@ -102,7 +93,7 @@ class _Item(NamedTuple):
     #: True if it is the whole chunk.
     covers: bool
     #: The parts along the axes, if the selection touches several chunks.
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
 
 
 class ChunkCache:
@@ -215,9 +206,9 @@ class ChunkCache:
         """Write to several chunks: whole chunks at once to the store, parts of chunks to memory."""
         assert node.layout is not None
         _, chunk, weight, is_divided = node.layout
-        parts = _all_parts(selection, chunk, sizes)
+        parts = _parts(selection, chunk, sizes)
         numbers, count = _numbers(parts), prod(map(len, parts))
-        stored = _all_parts(selection, source.chunk_shape, sizes) if is_divided else parts
+        stored = _parts(selection, source.chunk_shape, sizes) if is_divided else parts
         if count and all(p.covers for axis in stored for p in axis):
             self._write_through(node, selection, values, numbers)
             return
@@ -228,7 +219,7 @@ class ChunkCache:
             return
         if partial < count:
             box = tuple([_joined(axis, c) for axis, c in zip(whole, chunk, strict=True)])
-            inside = tuple([slice(axis[0].outer.start, axis[-1].outer.stop) for axis in whole])
+            inside = tuple([slice(axis[0].out.start, axis[-1].out.stop) for axis in whole])
             self._write_through(node, box, values[inside], _numbers(whole))
         items = [_item(along) for along in itertools.product(*parts)]
         for item in self._change(
@@ -405,7 +396,7 @@ class ChunkCache:
 
         `source` is its stored array, in the current shape of the variable.
         """
-        parts = _all_parts(selection, source.block_shape, source.shape)
+        parts = _parts(selection, source.block_shape, source.shape)
         # A caller may change nested values in place, so they are never taken from the cache.
         plain = not source.dtype.hasobject or node.type == STRING
         if plain and all(len(axis) == 1 for axis in parts):
@@ -419,7 +410,7 @@ class ChunkCache:
                 try:
                     with block.lock:
                         if block.values is not None and not block.evicted:
-                            return block.values[each_axis([axis[0].inner for axis in parts])].copy()
+                            return block.values[take([axis[0] for axis in parts], "inner")].copy()
                 finally:
                     self._unpin([block])
         with self._lock:
@@ -630,37 +621,10 @@ def _rows(blocks: list[Block]) -> Iterator[list[Block]]:
         yield row
 
 
-def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:
-    """Divide the selection along one axis at the chunk borders."""
-    if isinstance(selector, slice):
-        start, step = selector.start, selector.step or 1
-        count = len(range(start, selector.stop, step))
-        last = start + (count - 1) * step
-        result, done = [], 0
-        while done < count:
-            at = start + done * step
-            low = at // chunk * chunk
-            here = min((min(low + chunk, last + 1) - 1 - at) // step + 1, count - done)
-            end = at + (here - 1) * step + 1
-            covers = step == 1 and at == low and end == min(low + chunk, size)
-            result.append(
-                _Part(low // chunk, slice(at - low, end - low, step), slice(done, done + here), covers)
-            )
-            done += here
-        return result
-    numbers = selector // chunk
-    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(selector)]
-    return [
-        _Part(int(numbers[a]), selector[a:b] - int(numbers[a]) * chunk, slice(a, b), False)
-        for a, b in itertools.pairwise(edges)
-        if b > a
-    ]
-
-
-def _item(parts: tuple[_Part, ...]) -> _Item:
+def _item(parts: tuple[Part, ...]) -> _Item:
     """Return the part of a selection in the chunk at the intersection of parts along all axes."""
-    chunk, inner, outer, covers = zip(*parts, strict=True)
-    return _Item(chunk, each_axis(inner), each_axis(outer), all(covers), parts)
+    inner, outer = take(parts, "inner"), take(parts, "out")
+    return _Item(tuple([p.chunk for p in parts]), inner, outer, all(p.covers for p in parts), parts)
 
 
 def _only_item(selection: Selection, chunk: tuple[int, ...], sizes: list[int]) -> _Item | None:
@@ -679,23 +643,36 @@ def _only_item(selection: Selection, chunk: tuple[int, ...], sizes: list[int]) -
     return _Item(tuple(index), tuple(inner), None, covers, ())
 
 
-def _all_parts(selection: Selection, chunk: tuple[int, ...], sizes: Sequence[int]) -> list[list[_Part]]:
+def _parts(selection: Selection, chunk: tuple[int, ...], sizes: Sequence[int]) -> list[list[Part]]:
     """Divide a selection at the chunk borders along each axis."""
-    return [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
+    result = []
+    for selector, length, size in zip(selection, chunk, sizes, strict=True):
+        if not isinstance(selector, slice):
+            result.append(plan_axis(Axis(0, len(selector), indices=selector), size, length))
+            continue
+        few = selector.stop - selector.start <= _MOST_PARTS * length
+        cut = _cut if few else _cut.__wrapped__
+        result.append(cut(selector.start, selector.stop, selector.step or 1, length, size))
+    return result
 
 
-def _numbers(parts: list[list[_Part]]) -> ChunkNumbers:
+@lru_cache(maxsize=1024)  # a loop over steps divides all axes but the first alike
+def _cut(start: int, stop: int, step: int, chunk: int, size: int) -> list[Part]:
+    return plan_axis(Axis(start, len(range(start, stop, step)), step), size, chunk)
+
+
+def _numbers(parts: list[list[Part]]) -> ChunkNumbers:
     return [[p.chunk for p in axis] for axis in parts]
 
 
-def _joined(parts: list[_Part], chunk: int) -> slice:
+def _joined(parts: list[Part], chunk: int) -> slice:
     """Return the range of the array in which adjacent whole chunks lie."""
     first, last = parts[0], parts[-1]
     start = first.chunk * chunk
-    return slice(start, start + last.outer.stop - first.outer.start, 1)
+    return slice(start, start + last.out.stop - first.out.start, 1)
 
 
-def _outside(parts: Iterable[_Part], chunk: tuple[int, ...]) -> Selection:
+def _outside(parts: Iterable[Part], chunk: tuple[int, ...]) -> Selection:
     """Return the place of parts of one chunk in the array."""
     result: list[slice | np.ndarray] = []
     for part, length in zip(parts, chunk, strict=True):

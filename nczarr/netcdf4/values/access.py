@@ -191,10 +191,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
     _grow(node, index.extent)
     plain, orders = index.divided(writing=True)
     stored = reordered(stored, orders)
-    if shape:
-        session.write(node, plain, stored)
-    else:
-        session.write(node, (), stored.reshape(()))
+    session.write(node, plain if shape else (), stored if shape else stored.reshape(()))
 
 
 def _write_step(
@@ -367,9 +364,8 @@ def _single(node: VariableNode, elem: object, data: object) -> tuple[object, np.
         elem = 0
     indices = elem if isinstance(elem, tuple) else (elem,)
     if set(map(type, indices)) != {int}:
-        indices = tuple(
-            [int(i) if isinstance(i, float | np.floating) and float(i).is_integer() else i for i in indices]
-        )
+        whole = [isinstance(i, float | np.floating) and float(i).is_integer() for i in indices]
+        indices = tuple([int(i) if w else i for i, w in zip(indices, whole, strict=True)])
         elem = indices if isinstance(elem, tuple) else indices[0]
         if not all(map(_is_integer, indices)):
             raise errors.NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
@@ -457,7 +453,10 @@ def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> 
     if isinstance(type_, model.CompoundType) and target.hasobject:
         _check_texts(node, values, type_)
     if settings.quantization is not None and target.kind == "f":
-        values = numbers.quantize(values, *settings.quantization, _fill_scalar(node))
+        attribute = node.attributes.get("_FillValue")
+        fill: Any = model.default_fill(type_) if attribute is None else attribute.values[0]
+        fill = np.asarray(fill).astype(target)[()]
+        values = numbers.quantize(values, *settings.quantization, fill)
     return values
 
 
@@ -483,13 +482,6 @@ def _rounded(node: VariableNode, values: np.ndarray, digit: float) -> np.ndarray
         raise errors.NetCDFOverflowError(
             f"least_significant_digit is {digit}: {error}", fqn=node.fqn
         ) from error
-
-
-def _fill_scalar(node: VariableNode) -> Any:
-    """Return the fill value of a primitive variable, in native byte order."""
-    attribute = node.attributes.get("_FillValue")
-    value = model.default_fill(node.type) if attribute is None else attribute.values[0]
-    return np.asarray(value).astype(node.type.dtype)[()]
 
 
 def _cast(node: VariableNode, values: np.ndarray, dtype: np.dtype) -> np.ndarray:

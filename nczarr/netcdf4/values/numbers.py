@@ -393,7 +393,7 @@ def can_fuse(data: object, missing: Missing | None, packing: Packing) -> bool:
         and data.flags.c_contiguous
         and (missing is None or missing.simple)
         and all(v is None or np.size(v) == 1 for v in (packing.scale, packing.offset))
-        and _changes(packing)
+        and bool(packing)
     )
 
 
@@ -404,7 +404,6 @@ def mask_and_unpack(
     flat = data.reshape(-1)
     out = np.empty(flat.shape, packing.unpack(flat[:0]).dtype)
     first = _first(flat.dtype, packing)
-    unpack = _in_place(packing) if first == out.dtype else None
     mask: list[np.ndarray] = []
     found: set[str] = set()
 
@@ -417,10 +416,7 @@ def mask_and_unpack(
     def work(part: slice) -> None:
         block = flat[part]
         hit = None if missing is None else _mask_of(block, missing, found)
-        if unpack is not None:
-            unpack(block, out[part])
-        else:
-            out[part] = packing.unpack(block)
+        out[part] = packing.unpack(block)
         if hit is not None:
             whole_mask()[part] = hit
             np.copyto(out[part], block.astype(first, copy=False), where=hit, casting="unsafe")
@@ -436,31 +432,6 @@ def mask_and_unpack(
     # An operation keeps the fill value in the stored type; setting the attribute would convert it.
     result._update_from(packing.unpack(template))  # type: ignore[attr-defined]
     return result
-
-
-def _in_place(packing: Packing) -> Callable[[np.ndarray, np.ndarray], None]:
-    """Return a function that unpacks into a part of the result, if each step has the result's type."""
-    scale, offset = packing.scale, packing.offset
-
-    def unpack(block: np.ndarray, out: np.ndarray) -> None:
-        if scale is None:
-            np.add(block, offset, out=out)
-            return
-        np.multiply(block, scale, out=out)
-        if offset is not None:
-            np.add(out, offset, out=out)
-
-    def cast(block: np.ndarray, out: np.ndarray) -> None:
-        np.copyto(out, block, casting="unsafe")
-
-    return cast if scale is not None and offset is not None and scale == 1.0 and offset == 0.0 else unpack
-
-
-def _changes(packing: Packing) -> bool:
-    scale, offset = packing.scale, packing.offset
-    return (scale is not None and (offset is not None or scale != 1.0)) or (
-        offset is not None and bool(np.any(offset != 0.0))
-    )
 
 
 def _first(dtype: np.dtype, packing: Packing) -> np.dtype:

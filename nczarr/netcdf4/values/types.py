@@ -32,7 +32,7 @@ def shown_dtype(type_: model.Type, storage: model.Storage) -> Any:
 
     Examples
     --------
-    >>> from nczarr.model import INT
+    >>> from nczarr.model import INT, STRING, Storage, VlenType
     >>> shown_dtype(INT, Storage()), shown_dtype(VlenType("/row", INT), Storage()), shown_dtype(STRING, Storage())
     (dtype('int32'), dtype('int32'), <class 'str'>)
     """
@@ -94,6 +94,7 @@ def describe_filters(filters: Sequence[model.Filter]) -> dict[str, Any]:
 
     Examples
     --------
+    >>> from nczarr.model import Filter
     >>> describe_filters([Filter(Filter.DEFLATE, (5,))])["complevel"]
     5
     """
@@ -123,7 +124,7 @@ def aligned_dtype(type_: model.Type) -> np.dtype:
 
     Examples
     --------
-    >>> pair = model.CompoundType("/p", (Field("a", model.BYTE), Field("b", model.DOUBLE)))
+    >>> pair = model.CompoundType("/p", (model.Field("a", model.BYTE), model.Field("b", model.DOUBLE)))
     >>> aligned_dtype(pair).itemsize, pair.dtype.itemsize
     (16, 9)
     """
@@ -137,7 +138,7 @@ def view_dtype(type_: model.Type) -> np.dtype:
 
     Examples
     --------
-    >>> view_dtype(model.CompoundType("/p", (Field("name", CHAR, (8,)),)))
+    >>> view_dtype(model.CompoundType("/p", (model.Field("name", model.CHAR, (8,)),)))
     dtype([('name', 'S8')], align=True)
     """
     if not isinstance(type_, model.CompoundType):
@@ -222,6 +223,7 @@ def complex_dtype(type_: model.Type) -> np.dtype | None:
 
     Examples
     --------
+    >>> from nczarr.model import DOUBLE, FLOAT, CompoundType, Field
     >>> complex_dtype(CompoundType("/z", (Field("re", FLOAT), Field("im", FLOAT))))
     dtype('complex64')
     >>> complex_dtype(DOUBLE), complex_dtype(CompoundType("/p", (Field("x", FLOAT), Field("y", FLOAT))))
@@ -248,7 +250,7 @@ def complex_type(group: GroupNode, dtype: np.dtype) -> TypeNode:
     NetCDFTypeError
         If netCDF lacks floats of this size.
     """
-    name, part = _parts(dtype)
+    name, part = complex_parts(dtype)
     with group.state.lock:  # no other thread can declare it between lookup and declaration
         for scope in group.ancestors():
             for node in scope.types:
@@ -258,15 +260,11 @@ def complex_type(group: GroupNode, dtype: np.dtype) -> TypeNode:
         return group.add_type(model.CompoundType(model.join_fqn(group.fqn, name), parts))
 
 
-def _parts(dtype: np.dtype) -> tuple[str, model.Type]:
+def complex_parts(dtype: np.dtype) -> tuple[str, model.Type]:
+    """Return the name of the compound of complex numbers, and the type of its parts; errors as above."""
     if dtype.itemsize not in _NAMES:
         raise NetCDFTypeError(f"netCDF has no floats for {dtype}", hint="complex64 or complex128")
     return _NAMES[dtype.itemsize]
-
-
-def part_type(dtype: np.dtype) -> model.Type:
-    """Return the type of a real part; errors as :func:`complex_type`."""
-    return _parts(dtype)[1]
 
 
 def pair_dimension(group: GroupNode) -> DimensionNode | None:
