@@ -36,7 +36,7 @@ SUB_FLOORS = {
     "zarr": [{"codecs", "documents"}, {"chunks"}, {"hierarchy"}],
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"guarding"}, {"rewriting"}, {"dataset"}],
     "cdl": [{"syntax", "write"}, {"read"}],
-    "netcdf": [{"bytes"}, {"classic", "hdf5"}, {"edit"}],
+    "netcdf": [{"bytes"}, {"hdf5"}, {"edit"}],
     "convert": [{"verify"}, {"values"}, {"change"}, {"many"}],
     "netcdf4": [{"values"}],
     "view": [{"picture"}, {"page"}],

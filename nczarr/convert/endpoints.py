@@ -40,7 +40,7 @@ from nczarr.targets import check_slashes, parse_target
 from nczarr.transfer import Progress, data_bytes, reporting, value_bytes
 
 if TYPE_CHECKING:
-    from nczarr.netcdf.bytes.ranges import RemoteRanges
+    from nczarr.netcdf.bytes.file import RemoteRanges
 
 #: Hint of the errors for existing targets.
 OVERWRITE = "--overwrite, in Python overwrite=True, replaces it"
@@ -187,7 +187,7 @@ def _ranges(url: str, storage_options: Mapping[str, object] | None) -> RemoteRan
     """Return byte ranges of a remote file through the store of its directory; None if there is no such store."""
     from urllib.parse import unquote
 
-    from nczarr.netcdf.bytes.ranges import RemoteRanges
+    from nczarr.netcdf.bytes.file import RemoteRanges
 
     address, mark, query = url.partition("?")
     folder, _, name = address.rpartition("/")

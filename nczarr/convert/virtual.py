@@ -32,7 +32,6 @@ from nczarr.formats import is_icechunk, is_references, local_path, state_of_file
 from nczarr.mapping import ArrayShape, StoredDataset, WriteOptions, create_dataset, documents_v2
 from nczarr.mapping.values.filters import codecs_of_filters
 from nczarr.model import ArraySource, Dataset, EnumType, Filter, PrimitiveType, Variable, rewrite
-from nczarr.netcdf.bytes.ranges import StoredChunks
 from nczarr.stores.reach import place_of
 from nczarr.system.atomic import partial_path, replace_directory, text_output
 from nczarr.system.durability import sync_folder_of, sync_tree
@@ -52,17 +51,24 @@ _LARGEST_INLINE = 64 << 20
 
 
 @dataclass(frozen=True)
-class ReferredChunks(StoredChunks):
+class ReferredChunks:
     """The chunks of a variable in files.
 
     Attributes
     ----------
+    shape : tuple of int
+        The shape of a chunk.
+    filters : tuple of Filter
+        The filters, in the order of their application.
     places : mapping
         By the chunk's position in the grid. Chunks that were never written are absent.
     unwritten : tuple of ndarray
         A value of an absent chunk, from each file that has some.
     """
 
+    shape: tuple[int, ...]
+    filters: tuple[Filter, ...]
+    big_endian: bool
     places: Mapping[tuple[int, ...], Place]
     unwritten: tuple[np.ndarray, ...]
 
@@ -171,6 +177,8 @@ def _chunks(data: ArraySource, source: object) -> ReferredChunks | None:
     found = None if ask is None else ask()
     if found is None:
         return None
+    if found.skipped:
+        raise UnsupportedError("a chunk's filter mask is not zero; a reference cannot express that")
     unknown = [f.id for f in found.filters if codecs_of_filters([f], 1) is None]
     if unknown:
         raise UnsupportedError(f"the filter {unknown[0]} has no codec, so that references are not possible")

@@ -109,7 +109,7 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
         except BaseException:
             file.close()
             raise
-    from nczarr.netcdf.classic.reader import ClassicFile, read_classic
+    from nczarr.netcdf.classic import ClassicFile, read_classic
 
     classic = ClassicFile.open(path)
     try:

@@ -12,8 +12,8 @@ import numpy as np
 from nczarr import errors
 from nczarr.formats import format_of
 from nczarr.model import Dataset, Region
-from nczarr.netcdf.bytes.ranges import Ranges
-from nczarr.netcdf.classic.reader import ClassicFile, read_classic
+from nczarr.netcdf.bytes.file import Ranges
+from nczarr.netcdf.classic import ClassicFile, read_classic
 from nczarr.netcdf.datasets import OpenFile, create_dataset
 from nczarr.netcdf.sink import FileSink
 from nczarr.system.failures import in_time, is_unreached, lacks_bucket, reason_of

@@ -22,7 +22,7 @@ from nczarr.errors import (
     ReadOnlyError,
 )
 from nczarr.netcdf import open_remote
-from nczarr.netcdf.bytes.ranges import RemoteRanges
+from nczarr.netcdf.bytes.file import RemoteRanges
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = [DATA / name for name in ("example.nc", "classic.nc", "cdf5.nc", "user_types.nc", "nested.nc")]

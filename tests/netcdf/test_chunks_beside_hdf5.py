@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nczarr.errors import NetCDFFileError
 from nczarr.netcdf import open_dataset
-from nczarr.netcdf.hdf5 import source
+from nczarr.netcdf.hdf5 import chunks
 
 SHAPE, CHUNKS = (37, 50, 41), (8, 16, 41)
 VALUES = np.random.default_rng(3).integers(0, 999, SHAPE)
@@ -47,16 +47,16 @@ def test_values_are_those_of_hdf5(path: Path, data: st.DataObject) -> None:
         low = data.draw(st.integers(0, size - 1))
         region.append(slice(low, data.draw(st.integers(low + 1, size)), data.draw(st.integers(1, 3))))
     with pytest.MonkeyPatch.context() as patch, open_dataset(path) as opened, h5py.File(path) as file:
-        patch.setattr(source, "SMALLEST", 1)
-        patch.setattr(source, "SMALLEST_WHOLE", 1)
+        patch.setattr(chunks, "SMALLEST", 1)
+        patch.setattr(chunks, "SMALLEST_WHOLE", 1)
         values = opened.dataset.variable_at(f"/{name}").data
         assert values is not None
         np.testing.assert_array_equal(values.read(tuple(region)), file[name][tuple(region)])
 
 
 def test_hdf5_is_not_asked_for_whole_chunks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "SMALLEST", 1)
-    monkeypatch.setattr(source, "SMALLEST_WHOLE", 1)
+    monkeypatch.setattr(chunks, "SMALLEST", 1)
+    monkeypatch.setattr(chunks, "SMALLEST_WHOLE", 1)
     with open_dataset(path) as opened:
         data: Any = opened.dataset.variable_at("/shufflef4").data
         assert data._beside_hdf5([range(8), range(16), range(41)], (8, 16, 41)) is not None
@@ -66,8 +66,8 @@ def test_hdf5_is_not_asked_for_whole_chunks(path: Path, monkeypatch: pytest.Monk
 def test_another_file_of_the_name_is_not_read(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "SMALLEST", 1)
-    monkeypatch.setattr(source, "SMALLEST_WHOLE", 1)
+    monkeypatch.setattr(chunks, "SMALLEST", 1)
+    monkeypatch.setattr(chunks, "SMALLEST_WHOLE", 1)
     own, other = tmp_path / "a.nc", tmp_path / "b.nc"
     own.write_bytes(path.read_bytes())
     other.write_bytes(os.urandom(path.stat().st_size))
@@ -79,8 +79,8 @@ def test_another_file_of_the_name_is_not_read(
 
 
 def test_a_user_block_and_damage(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "SMALLEST", 1)
-    monkeypatch.setattr(source, "SMALLEST_WHOLE", 1)
+    monkeypatch.setattr(chunks, "SMALLEST", 1)
+    monkeypatch.setattr(chunks, "SMALLEST_WHOLE", 1)
     with h5py.File(tmp_path / "u.nc", "w", userblock_size=512) as file:
         file.create_dataset("v", data=VALUES, chunks=CHUNKS, compression="gzip")
     with open_dataset(tmp_path / "u.nc") as opened:

@@ -23,7 +23,7 @@ from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import storage_of
 from nczarr.mapping import WriteOptions
 from nczarr.netcdf.bytes.file import write_all
-from nczarr.netcdf.edit import classic_values
+from nczarr.netcdf.edit import classic_file
 from nczarr.netcdf4.errors import NetCDFLockedError
 
 FORMATS = ["NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"]
@@ -809,7 +809,7 @@ def test_a_header_that_has_grown_has_room(tmp_path: Path) -> None:
     for i in range(12):
         with ours.Dataset(path, "a") as ds:
             ds.setncattr(f"attribute{i}", "some text")
-        from nczarr.netcdf.classic.reader import ClassicFile, parse_header
+        from nczarr.netcdf.classic import ClassicFile, parse_header
 
         file = ClassicFile.open(str(path))
         places.append(min(v.begin for v in parse_header(file).variables))
@@ -874,7 +874,7 @@ def test_a_sync_of_many_variables_writes_what_was_changed(
         written.append(len(data))
         write_all(content, offset, data, path)
 
-    monkeypatch.setattr(classic_values, "write_all", counted)
+    monkeypatch.setattr(classic_file, "write_all", counted)
     steps, count, length = 40, 20, 50
     with ours.Dataset(tmp_path / "a.nc", "w", format="NETCDF3_CLASSIC") as ds:
         ds.createDimension("t", None)

@@ -41,7 +41,7 @@ from nczarr.system.locks import Rank, make_lock
 from nczarr.transfer import data_bytes
 
 if TYPE_CHECKING:
-    from nczarr.netcdf.bytes.ranges import FilePlaces
+    from nczarr.netcdf.bytes.file import FilePlaces
 
 #: Maximum number of open files.
 _OPEN = 24
@@ -114,7 +114,8 @@ class Files:
         """Return the places of the chunks of a variable in a file; None if its values are not stored in chunks."""
         with self._lock:
             ask = getattr(self._opened(number).variable_at(fqn).data, "chunk_places", None)
-            return None if ask is None else ask()
+            found = None if ask is None else ask()
+            return None if found is None else replace(found, file=None)  # the file may be closed soon
 
     def _opened(self, number: int) -> Dataset:
         found = self._open.pop(number, None)

@@ -137,7 +137,7 @@ def _are_alike(source: ArrayMetadata, target: ArrayMetadata) -> bool:
 
 
 def _file_chunks(fqn: str, variable: Variable, data: ArraySource, sink: Target) -> Twin | None:
-    ask = getattr(data, "stored_chunks", None)
+    ask = getattr(data, "chunk_places", None)
     if ask is None or not sink.data(fqn).binding.encoding.is_identity:
         return None
     target = sink.data(fqn).array
@@ -151,7 +151,9 @@ def _file_chunks(fqn: str, variable: Variable, data: ArraySource, sink: Target) 
     if not filters and data_bytes(data) <= _FEW_BYTES:
         return None
     stored = ask()
-    if stored is None or tuple(stored.shape) != target.chunk_shape or data.shape != stored.extent:
+    if stored is None or stored.file is None or stored.skipped:
+        return None
+    if tuple(stored.shape) != target.chunk_shape or len(stored.places) != target.nchunks:
         return None
     endian = NamedConfig("bytes", {"endian": "big" if stored.big_endian else "little"})
     if codecs[0] != endian and not (itemsize == 1 and codecs[0] == NamedConfig("bytes")):

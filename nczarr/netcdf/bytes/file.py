@@ -1,11 +1,16 @@
-"""Read and write bytes at any offset of a file, on disk or in memory."""
+"""Read and write bytes at any offset of a file, on disk or in memory, and describe the places of chunks in a file."""
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from nczarr.errors import NCZarrError, NetCDFFileError, error_context
+from nczarr.model import Filter, Region
 from nczarr.system.descriptors import pwrite, read_at
 from nczarr.system.durability import sync_descriptor, sync_folder_of
 from nczarr.system.forks import Origin
@@ -197,6 +202,163 @@ class MemoryFile:
 
     def close(self) -> None:
         """Do nothing: the bytes stay available."""
+
+
+class Ranges:
+    """Byte ranges of a file that a library has open, safe to read from several threads.
+
+    A range that the file does not have completely raises :class:`NetCDFFileError`.
+    """
+
+    #: The total size of an efficient request, in bytes. 0 if separate reads cost no more.
+    together = 0
+
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        """Return the bytes of a range."""
+        return self.read_many([(offset, size)])[0]
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
+        """Return the bytes of ranges, given by offset and size."""
+        return [self.read(*one) for one in ranges]
+
+    def close(self) -> None:
+        """Release the file after the last read."""
+
+
+class DiskRanges(Ranges):
+    """Ranges of a file on disk. They stay valid when another file takes its name.
+
+    Concurrent readers keep their reference. The last of them closes the descriptor.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._file = io.FileIO(descriptor, "rb")
+        self.fileno = self._file.fileno
+
+    def read(self, offset: int, size: int) -> bytes:
+        with file_errors(None, "read"):
+            data = read_at(self.fileno(), offset, size)
+        if len(data) < size:
+            raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}")
+        return data
+
+
+class RemoteRanges(Ranges):
+    """Ranges of a file behind a URL. `fetch` reads them in one concurrent batch, with None for a missing one."""
+
+    together = 16 << 20
+
+    def __init__(
+        self,
+        fetch: Callable[[Sequence[tuple[int, int]]], Sequence[bytes | memoryview | None]],
+        close: Callable[[], None],
+    ) -> None:
+        self._fetch, self._close = fetch, close
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
+        found = []
+        for (offset, size), data in zip(ranges, self._fetch(ranges), strict=True):
+            if data is None or len(data) != size:
+                there = 0 if data is None else len(data)
+                raise NetCDFFileError(
+                    f"the file is truncated: it has {there} of the {size} bytes at byte {offset}"
+                )
+            found.append(data)
+        return found
+
+    def close(self) -> None:
+        self._close()
+
+
+class ExactReads(Protocol):
+    """Bytes of a file. A read returns all bytes of the range or raises."""
+
+    def read(self, offset: int, size: int) -> bytes | memoryview: ...
+
+
+@dataclass(frozen=True)
+class StoredBytes:
+    """The stored bytes of a chunk. A call reads them."""
+
+    file: ExactReads
+    path: str
+    offset: int
+    size: int
+
+    def __call__(self) -> bytes | memoryview:
+        with error_context(self.path):
+            return self.file.read(self.offset, self.size)
+
+    @property
+    def on_disk(self) -> tuple[int, int, int] | None:
+        """Return descriptor, offset and size, or None if the file is behind a URL."""
+        return (self.file.fileno(), self.offset, self.size) if isinstance(self.file, DiskRanges) else None
+
+
+@dataclass(frozen=True)
+class FilePlaces:
+    """The stored chunks of a variable.
+
+    Attributes
+    ----------
+    file : ExactReads, optional
+        The bytes of the file. None if it may be closed before the chunks are read.
+    path : str
+        The path of the file in messages.
+    shape : tuple of int
+        The shape of a chunk.
+    filters : tuple of Filter
+        The filters, in the order of their application.
+    places : dict
+        Offset and size in the file, by the chunk's position in the grid. Chunks that were never written are
+        absent.
+    skipped : bool
+        True if a chunk left out a filter.
+    """
+
+    file: ExactReads | None
+    path: str
+    shape: tuple[int, ...]
+    filters: tuple[Filter, ...]
+    big_endian: bool
+    places: dict[tuple[int, ...], tuple[int, int]]
+    skipped: bool = False
+
+    def chunks(self, region: Region | None = None) -> Iterator[tuple[tuple[int, ...], StoredBytes]]:
+        """Yield the position of each chunk and the reader of its bytes, for all chunks or those of a region."""
+        indices: Iterable[tuple[int, ...]] = self.places
+        if region is not None:
+            indices = product(
+                *(range(s.start // c, -(-s.stop // c)) for s, c in zip(region, self.shape, strict=True))
+            )
+        assert self.file is not None
+        for index in indices:
+            yield index, StoredBytes(self.file, self.path, *self.places[index])
+
+
+def cut_at_chunks(
+    axes: tuple[range, ...], chunk: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[range, ...]]]:
+    """Divide a selection at chunk boundaries: the chunk's origin, its place in the selection, its part of the ranges.
+
+    Examples
+    --------
+    >>> [(origin, inside) for origin, _, inside in cut_at_chunks((range(1, 8, 3),), (4,))]
+    [((0,), (range(1, 4, 3),)), ((4,), (range(4, 10, 3),))]
+    """
+    for parts in product(*(_cut(axis, size) for axis, size in zip(axes, chunk, strict=True))):
+        yield tuple(p[0] for p in parts), tuple(p[1] for p in parts), tuple(p[2] for p in parts)
+
+
+def _cut(axis: range, size: int) -> list[tuple[int, slice, range]]:
+    parts = []
+    place = 0
+    while place < len(axis):
+        start = axis[place] // size * size
+        end = place + len(range(axis[place], min(start + size, axis.stop), axis.step))
+        parts.append((start, slice(place, end), axis[place:end]))
+        place = end
+    return parts
 
 
 def read_all(file: ReadableFile, offset: int, size: int, path: str) -> bytes | memoryview:

@@ -2,39 +2,242 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from nczarr.errors import ModelError, NetCDFFileError
-from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, bind_data, fill_value_of, join_fqn
+from nczarr.lazy import cached_property
+from nczarr.model import Dataset, PrimitiveType, Variable, bind_data, fill_value_of, join_fqn
 from nczarr.model.restrictions import Restrictions
-from nczarr.netcdf.bytes.file import ByteFile, DiskFile, file_errors, write_all
-from nczarr.netcdf.classic.header import (
-    FORMATS,
-    Header,
-    Widths,
-    check_places,
-    format_header,
-    header_of,
-    make_header,
-    padded,
-    refuse_losses,
-)
-from nczarr.netcdf.classic.reader import is_stream, parse_header, read_classic
-from nczarr.netcdf.edit.classic_values import ClassicBytes, ClassicValues
-from nczarr.netcdf.edit.editor import EditedFile
+from nczarr.netcdf import classic
+from nczarr.netcdf.bytes.file import ByteFile, DiskFile, cut_at_chunks, file_errors, read_all, write_all
+from nczarr.netcdf.classic import Header, padded
+from nczarr.netcdf.edit.editor import VALUE_BLOCK, Axes, EditedFile, EditedValues, block_shape
 from nczarr.netcdf.edit.matching import Matches, match
 from nczarr.system.atomic import Output
-from nczarr.system.locks import FileLock
+from nczarr.system.locks import FileLock, Rank, make_lock
 
 #: The first bytes of the copy of a file while its data move. No program accepts them as a netCDF file.
 _MOVING = b"CDF\0"
 #: Minimum spare room behind a header that has grown, for its next growth.
 _ROOM = 1024
+#: Size of one write of fill values, in bytes.
+_FILL = 4 << 20
+#: Above this number of runs, a write reads the whole range, changes it and writes it back, unless the gaps
+#: are large.
+_RUNS = 8
+_SPAN = 4 << 20
+#: Number of bytes in one step of a move.
+_STEP = 8 << 20
+
+
+class ClassicBytes(classic.ClassicFile):
+    """A reader of a classic file on the bytes that an editor writes to. Writers hold `lock`."""
+
+    content: ByteFile
+
+    def __init__(self, path: str, content: ByteFile) -> None:
+        super().__init__(path, content)
+        self.lock = make_lock(Rank.STORE)
+
+    def move(self, source: int, target: int, count: int, old: int, new: int) -> None:
+        """Move `count` records of `old` bytes towards the end, to slots of `new` bytes, the last record first.
+
+        The ranges may overlap. The last record of the file may lack its padding.
+        """
+        rows = max(1, _STEP // max(old, new, 1))
+        for start in range((count - 1) // rows * rows, -1, -rows):
+            n = min(rows, count - start)
+            there = min(n * old, self.content.size - (source + start * old))
+            data = bytes(read_all(self.content, source + start * old, there, self.path)).ljust(n * old, b"\0")
+            moved = np.zeros((n, new), np.uint8)
+            moved[:, :old] = np.frombuffer(data, np.uint8).reshape(n, old)
+            write_all(self.content, target + start * new, moved.data, self.path)
+
+
+@dataclass(eq=False)
+class ClassicValues(EditedValues):
+    """The values of a variable. `shape` is the shape of its dimensions.
+
+    Attributes
+    ----------
+    index : int
+        The position of the variable in the header.
+    marks : ndarray of bool, or None
+        The blocks that have values or fill in the file. None means all blocks.
+    records : int
+        For a record variable: the number of records that have values or fill in the file.
+    """
+
+    in_place = True
+
+    owner: EditedClassic
+    fqn: str
+    index: int
+    type: PrimitiveType
+    shape: tuple[int, ...]
+    fill: object
+    fills: bool
+    marks: np.ndarray | None = None
+    records: int = 0
+
+    @property
+    def variable(self) -> classic.ClassicVariable:
+        """Return the variable in the header."""
+        return self.owner.header.variables[self.index]
+
+    @property
+    def is_record(self) -> bool:
+        """Return True if the variable has records."""
+        return self.owner.header.is_record(self.variable)
+
+    @cached_property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """Return the shape of a block that is contiguous in the file: some records."""
+        if not self.shape:
+            return ()
+        itemsize = self.dtype.itemsize
+        if not self.is_record:
+            return block_shape(self.shape, (1,) * len(self.shape), itemsize)
+        inner = block_shape(self.shape[1:], (1,) * (len(self.shape) - 1), itemsize)
+        whole = inner == self.shape[1:]
+        return (max(1, VALUE_BLOCK // 4 // max(1, math.prod(inner) * itemsize)) if whole else 1, *inner)
+
+    def check(self, values: np.ndarray) -> None:
+        """Do nothing: the format can store each value of the type."""
+
+    def filled(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Return an array of the unwritten value."""
+        return np.full(shape, self.fill, self.dtype)
+
+    # -- reading
+
+    def _read(self, axes: Axes) -> np.ndarray:
+        inside = axes
+        if self.is_record:
+            inside = (range(axes[0].start, min(axes[0].stop, self.records), axes[0].step), *axes[1:])
+        if inside == axes and (self.marks is None or self.marks.all()):
+            return self._stored(axes)
+        out = self.filled(tuple(map(len, axes)))
+        if self.marks is None and inside[0]:
+            out[: len(inside[0])] = self._stored(inside)
+        elif self.marks is not None:
+            for origin, place, part in cut_at_chunks(inside, self.chunk_shape):
+                if self.marks[self._index(origin)]:
+                    out[place] = self._stored(part)
+        return out
+
+    def _stored(self, axes: Axes) -> np.ndarray:
+        header, variable = self.owner.header, self.variable
+        strides = header.strides(variable)
+        source = classic.ClassicSource(self.owner.file, self.dtype, self.shape, strides, variable.begin)
+        return source.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
+
+    def _index(self, origin: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the position of a block in `marks`."""
+        return tuple([o // c for o, c in zip(origin, self.chunk_shape, strict=True)])
+
+    # -- writing
+
+    def _write(self, axes: Axes, values: np.ndarray) -> None:
+        if not values.size:
+            return
+        with self.owner.file.lock:
+            if self.is_record and axes[0][-1] >= self.records:
+                # Records between the last one and the new ones need fill values, as do new ones that are incomplete.
+                inner = all(len(axis) == n for axis, n in zip(axes[1:], self.shape[1:], strict=True))
+                self.fill_records(axes[0].start if inner and axes[0].step == 1 else axes[0][-1] + 1)
+            elif self.marks is not None:
+                for origin, _, part in cut_at_chunks(axes, self.chunk_shape):
+                    index = self._index(origin)
+                    if not self.marks[index]:
+                        if part != (place := self._block(index)):
+                            self._fill(place)
+                        self.marks[index] = True
+            self._put(axes, values)
+            if self.is_record:
+                self.records = max(self.records, axes[0][-1] + 1)
+
+    def _block(self, index: Sequence[int]) -> Axes:
+        """Return the ranges of a block of `marks`."""
+        shape = (self.records, *self.shape[1:]) if self.is_record else self.shape
+        sizes = zip(index, self.chunk_shape, shape, strict=True)
+        return tuple([range(i * b, min((i + 1) * b, n)) for i, b, n in sizes])
+
+    def _fill(self, axes: Axes) -> None:
+        if self.fills:
+            self._put(axes, self.filled(tuple(map(len, axes))))
+
+    def fill_records(self, count: int) -> None:
+        """Ensure that the first `count` records have values or fill in the file."""
+        with self.owner.file.lock:
+            if self.records < count:
+                self.fill_blocks()
+                inner = self.shape[1:]
+                rows = max(1, _FILL // max(1, math.prod(inner) * self.dtype.itemsize))
+                for start in range(self.records, count, rows):
+                    self._fill((range(start, min(start + rows, count)), *map(range, inner)))
+                self.records = count
+
+    def fill_blocks(self) -> None:
+        """Ensure that all blocks have values or fill in the file."""
+        with self.owner.file.lock:
+            if self.marks is not None:
+                for index in np.argwhere(~self.marks).tolist() if self.fills else ():
+                    self._fill(self._block(index))
+                self.marks = None
+
+    def _put(self, axes: Axes, values: np.ndarray) -> None:
+        """Write values to the file. The caller holds its lock."""
+        if not values.size:
+            return
+        variable = self.variable
+        strides = self.owner.header.strides(variable)
+        big = np.ascontiguousarray(values, self.dtype.newbyteorder(">")).reshape(values.shape)
+        offset = variable.begin + sum(a.start * stride for a, stride in zip(axes, strides, strict=True))
+        steps = tuple([a.step * stride for a, stride in zip(axes, strides, strict=True)])
+        together = _together(big.shape, steps, self.dtype.itemsize)
+        span = self.dtype.itemsize + sum((len(a) - 1) * step for a, step in zip(axes, steps, strict=True))
+        if big.nbytes // together > _RUNS and span <= max(_SPAN, 2 * big.nbytes):
+            file = self.owner.file
+            current = bytearray(span)
+            there = min(span, max(0, file.content.size - offset))
+            if there:
+                current[:there] = read_all(file.content, offset, there, file.path)
+            np.ndarray(big.shape, big.dtype, current, 0, steps)[...] = big
+            write_all(file.content, offset, current, file.path)
+        else:
+            self._runs(offset, big, steps)
+
+    def _runs(self, offset: int, values: np.ndarray, steps: tuple[int, ...]) -> None:
+        """Write an array run by run. A run is contiguous in the file."""
+        if _together(values.shape, steps, values.itemsize) == values.nbytes:
+            data = values.reshape(-1).view(np.uint8).data
+            write_all(self.owner.file.content, offset, data, self.owner.file.path)
+            return
+        for i in range(values.shape[0]):
+            self._runs(offset + i * steps[0], values[i, ...], steps[1:])
+
+    def grow(self, shape: tuple[int, ...]) -> None:
+        """Accept a larger shape."""
+        if self.is_record:
+            self.owner.count_in_header()
+        super().grow(shape)
+
+
+def _together(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -> int:
+    """Return the size in bytes of the contiguous runs of an array with these strides."""
+    size = itemsize
+    for length, step in zip(shape[::-1], steps[::-1], strict=True):
+        if length != 1 and step != size:
+            break
+        size *= length
+    return size
 
 
 class EditedClassic(EditedFile):
@@ -70,24 +273,20 @@ class EditedClassic(EditedFile):
         self._replaced: ByteFile | None = None
         self._moved: Output | None = None
         self._locks: list[FileLock] = []
-        #: False if the header leaves the number of records to the file's size.
-        self._counted = True
         self._values: dict[str, ClassicValues] = {}
         #: The variables in the order of the file. The model's order may differ.
         self._dimensions: list[str] = []
         self.file = ClassicBytes(path, content)
         try:
             if dataset is None:
-                self.header = parse_header(self.file)
-                self._counted = not is_stream(self.file)
-                found = read_classic(self.file, Path(path).stem)
+                self.header = classic.parse_header(self.file)
+                found = classic.read_classic(self.file, Path(path).stem)
                 for index, (fqn, variable) in enumerate(found.all_variables.items()):
                     self._values[fqn] = self._values_of(fqn, index, variable, found, fresh=False)
                 self._dataset = bind_data(found, self._values)
                 self._dimensions = list(found.all_dimensions)
             else:
-                version = FORMATS[dataset.format or "classic"]
-                self.header = Header(version, 0, (), ())
+                self.header = Header(classic.FORMATS[dataset.format or "classic"])
                 self._write_header()
                 self._dataset = Dataset(dataset.name, format=dataset.format)
                 self.update(dataset)
@@ -116,8 +315,9 @@ class EditedClassic(EditedFile):
 
     def check_model(self, dataset: Dataset) -> None:
         assert dataset.format is not None
-        refuse_losses(self.path, dataset, dataset.format)
-        make_header(dataset, self.header.version)
+        classic.refuse_losses(self.path, dataset, dataset.format)
+        empty = Header(self.header.version)
+        classic.check_places(laid_out(empty, classic.header_of(dataset, empty.version)))
 
     def update(self, dataset: Dataset) -> None:
         """Change the file's content to `dataset`; see :class:`FileEditor`.
@@ -129,12 +329,13 @@ class EditedClassic(EditedFile):
         """
         self._check_open()
         assert dataset.format is not None
-        refuse_losses(self.path, dataset, dataset.format)
+        classic.refuse_losses(self.path, dataset, dataset.format)
         found = match(self.dataset, dataset, self._values)
         ordered = self._in_order(dataset, found)
-        planned = replace(header_of(ordered, self.header.version), records=self.header.records)
+        planned = classic.header_of(ordered, self.header.version)
+        planned = replace(planned, records=self.header.records, counted=self.header.counted)
         planned = laid_out(self.header, planned)
-        check_places(planned)
+        classic.check_places(planned)
         with self.file.lock:
             records = next((d.size for d in dataset.dimensions if d.unlimited), 0)
             self._change_layout(planned, ordered, found)
@@ -153,26 +354,18 @@ class EditedClassic(EditedFile):
         removed += [fqn for fqn in self.dataset.all_dimensions if fqn not in dimensions]
         if removed:
             raise ModelError("an edit cannot remove parts of a classic file", path=self.path, fqn=removed[0])
-        old: list[Dimension] = []
+        old, present = [], []
         for fqn in self._dimensions:
-            dimension = self.dataset.all_dimensions[fqn]
-            after = new.all_dimensions[dimensions[fqn]]
-            if after.unlimited != dimension.unlimited or (
-                not after.unlimited and after.size != dimension.size
-            ):
-                raise ModelError(
-                    "a dimension of a classic file cannot have another size", path=self.path, fqn=fqn
-                )
+            before, after = self.dataset.all_dimensions[fqn], new.all_dimensions[dimensions[fqn]]
+            if after.unlimited != before.unlimited or not (after.unlimited or after.size == before.size):
+                wrong = "a dimension of a classic file cannot have another size"
+                raise ModelError(wrong, path=self.path, fqn=fqn)
             old.append(after)
-        present: list[Variable] = []
-        for fqn, variable in sorted(
-            self.dataset.all_variables.items(), key=lambda v: self._values[v[0]].index
-        ):
-            later = new.all_variables[variables[fqn]]
+        for fqn in sorted(self.dataset.all_variables, key=lambda fqn: self._values[fqn].index):
+            variable, later = self.dataset.all_variables[fqn], new.all_variables[variables[fqn]]
             if later.type != variable.type or len(later.dimensions) != len(variable.dimensions):
-                raise ModelError(
-                    "the type and the rank of a variable cannot be changed", path=self.path, fqn=fqn
-                )
+                wrong = "the type and the rank of a variable cannot be changed"
+                raise ModelError(wrong, path=self.path, fqn=fqn)
             present.append(later)
         names = {d.name for d in old}, {v.name for v in present}
         return replace(
@@ -206,7 +399,7 @@ class EditedClassic(EditedFile):
         for made in values.values():
             if made.is_record:  # the records that the new header counts must exist first
                 made.fill_records(planned.records)
-        if moving or format_header(old) != format_header(planned):
+        if moving or classic.format_header(old) != classic.format_header(planned):
             self._write_header()
         if beside is not None:
             self._replace_file(beside)
@@ -256,7 +449,7 @@ class EditedClassic(EditedFile):
 
     def _write_header(self) -> None:
         """Write the header. Its first bytes are written last."""
-        data = format_header(self.header)
+        data = classic.format_header(self.header)
         self._extend(len(data))
         self._wait_for_disk()
         write_all(self.file.content, 4, data[4:], self.path)
@@ -286,14 +479,13 @@ class EditedClassic(EditedFile):
 
         The file grows before the new records are complete.
         """
-        if self._counted:
-            return
-        with self.file.lock:
-            self._write_count()
-            self._counted = True
+        if not self.header.counted:
+            with self.file.lock:
+                self._write_count()
+                self.header = replace(self.header, counted=True)
 
     def _write_count(self) -> None:
-        width = Widths.of(self.header.version).count
+        width = classic.count_size(self.header.version)
         write_all(self.file.content, 4, self.header.records.to_bytes(width, "big"), self.path)
 
     def _count(self, records: int) -> None:
@@ -363,14 +555,14 @@ def laid_out(old: Header, new: Header) -> Header:
     Examples
     --------
     >>> from nczarr.model import INT
-    >>> from nczarr.netcdf.classic.header import ClassicDimension, ClassicVariable
+    >>> from nczarr.netcdf.classic import ClassicDimension, ClassicVariable
     >>> x = (ClassicDimension(b"x", 5),)
     >>> old = Header(1, 0, x, (), (ClassicVariable(b"v", INT, (0,), (), 200),))
     >>> new = replace(old, variables=(*old.variables, ClassicVariable(b"w", INT, (0,), ())))
     >>> [v.begin for v in laid_out(old, new).variables]
     [200, 220]
     """
-    size = len(format_header(new))
+    size = len(classic.format_header(new))
     place = size
     if old.variables:
         first = min(v.begin for v in old.variables)
@@ -388,7 +580,7 @@ def laid_out(old: Header, new: Header) -> Header:
                 place = max(place, before[i])
             begins[i] = place
             place += padded(new.slab(v))
-    variables = tuple(replace(v, begin=b) for v, b in zip(new.variables, begins, strict=True))
+    variables = tuple(v._replace(begin=b) for v, b in zip(new.variables, begins, strict=True))
     return replace(new, variables=variables)
 
 
@@ -405,13 +597,9 @@ def move_data(file: ClassicBytes, old: Header, new: Header, records: Sequence[in
     growing = [(a, b) for a, b in pairs if old.is_record(a)]
     count = max(records, default=0)
     if growing and count:
-        source, target = growing[0][0].begin, growing[0][1].begin
-        if old.record_size == new.record_size:
-            size = min(count * old.record_size, file.content.size - source)
-            if source != target:
-                file.move(source, target, size)
-        else:
-            file.spread(source, target, count, old.record_size, new.record_size)
+        source, target, step = growing[0][0].begin, growing[0][1].begin, old.record_size
+        if source != target or step != new.record_size:
+            file.move(source, target, count, step, new.record_size)
     for a, b in reversed([pair for pair in pairs if not old.is_record(pair[0])]):
         if a.begin != b.begin:
-            file.move(a.begin, b.begin, old.slab(a))
+            file.move(a.begin, b.begin, old.slab(a), 1, 1)

@@ -15,13 +15,12 @@ from nczarr.model.parts import Part, without
 from nczarr.netcdf.bytes.file import bytes_of, text_of
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
 from nczarr.netcdf.edit.matching import Matches
-from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors, write_attribute
-from nczarr.netcdf.hdf5.memory import encode
+from nczarr.netcdf.hdf5.library import call, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.objects import ObjectMaker, coordinate_of
 from nczarr.netcdf.hdf5.reader import FoundObjects
 from nczarr.netcdf.hdf5.source import OWN_CACHE, HDF5File, HDF5Source
 from nczarr.netcdf.hdf5.tree import NON_COORDINATE, GroupObject, variable_name
-from nczarr.netcdf.hdf5.types import layout_of
+from nczarr.netcdf.hdf5.types import encode, layout_of, make_type
 
 if TYPE_CHECKING:
     from h5py.h5d import DatasetID
@@ -67,7 +66,7 @@ class HDF5Objects:
         """Create the index of an existing file's objects."""
         for group in found.root.walk():
             self.groups[group.fqn] = GroupObject(group.id, group.path)
-            self.make.types.committed.update(group.types)
+            self.make.committed.update(group.types)
             for link, dataset in group.datasets:
                 name = variable_name(link, dataset)
                 fqn = model.join_fqn(group.fqn, name or "")
@@ -234,7 +233,7 @@ class _Change:
 
     def change_types(self) -> None:
         """Rename and create types."""
-        committed, renamed = self.make.types.committed, {}
+        committed, renamed = self.make.committed, {}
         added = []
         for fqn, group in self.new.walk():
             was = self.found.groups.get(fqn)
@@ -244,7 +243,7 @@ class _Change:
                     added.append((fqn, type_))
                 elif before in committed:  # another program's type may have no name in the file
                     renamed[type_.fqn] = committed[before]
-        self.make.types.committed = renamed
+        self.make.committed = renamed
         for fqn, type_ in added:
             self.make.type(self.objects.groups[fqn].id, type_, self.new.all_types.values())
 
@@ -514,7 +513,7 @@ class _Change:
                 return False
             raw = np.frombuffer(attribute.values.tobytes(), "S1")
         else:
-            same = self.make.types.make(attribute.type)
+            same = make_type(attribute.type, self.make.committed)
             if not type_id.equal(same) or space.get_simple_extent_npoints() != count:
                 return False
             type_id = same
@@ -522,7 +521,7 @@ class _Change:
             layout = layout_of(type_id, attribute.type)
             raw = encode(layout, attribute.values, attribute.type, keep)
         with hdf5_errors(self.make.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
-            write_attribute(current, type_id, raw)
+            call("H5Awrite", current, type_id, raw)
         return True
 
 

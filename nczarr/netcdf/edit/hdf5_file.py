@@ -13,7 +13,7 @@ from nczarr.model import Dataset, bind_data
 from nczarr.model.restrictions import Restrictions
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, bytes_of, text_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
-from nczarr.netcdf.classic.header import refuse_losses
+from nczarr.netcdf.classic import refuse_losses
 from nczarr.netcdf.edit.editor import EditedFile
 from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
@@ -21,7 +21,7 @@ from nczarr.netcdf.edit.matching import match
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.objects import ObjectMaker, check_names, check_types
 from nczarr.netcdf.hdf5.reader import find_objects
-from nczarr.netcdf.hdf5.source import HDF5File, forget_editor, remember_editor
+from nczarr.netcdf.hdf5.source import HDF5File, remember_editor
 from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup
 from nczarr.netcdf.hdf5.types import address_of
 from nczarr.system.atomic import Output
@@ -210,11 +210,10 @@ class EditedHDF5(EditedFile):
             return HDF5File(self.path, self.file.id.reopen(), self._disk.share())
 
     def _release(self) -> None:
-        forget_editor(self)
         with hdf5().phil:
             if hasattr(self, "_objects"):
                 self._objects.groups.clear()
-            self._make.types.committed.clear()
+            self._make.committed.clear()
             with suppress(NCZarrError, OSError, RuntimeError, ValueError):
                 self.file.close()
 

@@ -11,8 +11,8 @@ from nczarr.lazy import cached_property
 from nczarr.model import regions
 from nczarr.netcdf.edit.editor import Axes, EditedValues, block_shape
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
-from nczarr.netcdf.hdf5.memory import Converted, encode, has_fixed_text, has_pointers
 from nczarr.netcdf.hdf5.source import HDF5Source, fill_with
+from nczarr.netcdf.hdf5.types import Converted, encode, has_fixed_text, has_pointers
 
 
 @dataclass(eq=False)
@@ -85,8 +85,6 @@ class HDF5Values(HDF5Source, EditedValues):
             else:
                 opened.write(axes, raw)
             self.touched = True
-            if opened.is_ours:
-                file.forget(self.path)
             file.check()
 
     def extend(self, shape: tuple[int, ...]) -> None:

@@ -11,7 +11,7 @@ from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import netcdf_format
 from nczarr.model import Dataset
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, MemoryFile, file_errors
-from nczarr.netcdf.classic.header import FORMATS
+from nczarr.netcdf.classic import FORMATS
 from nczarr.netcdf.edit.classic_file import EditedClassic
 from nczarr.netcdf.edit.editor import EditedFile
 from nczarr.system.atomic import Output

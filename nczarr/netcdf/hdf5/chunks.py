@@ -11,28 +11,25 @@ stored form, and numcodecs encodes and decodes them here.
 from __future__ import annotations
 
 import bz2
-import io
 import math
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import product
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numcodecs import blosc
 from numcodecs.fletcher32 import Fletcher32
 from numcodecs.zstd import Zstd
 
-from nczarr.errors import NetCDFFileError, error_context
+from nczarr.errors import NetCDFFileError
 from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, ENCODED, FILTERS, blosc_parameters, level_of
-from nczarr.model import Filter, Region
-from nczarr.netcdf.bytes.file import file_errors
-from nczarr.netcdf.bytes.ranges import Range, Ranges
-from nczarr.system.descriptors import read_at
+from nczarr.model import Filter
+from nczarr.netcdf.bytes.file import DiskRanges, Ranges
+from nczarr.netcdf.hdf5.library import hdf5
 
 if TYPE_CHECKING:
     from h5py import h5d, h5f
@@ -42,9 +39,8 @@ try:  # libdeflate is more than twice as fast as zlib
 except ImportError:
     _libdeflate = None
 
-#: The forms in which filters pass the bytes of a chunk on, and a function that reads stored bytes.
+#: The forms in which filters pass the bytes of a chunk on.
 Bytes: TypeAlias = "bytes | bytearray | memoryview"
-ReadBytes: TypeAlias = "Callable[[], bytes | memoryview]"
 
 _WORKERS = max(1, min(8, os.cpu_count() or 1))
 #: Up to this number, one call lists all chunks of a dataset. Above it, each chunk is looked up separately.
@@ -57,8 +53,7 @@ _PLUGINS = ENCODED - BUILT_IN
 _COMPRESS = _PLUGINS | {Filter.DEFLATE}
 
 
-@dataclass(frozen=True)
-class StoredChunk:
+class StoredChunk(NamedTuple):
     """A stored chunk: its bytes, its mask of skipped filters, and the part of it that a selection needs."""
 
     offset: int
@@ -73,67 +68,31 @@ class ChunkPlaces:
 
     def __init__(self, dataset: h5d.DatasetID) -> None:
         self._dataset = dataset
-        self._found: dict[tuple[int, ...], tuple[int, int, int]] | None = None
+        self._found: dict[tuple[int, ...], h5d.StoreInfo] | None = None
         if hasattr(dataset, "chunk_iter") and dataset.get_num_chunks() <= _INDEXED:
-            found: dict[tuple[int, ...], tuple[int, int, int]] = {}
-
-            def note(info: h5d.StoreInfo) -> None:
-                found[tuple(info.chunk_offset)] = info.byte_offset, info.size, info.filter_mask
-
-            dataset.chunk_iter(note)
-            self._found = found
+            found = self._found = {}
+            dataset.chunk_iter(lambda info: found.update({info.chunk_offset: info}))
 
     def __getitem__(self, origin: tuple[int, ...]) -> tuple[int, int, int] | None:
         """Return offset, size and mask of skipped filters, or None for a chunk that was never written."""
         if self._found is not None:
-            return self._found.get(origin)
-        info = self._dataset.get_chunk_info_by_coord(origin)
-        return None if info.byte_offset is None else (info.byte_offset, info.size, info.filter_mask)
+            info = self._found.get(origin)
+        else:
+            info = self._dataset.get_chunk_info_by_coord(origin)
+        if info is None or info.byte_offset is None:
+            return None
+        return info.byte_offset, info.size, info.filter_mask
 
 
-class DiskRanges:
-    """Byte ranges of a file on disk. They stay valid when another file takes its name.
-
-    Raises
-    ------
-    NetCDFFileError
-        On reading, if the file ends before the range.
-    """
-
-    together = 0
-
-    def __init__(self, descriptor: int) -> None:
-        self._file = io.FileIO(descriptor, "rb")
-
-    def fileno(self) -> int:
-        """Return the file's descriptor."""
-        return self._file.fileno()
-
-    def read(self, offset: int, size: int) -> bytes:
-        with file_errors(None, "read"):
-            data = read_at(self._file.fileno(), offset, size)
-        if len(data) < size:
-            raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}")
-        return data
-
-    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        return [self.read(*one) for one in ranges]
-
-    def close(self) -> None:
-        # Concurrent readers keep their reference. The last of them closes the file.
-        pass
-
-
-def ranges_of(file_id: h5f.FileID, sec2: int) -> DiskRanges | None:
+def ranges_of(file: h5f.FileID) -> DiskRanges | None:
     """Return byte ranges of the file that HDF5 has open, or None if its driver does not permit them.
 
     A duplicate descriptor keeps them on the same file when another file takes its name.
     """
-    if not hasattr(os, "pread") or file_id.get_access_plist().get_driver() != sec2:
+    driver = file.get_access_plist().get_driver() if hasattr(os, "pread") else None
+    if driver != hdf5().h5fd.SEC2 or file.get_create_plist().get_userblock():
         return None
-    if file_id.get_create_plist().get_userblock():
-        return None
-    return DiskRanges(os.dup(file_id.get_vfd_handle()))
+    return DiskRanges(os.dup(file.get_vfd_handle()))
 
 
 def read_chunks(
@@ -146,33 +105,29 @@ def read_chunks(
     """Read chunks of `shape` into their places in `out`, whose dtype is that of the file."""
     size = math.prod(shape) * out.itemsize
 
-    def put(chunk: StoredChunk, data: Bytes) -> None:
+    def put(chunk: StoredChunk, data: Bytes | None = None) -> None:
+        data = file.read(chunk.offset, chunk.size) if data is None else data
         values = decode_chunk(data, filters, chunk.mask, out.itemsize, size)
         out[chunk.place] = values.view(out.dtype).reshape(shape)[chunk.inside]
-
-    def one(chunk: StoredChunk) -> None:
-        put(chunk, file.read(chunk.offset, chunk.size))
 
     workers = min(_WORKERS, len(chunks)) if size * len(chunks) > SMALLEST else 1
     if workers <= 1 and not file.together:
         for chunk in chunks:
-            one(chunk)
+            put(chunk)
         return
     with ThreadPoolExecutor(workers, thread_name_prefix="nczarr-hdf5") as pool:
         try:
             if not file.together:
-                for _ in pool.map(one, chunks):
+                for _ in pool.map(put, chunks):
                     pass
                 return
             # Fetch the next ranges while the previous ones are decoded.
             decoding: list[Future[None]] = []
-            for batch in _batches(chunks, file.together):
-                found = file.read_many([(chunk.offset, chunk.size) for chunk in batch])
+            for batch in [*_batches(chunks, file.together), []]:
+                found = file.read_many([(chunk.offset, chunk.size) for chunk in batch]) if batch else []
                 for done in decoding:
                     done.result()
                 decoding = [pool.submit(put, *pair) for pair in zip(batch, found, strict=True)]
-            for done in decoding:
-                done.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -190,55 +145,6 @@ def _batches(chunks: Sequence[StoredChunk], limit: int) -> Iterator[list[StoredC
         total += chunk.size
     if batch:
         yield batch
-
-
-@dataclass(frozen=True)
-class StoredBytes:
-    """The stored bytes of a chunk. A call reads them."""
-
-    file: Ranges
-    path: str
-    offset: int
-    size: int
-
-    def __call__(self) -> bytes | memoryview:
-        with error_context(self.path):
-            return self.file.read(self.offset, self.size)
-
-    @property
-    def on_disk(self) -> tuple[int, int, int] | None:
-        """Return descriptor, offset and size, or None if the file is behind a URL."""
-        return (self.file.fileno(), self.offset, self.size) if isinstance(self.file, DiskRanges) else None
-
-
-@dataclass(frozen=True)
-class StoredChunks:
-    """All chunks of a dataset in their stored form.
-
-    Attributes
-    ----------
-    shape, extent : tuple of int
-        The shapes of a chunk and of the dataset.
-    places : dict
-        Offset and size in the file, by the chunk's position in the grid.
-    """
-
-    file: Ranges
-    path: str
-    shape: tuple[int, ...]
-    extent: tuple[int, ...]
-    big_endian: bool
-    places: dict[tuple[int, ...], tuple[int, int]]
-
-    def chunks(self, region: Region | None = None) -> Iterator[tuple[tuple[int, ...], ReadBytes]]:
-        """Yield the position of each chunk and the reader of its bytes, for all chunks or those of a region."""
-        indices: Iterable[tuple[int, ...]] = self.places
-        if region is not None:
-            indices = product(
-                *(range(s.start // c, -(-s.stop // c)) for s, c in zip(region, self.shape, strict=True))
-            )
-        for index in indices:
-            yield index, StoredBytes(self.file, self.path, *self.places[index])
 
 
 # --- filters

@@ -24,7 +24,7 @@ from nczarr.netcdf.bytes.file import text_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
 
 if TYPE_CHECKING:
-    from h5py import h5a, h5d, h5f, h5p, h5s, h5t
+    from h5py import h5f, h5p, h5s, h5t
     from h5py._objects import ObjectID
 
 
@@ -118,10 +118,21 @@ _SIGNATURES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _call(name: str, *arguments: object) -> None:
-    """Call a C function. The caller holds the lock. Raises OSError if the function fails."""
-    if _functions()[name](*arguments) < 0:
+def call(name: str, *arguments: Any) -> int:
+    """Call a C function with numbers, bytes, objects of h5py and contiguous arrays. The caller holds the lock.
+
+    HDF5 owns pointers in an array that it filled until ``H5Dvlen_reclaim``; see :func:`reclaim`.
+
+    Raises
+    ------
+    OSError
+        If the function fails.
+    """
+    values = [a.ctypes.data if isinstance(a, np.ndarray) else getattr(a, "id", a) for a in arguments]
+    result = _functions()[name](*values)
+    if result < 0:
         raise OSError(f"HDF5's function {name} failed")
+    return result
 
 
 @cache
@@ -144,30 +155,6 @@ def _functions() -> dict[str, Callable[..., int]]:
     return found
 
 
-def read_dataset(
-    dataset: h5d.DatasetID, type_id: h5t.TypeID, memory: h5s.SpaceID, chosen: h5s.SpaceID, out: np.ndarray
-) -> None:
-    """Call H5Dread into a contiguous array. HDF5 owns pointers in it until :func:`reclaim`."""
-    _call("H5Dread", dataset.id, type_id.id, memory.id, chosen.id, 0, out.ctypes.data)
-
-
-def write_dataset(
-    dataset: h5d.DatasetID, type_id: h5t.TypeID, memory: h5s.SpaceID, chosen: h5s.SpaceID, values: np.ndarray
-) -> None:
-    """Call H5Dwrite from a contiguous array."""
-    _call("H5Dwrite", dataset.id, type_id.id, memory.id, chosen.id, 0, values.ctypes.data)
-
-
-def read_attribute(attribute: h5a.AttrID, type_id: h5t.TypeID, out: np.ndarray) -> None:
-    """Call H5Aread into a contiguous array. HDF5 owns pointers in it until :func:`reclaim`."""
-    _call("H5Aread", attribute.id, type_id.id, out.ctypes.data)
-
-
-def write_attribute(attribute: h5a.AttrID, type_id: h5t.TypeID, values: np.ndarray) -> None:
-    """Call H5Awrite from a contiguous array."""
-    _call("H5Awrite", attribute.id, type_id.id, values.ctypes.data)
-
-
 def read_text(owner: ObjectID, name: bytes) -> str | None:
     """Return the text of an attribute, or None if there is none with a text of fixed size."""
     api = hdf5()
@@ -178,65 +165,29 @@ def read_text(owner: ObjectID, name: bytes) -> str | None:
     if kind.get_class() != api.h5t.STRING or kind.is_variable_str():
         return None
     raw = np.zeros(kind.get_size(), "S1")
-    read_attribute(attribute, kind, raw)
+    call("H5Aread", attribute, kind, raw)
     return text_of(raw.tobytes().split(b"\0")[0])
 
 
-def make_plain(owner: ObjectID, name: bytes, type_id: h5t.TypeID, space: h5s.SpaceID, raw: bytes) -> bool:
-    """Call H5Acreate2 and H5Awrite for raw bytes. Return False if HDF5 refuses, as for a name in use."""
-    functions = _functions()
-    made = functions["H5Acreate2"](owner.id, name, type_id.id, space.id, 0, 0)
-    if made < 0:
-        return False
+def make_attribute(owner: ObjectID, name: bytes, type_id: h5t.TypeID, space: h5s.SpaceID, raw: Any) -> None:
+    """Create an attribute with values in its own type: bytes, a contiguous array, or None for no values."""
+    made = call("H5Acreate2", owner, name, type_id, space, 0, 0)
     try:
-        _call("H5Awrite", made, type_id.id, raw)
+        if raw is not None:
+            call("H5Awrite", made, type_id, raw)
     finally:
-        functions["H5Aclose"](made)
-    return True
+        call("H5Aclose", made)
 
 
 def reclaim(type_id: h5t.TypeID, values: np.ndarray) -> None:
     """Free the memory behind all pointers of an array that HDF5 filled."""
-    space = hdf5().h5s.create_simple((values.size,))
-    _call("H5Dvlen_reclaim", type_id.id, space.id, 0, values.ctypes.data)
-
-
-def set_fill_value(creation: h5p.PropDCID, type_id: h5t.TypeID, value: np.ndarray) -> None:
-    """Set the fill value of a creation property list, in the dataset's own type. HDF5 copies it."""
-    _call("H5Pset_fill_value", creation.id, type_id.id, value.ctypes.data)
-
-
-def get_fill_value(creation: h5p.PropDCID, type_id: h5t.TypeID, out: np.ndarray) -> None:
-    """Get the fill value of a creation property list, in the dataset's own type."""
-    _call("H5Pget_fill_value", creation.id, type_id.id, out.ctypes.data)
-
-
-def member_value(type_id: h5t.TypeID, index: int, dtype: np.dtype) -> int:
-    """Return the value of a member of an enum whose base is `dtype`."""
-    value = np.zeros((), dtype)
-    _call("H5Tget_member_value", type_id.id, index, value.ctypes.data)
-    return int(value)
-
-
-def insert_member(type_id: h5t.TypeID, name: bytes, value: int, dtype: np.dtype) -> None:
-    """Add a member to an enum whose base is `dtype`."""
-    stored = np.array(value, dtype)  # the variable keeps the memory alive during the call
-    _call("H5Tenum_insert", type_id.id, name, stored.ctypes.data)
+    call("H5Dvlen_reclaim", type_id, hdf5().h5s.create_simple((values.size,)), 0, values)
 
 
 def file_number(file: h5f.FileID) -> int:
     """Return HDF5's file number, which is equal for all handles of one file."""
     found = ctypes.c_ulong()
-    _call("H5Fget_fileno", file.id, ctypes.byref(found))
-    return found.value
-
-
-def plugin_loading(state: int | None = None) -> int:
-    """Return the kinds of plugins that HDF5 loads, as bits. If `state` is given, set it first."""
-    if state is not None:
-        _call("H5PLset_loading_state", state)
-    found = ctypes.c_uint()
-    _call("H5PLget_loading_state", ctypes.byref(found))
+    call("H5Fget_fileno", file, ctypes.byref(found))
     return found.value
 
 
@@ -247,9 +198,9 @@ def without_plugins(numbers: Iterable[int]) -> Iterator[None]:
     A plugin that is built for another copy of HDF5, such as netCDF4-python's, fails when a dataset is
     created. The caller holds the lock.
     """
-    h5z = hdf5().h5z
-    before = plugin_loading()
-    plugin_loading(0)
+    h5z, before = hdf5().h5z, ctypes.c_uint()
+    call("H5PLget_loading_state", ctypes.byref(before))
+    call("H5PLset_loading_state", 0)
     try:
         for number in numbers:
             if h5z.filter_avail(number):
@@ -258,4 +209,4 @@ def without_plugins(numbers: Iterable[int]) -> Iterator[None]:
                     h5z.unregister_filter(number)
         yield
     finally:
-        plugin_loading(before)
+        call("H5PLset_loading_state", before.value)

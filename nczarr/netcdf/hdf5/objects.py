@@ -26,17 +26,24 @@ from nczarr.netcdf.bytes.file import bytes_of
 from nczarr.netcdf.hdf5.chunks import complete, describe_filter, is_ours
 from nczarr.netcdf.hdf5.library import (
     available_filter,
+    call,
     hdf5,
     hdf5_errors,
-    make_plain,
-    set_fill_value,
+    make_attribute,
     without_plugins,
-    write_attribute,
 )
-from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
 from nczarr.netcdf.hdf5.source import OpenDataset
 from nczarr.netcdf.hdf5.tree import NO_VARIABLE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
-from nczarr.netcdf.hdf5.types import BASES, TypeWriter, bases_to_record, layout_of
+from nczarr.netcdf.hdf5.types import (
+    BASES,
+    MemoryLayout,
+    bases_to_record,
+    build_type,
+    encode,
+    has_pointers,
+    layout_of,
+    make_type,
+)
 
 if TYPE_CHECKING:
     from h5py import h5d, h5f, h5g, h5p, h5s, h5t
@@ -58,13 +65,13 @@ class ObjectMaker:
     ----------
     path : str
         The path in error messages.
-    types : TypeWriter
-        The named types of the file.
+    committed : dict of TypeID
+        The named types of the file, by FQN.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.types = TypeWriter()
+        self.committed: dict[str, h5t.TypeID] = {}
         #: HDF5's string types by length.
         self._texts: dict[int, h5t.TypeID] = {}
 
@@ -90,17 +97,17 @@ class ObjectMaker:
     def type(self, group: h5g.GroupID, type_: model.UserType, declared: Collection[model.UserType]) -> None:
         """Commit a type. The types that it contains are committed already."""
         with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
-            made = self.types.build(type_)
+            made = build_type(type_, self.committed)
             made.commit(group, bytes_of(type_.name))
             bases = bases_to_record(type_, declared)
             if bases is not None:
                 self.text(made, BASES, bytes_of(bases))
-            self.types.committed[type_.fqn] = made
+            self.committed[type_.fqn] = made
 
     def check_type(self, type_: model.UserType) -> None:
         """Raise the errors of :meth:`type` for the type's definition, without creating anything."""
         with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
-            self.types.build(type_)
+            build_type(type_, self.committed)
 
     def dimension(
         self, group: h5g.GroupID, dimension: model.Dimension, number: int, fqn: str
@@ -122,7 +129,7 @@ class ObjectMaker:
     def check(self, variable: model.Variable, dataset: model.Dataset, fqn: str) -> None:
         """Raise the errors of :meth:`variable` for a filter or a type, without creating anything."""
         with hdf5().phil, hdf5_errors(self.path, fqn, "the variable cannot be written"):
-            type_id = self.types.make(variable.type, variable.storage.endian)
+            type_id = make_type(variable.type, self.committed, variable.storage.endian)
             if type_id.get_size() > _LARGEST_FILL and not variable.storage.no_fill:
                 raise UnsupportedError(
                     f"a value has {type_id.get_size()} bytes; HDF5 limits a fill value to {_LARGEST_FILL} bytes"
@@ -144,7 +151,7 @@ class ObjectMaker:
         The caller adds the path and the FQN to errors.
         """
         api = hdf5()
-        type_id = self.types.make(variable.type, variable.storage.endian)
+        type_id = make_type(variable.type, self.committed, variable.storage.endian)
         shape = dataset.shape(variable)
         grows = tuple(dataset.is_unlimited(reference) for reference in variable.dimensions)
         chunk = chunk_shape(variable, shape, grows, type_id.get_size())
@@ -206,7 +213,7 @@ class ObjectMaker:
         keep: list[object] = []
         value = np.empty(1, variable.type.dtype)
         value[0] = model.fill_value_of(variable)
-        set_fill_value(creation, type_id, encode(layout, value, variable.type, keep))
+        call("H5Pset_fill_value", creation, type_id, encode(layout, value, variable.type, keep))
         return creation
 
     def _put_filter(self, creation: h5p.PropDCID, filter_: model.Filter) -> None:
@@ -227,49 +234,31 @@ class ObjectMaker:
     def attributes(self, owner: ObjectID, attributes: Iterable[model.Attribute], fqn: str) -> None:
         """Create attributes."""
         for attribute in attributes:
-            # Text and single numbers, which are most attributes, go directly to HDF5.
-            if not self._made_plain(owner, attribute):
-                with (
-                    hdf5().phil,
-                    hdf5_errors(self.path, fqn, f"the attribute {attribute.name!r} cannot be written"),
-                ):
-                    self._attribute(owner, attribute)
-
-    def _made_plain(self, owner: ObjectID, attribute: model.Attribute) -> bool:
-        type_, values = attribute.type, attribute.values
-        if not isinstance(type_, model.PrimitiveType) or type_ == model.STRING or not values.size:
-            return False
-        if type_ == model.CHAR:
-            type_id, space = self._text_type(values.nbytes), self._scalar
-        elif values.size == 1:
-            type_id, space = self.types.make(type_), self._one
-        else:
-            return False
-        raw = values.astype(type_.dtype, copy=False).tobytes()
-        return make_plain(owner, bytes_of(attribute.name), type_id, space, raw)
+            doing = f"the attribute {attribute.name!r} cannot be written"
+            with hdf5().phil, hdf5_errors(self.path, fqn, doing):
+                self._attribute(owner, attribute)
 
     def _attribute(self, owner: ObjectID, attribute: model.Attribute) -> None:
-        api = hdf5()
-        name = bytes_of(attribute.name)
-        if api.h5a.exists(owner, name):
-            raise LossError("netCDF-4 reserves this attribute name")
-        if attribute.type == model.CHAR and attribute.values.size:
-            self.text(owner, name, attribute.values.tobytes())
-            return
-        type_id = self.types.make(attribute.type)
-        if not attribute.values.size:
-            api.h5a.create(owner, name, type_id, api.h5s.create(api.h5s.NULL))
-            return
-        made = api.h5a.create(owner, name, type_id, api.h5s.create_simple(attribute.values.shape))
-        layout = layout_of(type_id, attribute.type)
+        api, name, values = hdf5(), bytes_of(attribute.name), attribute.values
         keep: list[object] = []
-        write_attribute(made, type_id, encode(layout, attribute.values, attribute.type, keep))
+        raw: object = None
+        if attribute.type == model.CHAR and values.size:
+            type_id, space, raw = self._text_type(values.size), self._scalar, values.tobytes()
+        else:
+            type_id = make_type(attribute.type, self.committed)
+            space = api.h5s.create_simple(values.shape) if values.size else api.h5s.create(api.h5s.NULL)
+            if values.size:
+                raw = encode(layout_of(type_id, attribute.type), values, attribute.type, keep)
+        try:
+            make_attribute(owner, name, type_id, space, raw)
+        except OSError:
+            if api.h5a.exists(owner, name):
+                raise LossError("netCDF-4 reserves this attribute name") from None
+            raise
 
     def text(self, owner: ObjectID, name: bytes, text: bytes) -> None:
         """Create an attribute of characters."""
-        type_id = self._text_type(len(text))
-        made = hdf5().h5a.create(owner, name, type_id, self._scalar)
-        made.write(np.frombuffer(text, "S1"), type_id)
+        make_attribute(owner, name, self._text_type(len(text)), self._scalar, text)
 
     def _text_type(self, size: int) -> h5t.TypeID:
         found = self._texts.get(size)
@@ -285,18 +274,13 @@ class ObjectMaker:
     def _scalar(self) -> h5s.SpaceID:
         return hdf5().h5s.create(hdf5().h5s.SCALAR)
 
-    @cached_property
-    def _one(self) -> h5s.SpaceID:
-        return hdf5().h5s.create_simple((1,))
-
     def write_internal_attribute(
         self, owner: ObjectID, name: bytes, values: tuple[int, ...], *, scalar: bool = False
     ) -> None:
         """Create an integer attribute of netCDF's bookkeeping."""
         api = hdf5()
         space = api.h5s.create(api.h5s.SCALAR) if scalar else api.h5s.create_simple((len(values),))
-        made = api.h5a.create(owner, name, api.h5t.STD_I32LE, space)
-        made.write(np.array(values[0] if scalar else values, "<i4"))
+        make_attribute(owner, name, api.h5t.STD_I32LE, space, np.array(values, "<i4"))
 
 
 def coordinate_of(dataset: model.Dataset, dimension: str) -> model.Variable | None:

@@ -17,8 +17,7 @@ from nczarr import model
 from nczarr.errors import NetCDFFileError
 from nczarr.model.nodes import dataset_of
 from nczarr.netcdf.bytes.file import text_of
-from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors, read_attribute, reclaim
-from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, decode, has_pointers
+from nczarr.netcdf.hdf5.library import call, hdf5, hdf5_errors, reclaim
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source
 from nczarr.netcdf.hdf5.tree import (
     ROOT_BOOKS,
@@ -29,7 +28,15 @@ from nczarr.netcdf.hdf5.tree import (
     collect,
     variable_name,
 )
-from nczarr.netcdf.hdf5.types import KnownTypes, NoTypeError, memory_type
+from nczarr.netcdf.hdf5.types import (
+    FixedText,
+    KnownTypes,
+    MemoryLayout,
+    NoTypeError,
+    decode,
+    has_pointers,
+    memory_type,
+)
 
 if TYPE_CHECKING:
     from h5py import h5a, h5d, h5p
@@ -210,7 +217,7 @@ class _Reader:
             )
         raw = np.zeros(attribute.shape or (1,), layout.dtype)
         if raw.size:
-            read_attribute(attribute, type_id, raw)
+            call("H5Aread", attribute, type_id, raw)
         values = decode(layout, raw, type_)
         if raw.size and has_pointers(layout):
             reclaim(type_id, raw)

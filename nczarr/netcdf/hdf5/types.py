@@ -1,19 +1,26 @@
-"""Convert types between HDF5 and the model."""
+"""Convert types and values between HDF5 and the model.
+
+HDF5 passes a string as a pointer, and a sequence as a length and a pointer, at any depth inside a compound.
+h5py converts the simple cases only. This module therefore reads and writes values in the file's own type,
+without conversion by HDF5 (which also preserves every bit of a float), and converts them to the model's form
+along a :class:`MemoryLayout`.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nczarr import model
-from nczarr.errors import LossError, NetCDFFileError, error_context
+from nczarr.errors import LossError, NetCDFFileError, UnsupportedError, error_context
+from nczarr.model.types import NullText
 from nczarr.netcdf.bytes.file import bytes_of, text_of
-from nczarr.netcdf.hdf5.library import hdf5, insert_member, member_value, read_text
-from nczarr.netcdf.hdf5.memory import Converted, FixedText, MemoryLayout, Plain, Record, Sequence, Text
+from nczarr.netcdf.hdf5.library import call, hdf5, read_text
 
 if TYPE_CHECKING:
     from h5py._objects import ObjectID
@@ -21,6 +28,180 @@ if TYPE_CHECKING:
 
 #: The attribute of a committed type with the names of the types inside; see :func:`bases_to_record`.
 BASES = b"_nczarr_bases"
+_POINTER = np.dtype(f"u{ctypes.sizeof(ctypes.c_void_p)}")
+_SEQUENCE = np.dtype([("length", f"u{ctypes.sizeof(ctypes.c_size_t)}"), ("data", _POINTER)])
+
+
+@dataclass(frozen=True)
+class MemoryLayout:
+    """The layout of one value in memory. `dtype` has pointers as unsigned integers."""
+
+    dtype: np.dtype
+
+
+@dataclass(frozen=True)
+class Plain(MemoryLayout):
+    """A value without pointers, which numpy can read directly in any byte order."""
+
+
+@dataclass(frozen=True)
+class Converted(Plain):
+    """A number whose form in the file netCDF lacks: HDF5 converts it to the next larger type."""
+
+
+@dataclass(frozen=True)
+class FixedText(MemoryLayout):
+    """A string of fixed size. The netCDF library never writes them; other programs do.
+
+    Attributes
+    ----------
+    room : int
+        Maximum number of bytes of text.
+    pad : bytes
+        The byte that fills the rest.
+    """
+
+    room: int
+    pad: bytes = b"\0"
+
+
+@dataclass(frozen=True)
+class Text(MemoryLayout):
+    """A pointer to a string that ends with a NUL."""
+
+    dtype: np.dtype = _POINTER
+
+
+@dataclass(frozen=True)
+class Sequence(MemoryLayout):
+    """A length, and a pointer to that many values of `base`."""
+
+    dtype: np.dtype = _SEQUENCE
+    base: MemoryLayout = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class Record(MemoryLayout):
+    """A compound with pointers inside: one layout for each field of `dtype`."""
+
+    fields: tuple[MemoryLayout, ...]
+
+
+def _parts(layout: MemoryLayout) -> Iterator[MemoryLayout]:
+    """Yield a layout, and those of a compound's fields at any depth."""
+    yield layout
+    if isinstance(layout, Record):
+        for part in layout.fields:
+            yield from _parts(part)
+
+
+def has_pointers(layout: MemoryLayout) -> bool:
+    """Return True if HDF5 allocates memory for values of the layout."""
+    return any(isinstance(part, Text | Sequence) for part in _parts(layout))
+
+
+def is_raw(layout: MemoryLayout) -> bool:
+    """Return True if values are readable without HDF5: their bytes in the file are those in memory."""
+    return not has_pointers(layout) and not isinstance(layout, Converted)
+
+
+def has_fixed_text(layout: MemoryLayout) -> bool:
+    """Return True if strings of the layout have a maximum length."""
+    return any(
+        has_fixed_text(part.base) if isinstance(part, Sequence) else isinstance(part, FixedText)
+        for part in _parts(layout)
+    )
+
+
+def decode(layout: MemoryLayout, raw: np.ndarray, type_: model.Type) -> np.ndarray:
+    """Copy a buffer of ``layout.dtype`` that HDF5 filled into values of the model."""
+    if isinstance(layout, Plain):
+        return raw.astype(type_.dtype)
+    out = np.empty(raw.shape, type_.dtype)
+    flat = out.reshape(-1)
+    if isinstance(layout, Text):
+        flat[:] = [text_of(ctypes.string_at(at)) if at else NullText() for at in raw.reshape(-1).tolist()]
+    elif isinstance(layout, FixedText):
+        size, data = layout.dtype.itemsize, raw.tobytes()
+        flat[:] = [text_of(data[i : i + size].split(b"\0", 1)[0]) for i in range(0, len(data), size)]
+    elif isinstance(layout, Sequence):
+        assert isinstance(type_, model.VlenType)
+        for i, (length, address) in enumerate(raw.reshape(-1).tolist()):
+            size = length * layout.base.dtype.itemsize
+            inside = ctypes.string_at(address, size) if address else b""
+            flat[i] = decode(layout.base, np.frombuffer(inside, layout.base.dtype), type_.base)
+    else:
+        assert isinstance(layout, Record)
+        assert isinstance(type_, model.CompoundType)
+        for field, part in zip(type_.fields, layout.fields, strict=True):
+            out[field.name] = decode(part, raw[field.name], field.type)
+    return out
+
+
+def encode(layout: MemoryLayout, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
+    """Encode values of the model into a buffer for HDF5. The inverse of :func:`decode`.
+
+    The function appends the targets of the pointers to `keep`. The contiguous buffer is valid as long as that
+    list is.
+
+    Raises
+    ------
+    UnsupportedError
+        If a string contains a NUL, or is too long for strings of fixed size.
+    """
+    if isinstance(layout, Plain):
+        return np.ascontiguousarray(values, layout.dtype).reshape(values.shape)
+    out = np.zeros(values.shape, layout.dtype)
+    flat, items = out.reshape(-1), values.reshape(-1)
+    if isinstance(layout, Text):
+        flat[:] = [0 if isinstance(text, NullText | None) else _keep_text(text, keep) for text in items]
+    elif isinstance(layout, FixedText):
+        flat[:] = [_fixed_text(text or "", layout) for text in items]
+    elif isinstance(layout, Sequence):
+        assert isinstance(type_, model.VlenType)
+        for i, inside in enumerate(items):
+            if inside is not None and len(inside):
+                data = encode(layout.base, _as_vector(inside, type_.base), type_.base, keep)
+                keep.append(data)
+                flat[i] = len(inside), data.ctypes.data
+    else:
+        assert isinstance(layout, Record)
+        assert isinstance(type_, model.CompoundType)
+        for field, part in zip(type_.fields, layout.fields, strict=True):
+            out[field.name] = encode(part, values[field.name], field.type, keep)
+    return out
+
+
+def _fixed_text(text: str, layout: FixedText) -> bytes:
+    data = _text_bytes(text)
+    if len(data) > layout.room:
+        raise UnsupportedError(
+            f"the text {text[:40]!r} has {len(data)} bytes, and the file's strings have at most {layout.room}"
+        )
+    return data.ljust(layout.dtype.itemsize, layout.pad)
+
+
+def _text_bytes(text: str) -> bytes:
+    data = bytes_of(text)
+    if b"\0" in data:
+        raise UnsupportedError(f"netCDF-4 cannot store a string with a NUL inside: {text!r}")
+    return data
+
+
+def _keep_text(text: str, keep: list[object]) -> int:
+    data = _text_bytes(text)
+    buffer = ctypes.create_string_buffer(data)
+    keep.append(buffer)
+    return ctypes.addressof(buffer)
+
+
+def _as_vector(items: Collection[object], type_: model.Type) -> np.ndarray:
+    if isinstance(items, np.ndarray) and items.dtype == type_.dtype and items.ndim == 1:
+        return items
+    vector = np.empty(len(items), type_.dtype)
+    for i, item in enumerate(items):
+        vector[i] = item
+    return vector
 
 
 def address_of(object_id: ObjectID) -> tuple[int, int]:
@@ -44,7 +225,7 @@ class KnownTypes:
     Attributes
     ----------
     taken : set of str
-        The FQNs in use.
+        FQNs that are in use.
     unnamed : dict of list of UserType
         The types that got a generated name, by group.
     """
@@ -154,10 +335,10 @@ class KnownTypes:
             base, _ = self.find(type_id.get_super(), group)
             assert isinstance(base, model.PrimitiveType)
             dtype = _number_dtype(type_id.get_super())
-            members = [
-                (text_of(type_id.get_member_name(i)), member_value(type_id, i, dtype))
-                for i in range(type_id.get_nmembers())
-            ]
+            members, value = [], np.zeros((), dtype)
+            for i in range(type_id.get_nmembers()):
+                call("H5Tget_member_value", type_id, i, value)
+                members.append((text_of(type_id.get_member_name(i)), int(value)))
             return model.EnumType(fqn, base, tuple(members))
         if kind == h5t.OPAQUE:
             return model.OpaqueType(fqn, type_id.get_size())
@@ -240,7 +421,7 @@ def memory_type(type_id: TypeID) -> TypeID:
         for more in (n for n in (8, 16, 32, 64) if n >= bits):
             found = model.primitive_for_dtype(np.dtype(f"{name}{more // 8}"))
             assert found is not None
-            return _primitive(found, "big" if type_id.get_order() == h5t.ORDER_BE else "little")
+            return make_type(found, {}, "big" if type_id.get_order() == h5t.ORDER_BE else "little")
     return type_id
 
 
@@ -267,56 +448,57 @@ def _array_base(type_id: TypeID) -> tuple[TypeID, tuple[int, ...]]:
     return type_id, shape
 
 
-class TypeWriter:
-    """Converts the model's types to HDF5's. Named types are committed once and reused."""
-
-    def __init__(self) -> None:
-        self.committed: dict[str, TypeID] = {}
-
-    def make(self, type_: model.Type, endian: str = "native") -> TypeID:
-        """Return the HDF5 type of a type of the model: the committed one if it exists."""
-        if isinstance(type_, model.UserType):
-            return self.committed.get(type_.fqn) or self.build(type_)
-        assert isinstance(type_, model.PrimitiveType)
-        return _primitive(type_, endian)
-
-    def build(self, type_: model.UserType) -> TypeID:
-        """Return a new HDF5 type that is not committed yet.
-
-        Raises
-        ------
-        LossError
-            If two members of an enum have equal values, which HDF5 cannot represent.
-        """
-        h5t = hdf5().h5t
-        if isinstance(type_, model.EnumType):
-            made = h5t.enum_create(_primitive(type_.base, "native"))
-            if len({value for _, value in type_.members}) != len(type_.members):
-                raise LossError(
-                    "netCDF-4 files cannot store an enum with two names for one value", fqn=type_.fqn
-                )
-            for name, value in type_.members:
-                insert_member(made, bytes_of(name), value, type_.dtype)
-            return made
-        if isinstance(type_, model.OpaqueType):
-            made = h5t.create(h5t.OPAQUE, type_.size)
-            made.set_tag(b"")
-            return made
-        if isinstance(type_, model.VlenType):
-            return h5t.vlen_create(self.make(type_.base))
-        assert isinstance(type_, model.CompoundType)
-        offset, alignment, parts = 0, 1, []
-        for f in type_.fields:
-            part = self.make(f.type)
-            here = _alignment(f.type)
-            alignment = max(alignment, here)
-            offset = -(-offset // here) * here
-            parts.append((f.name, offset, h5t.array_create(part, f.shape) if f.shape else part))
-            offset += parts[-1][2].get_size()
-        made = h5t.create(h5t.COMPOUND, -(-offset // alignment) * alignment)
-        for name, start, part in parts:
-            made.insert(bytes_of(name), start, part)
+def make_type(type_: model.Type, committed: Mapping[str, TypeID], endian: str = "native") -> TypeID:
+    """Return the HDF5 type of a type of the model: the committed one if it exists."""
+    if isinstance(type_, model.UserType):
+        return committed.get(type_.fqn) or build_type(type_, committed)
+    assert isinstance(type_, model.PrimitiveType)
+    h5t = hdf5().h5t
+    if type_ in (model.CHAR, model.STRING):
+        made = h5t.C_S1.copy()
+        made.set_size(1 if type_ == model.CHAR else h5t.VARIABLE)
+        made.set_strpad(h5t.STR_NULLTERM)
+        if type_ == model.STRING:
+            made.set_cset(h5t.CSET_UTF8)
         return made
+    order = "BE" if endian == "big" or (endian == "native" and sys.byteorder == "big") else "LE"
+    kind = "IEEE_F" if type_.is_float else f"STD_{type_.dtype.kind.upper()}"
+    return getattr(h5t, f"{kind}{8 * type_.dtype.itemsize}{order}")
+
+
+def build_type(type_: model.UserType, committed: Mapping[str, TypeID]) -> TypeID:
+    """Return a new HDF5 type that is not committed yet, from the `committed` types inside it, by FQN.
+
+    Raises
+    ------
+    LossError
+        If two members of an enum have equal values, which HDF5 cannot represent.
+    """
+    h5t = hdf5().h5t
+    if isinstance(type_, model.EnumType):
+        made = h5t.enum_create(make_type(type_.base, committed))
+        if len({value for _, value in type_.members}) != len(type_.members):
+            raise LossError("netCDF-4 files cannot store an enum with two names for one value", fqn=type_.fqn)
+        for name, value in type_.members:
+            call("H5Tenum_insert", made, bytes_of(name), np.array(value, type_.dtype))
+        return made
+    if isinstance(type_, model.OpaqueType):
+        made = h5t.create(h5t.OPAQUE, type_.size)
+        made.set_tag(b"")
+        return made
+    if isinstance(type_, model.VlenType):
+        return h5t.vlen_create(make_type(type_.base, committed))
+    assert isinstance(type_, model.CompoundType)
+    offset, alignment, parts = 0, _alignment(type_), []
+    for f in type_.fields:
+        part, here = make_type(f.type, committed), _alignment(f.type)
+        offset = -(-offset // here) * here
+        parts.append((f.name, offset, h5t.array_create(part, f.shape) if f.shape else part))
+        offset += parts[-1][2].get_size()
+    made = h5t.create(h5t.COMPOUND, -(-offset // alignment) * alignment)
+    for name, start, part in parts:
+        made.insert(bytes_of(name), start, part)
+    return made
 
 
 def layout_of(type_id: TypeID, type_: model.Type) -> MemoryLayout:
@@ -347,22 +529,6 @@ def layout_of(type_id: TypeID, type_: model.Type) -> MemoryLayout:
         }
     )
     return Plain(dtype) if all(isinstance(p, Plain) for p in parts) else Record(dtype, tuple(parts))
-
-
-def _primitive(type_: model.PrimitiveType, endian: str) -> TypeID:
-    h5t = hdf5().h5t
-    if type_ in (model.CHAR, model.STRING):
-        made = h5t.C_S1.copy()
-        made.set_size(1 if type_ == model.CHAR else h5t.VARIABLE)
-        made.set_strpad(h5t.STR_NULLTERM)
-        if type_ == model.STRING:
-            made.set_cset(h5t.CSET_UTF8)
-        return made
-    order = "BE" if endian == "big" or (endian == "native" and sys.byteorder == "big") else "LE"
-    bits = 8 * type_.dtype.itemsize
-    if type_.is_float:
-        return getattr(h5t, f"IEEE_F{bits}{order}")
-    return getattr(h5t, f"STD_{type_.dtype.kind.upper()}{bits}{order}")
 
 
 def _alignment(type_: model.Type) -> int:
