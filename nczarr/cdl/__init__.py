@@ -12,8 +12,8 @@ from nczarr.cdl.write.options import DumpOptions
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
-    from nczarr.cdl.read.load import load, loads
+    from nczarr.cdl.read.analyzer import load, loads
 else:
-    __getattr__ = lazy(__name__, {"read.load": ["load", "loads"]})
+    __getattr__ = lazy(__name__, {"read.analyzer": ["load", "loads"]})
 
 __all__ = ["DumpOptions", "dump", "dumped_variables", "dumps", "load", "loads"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -39,6 +39,21 @@ def parts_of(old: Dataset, new: Dataset) -> list[Part]:
             if a.name != "_FillValue" and current.get(a.name) is not a and current.get(a.name) != a
         ]
     return parts
+
+
+def known_variables(new: Dataset, data: Mapping[str, object]) -> dict[str, str]:
+    """Return the old FQN of each variable of the new model that exists already, by its new FQN.
+
+    `data` has the data of the old variables, which identify them, or else their names do.
+    """
+    by_id = {id(values): fqn for fqn, values in data.items()}
+    found: dict[str, str] = {}
+    for fqn, variable in new.all_variables.items():
+        before = by_id.pop(id(variable.data), None)
+        if before is not None:
+            found[fqn] = before
+    used = set(found.values())
+    return found | {fqn: fqn for fqn in new.all_variables if fqn in data and fqn not in {*found, *used}}
 
 
 _G = TypeVar("_G", bound=Group)

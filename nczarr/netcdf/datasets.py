@@ -15,8 +15,10 @@ import numpy as np
 from nczarr import model
 from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
+from nczarr.netcdf.classic import ClassicFile, read_classic
 
 if TYPE_CHECKING:
+    from nczarr.netcdf.hdf5.source import HDF5File
     from nczarr.netcdf.sink import FileSink
 
 
@@ -98,24 +100,20 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     path = os.fspath(path)
     name = Path(path).stem
     format_ = netcdf_format(path)
+    file: HDF5File | ClassicFile
     if format_ == "hdf5":
         from nczarr.netcdf.hdf5.reader import read_hdf5
         from nczarr.netcdf.hdf5.source import HDF5File, editor_of
 
         editor = editor_of(path)
         file = HDF5File.open(path) if editor is None else editor.reopened()
-        try:
-            return OpenFile(path, read_hdf5(file, name), file)
-        except BaseException:
-            file.close()
-            raise
-    from nczarr.netcdf.classic import ClassicFile, read_classic
-
-    classic = ClassicFile.open(path)
+    else:
+        file = ClassicFile.open(path)
     try:
-        return OpenFile(path, read_classic(classic, name), classic)
+        dataset = read_classic(file, name) if isinstance(file, ClassicFile) else read_hdf5(file, name)
+        return OpenFile(path, dataset, file)
     except BaseException:
-        classic.close()
+        file.close()
         raise
 
 
@@ -170,7 +168,14 @@ def create_dataset(
     ...     print(file.dataset.variable_at("/v").data.read((slice(0, 3),)).tolist())
     [1, 2, -2147483647]
     """
+    from nczarr.netcdf.sink import FileSink
+
     path = os.fspath(path)
+    return FileSink(path, writable(path, dataset, format), overwrite)
+
+
+def writable(path: str, dataset: model.Dataset, format: str | None) -> model.Dataset:
+    """Return a dataset as :func:`create_dataset` writes it, or raise the errors that need no file."""
     format = format or dataset.format or "netCDF-4"
     dataset = name_anonymous(model.resolve(dataset))
     for fqn, wrong in model.long_names(dataset):
@@ -186,9 +191,7 @@ def create_dataset(
             path=path,
             hint="one of netCDF-4, netCDF-4 classic model, classic, 64-bit offset, cdf5",
         )
-    from nczarr.netcdf.sink import FileSink
-
-    return FileSink(path, replace(dataset, format=format), overwrite)
+    return replace(dataset, format=format)
 
 
 #: The netCDF library takes a file with this number of its internal attributes for its own.

@@ -12,23 +12,22 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nczarr.errors import NCZarrError, NetCDFFileError
-from nczarr.model import ArraySource, Attribute, Dataset, Region, Variable, bind_data
+from nczarr.model import Attribute, Dataset, Region, bind_data
 from nczarr.model.sources import handed
 from nczarr.netcdf.datasets import OpenFile, open_dataset, provenance
 from nczarr.netcdf.hdf5.reader import warn_of
 from nczarr.system.environment import limit
 from nczarr.system.forks import Origin
 from nczarr.system.locks import Rank, make_lock
-
-#: The request for the attributes that describe the file.
-_PROVENANCE = "provenance"
 
 
 def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -> OpenFile:
@@ -60,7 +59,7 @@ def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -
     path = os.fspath(path)
     child = _Child(path, seconds or limit("NCZARR_ISOLATED_SECONDS"))
     try:
-        dataset: Dataset = child.ask(None)
+        dataset: Dataset = child.ask(_model)
         if dataset.left_out:
             warn_of(dataset.left_out, path, stacklevel=3)
         sources = {
@@ -93,7 +92,7 @@ def provenance_isolated(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
     """
     child = _Child(os.fspath(path), limit("NCZARR_ISOLATED_SECONDS"))
     try:
-        found: tuple[Attribute, ...] = child.ask(_PROVENANCE)
+        found: tuple[Attribute, ...] = child.ask(_provenance)
         return found
     finally:
         child.close()
@@ -108,7 +107,7 @@ class _IsolatedSource:
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
-        values: np.ndarray = self.child.ask((self.fqn, region))
+        values: np.ndarray = self.child.ask(partial(_values, self.fqn, region))
         return handed(values, out)
 
 
@@ -140,7 +139,7 @@ class _Child:
         )
         self._open = True
 
-    def ask(self, request: Any) -> Any:
+    def ask(self, request: Callable[[OpenFile], Any]) -> Any:
         """Send a request and return the answer. An answer that is an exception is raised."""
         with self._lock:
             if not self._open:
@@ -193,37 +192,34 @@ class _Child:
                 self._end()
 
 
+def _model(file: OpenFile) -> Dataset:
+    variables = file.dataset.all_variables.items()
+    shapes: dict[str, Any] = {fqn: _Shape(v.data.shape) for fqn, v in variables if v.data is not None}
+    return bind_data(file.dataset, shapes)
+
+
+def _provenance(file: OpenFile) -> tuple[Attribute, ...]:
+    return provenance(file.path)
+
+
+def _values(fqn: str, region: Region, file: OpenFile) -> np.ndarray:
+    data = file.dataset.variable_at(fqn).data
+    assert data is not None
+    return data.read(region)
+
+
 def serve() -> None:
     """Answer requests until the standard input ends. This function runs in the child."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keep the output of libraries out of the answers
-
-    def answer(made: Any) -> None:
-        pickle.dump(made, answers, pickle.HIGHEST_PROTOCOL)
-        answers.flush()
-
-    try:
-        file = open_dataset(sys.argv[1])
-    except NCZarrError as error:
-        answer(error)
-        return
-    with file, suppress(EOFError):
+    file = None
+    with suppress(EOFError):
         while True:
             request = pickle.load(sys.stdin.buffer)
             try:
-                if request is None:
-                    variables = file.dataset.all_variables.items()
-                    shapes: dict[str, Any] = {fqn: _Shape(_data(v).shape) for fqn, v in variables}
-                    answer(bind_data(file.dataset, shapes))
-                elif request == _PROVENANCE:
-                    answer(provenance(sys.argv[1]))
-                else:
-                    fqn, region = request
-                    answer(_data(file.dataset.variable_at(fqn)).read(region))
+                file = file or open_dataset(sys.argv[1])
+                answer = request(file)
             except NCZarrError as error:
-                answer(error)
-
-
-def _data(variable: Variable) -> ArraySource:
-    assert variable.data is not None
-    return variable.data
+                answer = error
+            pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
+            answers.flush()

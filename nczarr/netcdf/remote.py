@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from nczarr import errors
 from nczarr.formats import format_of
-from nczarr.model import Dataset, Region
+from nczarr.model import Dataset
 from nczarr.netcdf.bytes.file import Ranges
 from nczarr.netcdf.classic import ClassicFile, read_classic
-from nczarr.netcdf.datasets import OpenFile, create_dataset
+from nczarr.netcdf.datasets import OpenFile, writable
 from nczarr.netcdf.sink import FileSink
 from nczarr.system.failures import in_time, is_unreached, lacks_bucket, reason_of
 from nczarr.system.locks import Rank, make_lock
@@ -108,7 +106,7 @@ def _is_same(file: Any, ranges: Ranges, size: int) -> bool:
     return True
 
 
-class RemoteSink:
+class RemoteSink(FileSink):
     """A netCDF file that is written locally and uploaded to a URL when it is complete.
 
     Examples
@@ -142,26 +140,16 @@ class RemoteSink:
         self._folder = tempfile.TemporaryDirectory(prefix="nczarr-", ignore_cleanup_errors=True)
         self._local = Path(self._folder.name) / (Path(self._path).name or "data.nc")
         try:
-            self._sink: FileSink = create_dataset(self._local, dataset, format=format)
-            self._sink.durable = False
+            super().__init__(str(self._local), writable(str(self._local), dataset, format), False)
         except BaseException:
             self._folder.cleanup()
             raise
-        self.dataset = self._sink.dataset
-        self.concurrent = self._sink.concurrent
-
-    def write_shape(self, fqn: str) -> tuple[int, ...]:
-        """Return the block shape for efficient writes of a variable."""
-        return self._sink.write_shape(fqn)
-
-    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
-        """Write values to a region."""
-        self._sink.write(fqn, region, values)
+        self.durable = False
 
     def commit(self) -> None:
         """Complete the file and upload it to its URL."""
         try:
-            self._sink.commit()
+            super().commit()
             self._fs.put_file(str(self._local), self._path)
         except errors.NCZarrError:
             raise
@@ -174,7 +162,7 @@ class RemoteSink:
 
     def abort(self) -> None:
         """Remove the local file. Nothing was uploaded."""
-        self._sink.abort()
+        super().abort()
         self._folder.cleanup()
 
 

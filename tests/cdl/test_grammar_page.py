@@ -46,7 +46,7 @@ def test_every_rule_has_a_class() -> None:
     # Rules that only give one token another role make no node.
     roles = {rule for rule in shown if rule.endswith(("name", "owner", "_reference")) or rule == "fqn"}
     nodes = [c for c in vars(tree).values() if isinstance(c, type) and issubclass(c, ast_utils.Ast)]
-    assert shown - roles == {cls.__name__.lower() for cls in nodes}
+    assert shown - roles == {cls.__name__.lower() for cls in nodes if not cls.__name__.startswith("_")}
 
 
 def test_the_table_names_what_there_is() -> None:

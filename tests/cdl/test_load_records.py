@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nczarr.cdl import loads
-from nczarr.cdl.read import records, values
+from nczarr.cdl.read import values
 from nczarr.cdl.syntax import parser
 from nczarr.cdl.syntax.runs import NeedsSlowPath
 from nczarr.errors import CDLError
@@ -120,7 +120,7 @@ class Random:
 @pytest.mark.parametrize("type_", ["l", "ls", "ld", "ll", "c", "d", "e"])
 def test_any_run_is_read_as_its_values_are(type_: str, slow: object, monkeypatch: pytest.MonkeyPatch) -> None:
     fast = 0
-    real = records.read_run
+    real = values.read_run
 
     def counted(*arguments: object) -> np.ndarray:
         nonlocal fast
@@ -159,7 +159,7 @@ def test_any_suffixes(type_: str, slow: object, monkeypatch: pytest.MonkeyPatch)
 def test_a_run_that_cannot_be_read_at_once_is_read_one_by_one() -> None:
     row = loads(HEAD.replace("TYPE", "l").replace("VALUES", "{1}")).types[2]
     with pytest.raises(NeedsSlowPath):
-        records.read_run(row, "{1}, {_}")
+        values.read_run(row, "{1}, {_}")
     text = HEAD.replace("TYPE", "l").replace("VALUES", ", ".join(["{1, 2}"] * 11 + ["{3, x}"]))
     with pytest.raises(CDLError) as caught:
         loads(text)

@@ -1,4 +1,4 @@
-"""Turn the syntax tree of a CDL text into a dataset of the model.
+"""Load CDL: turn the syntax tree of a text into a dataset of the model.
 
 The analyzer resolves names, types constants and binds data. It collects all problems and reports them together.
 """
@@ -6,6 +6,9 @@ The analyzer resolves names, types constants and binds data. It collects all pro
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable, Container, Sequence
+from os import PathLike, fspath
 
 import numpy as np
 from lark import Token
@@ -25,10 +28,14 @@ from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, cle
 from nczarr.cdl.read.values import ElementReader
 from nczarr.cdl.syntax import tree
 from nczarr.cdl.syntax.constants import ALIASES, ConstantError, parse_constant
-from nczarr.cdl.syntax.runs import split_statements
-from nczarr.cdl.syntax.source import Problems
+from nczarr.cdl.syntax.parser import parse
+from nczarr.cdl.syntax.runs import NeedsSlowPath, split_statements
+from nczarr.cdl.syntax.source import ORDER, Problems, SourceText, TooManyProblems
 from nczarr.display.text import did_you_mean
-from nczarr.model.names import check_text
+from nczarr.errors import CDLError, ModelError
+from nczarr.formats import special_kind
+from nczarr.model.names import check_name, check_text
+from nczarr.model.types import parts_of
 from nczarr.system.environment import limit
 
 _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
@@ -36,7 +43,116 @@ _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
 _RESERVED = frozenset(
     ["_ARRAY_DIMENSIONS", "_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"]
 )
-_FILL_VALUE = "_FillValue"
+_DEEPER = "the setting NCZARR_MAX_DEPTH allows more"
+_LARGER = "the setting NCZARR_MAX_VALUE_BYTES allows more"
+
+
+def load(path: str | PathLike[str]) -> model.Dataset:
+    """Read a CDL file.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    Dataset
+        Resolved, with data: values of the text in memory, the fill value elsewhere.
+
+    Raises
+    ------
+    CDLError
+        If the file cannot be read, or the text is wrong; with all problems in ``problems``.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = os.path.join(folder, "a.cdl")
+    ...     with open(name, "w") as file:
+    ...         _ = file.write("netcdf a { dimensions: x = 3; }")
+    ...     load(name).dimensions
+    (Dimension(name='x', size=3, unlimited=False),)
+    """
+    name = fspath(path)
+    return _load(_contents(name), name)
+
+
+def _contents(name: str) -> str:
+    """Return the bytes of a file, one character each."""
+    try:
+        kind = special_kind(os.stat(name).st_mode)
+        if kind not in (None, "pipe"):  # a pipe is allowed, for example a shell's <(command)
+            raise CDLError(f"this is a {kind}, not a CDL file", path=name)
+        with open(name, "rb") as file:
+            return file.read().decode("latin-1")
+    except OSError as error:
+        raise CDLError(f"cannot be read: {error.strerror}", path=name) from None
+
+
+def loads(text: str, *, path: str | None = None) -> model.Dataset:
+    """Read CDL from a text.
+
+    Parameters
+    ----------
+    text : str
+    path : str, optional
+        Origin of the text, for messages.
+
+    Returns
+    -------
+    Dataset
+        Resolved, with data: values of the text in memory, the fill value elsewhere.
+
+    Raises
+    ------
+    CDLError
+        If the text is wrong; with all problems in ``problems``.
+
+    Examples
+    --------
+    >>> ds = loads("netcdf a { dimensions: x = 3; variables: int v(x); data: v = 1, _, 3; }")
+    >>> ds.variables[0].data.read((slice(0, 3),))
+    array([          1, -2147483647,           3], dtype=int32)
+    >>> loads("netcdf a { dimensions: lat = 3; variables: int v(lta); }")
+    Traceback (most recent call last):
+    nczarr.errors.CDLError: <cdl>:1:50: there is no dimension 'lta'; did you mean 'lat'?
+      netcdf a { dimensions: lat = 3; variables: int v(lta); }
+                                                       ^
+    """
+    try:
+        raw = text.encode("utf-8", "surrogateescape").decode("latin-1")
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        column = error.start - text.rfind("\n", 0, error.start)
+        raise CDLError("half a surrogate pair is not text", path=path, line=line, column=column) from None
+    return _load(raw, path)
+
+
+def _load(text: str, path: str | None) -> model.Dataset:
+    if text[:1] in ("\xfe", "\xff", "\0"):
+        raise CDLError("the text is not UTF-8", path=path, hint="is it UTF-16 or UTF-32?")
+    source = SourceText(text, path)
+    problems = Problems(source)
+    dataset = None
+    try:
+        try:
+            dataset = Analyzer(problems).analyze(parse(source))
+        except NeedsSlowPath:
+            problems = Problems(source)
+            dataset = Analyzer(problems).analyze(parse(source, records=False))
+    except TooManyProblems:
+        pass
+    except RecursionError:
+        problems.add("the text is nested too deeply", None)
+    except MemoryError:
+        raise CDLError("the values need more memory than is available", path=path) from None
+    problems.raise_all()
+    assert dataset is not None
+    try:
+        return model.resolve(dataset)
+    except ModelError as error:
+        raise CDLError(error.message, path=path, hint=error.hint) from None
 
 
 class Analyzer:
@@ -59,9 +175,9 @@ class Analyzer:
         name = dataset_name(file.header)
         self._body(self._root, file.body)
         del file  # each part of the tree is released once it has been read
-        variables = [v for scope in self._root.walk() for v in scope.variables.values()]
-        for variable in variables:
-            self._binder.measure(variable)
+        for scope in self._root.walk():
+            for variable in scope.variables.values():
+                self._binder.measure(variable)
         return model.Dataset(name, format=self._format, **self._contents(self._root))
 
     # Groups.
@@ -80,17 +196,24 @@ class Analyzer:
                     self._declaration(scope, inside)
 
     def _group(self, scope: GroupScope, group: tree.Group) -> None:
-        if group.depth > self._deepest:
-            self._problems.add(
-                f"more than {self._deepest} groups inside each other",
-                group.name,
-                hint="the setting NCZARR_MAX_DEPTH allows more",
-            )
+        if len(list(scope.upwards())) > self._deepest:
+            wrong = f"more than {self._deepest} groups inside each other"
+            self._problems.add(wrong, group.name, hint=_DEEPER)
             return
-        name = name_of(group.name, self._problems)
-        if name in scope.groups:
-            self._problems.add(f"the group {name!r} is declared twice", group.name)
-        self._body(scope.child(name), group.body)
+        self._body(scope.child(self._new_name("group", group.name, scope.groups)), group.body)
+
+    def _new_name(
+        self,
+        what: str,
+        token: Token,
+        known: Container[str],
+        check: Callable[[str], str | None] = check_name,
+    ) -> str:
+        """Return the name that a declaration gives; report a problem if it is illegal or known."""
+        name = name_of(token, self._problems, check)
+        if name in known:
+            self._problems.add(f"the {what} {name!r} is declared twice", token)
+        return name
 
     def _declaration(self, scope: GroupScope, part: tree.Statement) -> None:
         if isinstance(part, Token):
@@ -110,24 +233,17 @@ class Analyzer:
     # Dimensions.
 
     def _dimension(self, scope: GroupScope, dimension: tree.Dimension) -> None:
-        name = name_of(dimension.name, self._problems)
-        if name in scope.dimensions:
-            self._problems.add(f"the dimension {name!r} is declared twice", dimension.name)
-            return
-        unlimited = dimension.size.type == "UNLIMITED"
-        size = 0 if unlimited else self._size(dimension.size, "dimension")
+        name = self._new_name("dimension", dimension.name, scope.dimensions)
         # As in ncgen, a size of 0 declares an unlimited dimension.
-        scope.dimensions[name] = DimensionState(
-            name, model.join_fqn(scope.fqn, name), size, unlimited or not size
-        )
+        size = 0 if dimension.size.type == "UNLIMITED" else self._size(dimension.size, "dimension")
+        scope.dimensions[name] = DimensionState(name, model.join_fqn(scope.fqn, name), size, not size)
 
     def _size(self, token: Token, what: str) -> int:
         number = self._integer(token)
-        if number is not None and 0 <= number <= np.iinfo("i8").max:
-            return number
-        if number is not None:
-            wrong = "negative" if number < 0 else "too large"
-            self._problems.add(f"the size {number} of the {what} is {wrong}", token)
+        if number is None or 0 <= number <= np.iinfo("i8").max:
+            return 1 if number is None else number
+        wrong = "negative" if number < 0 else "too large"
+        self._problems.add(f"the size {number} of the {what} is {wrong}", token)
         return 1
 
     def _integer(self, token: Token) -> int | None:
@@ -153,7 +269,7 @@ class Analyzer:
             return None
 
     def _user_type(self, scope: GroupScope, part: tree.UserType) -> None:
-        name = name_of(part.name, self._problems)
+        name = self._new_name("type", part.name, scope.types)
         fqn = model.join_fqn(scope.fqn, name)
         made: model.UserType | None
         if isinstance(part, tree.Enum):
@@ -165,23 +281,18 @@ class Analyzer:
             made = model.VlenType(fqn, base) if base is not None else None
         else:
             made = self._compound(scope, fqn, part)
-        if made is not None and not self._is_reasonable(made, part.name):
-            made = None
-        if name in scope.types:
-            self._problems.add(f"the type {name!r} is declared twice", part.name)
-        scope.types[name] = made
+        scope.types[name] = made if made is not None and self._is_reasonable(made, part.name) else None
 
     def _enum(self, scope: GroupScope, fqn: str, enum: tree.Enum) -> model.EnumType | None:
         base = self._type(scope, enum.base)
-        if base is not None and not (isinstance(base, model.PrimitiveType) and base.is_integer):
+        sound = isinstance(base, model.PrimitiveType) and base.is_integer
+        if base is not None and not sound:
             self._problems.add(f"an enum needs an integer type, not {base.name}", enum.base)
             return None
         members: dict[str, int] = {}
         for member in enum.members:
-            name = name_of(member.name, self._problems, check_text)
+            name = self._new_name("member", member.name, members, check_text)
             value = self._integer(member.value)
-            if name in members:
-                self._problems.add(f"the member {name!r} is declared twice", member.name)
             if value is None or base is None:
                 continue
             limits = np.iinfo(base.dtype)
@@ -189,20 +300,14 @@ class Analyzer:
                 self._problems.add(f"{value} is not a value of the type {base.name}", member.value)
                 value = 0  # avoids follow-up problems where the member is used
             members[name] = value
-        return (
-            model.EnumType(fqn, base, tuple(members.items()))
-            if isinstance(base, model.PrimitiveType)
-            else None
-        )
+        made = isinstance(base, model.PrimitiveType)
+        return model.EnumType(fqn, base, tuple(members.items())) if made else None
 
     def _opaque(self, fqn: str, opaque: tree.Opaque) -> model.OpaqueType | None:
         size = self._integer(opaque.size)
         if size is not None and not 1 <= size <= self._most_bytes:
-            self._problems.add(
-                f"an opaque type has 1 to {self._most_bytes} bytes, not {size}",
-                opaque.size,
-                hint="the setting NCZARR_MAX_VALUE_BYTES allows more" if size > 1 else None,
-            )
+            wrong = f"an opaque type has 1 to {self._most_bytes} bytes, not {size}"
+            self._problems.add(wrong, opaque.size, hint=_LARGER if size > 1 else None)
             return None
         return model.OpaqueType(fqn, size) if size is not None else None
 
@@ -212,61 +317,46 @@ class Analyzer:
         for group in compound.fields:
             type_ = self._type(scope, group.type)
             for field in group.fields:
-                name = name_of(field.name, self._problems, check_text)
-                if name in fields:
-                    self._problems.add(f"the field {name!r} is declared twice", field.name)
+                name = self._new_name("field", field.name, fields, check_text)
                 shape = tuple(self._size(size, "field") for size in field.sizes)
                 if 0 in shape:
                     at = field.sizes[shape.index(0)].start_pos
                     self._problems.add(f"the field {name!r} has a dimension of size 0", at)
                     sound = False
-                if type_ is None:
-                    sound = False
-                else:
+                if type_ is not None:
                     fields[name] = model.Field(name, type_, shape)
+                sound &= type_ is not None
         return model.CompoundType(fqn, tuple(fields.values())) if sound else None
 
     def _is_reasonable(self, type_: model.UserType, token: Token) -> bool:
         """Report a problem and return False for types that are nested too deeply or too large."""
-        inside: list[model.Type] = []
         size = 0
         if isinstance(type_, model.CompoundType):
-            inside = [f.type for f in type_.fields]
             size = sum(f.type.dtype.itemsize * math.prod(f.shape) for f in type_.fields)
-        elif isinstance(type_, model.VlenType):
-            inside = [type_.base]
-        depths = [self._depth.get(t.fqn, 0) for t in inside if isinstance(t, model.UserType)]
+        depths = [self._depth.get(part.fqn, 0) for part in parts_of(type_)]
         depth = self._depth[type_.fqn] = 1 + max(depths, default=0)
         if depth > self._deepest:
-            self._problems.add(
-                f"more than {self._deepest} types inside each other",
-                token,
-                hint="the setting NCZARR_MAX_DEPTH allows more",
-            )
+            wrong = f"more than {self._deepest} types inside each other"
+            self._problems.add(wrong, token, hint=_DEEPER)
         if size > self._most_bytes:
-            self._problems.add(
-                f"a value of the type {type_.name!r} has {size} bytes, more than {self._most_bytes}",
-                token,
-                hint="the setting NCZARR_MAX_VALUE_BYTES allows more",
-            )
+            wrong = f"a value of the type {type_.name!r} has {size} bytes, more than {self._most_bytes}"
+            self._problems.add(wrong, token, hint=_LARGER)
         return depth <= self._deepest and size <= self._most_bytes
 
     # Variables.
 
     def _variable(self, scope: GroupScope, type_: model.Type | None, variable: tree.Variable) -> None:
-        name = name_of(variable.name, self._problems)
-        if name in scope.variables:
-            self._problems.add(f"the variable {name!r} is declared twice", variable.name)
+        name = self._new_name("variable", variable.name, scope.variables)
         dimensions = tuple(self._reference(scope, token) for token in variable.dimensions)
         fqn = model.join_fqn(scope.fqn, name)
         scope.variables[name] = VariableState(name, fqn, variable.name, type_, dimensions)
 
-    def _reference(self, scope: GroupScope, token: Token) -> DimensionState | int | None:
+    def _reference(self, scope: GroupScope, token: Token) -> DimensionState | None:
         if token.type == "INTEGER":
             size = self._size(token, "dimension")
             if size == 0:
                 self._problems.add("an anonymous dimension cannot have the size 0", token)
-            return size
+            return DimensionState("", "", size)
         found = scope.find_dimension(token)
         if found is None:
             name = clean_name(token)
@@ -278,11 +368,8 @@ class Analyzer:
         variable = scope.find_variable(assignment.owner)
         if variable is None:
             name = clean_name(assignment.owner)
-            self._problems.add(
-                f"there is no variable {name!r} in the group {scope.fqn!r}",
-                assignment.owner,
-                hint=did_you_mean(name, scope.variables),
-            )
+            wrong = f"there is no variable {name!r} in the group {scope.fqn!r}"
+            self._problems.add(wrong, assignment.owner, hint=did_you_mean(name, scope.variables))
             return
         variable.data = assignment.values
         variable.data_token = assignment.owner
@@ -290,33 +377,32 @@ class Analyzer:
     # Attributes.
 
     def _attribute(self, scope: GroupScope, attribute: tree.Attribute) -> None:
-        type_token, owner_token, variable = None, None, None
-        if len(attribute.words) == 2:
-            type_token, owner_token = attribute.words
-        elif len(attribute.words) == 1:
-            # A variable's name takes precedence over a type's.
-            word = attribute.words[0]
-            if word.type != "PRIMITIVE":
-                variable = scope.find_variable(word)
-            if variable is None and (word.type == "PRIMITIVE" or scope.has_type(word)):
-                type_token = word
-            else:
-                owner_token = word
-        if owner_token is not None and variable is None:
-            variable = scope.find_variable(owner_token)
-            if variable is None:
-                self._no_owner(scope, owner_token)
+        *types, owner = attribute.words or (None,)
+        variable = None
+        # A variable's name takes precedence over a type's.
+        if owner is not None and (types or owner.type != "PRIMITIVE"):
+            variable = scope.find_variable(owner)
+        is_type = owner is not None and (owner.type == "PRIMITIVE" or scope.has_type(owner))
+        if is_type and not types and variable is None:
+            types, owner = [owner], None
+        if owner is not None and variable is None:
+            name = clean_name(owner)
+            hint = did_you_mean(name, [*scope.variables, *scope.visible("types")])
+            message = f"there is no variable {name!r} in the group {scope.fqn!r}, and no such type"
+            self._problems.add(message, owner, hint=ORDER if name in _SECTIONS else hint)
+            return
+        token = attribute.name
+        self._warn_of_second(variable or scope, token)
+        with self._problems.recording(token):
+            if token in GLOBAL or token in OF_VARIABLES or token in QUANTIZE:
+                for type_token in types:
+                    self._problems.add(f"the special attribute {token} takes no type", type_token)
+                self._special(variable, token, attribute.values.items)
                 return
-        raw = str(attribute.name)
-        self._warn_of_second(variable or scope, attribute.name)
-        with self._problems.recording(attribute.name):
-            if raw in GLOBAL or raw in OF_VARIABLES or raw in QUANTIZE:
-                self._special(scope, variable, type_token, attribute)
+            type_ = self._type(scope, types[0]) if types else None
+            if types and type_ is None:
                 return
-            type_ = self._type(scope, type_token) if type_token is not None else None
-            if type_token is not None and type_ is None:
-                return
-            name = name_of(attribute.name, self._problems, check_text)
+            name = name_of(token, self._problems, check_text)
             made = self._plain(variable, name, type_, attribute)
             if made is not None:
                 (scope if variable is None else variable).attributes[name] = made
@@ -328,19 +414,11 @@ class Analyzer:
             what = f"the attribute {clean_name(token)!r} of {owner.fqn} replaces the one in line {line}"
             self._problems.warn(what, token.start_pos)
 
-    def _no_owner(self, scope: GroupScope, token: Token) -> None:
-        name = clean_name(token)
-        hint = did_you_mean(name, [*scope.variables, *scope.visible("types")])
-        if name in _SECTIONS:
-            hint = "the sections come in the order types, dimensions, variables, data, groups, each once"
-        message = f"there is no variable {name!r} in the group {scope.fqn!r}, and no such type"
-        self._problems.add(message, token, hint=hint)
-
     def _plain(
         self, variable: VariableState | None, name: str, type_: model.Type | None, attribute: tree.Attribute
     ) -> model.Attribute | None:
         items = attribute.values.items
-        if name == _FILL_VALUE:
+        if name == "_FillValue":
             if variable is None:
                 raise ConstantError("_FillValue is an attribute of variables only")
             if variable.type is None:
@@ -352,31 +430,21 @@ class Analyzer:
             return self._attributes.untyped(name, items)
         return self._attributes.typed(name, type_, items)
 
-    def _special(
-        self,
-        scope: GroupScope,
-        variable: VariableState | None,
-        type_token: Token | None,
-        attribute: tree.Attribute,
-    ) -> None:
-        token, items = attribute.name, attribute.values.items
+    def _special(self, variable: VariableState | None, token: Token, items: Sequence[tree.Value]) -> None:
         name = str(token)
-        if type_token is not None:
-            self._problems.add(f"the special attribute {name} takes no type", type_token)
         if (variable is None) != (name in GLOBAL):
             owner = "the dataset" if name in GLOBAL else "a variable"
             raise ConstantError(f"{name} is an attribute of {owner} only")
         if variable is None:
             if name == "_Format":
                 self._format = dataset_format(items)
-            return
-        if name in QUANTIZE:
+        elif name in QUANTIZE:
             made = self._attributes.typed(QUANTIZE[name], model.PRIMITIVES["int"], items)
             if made is not None:
                 variable.attributes[made.name] = made
-            return
-        variable.special[name] = read_special(name, items)
-        variable.special_tokens[name] = token
+        else:
+            variable.special[name] = read_special(name, items)
+            variable.special_tokens[name] = token
 
     # The model.
 
@@ -396,12 +464,8 @@ class Analyzer:
         data = self._binder.bind(state)
         if state.type is None or data is None:
             return None
-        references = tuple(d.fqn if isinstance(d, DimensionState) else d or 0 for d in state.dimensions)
+        references = tuple([d.fqn or d.size for d in state.dimensions if d is not None])
+        attributes = tuple(state.attributes.values())
         return model.Variable(
-            state.name,
-            state.type,
-            references,
-            attributes=tuple(state.attributes.values()),
-            storage=storage,
-            data=data,
+            state.name, state.type, references, attributes=attributes, storage=storage, data=data
         )

@@ -36,8 +36,7 @@ class AttributeReader:
         Return None if a problem with a value is recorded.
         """
         if type_ == CHAR:
-            pieces = self._elements.texts(items, b"\0")
-            raw = b"".join(pieces) if not items else b"".join(pieces) or b"\0"
+            raw = b"".join(self._elements.texts(items, b"\0")) or b"\0" * bool(items)
             return Attribute(name, CHAR, np.frombuffer(raw, "S1"))
         problems = len(self._problems)
         values = np.zeros(count_values(items), type_.dtype)
@@ -153,17 +152,11 @@ _FORMATS = {
     "64-bit offset": ("64-bit offset", "nc6", "2", "64-bit-offset"),
     "netCDF-4": ("netCDF-4", "nc4", "3", "netCDF4", "hdf5", "enhanced", "netcdf-4", "netcdf4"),
     "netCDF-4 classic model": (
-        "netCDF-4 classic model",
-        "nc7",
-        "4",
-        "netCDF-4-classic",
-        "netCDF-4_classic",
-        "netCDF4_classic",
-        "hdf5-nc3",
+        "netCDF-4 classic model", "nc7", "4", "netCDF-4-classic", "netCDF-4_classic", "netCDF4_classic", "hdf5-nc3",
         "enhanced-nc3",
     ),
     "cdf5": ("5", "64-bit-data", "64-bit data", "nc5", "cdf5", "cdf-5"),
-}
+}  # fmt: skip
 _FORMAT_OF = {spelling: name for name, spellings in _FORMATS.items() for spelling in spellings}
 _FILTER = re.compile(r"\s*\d+\s*(?:,\s*(?:0x[0-9a-f]+|-?\d+u?(?:[bs]|l{0,2}))\s*)*", re.IGNORECASE)
 _MOST_DEFLATE = FILTERS[Filter.DEFLATE].levels[1]
@@ -192,16 +185,14 @@ def read_special(name: str, items: Sequence[Value]) -> Any:
             raise ConstantError(f"{name} is one integer from 0 to {_MOST_DEFLATE}")
         return levels[0]
     text = _single_text(name, items)
-    if name in _FLAGS:
-        if text.lower() not in ("true", "false", "1", "0"):
-            raise ConstantError(f'{name} is "true" or "false", not {text!r}')
-        return text.lower() in ("true", "1")
-    if name in _CHOICES:
-        if text.lower() not in _CHOICES[name]:
-            choices = " or ".join(f'"{choice}"' for choice in _CHOICES[name])
-            raise ConstantError(f"{name} is {choices}, not {text!r}")
-        return text.lower()
-    return _filters(text) if name == "_Filter" else text
+    if name in ("_Filter", "_Codecs"):
+        return _filters(text) if name == "_Filter" else text
+    is_flag, word = name in _FLAGS, text.lower()
+    choices = ("true", "false") if is_flag else _CHOICES[name]
+    if word not in choices and not (is_flag and word in ("1", "0")):
+        shown = " or ".join(f'"{choice}"' for choice in choices)
+        raise ConstantError(f"{name} is {shown}, not {text!r}")
+    return word in ("true", "1") if is_flag else word
 
 
 def _filters(text: str) -> tuple[Filter, ...]:

@@ -41,29 +41,24 @@ class Binder:
         """Extend the variable's unlimited dimensions to hold its data."""
         if variable.data is None or not variable.is_sound or not any(variable.unlimited):
             return
-        dimensions = [d if isinstance(d, DimensionState) else d or 0 for d in variable.dimensions]
-        self._measure(variable.type == model.CHAR, dimensions, variable.data.items)
+        self._measure(variable.type == model.CHAR, _dimensions(variable), variable.data.items)
 
-    def _measure(self, text: bool, dimensions: list[DimensionState | int], items: Sequence[Value]) -> None:
+    def _measure(self, text: bool, dimensions: Sequence[DimensionState], items: Sequence[Value]) -> None:
         inner = _inner(dimensions)
         first = dimensions[0]
         if inner is not None:
-            per_record = math.prod(_size(d) for d in dimensions[1:inner])
+            per_record = math.prod(d.size for d in dimensions[1:inner])
             parts = list(expand(items))
             _need(first, -(-len(parts) // max(per_record, 1)))
             for part in parts:
                 self._measure(text, dimensions[inner:], _inside(part))
             return
         if text:
-            count = sum(map(len, self._rows(dimensions, items)))
+            pieces = ElementReader(Problems(self._problems.source)).texts(items, b"\0", [])
+            count = sum(map(len, pad_rows(pieces, _row_width(dimensions), b"\0")))
         else:
             count = count_values(items)
-        _need(first, -(-count // max(math.prod(_size(d) for d in dimensions[1:]), 1)))
-
-    def _rows(self, dimensions: Sequence[DimensionState | int], items: Sequence[Value]) -> list[bytes]:
-        quiet = ElementReader(Problems(self._problems.source))
-        pieces = quiet.texts(items, b"\0", [])
-        return list(pad_rows(pieces, _row_width(dimensions), b"\0"))
+        _need(first, -(-count // max(math.prod(d.size for d in dimensions[1:]), 1)))
 
     # The values.
 
@@ -76,9 +71,8 @@ class Binder:
         declared = variable.attributes.get("_FillValue")
         fill = declared.values[0] if declared is not None and declared.type == type_ else None
         if variable.data is None:
-            return model.RepeatedSource(
-                model.default_fill(type_) if fill is None else fill, shape, type_.dtype
-            )
+            value = model.default_fill(type_) if fill is None else fill
+            return model.RepeatedSource(value, shape, type_.dtype)
         missing = missing_value(type_) if fill is None else fill
         items = variable.data.items
         assert variable.data_token is not None
@@ -87,8 +81,7 @@ class Binder:
             self._problems.add(f"the data of {variable.name!r} have no values", place)
             return None
         total = math.prod(shape)
-        inner = _inner(variable.dimensions)
-        if inner is None and type_ != model.CHAR:
+        if _inner(_dimensions(variable)) is None and type_ != model.CHAR:
             del items
             return self._flat(variable, type_, shape, total, missing)
         if total > _LARGE and total > _SPARSE * _LARGE:
@@ -100,7 +93,7 @@ class Binder:
         out = self._allocate(variable, type_, shape)
         if out is None:
             return None
-        self._place(variable, out, list(variable.dimensions), items, missing)
+        self._place(variable, out, _dimensions(variable), items, missing)
         return model.MemorySource(out)
 
     def _flat(
@@ -150,7 +143,7 @@ class Binder:
         self,
         variable: VariableState,
         out: np.ndarray,
-        dimensions: list[DimensionState | int | None],
+        dimensions: Sequence[DimensionState],
         items: Sequence[Value],
         missing: object,
     ) -> None:
@@ -196,7 +189,7 @@ class Binder:
         self,
         variable: VariableState,
         flat: np.ndarray,
-        dimensions: Sequence[DimensionState | int | None],
+        dimensions: Sequence[DimensionState],
         items: Sequence[Value],
         missing: object,
     ) -> None:
@@ -225,32 +218,27 @@ def _drain(items: list[Value]) -> Iterator[Value]:
         yield items.pop()
 
 
-def _inner(dimensions: Sequence[DimensionState | int | None]) -> int | None:
+def _dimensions(variable: VariableState) -> list[DimensionState]:
+    """Return the dimensions of a variable whose declaration has no problem."""
+    return [d for d in variable.dimensions if d is not None]
+
+
+def _inner(dimensions: Sequence[DimensionState]) -> int | None:
     """Return the first unlimited dimension after the outermost; each part along it is in braces."""
-    for axis, dimension in enumerate(dimensions):
-        if axis and isinstance(dimension, DimensionState) and dimension.unlimited:
-            return axis
-    return None
+    return next((axis for axis, d in enumerate(dimensions) if axis and d.unlimited), None)
 
 
-def _row_width(dimensions: Sequence[DimensionState | int | None]) -> int:
+def _row_width(dimensions: Sequence[DimensionState]) -> int:
     """Return the length of a row of text; 0 if texts are not padded to rows."""
-    if len(dimensions) < 2:
-        return 0
-    last = dimensions[-1]
-    return last.size if isinstance(last, DimensionState) else last or 0
+    return dimensions[-1].size if len(dimensions) > 1 else 0
 
 
 def _inside(part: Value) -> Sequence[Value]:
     return part.values.items if isinstance(part, Block) else (part,)
 
 
-def _size(dimension: DimensionState | int) -> int:
-    return dimension.size if isinstance(dimension, DimensionState) else dimension
-
-
-def _need(dimension: DimensionState | int, size: int) -> None:
-    if isinstance(dimension, DimensionState) and dimension.unlimited:
+def _need(dimension: DimensionState, size: int) -> None:
+    if dimension.unlimited:
         dimension.size = max(dimension.size, size)
 
 
@@ -287,11 +275,10 @@ class BeginningSource:
     def beginning_shape(self) -> tuple[int, ...]:
         """The corner of the array outside of which every element is the one value."""
         corner = list(self.shape)
-        left = len(self.beginning)
         for axis, size in enumerate(self.shape):
-            below = math.prod(self.shape[axis + 1 :])
-            corner[axis] = min(-(-left // max(below, 1)), size)
-            if left > below:
+            below = max(math.prod(self.shape[axis + 1 :]), 1)
+            corner[axis] = min(-(-len(self.beginning) // below), size)
+            if len(self.beginning) > below:
                 break
         return tuple(corner)
 
@@ -301,12 +288,10 @@ class BeginningSource:
             out[...] = self.beginning[0]
             return out
         positions = np.zeros((1,) * len(region), np.int64)
-        step = 1
-        for axis in range(len(self.shape) - 1, -1, -1):
-            part = region[axis]
-            along = np.arange(part.start, part.stop, part.step or 1, dtype=np.int64) * step
-            positions = positions + along.reshape([-1 if a == axis else 1 for a in range(len(region))])
-            step *= self.shape[axis]
+        for axis, part in enumerate(region):
+            along = np.arange(part.start, part.stop, part.step or 1, dtype=np.int64)
+            along = along.reshape([-1 if a == axis else 1 for a in range(len(region))])
+            positions = positions + along * math.prod(self.shape[axis + 1 :])
         given = positions < len(self.beginning)
         out[given] = self.beginning[positions[given]]
         return out

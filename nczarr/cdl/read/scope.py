@@ -55,17 +55,6 @@ def name_of(token: Token, problems: Problems, check: Callable[[str], str | None]
     return name
 
 
-def path_of(token: str) -> list[str]:
-    """Return the names in a path.
-
-    Examples
-    --------
-    >>> path_of("/g/x")
-    ['g', 'x']
-    """
-    return [clean_name(part) for part in _COMPONENT.findall(token)]
-
-
 def split_enum_constant(token: str) -> list[tuple[str | None, str]]:
     r"""Return the readings of an enum constant: pairs of a type's name (or None) and a member's name.
 
@@ -106,12 +95,12 @@ def dataset_name(header: str) -> str:
 
 @dataclass(eq=False)
 class DimensionState:
-    """A declared dimension; the size of an unlimited one grows with the data."""
+    """A declared dimension, or an anonymous one; the size of an unlimited one grows with the data."""
 
     name: str
     fqn: str
     size: int
-    unlimited: bool
+    unlimited: bool = False
 
 
 @dataclass(eq=False)
@@ -125,7 +114,7 @@ class VariableState:
     fqn: str
     token: Token
     type: Type | None
-    dimensions: tuple[DimensionState | int | None, ...]
+    dimensions: tuple[DimensionState | None, ...]
     attributes: dict[str, Attribute] = field(default_factory=dict)
     special: dict[str, Any] = field(default_factory=dict)
     special_tokens: dict[str, Token] = field(default_factory=dict)
@@ -140,12 +129,12 @@ class VariableState:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Return the known sizes of the dimensions."""
-        return tuple(d.size if isinstance(d, DimensionState) else d or 0 for d in self.dimensions)
+        return tuple(0 if d is None else d.size for d in self.dimensions)
 
     @property
     def unlimited(self) -> tuple[bool, ...]:
         """Tell for each dimension if it is unlimited."""
-        return tuple(isinstance(d, DimensionState) and d.unlimited for d in self.dimensions)
+        return tuple(d is not None and d.unlimited for d in self.dimensions)
 
 
 @dataclass(eq=False)
@@ -222,7 +211,7 @@ class GroupScope:
         """Return a name and the groups to look it up in: those from here upwards, or the one that a path names."""
         if not token.startswith("/"):
             return clean_name(token), self.upwards()
-        *groups, name = path_of(token)
+        *groups, name = [clean_name(part) for part in _COMPONENT.findall(token)]
         scope: GroupScope | None = self.root
         for group in groups:
             scope = scope.groups.get(group) if scope is not None else None

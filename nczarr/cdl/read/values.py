@@ -1,4 +1,8 @@
-"""Convert CDL value tokens to numpy elements, one at a time or a list."""
+"""Convert CDL value tokens to numpy elements, one at a time or a run at once.
+
+A run of values of a user-defined type is one token. A regular expression made from the type takes the fields of all
+records apart. Each field is then one list of values, which numpy or a table of names converts at once.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from lark import Token
 
 from nczarr import model
-from nczarr.cdl.read.records import read_run
 from nczarr.cdl.read.scope import split_enum_constant
 from nczarr.cdl.syntax.constants import (
     Constant,
@@ -23,17 +27,25 @@ from nczarr.cdl.syntax.constants import (
     parse_constant,
 )
 from nczarr.cdl.syntax.runs import (
+    RECORD,
+    STRING,
     NeedsSlowPath,
     count_items,
     parse_run,
     raw_strings,
     split_items,
+    text_strings,
 )
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Block, Call, Value
 from nczarr.display.text import did_you_mean
 
-_DATE = re.compile(r"(-?\d+)-(\d+)-(\d+)(?:[ T]+(\d+):(\d+)(?::(\d+(?:\.\d*)?))?)?")
+_GAP = r"[ \t\r\n\f]*+"
+_BLANK = " \t\r\n\f"
+_WORD, _NUMBER, _HEX = r"[A-Za-z][A-Za-z0-9_.]*+", r"[-+.0-9][-+.0-9A-Za-z]*+", r"0[xX][0-9A-Fa-f]++"
+
+#: Numbers as in the grammar's NUMBERS: neither octal nor hexadecimal.
+_DECIMAL = re.compile(rf"(?:{_GAP}[-+]?+(?:[1-9.]|0(?![0-9xX]))[.0-9eE+uUbBsSlLfFdD-]*+{_GAP}(?:,|$))++")
 
 #: The tokens that are read at once, by the kind of the type.
 _RUNS: dict[type, str] = {
@@ -84,7 +96,7 @@ def missing_value(type_: model.Type) -> Any:
         return type_.dtype.type(type_.members[0][1]) if type_.members else type_.dtype.type(0)
     if isinstance(type_, model.VlenType):
         one = np.empty(1, type_.base.dtype)
-        put(one, (0,), missing_value(type_.base))
+        one[(0,)] = missing_value(type_.base)
         return one
     if isinstance(type_, model.CompoundType):
         record = np.zeros(1, type_.dtype)
@@ -94,17 +106,127 @@ def missing_value(type_: model.Type) -> Any:
     return model.default_fill(type_)
 
 
-def put(out: np.ndarray, index: tuple[int, ...], value: object) -> None:
-    """Set one element; an array stored in an object array is one object."""
-    out[index] = value
-
-
 def fill_field(record: np.ndarray, index: tuple[int, ...], field: model.Field) -> None:
     """Set a field of a record to its missing value."""
     inside = record[field.name]
     value = missing_value(field.type)
     for j in np.ndindex(field.shape):
-        put(inside, index + j, value)
+        inside[index + j] = value
+
+
+def read_run(type_: model.Type, text: str) -> np.ndarray:
+    """Return the values of a list, the text between two semicolons or braces.
+
+    Raises
+    ------
+    NeedsSlowPath
+        If the list has an unusual form, such as ``_`` and records of fewer values than fields, or an error.
+
+    Examples
+    --------
+    >>> read_run(model.VlenType("/row", model.INT), "{1, 2}, {}").tolist()
+    [array([1, 2], dtype=int32), array([], dtype=int32)]
+    """
+    if isinstance(type_, model.CompoundType):
+        columns = _columns(_record(type_), text, len(type_.fields))
+        out = np.zeros(len(columns[0]), type_.dtype)
+        for field, column in zip(type_.fields, columns, strict=True):
+            out[field.name] = _field(field, column)
+        return out
+    if isinstance(type_, model.VlenType):
+        (texts,) = _columns(re.compile(f"({RECORD})"), text, 1)
+        flat, counts = _inside(type_.base, texts)
+        out = np.empty(len(texts), object)
+        start = 0
+        for i, count in enumerate(counts):
+            out[i] = flat[start : start + count]
+            start += count
+        return out
+    if isinstance(type_, model.EnumType):
+        known = _members(type_)
+        try:
+            return np.array([known[name.strip(_BLANK)] for name in text.split(",")], type_.dtype)
+        except KeyError:
+            raise NeedsSlowPath from None
+    if isinstance(type_, model.OpaqueType):
+        raw = [opaque_bytes(digits.strip(_BLANK)[2:], type_.size) for digits in text.split(",")]
+        return np.frombuffer(b"".join(raw), type_.dtype)
+    if type_ == model.STRING:
+        (texts,) = _columns(re.compile(f"({STRING})"), text, 1)
+        return np.array([*text_strings(",".join(texts)), None], object)[:-1]
+    if type_ == model.CHAR or _DECIMAL.fullmatch(text) is None:
+        raise NeedsSlowPath
+    parts = list(parse_run(text, type_.dtype))
+    if any(missing is not None for _, missing in parts):
+        raise NeedsSlowPath
+    return np.concatenate([values for values, _ in parts])
+
+
+def _field(field: model.Field, texts: list[str]) -> np.ndarray:
+    if not field.shape:
+        return read_run(field.type, ",".join(texts))
+    size = math.prod(field.shape)
+    if field.type == model.CHAR:
+        strings = [t.encode("utf-8", "surrogateescape") for t in read_run(model.STRING, _joined(texts)[0])]
+        if len(field.shape) > 1 or len(strings) != len(texts) or max(map(len, strings)) > size:
+            raise NeedsSlowPath
+        return np.array(strings, f"S{size}").view("S1").reshape(len(texts), size)
+    flat, counts = _inside(field.type, texts)
+    if set(counts) != {size}:
+        raise NeedsSlowPath
+    return flat.reshape(len(texts), *field.shape)
+
+
+def _inside(type_: model.Type, texts: list[str]) -> tuple[np.ndarray, list[int]]:
+    """Return the values in braces, of all braces together, and their number in each."""
+    joined, inside = _joined(texts)
+    if isinstance(type_, model.CompoundType | model.VlenType) or type_ == model.STRING:
+        item = re.compile(STRING if type_ == model.STRING else RECORD)
+        counts = [len(item.findall(text)) for text in inside]
+    else:
+        counts = [text.count(",") + 1 if text else 0 for text in inside]
+    flat = read_run(type_, joined) if joined else np.empty(0, type_.dtype)
+    if len(flat) != sum(counts):
+        raise NeedsSlowPath
+    return flat, counts
+
+
+def _joined(texts: list[str]) -> tuple[str, list[str]]:
+    inside = [text[1:-1].strip(_BLANK) for text in texts]
+    return ",".join(filter(None, inside)), inside
+
+
+def _columns(pattern: re.Pattern[str], text: str, count: int) -> list[list[str]]:
+    """Return the text of each group of a pattern, in all its matches; only commas may separate these."""
+    parts = pattern.split(text)
+    first, *between, last = parts[:: count + 1]
+    if first.strip(_BLANK) or last.strip(_BLANK) or {gap.strip(_BLANK) for gap in set(between)} - {","}:
+        raise NeedsSlowPath
+    if len(parts) == 1:
+        raise NeedsSlowPath
+    return [parts[i :: count + 1] for i in range(1, count + 1)]
+
+
+@lru_cache(maxsize=16)
+def _record(type_: model.CompoundType) -> re.Pattern[str]:
+    fields = f"{_GAP},{_GAP}".join([f"({_item(field)})" for field in type_.fields])
+    return re.compile(rf"\{{{_GAP}{fields}{_GAP}\}}")
+
+
+def _item(field: model.Field) -> str:
+    type_ = field.type
+    if field.shape or isinstance(type_, model.CompoundType | model.VlenType):
+        return RECORD
+    if isinstance(type_, model.EnumType):
+        return _WORD
+    if isinstance(type_, model.OpaqueType):
+        return _HEX
+    return STRING if type_.dtype.kind in "OS" else _NUMBER
+
+
+@lru_cache(maxsize=16)
+def _members(type_: model.EnumType) -> dict[str, int]:
+    return {f"{type_.name}.{name}": value for name, value in type_.members} | dict(type_.members)
 
 
 class ElementReader:
@@ -187,7 +309,7 @@ class ElementReader:
         try:
             constant = parse_constant(value)
             if constant.kind == "fill":
-                put(out, index, missing_value(type_) if fill is None else fill)
+                out[index] = missing_value(type_) if fill is None else fill
                 return
             element = self._element(type_, constant, value, dates)
         except ConstantError as error:
@@ -195,7 +317,7 @@ class ElementReader:
             return
         if element is not None:
             with np.errstate(over="ignore", invalid="ignore"):
-                put(out, index, element)
+                out[index] = element
 
     def _element(self, type_: model.Type, constant: Constant, token: Token, dates: Dates | None) -> object:
         if isinstance(type_, model.EnumType):
@@ -252,21 +374,21 @@ class ElementReader:
             self._problems.add(f"there is no function {name!r}", call.name, hint=hint)
             return
         text = call.arguments[0][1:-1] if len(call.arguments) == 1 else ""
-        match = _DATE.fullmatch(text.strip())
-        number = _hours(match) if match else None
+        number = _dates("hours since 1970-01-01", "proleptic_gregorian")(text)
         if number is None or not isinstance(type_, model.PrimitiveType) or type_.dtype.kind not in "iuf":
             self._problems.add('expected time("YYYY-MM-DD hh:mm:ss") for a number', call.name)
-            return
-        if not type_.is_float and not np.iinfo(type_.dtype).min <= int(number) <= np.iinfo(type_.dtype).max:
+        elif type_.is_float:
+            out[index] = number
+        elif np.iinfo(type_.dtype).min <= int(number) <= np.iinfo(type_.dtype).max:
+            out[index] = int(number)
+        else:
             self._problems.add(f"{int(number)} hours are no value of the type {type_.name}", call.name)
-            return
-        put(out, index, number if type_.is_float else int(number))
 
     # Braces.
 
     def _block(self, out: np.ndarray, index: tuple[int, ...], type_: model.Type, block: Block) -> None:
         if isinstance(type_, model.VlenType):
-            put(out, index, self._vlen(type_, block))
+            out[index] = self._vlen(type_, block)
         elif isinstance(type_, model.CompoundType):
             self._compound(out, index, type_, block)
         else:
@@ -321,7 +443,7 @@ class ElementReader:
             flat = np.zeros(size, field.type.dtype)
             done = self.read_list(flat, field.type, block.values.items)
             for n, j in enumerate(np.ndindex(field.shape)):
-                put(out, index + j, flat[n] if n < done else missing_value(field.type))
+                out[index + j] = flat[n] if n < done else missing_value(field.type)
         if count > size:
             what = f"{count} values for the {size} elements of the field {field.name!r}"
             self._problems.add(what, position_of(block))
@@ -337,12 +459,8 @@ class ElementReader:
         pieces: list[bytes] = []
         joining = False
         for item in _with_runs(items):
-            if isinstance(item, list):
-                pieces += item
-                joining = False
-                continue
-            if isinstance(item, Block):
-                pieces += self.texts(item.values.items, fill, ignored)
+            if isinstance(item, list | Block):
+                pieces += item if isinstance(item, list) else self.texts(item.values.items, fill, ignored)
                 joining = False
                 continue
             try:
@@ -376,11 +494,9 @@ def _with_runs(items: Iterable[Value]) -> Iterator[Value | list[bytes]]:
     """Yield the values of a list one at a time, and a valid run of strings as one list."""
     for item in items:
         if isinstance(item, Token) and item.type == "STRINGS":
-            try:
+            with suppress(ConstantError):
                 yield raw_strings(item)
                 continue
-            except ConstantError:
-                pass
         yield from expand([item])
 
 
@@ -397,25 +513,11 @@ def pad_rows(pieces: Iterable[bytes], width: int, fill: bytes) -> Iterator[bytes
         yield piece.ljust(rows * width, fill)
 
 
-def _hours(match: re.Match[str]) -> float | None:
-    import cftime
-
-    year, month, day, hour, minute, second = match.groups("0")
-    try:
-        date = cftime.datetime(
-            int(year), int(month), int(day), int(hour), int(minute), 0, calendar="proleptic_gregorian"
-        )
-    except (ValueError, OverflowError):
-        return None
-    start = cftime.datetime(1970, 1, 1, calendar="proleptic_gregorian")
-    return float((date - start).total_seconds() + float(second)) / 3600
-
-
 _SINCE = re.compile(r"\s*\w+\s+since\s+\S+", re.IGNORECASE)
 _QUOTED_DATE = re.compile(r"(-?\d+)-(\d+)-(\d+)(?:[ T]+(\d+)(?::(\d+)(?::(\d+)(?:\.(\d+))?)?)?)?Z?")
 
 
-def date_reader(attributes: Mapping[str, model.Attribute]) -> Callable[[str], float | None] | None:
+def date_reader(attributes: Mapping[str, model.Attribute]) -> Dates | None:
     """Return a function from date to number for a variable with units of time; else None.
 
     Examples
@@ -427,8 +529,10 @@ def date_reader(attributes: Mapping[str, model.Attribute]) -> Callable[[str], fl
     units = _text_of(attributes, "units")
     if units is None or not _SINCE.match(units):
         return None
-    calendar = (_text_of(attributes, "calendar") or "standard").lower()
+    return _dates(units, (_text_of(attributes, "calendar") or "standard").lower())
 
+
+def _dates(units: str, calendar: str) -> Dates:
     def read(text: str) -> float | None:
         import cftime
 

@@ -56,48 +56,21 @@ class Constant:
 ALIASES = {"real": "float", "long": "int", "integer": "int", "ulong": "uint", "uinteger": "uint"}
 
 _INTEGER = re.compile(r"([-+]?)([0-9]+)([A-Za-z]*)")
+_SIGNED = {"b": "byte", "s": "short", "l": "int", "ll": "int64"}
 #: The types of the suffixes of integers.
-SUFFIXES = {
-    "b": "byte",
-    "ub": "ubyte",
-    "bu": "ubyte",
-    "s": "short",
-    "us": "ushort",
-    "su": "ushort",
-    "l": "int",
-    "u": "uint",
-    "ul": "uint",
-    "lu": "uint",
-    "ll": "int64",
-    "ull": "uint64",
-    "llu": "uint64",
-}
+SUFFIXES = {"u": "uint", **_SIGNED}
+SUFFIXES |= {f"u{suffix}": f"u{kind}" for suffix, kind in _SIGNED.items()}
+SUFFIXES |= {f"{suffix}u": f"u{kind}" for suffix, kind in _SIGNED.items()}
 #: Words that are floating-point numbers: their kind and value.
 SPECIAL_FLOATS = {
-    "NaN": ("double", math.nan),
-    "nan": ("double", math.nan),
-    "NaNf": ("float", math.nan),
-    "nanf": ("float", math.nan),
-    "Infinity": ("double", math.inf),
-    "DoubleInf": ("double", math.inf),
-    "Infinityf": ("float", math.inf),
-    "Inff": ("float", math.inf),
-    "FloatInf": ("float", math.inf),
-    "-Infinity": ("double", -math.inf),
-    "-Infinityf": ("float", -math.inf),
-    "-Inff": ("float", -math.inf),
-}
+    "NaN": ("double", math.nan), "nan": ("double", math.nan),
+    "NaNf": ("float", math.nan), "nanf": ("float", math.nan),
+    "Infinity": ("double", math.inf), "DoubleInf": ("double", math.inf), "-Infinity": ("double", -math.inf),
+    "Infinityf": ("float", math.inf), "Inff": ("float", math.inf), "FloatInf": ("float", math.inf),
+    "-Infinityf": ("float", -math.inf), "-Inff": ("float", -math.inf),
+}  # fmt: skip
 _ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|([0-7]{3})|([0-7])|([\x00-\xff]))", re.DOTALL)
-_ESCAPES = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"f": b"\f",
-    b"n": b"\n",
-    b"r": b"\r",
-    b"t": b"\t",
-    b"v": b"\v",
-    b"?": b"\x7f",
-}
+_ESCAPES = {b"abfnrtv?"[i : i + 1]: b"\a\b\f\n\r\t\v\x7f"[i : i + 1] for i in range(8)}
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4e38
 _NUMERIC_PREFIX = re.compile(rb"[ \t\r\n\f\v]*([-+]?[0-9]+)")
 _REAL_PREFIX = re.compile(

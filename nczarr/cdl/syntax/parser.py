@@ -10,40 +10,23 @@ from lark import Lark, Token, UnexpectedInput, UnexpectedToken
 from lark.ast_utils import create_transformer
 
 from nczarr.cdl.syntax import tree
-from nczarr.cdl.syntax.source import SourceText, as_text
+from nczarr.cdl.syntax.source import ORDER, SourceText, as_text
 from nczarr.errors import CDLError
 from nczarr.grammar import read as read_grammar
 
 #: Terminals in the words of a message.
 _WORDS = {
-    "LBRACE": "'{'",
-    "RBRACE": "'}'",
-    "LPAR": "'('",
-    "RPAR": "')'",
-    "COMMA": "','",
-    "SEMICOLON": "';'",
-    "COLON": "':'",
-    "EQUAL": "'='",
-    "STAR": "'*'",
-    "TYPES": "'types:'",
-    "DIMENSIONS": "'dimensions:'",
-    "VARIABLES": "'variables:'",
-    "_DATA": "'data:'",
-    "GROUP": "'group:'",
-    "HEADER": "'netcdf NAME {'",
+    "LBRACE": "'{'", "RBRACE": "'}'", "LPAR": "'('", "RPAR": "')'", "COMMA": "','", "SEMICOLON": "';'",
+    "COLON": "':'", "EQUAL": "'='", "STAR": "'*'", "TYPES": "'types:'", "DIMENSIONS": "'dimensions:'",
+    "VARIABLES": "'variables:'", "_DATA": "'data:'", "GROUP": "'group:'", "HEADER": "'netcdf NAME {'",
     "$END": "the end of the text",
-}
+}  # fmt: skip
 #: Words for an expected name, by the token before it.
 _NAMES = {
-    "GROUP": "a group name",
-    "ENUM": "a name for the type",
-    "RPAR": "a name for the type",
-    "COMPOUND": "a name for the type",
-    "COLON": "an attribute name",
-    "DIMENSIONS": "a dimension name",
-    "_DATA": "a variable name",
-    "PRIMITIVE": "a variable name",
-}
+    **dict.fromkeys(["ENUM", "RPAR", "COMPOUND"], "a name for the type"), "GROUP": "a group name",
+    "COLON": "an attribute name", "DIMENSIONS": "a dimension name",
+    **dict.fromkeys(["_DATA", "PRIMITIVE"], "a variable name"),
+}  # fmt: skip
 _CONSTANTS = frozenset(["NUMBERS", "STRING", "CHARACTER", "HEX"])
 _SECTIONS = ["types", "dimensions", "variables", "data"]
 _SKIPPED = re.compile(r"(?:[ \t\r\n\f]+|//[^\n]*|/\*[\x00-\xff]*?\*/)*")
@@ -175,7 +158,7 @@ def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
     text = source.text
     before = text[:position].rstrip(" \t\r\n\f")
     if text[position : position + 1] == ":" and before.endswith((*_SECTIONS, "group")):
-        return "the sections come in the order types, dimensions, variables, data, groups, each once"
+        return ORDER
     statement = re.split("[;{}:]", before)[-1].split()
     if statement and statement[0] in _SECTIONS:
         return f"is the ':' after {statement[0]!r} missing?"
@@ -186,7 +169,7 @@ def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
         if section in (*_SECTIONS, "group") and after == ":":
             if text[word.end() : word.end() + 1] != ":":
                 return f"write {section!r} and its colon without a blank between them"
-            return "the sections come in the order types, dimensions, variables, data, groups, each once"
+            return ORDER
         if re.fullmatch(r"[+-]?\d+[fFdD]", word[0]):
             return "a floating-point number needs a '.' or an exponent: 1.f"
     if "SEMICOLON" in expected and before and text.count("\n", len(before), position):

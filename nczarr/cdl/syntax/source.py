@@ -16,6 +16,8 @@ _MOST_PROBLEMS = 100
 _LONGEST_LINE = 160
 _CUT = 60
 _BOM = "\xef\xbb\xbf"
+#: The hint where a section is in a wrong place.
+ORDER = "the sections come in the order types, dimensions, variables, data, groups, each once"
 
 
 class SourceText:

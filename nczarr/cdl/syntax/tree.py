@@ -6,8 +6,8 @@ parses: each field of a class takes one child of its rule, and a field of type t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import TypeAlias
+from dataclasses import dataclass, fields
+from typing import TypeAlias, dataclass_transform
 
 from lark import Token, ast_utils
 
@@ -17,36 +17,35 @@ UserType: TypeAlias = "Enum | Opaque | Vlen | Compound"
 Statement: TypeAlias = "Token | UserType | Dimension | Declaration | Attribute"
 
 
-@dataclass(frozen=True, slots=True)
-class Values(ast_utils.Ast):
+@dataclass_transform(frozen_default=True)
+class _Node(ast_utils.Ast):
+    """A node, which is a frozen dataclass."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
+
+
+class Values(_Node):
     """A list of values."""
 
     items: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Block(ast_utils.Ast):
-    """A list of values in braces; `depth` counts the braces inside it, itself included."""
+class Block(_Node):
+    """A list of values in braces."""
 
     brace: Token
     values: Values
-    depth: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        inside = [item.depth for item in self.values.items if isinstance(item, Block)]
-        object.__setattr__(self, "depth", 1 + max(inside, default=0))
 
 
-@dataclass(frozen=True, slots=True)
-class Call(ast_utils.Ast):
+class Call(_Node):
     """A function and its arguments: ``time("2000-01-01")``."""
 
     name: Token
     arguments: tuple[Token, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute(ast_utils.Ast):
+class Attribute(_Node):
     """``type owner:name = values``; `words` are the zero, one or two words before the colon."""
 
     words: tuple[Token, ...]
@@ -54,16 +53,14 @@ class Attribute(ast_utils.Ast):
     values: Values
 
 
-@dataclass(frozen=True, slots=True)
-class Member(ast_utils.Ast):
+class Member(_Node):
     """A member of an enum."""
 
     name: Token
     value: Token
 
 
-@dataclass(frozen=True, slots=True)
-class Enum(ast_utils.Ast):
+class Enum(_Node):
     """``base enum name {members}``."""
 
     base: Token
@@ -72,8 +69,7 @@ class Enum(ast_utils.Ast):
     members: tuple[Member, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Opaque(ast_utils.Ast):
+class Opaque(_Node):
     """``opaque(size) name``."""
 
     keyword: Token
@@ -81,32 +77,28 @@ class Opaque(ast_utils.Ast):
     name: Token
 
 
-@dataclass(frozen=True, slots=True)
-class Vlen(ast_utils.Ast):
+class Vlen(_Node):
     """``base(*) name``."""
 
     base: Token
     name: Token
 
 
-@dataclass(frozen=True, slots=True)
-class Field(ast_utils.Ast):
+class Field(_Node):
     """A field of a compound with its dimension sizes."""
 
     name: Token
     sizes: tuple[Token, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Fields(ast_utils.Ast):
+class Fields(_Node):
     """Fields of one type."""
 
     type: Token
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Compound(ast_utils.Ast):
+class Compound(_Node):
     """``compound name {fields}``."""
 
     keyword: Token
@@ -114,88 +106,72 @@ class Compound(ast_utils.Ast):
     fields: tuple[Fields, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension(ast_utils.Ast):
+class Dimension(_Node):
     """``name = size``."""
 
     name: Token
     size: Token
 
 
-@dataclass(frozen=True, slots=True)
-class Variable(ast_utils.Ast):
+class Variable(_Node):
     """A variable's name and its dimensions."""
 
     name: Token
     dimensions: tuple[Token, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration(ast_utils.Ast):
+class Declaration(_Node):
     """Variables of one type."""
 
     type: Token
     variables: tuple[Variable, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment(ast_utils.Ast):
+class Assignment(_Node):
     """``variable = values``."""
 
     owner: Token
     values: Values
 
 
-@dataclass(frozen=True, slots=True)
-class Types(ast_utils.Ast):
+class Types(_Node):
     """The section ``types:``."""
 
     parts: tuple[UserType | Attribute, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Dimensions(ast_utils.Ast):
+class Dimensions(_Node):
     """The section ``dimensions:``."""
 
     parts: tuple[Dimension | Attribute, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Variables(ast_utils.Ast):
+class Variables(_Node):
     """The section ``variables:``; a token is a run of plain statements."""
 
     parts: tuple[Token | Declaration | Attribute, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Data(ast_utils.Ast):
+class Data(_Node):
     """The section ``data:``."""
 
     parts: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Body(ast_utils.Ast):
+class Body(_Node):
     """The contents of a dataset or a group between its braces."""
 
     parts: tuple[Attribute | Types | Dimensions | Variables | Data | Group, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Group(ast_utils.Ast):
-    """``group: name {body}``; `depth` counts the groups inside it, itself included."""
+class Group(_Node):
+    """``group: name {body}``."""
 
     name: Token
     body: Body
-    depth: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        inside = [part.depth for part in self.body.parts if isinstance(part, Group)]
-        object.__setattr__(self, "depth", 1 + max(inside, default=0))
 
 
-@dataclass(frozen=True, slots=True)
-class File(ast_utils.Ast):
+class File(_Node):
     """``netcdf name {body}``."""
 
     header: Token
@@ -204,7 +180,7 @@ class File(ast_utils.Ast):
 
 def node_maker(cls: type) -> staticmethod[[list[object]], object]:
     """Return a method for Lark's transformer that builds a node from the children of its rule."""
-    children_of = [f for f in fields(cls) if f.init]
+    children_of = fields(cls)
     rest = next((i for i, f in enumerate(children_of) if str(f.type).startswith("tuple")), None)
     if rest is None:
         return staticmethod(lambda children: cls(*children))

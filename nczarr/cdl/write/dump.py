@@ -396,14 +396,9 @@ def _named_dimensions(dataset: model.Dataset) -> model.Dataset:
             name += "_"
         names[size] = name
 
-    def rename(group: model.Group) -> model.Group:
-        variables = tuple(
-            replace(v, dimensions=tuple(f"/{names[r]}" if isinstance(r, int) else r for r in v.dimensions))
-            for v in group.variables
-        )
-        return replace(group, variables=variables, groups=tuple(rename(g) for g in group.groups))
+    def renamed(_: str, variable: model.Variable) -> model.Variable:
+        references = [f"/{names[ref]}" if isinstance(ref, int) else ref for ref in variable.dimensions]
+        return replace(variable, dimensions=tuple(references))
 
-    added = tuple(model.Dimension(names[size], size) for size in sizes)
-    renamed = rename(dataset)
-    assert isinstance(renamed, model.Dataset)
-    return replace(renamed, dimensions=dataset.dimensions + added)
+    added = tuple(model.Dimension(name, size) for size, name in names.items())
+    return replace(model.rewrite(dataset, variable=renamed), dimensions=dataset.dimensions + added)

@@ -20,15 +20,8 @@ import numpy as np
 
 #: CDL's suffixes of integer constants.
 INTEGER_SUFFIX = {
-    "byte": "b",
-    "ubyte": "UB",
-    "short": "s",
-    "ushort": "US",
-    "int": "",
-    "uint": "U",
-    "int64": "LL",
-    "uint64": "ULL",
-}
+    "byte": "b", "ubyte": "UB", "short": "s", "ushort": "US", "int": "", "uint": "U", "int64": "LL", "uint64": "ULL",
+}  # fmt: skip
 
 _MOST = {4: 9, 8: 17}
 

@@ -20,29 +20,15 @@ from nczarr.model import CHAR, Attribute, Dataset, PrimitiveType, Variable
 Date = tuple[int, int, int, float]
 
 _CALENDARS = {
-    "gregorian": "mixed",
-    "standard": "mixed",
-    "proleptic_gregorian": "gregorian",
-    "noleap": "noleap",
-    "no_leap": "noleap",
-    "365_day": "noleap",
-    "allleap": "all_leap",
-    "all_leap": "all_leap",
-    "366_day": "all_leap",
-    "360_day": "360_day",
-    "julian": "julian",
-    "none": "none",
-}
+    "gregorian": "mixed", "standard": "mixed", "proleptic_gregorian": "gregorian", "julian": "julian",
+    "noleap": "noleap", "no_leap": "noleap", "365_day": "noleap",
+    "allleap": "all_leap", "all_leap": "all_leap", "366_day": "all_leap", "360_day": "360_day", "none": "none",
+}  # fmt: skip
+#: Units: the beginning of their names, another name, and the unit.
 _UNITS = (
-    ("sec", "s", "second"),
-    ("min", "mn", "minute"),
-    ("hour", "hr", "hour"),
-    ("day", "dy", "day"),
-    ("week", "wk", "week"),
-    ("month", "mo", "month"),
-    ("season", "season", "season"),
-    ("year", "yr", "year"),
-)
+    ("sec", "s", "second"), ("min", "mn", "minute"), ("hour", "hr", "hour"), ("day", "dy", "day"),
+    ("week", "wk", "week"), ("month", "mo", "month"), ("season", "season", "season"), ("year", "yr", "year"),
+)  # fmt: skip
 _SINCE = re.compile(r"\s*(\S+)\s+since\s*(\S.*)", re.DOTALL)
 _BASE = re.compile(
     r"\s*([-+]?\d+)(?:-\s*([-+]?\d+)(?:-\s*([-+]?\d+)(?:\s*([-+]?\d+)(?::\s*([-+]?\d+)"

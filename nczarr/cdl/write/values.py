@@ -27,17 +27,7 @@ _DIGITS = "0123456789"
 _NOT_FIRST = _DIGITS + ".+-@"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
-_NAMED = {
-    "\b": r"\b",
-    "\f": r"\f",
-    "\n": r"\n",
-    "\r": r"\r",
-    "\t": r"\t",
-    "\v": r"\v",
-    "\\": r"\\",
-    "'": r"\'",
-    '"': r"\"",
-}
+_NAMED = {c: "\\" + name for c, name in zip("\b\f\n\r\t\v\\'\"", "bfnrtv\\'\"", strict=True)}
 # Includes Latin-1 controls and direction marks, which a terminal would obey.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\\'\"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udcff]")
 _UNSAFE_NCDUMP = re.compile(r"[\x00-\x1f\x7f\\'\"]")
@@ -175,8 +165,7 @@ class ValueText:
             return quote_printable(raw)
         # ncdump writes a backslash and the control character itself.
         text = raw.rstrip(b"\0").decode("latin-1")
-        named = "\b\f\n\r\t\v\\'\""
-        return '"' + _NOT_PRINTABLE.sub(lambda c: "\\" + c[0] if c[0] in named else _octal(c), text) + '"'
+        return '"' + _NOT_PRINTABLE.sub(lambda c: "\\" + c[0] if c[0] in _NAMED else _octal(c), text) + '"'
 
     def _enum(self, type_: model.EnumType) -> ToText:
         texts: dict[int, str] = {}

@@ -25,6 +25,7 @@ from nczarr.mapping.values.declarations import declarations
 from nczarr.mapping.values.encodings import Encoding
 from nczarr.mapping.values.scalars import JSONObject, member
 from nczarr.model import Dataset, Group, Type, Variable, split_fqn
+from nczarr.model.parts import known_variables
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 from nczarr.zarr.documents.json import as_it_stands
 
@@ -83,7 +84,7 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
     hierarchy = before.hierarchy
     if not hierarchy.writable:
         raise ReadOnlyError("the dataset is open for reading", path=hierarchy.store.url)
-    sources = _sources(new, before.data)
+    sources = known_variables(new, before.data)
     for source in sources.values():
         before.data[source].extend()
     # Without data: the values of variables that change their shape would not fit.
@@ -129,23 +130,6 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
             journal.give_up(hierarchy.store)
         raise
     return plan, resolved
-
-
-def _sources(new: Dataset, data: Mapping[str, VariableData]) -> dict[str, str]:
-    """Return the old FQN of each variable of the new model that exists already, by its new FQN."""
-    by_id = {id(values): fqn for fqn, values in data.items()}
-    sources: dict[str, str] = {}
-    used: set[str] = set()
-    for fqn, variable in new.all_variables.items():
-        source = by_id.get(id(variable.data))
-        if source is not None and source not in used:
-            sources[fqn] = source
-            used.add(source)
-    for fqn in new.all_variables:
-        if fqn not in sources and fqn in data and fqn not in used:
-            sources[fqn] = fqn
-            used.add(fqn)
-    return sources
 
 
 def _node_names(groups: Mapping[str, str], arrays: Mapping[str, str]) -> dict[tuple[str, str, str], str]:

@@ -105,19 +105,8 @@ class PendingWrites:
         return starts[first : bisect_left(starts, high)]
 
     def behind(self, end: int) -> list[tuple[int, bytes]]:
-        """Return the parts behind an offset, with adjacent parts joined."""
-        found: list[tuple[int, bytes]] = []
-        run: list[bytes] = []
-        first = stop = end
-        for start in self._starts[bisect_left(self._starts, end) :]:
-            if start != stop and run:
-                found.append((first, b"".join(run)))
-                run = []
-            if not run:
-                first = start
-            run.append(self._parts[start])
-            stop = start + len(run[-1])
-        return [*found, (first, b"".join(run))] if run else found
+        """Return the parts behind an offset."""
+        return [(start, self._parts[start]) for start in self._starts[bisect_left(self._starts, end) :]]
 
     def inside(self, end: int) -> list[tuple[int, bytes]]:
         """Return the parts before an offset, ordered: superblock, indexes, values, object headers.

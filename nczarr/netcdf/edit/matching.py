@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from nczarr.model import Dataset, Dimension, Group, format_fqn, join_fqn, parse_fqn
+from nczarr.model.parts import known_variables
 
 _N = TypeVar("_N", Group, Dimension)
 
@@ -38,19 +39,7 @@ def match(old: Dataset, new: Dataset, data: Mapping[str, object]) -> Matches:
     >>> found.variables, found.dimensions
     ({'/w': '/v'}, {'/y': '/x'})
     """
-    known = {id(values): fqn for fqn, values in data.items()}
-    used: set[str] = set()
-    variables: dict[str, str] = {}
-    for fqn, variable in new.all_variables.items():
-        before = known.get(id(variable.data))
-        if before is not None and before not in used:
-            variables[fqn] = before
-            used.add(before)
-    for fqn in new.all_variables:
-        if fqn not in variables and fqn in data and fqn not in used:
-            variables[fqn] = fqn
-            used.add(fqn)
-    found = Matches(variables)
+    found = Matches(known_variables(new, data))
     _groups(found, old, new)
     _dimensions(found, old, new)
     return found
