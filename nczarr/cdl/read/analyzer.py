@@ -285,23 +285,22 @@ class Analyzer:
 
     def _enum(self, scope: GroupScope, fqn: str, enum: tree.Enum) -> model.EnumType | None:
         base = self._type(scope, enum.base)
-        sound = isinstance(base, model.PrimitiveType) and base.is_integer
-        if base is not None and not sound:
-            self._problems.add(f"an enum needs an integer type, not {base.name}", enum.base)
+        if not isinstance(base, model.PrimitiveType) or not base.is_integer:
+            if base is not None:
+                self._problems.add(f"an enum needs an integer type, not {base.name}", enum.base)
             return None
         members: dict[str, int] = {}
         for member in enum.members:
             name = self._new_name("member", member.name, members, check_text)
             value = self._integer(member.value)
-            if value is None or base is None:
+            if value is None:
                 continue
             limits = np.iinfo(base.dtype)
             if not limits.min <= value <= limits.max:
                 self._problems.add(f"{value} is not a value of the type {base.name}", member.value)
                 value = 0  # avoids follow-up problems where the member is used
             members[name] = value
-        made = isinstance(base, model.PrimitiveType)
-        return model.EnumType(fqn, base, tuple(members.items())) if made else None
+        return model.EnumType(fqn, base, tuple(members.items()))
 
     def _opaque(self, fqn: str, opaque: tree.Opaque) -> model.OpaqueType | None:
         size = self._integer(opaque.size)
@@ -382,10 +381,11 @@ class Analyzer:
         # A variable's name takes precedence over a type's.
         if owner is not None and (types or owner.type != "PRIMITIVE"):
             variable = scope.find_variable(owner)
-        is_type = owner is not None and (owner.type == "PRIMITIVE" or scope.has_type(owner))
-        if is_type and not types and variable is None:
-            types, owner = [owner], None
-        if owner is not None and variable is None:
+        if owner is None or variable is not None:
+            pass
+        elif not types and (owner.type == "PRIMITIVE" or scope.has_type(owner)):
+            types = [owner]
+        else:
             name = clean_name(owner)
             hint = did_you_mean(name, [*scope.variables, *scope.visible("types")])
             message = f"there is no variable {name!r} in the group {scope.fqn!r}, and no such type"

@@ -29,6 +29,12 @@ _NAMES = {
 }  # fmt: skip
 _CONSTANTS = frozenset(["NUMBERS", "STRING", "CHARACTER", "HEX"])
 _SECTIONS = ["types", "dimensions", "variables", "data"]
+#: The beginnings of tokens and comments, their whole text, and the problem if they have no end.
+_UNENDED = (
+    ("/*", re.compile(r"/\*[\x00-\xff]*?\*/"), "the comment has no end: '*/' is missing"),
+    ('"', re.compile(r'"(?:[^"\\]++|\\[\x00-\xff])*+"'), "the string has no end: '\"' is missing"),
+    ("'", re.compile(r"'(?:[^'\\\n]|\\[^\n])*'"), 'the character constant has no end: "\'" is missing'),
+)
 _SKIPPED = re.compile(r"(?:[ \t\r\n\f]+|//[^\n]*|/\*[\x00-\xff]*?\*/)*")
 _WORD = re.compile(r"(?:[A-Za-z0-9_.@+\-%\x80-\xff]|\\[\x00-\xff])+")
 
@@ -82,12 +88,10 @@ def _explain(source: SourceText, error: UnexpectedInput) -> CDLError:
     ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
     if ended:
         position = len(source.text.rstrip(" \t\r\n\f"))
-    allowed = getattr(error, "expected", None) or getattr(error, "allowed", None)
-    expected: set[str] = set(allowed or ())
-    lexical = _lexical_problem(source, position)
-    if lexical is not None:
-        message, at = lexical
-        return source.error(message, at)
+    for start, whole, message in _UNENDED:
+        if source.text.startswith(start, position) and whole.match(source.text, position) is None:
+            return source.error(message, position)
+    expected: set[str] = set(getattr(error, "expected", None) or getattr(error, "allowed", None) or ())
     found = "the end of the text" if ended else _found(source, position)
     missing = "'}' is missing" if ended and "RBRACE" in expected else None
     hint = missing or _hint(source, position, expected)
@@ -96,25 +100,10 @@ def _explain(source: SourceText, error: UnexpectedInput) -> CDLError:
 
 def _before(error: UnexpectedInput) -> str:
     """Return the kind of the token or node before the error."""
-    state = getattr(error, "state", None)
     parser = getattr(error, "interactive_parser", None)
-    stack = getattr(parser.parser_state if parser is not None else state, "value_stack", None)
-    if not stack:
-        return ""
-    return stack[-1].type if isinstance(stack[-1], Token) else type(stack[-1]).__name__
-
-
-def _lexical_problem(source: SourceText, position: int) -> tuple[str, int] | None:
-    text = source.text
-    rest = text[position : position + 2]
-    if rest == "/*":
-        return "the comment has no end: '*/' is missing", position
-    if rest[:1] == '"':
-        if re.compile(r'"(?:[^"\\]++|\\[\x00-\xff])*+"').match(text, position) is None:
-            return "the string has no end: '\"' is missing", position
-    elif rest[:1] == "'" and re.compile(r"'(?:[^'\\\n]|\\[^\n])*'").match(text, position) is None:
-        return 'the character constant has no end: "\'" is missing', position
-    return None
+    state = getattr(error, "state", None) if parser is None else parser.parser_state
+    last = (getattr(state, "value_stack", None) or [None])[-1]
+    return str(last.type) if isinstance(last, Token) else type(last).__name__
 
 
 def _found(source: SourceText, position: int) -> str:
@@ -132,25 +121,20 @@ def _found(source: SourceText, position: int) -> str:
 
 
 def _expected(expected: set[str], before: str) -> str:
-    words: list[str] = []
+    first = ""
     if expected >= _CONSTANTS:
-        words.append("a value")
+        first = "a value"
     elif {"IDENT", "INTEGER"} <= expected:
-        words.append("a dimension name or a size")
+        first = "a dimension name or a size"
     elif {"IDENT", "TYPES", "COLON"} <= expected or {"PRIMITIVE", "IDENT", "PATH", "COLON"} <= expected:
-        words.append("a declaration")
+        first, expected = "a declaration", expected - {"COLON"}
     elif "IDENT" in expected:
-        words.append(_NAMES.get(before, "a name"))
+        first = _NAMES.get(before, "a name")
     elif "INTEGER" in expected:
-        words.append("a size or 'unlimited'" if "UNLIMITED" in expected else "an integer")
-    words += [
-        word
-        for terminal, word in _WORDS.items()
-        if terminal in expected and not (terminal == "COLON" and words == ["a declaration"])
-    ]
-    if not words:
-        return "the end of the text"
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
+        first = "a size or 'unlimited'" if "UNLIMITED" in expected else "an integer"
+    words = [first] * bool(first) + [word for terminal, word in _WORDS.items() if terminal in expected]
+    *others, last = words or ["the end of the text"]
+    return ", ".join(others) + " or " * bool(others) + last
 
 
 def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
@@ -165,7 +149,8 @@ def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
     word = _WORD.match(text, position)
     if word is not None:
         section = word[0].rstrip(":")
-        after = text[_skip(text, word.end()) :][:1]
+        skipped = _SKIPPED.match(text, word.end())
+        after = text[skipped.end() if skipped else word.end() :][:1]
         if section in (*_SECTIONS, "group") and after == ":":
             if text[word.end() : word.end() + 1] != ":":
                 return f"write {section!r} and its colon without a blank between them"
@@ -175,8 +160,3 @@ def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
     if "SEMICOLON" in expected and before and text.count("\n", len(before), position):
         return "is a ';' missing at the end of the line before?"
     return None
-
-
-def _skip(text: str, position: int) -> int:
-    match = _SKIPPED.match(text, position)
-    return match.end() if match else position

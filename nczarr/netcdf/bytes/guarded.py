@@ -85,7 +85,7 @@ class PendingWrites:
 
     def covers(self, place: int, size: int) -> bool:
         """Return True if any byte of the range is pending."""
-        return bool(self._parts) and bool(self._within(place, place + size))
+        return bool(self._within(place, place + size))
 
     def lay_over(self, place: int, view: memoryview) -> None:
         """Copy pending bytes over a buffer that was read from the file."""

@@ -71,17 +71,12 @@ class EditedValues(ABC):
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
-        return handed(self._read(tuple([range(s.start, s.stop, s.step or 1) for s in region])), out)
+        return handed(self._read(tuple(map(_axis, region))), out)
 
     def read_orthogonal(self, selection: Selection) -> np.ndarray:
         """Read slices or increasing positions, one for each axis."""
         whole: Axes = tuple(
-            [
-                range(s.start, s.stop, s.step or 1)
-                if isinstance(s, slice)
-                else range(int(s[0]), int(s[-1]) + 1)
-                for s in selection
-            ]
+            [_axis(s) if isinstance(s, slice) else range(int(s[0]), int(s[-1]) + 1) for s in selection]
         )
         lengths = [len(a) if isinstance(s, slice) else len(s) for s, a in zip(selection, whole, strict=True)]
         if math.prod(map(len, whole)) > max(_WASTE * math.prod(lengths), _SMALL):
@@ -102,11 +97,9 @@ class EditedValues(ABC):
 
     def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
         """Write whole blocks. Their parts outside the shape are dropped."""
-        block = self.chunk_shape
         for index, values in blocks.items():
-            axes = tuple(
-                [range(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, block, self.shape, strict=True)]
-            )
+            sizes = zip(index, self.chunk_shape, self.shape, strict=True)
+            axes = tuple([range(i * c, min((i + 1) * c, n)) for i, c, n in sizes])
             self._write(axes, values[tuple([slice(0, len(axis)) for axis in axes])])
 
     def grow(self, shape: tuple[int, ...]) -> None:
@@ -283,15 +276,15 @@ def pieces(selection: Selection) -> Iterator[tuple[Axes, tuple[slice, ...]]]:
 
 def _runs(selector: slice | np.ndarray) -> list[tuple[range, slice]]:
     if isinstance(selector, slice):
-        axis = range(selector.start, selector.stop, selector.step or 1)
+        axis = _axis(selector)
         return [(axis, slice(0, len(axis)))]
-    positions = np.asarray(selector)
-    edges = [0, *(np.flatnonzero(np.diff(positions) != 1) + 1).tolist(), len(positions)]
-    return [
-        (range(int(positions[a]), int(positions[b - 1]) + 1), slice(a, b))
-        for a, b in pairwise(edges)
-        if b > a
-    ]
+    p = np.asarray(selector)
+    edges = [0, *(np.flatnonzero(np.diff(p) != 1) + 1).tolist(), len(p)]
+    return [(range(int(p[a]), int(p[b - 1]) + 1), slice(a, b)) for a, b in pairwise(edges) if b > a]
+
+
+def _axis(part: slice) -> range:
+    return range(part.start, part.stop, part.step or 1)
 
 
 def block_shape(
@@ -310,9 +303,8 @@ def block_shape(
     room = max(1, limit // max(1, itemsize))
     for axis in range(len(shape) - 1, -1, -1):
         chunks = max(1, room // math.prod(block))
-        if block[axis] * chunks >= shape[axis]:
-            block[axis] = max(1, shape[axis])
-        else:
+        if block[axis] * chunks < shape[axis]:
             block[axis] *= chunks
             break
+        block[axis] = max(1, shape[axis])
     return tuple(block)

@@ -19,7 +19,7 @@ from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
 from nczarr.netcdf.edit.matching import match
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
-from nczarr.netcdf.hdf5.objects import ObjectMaker, check_names, check_types
+from nczarr.netcdf.hdf5.objects import ObjectMaker, check_names
 from nczarr.netcdf.hdf5.reader import find_objects
 from nczarr.netcdf.hdf5.source import HDF5File, remember_editor
 from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup
@@ -148,7 +148,6 @@ class EditedHDF5(EditedFile):
         with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
             self.file.check()
             check_names(dataset, self.path)
-            check_types(dataset, self.path)
             if dataset.format == _STRICT:
                 refuse_losses(self.path, dataset, _STRICT)
             there, refused = self._objects.change(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nczarr.errors import DatasetExistsError, NetCDFFileError
@@ -184,11 +184,10 @@ def edit_copy(path: str | os.PathLike[str]) -> Iterator[EditedFile]:
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    try:
+    with suppress(FileNotFoundError):
         status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return None
 
 
 @contextmanager

@@ -8,9 +8,8 @@ creation order for all objects.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -36,7 +35,6 @@ from nczarr.netcdf.hdf5.source import OpenDataset
 from nczarr.netcdf.hdf5.tree import NO_VARIABLE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
 from nczarr.netcdf.hdf5.types import (
     BASES,
-    MemoryLayout,
     bases_to_record,
     build_type,
     encode,
@@ -150,11 +148,12 @@ class ObjectMaker:
 
         The caller adds the path and the FQN to errors.
         """
-        api = hdf5()
-        type_id = make_type(variable.type, self.committed, variable.storage.endian)
+        api, storage = hdf5(), variable.storage
+        type_id = make_type(variable.type, self.committed, storage.endian)
+        layout, itemsize = layout_of(type_id, variable.type), type_id.get_size()
         shape = dataset.shape(variable)
         grows = tuple(dataset.is_unlimited(reference) for reference in variable.dimensions)
-        chunk = chunk_shape(variable, shape, grows, type_id.get_size())
+        chunk = chunk_shape(variable, shape, grows, itemsize)
         if shape:
             limits = tuple(
                 api.h5s.UNLIMITED
@@ -165,56 +164,38 @@ class ObjectMaker:
             space = api.h5s.create_simple(shape, limits)
         else:
             space = api.h5s.create(api.h5s.SCALAR)
-        layout = layout_of(type_id, variable.type)
-        if has_pointers(layout) and is_ours(variable.storage.filters):
+        filters, ours = storage.filters, is_ours(storage.filters)
+        if ours and has_pointers(layout):
             # A chunk contains references only: plugins gain nothing, and netCDF refuses them there.
-            own = tuple(f for f in variable.storage.filters if f.id in BUILT_IN)
-            variable = replace(variable, storage=replace(variable.storage, filters=own))
-        ours = is_ours(variable.storage.filters) and chunk is not None
-        size = math.prod(shape) * type_id.get_size()
-        with without_plugins(f.id for f in variable.storage.filters) if ours else nullcontext():
-            creation = self._creation(variable, chunk, size, type_id, layout)
-            made = OpenDataset(api.h5d.create(group, link, type_id, space, creation))
-        # HDF5 would have to be asked for these.
-        made.type_id, made.chunk, made.is_ours = type_id, chunk, ours
-        made.filters = variable.storage.filters
-        return made
-
-    def _creation(
-        self,
-        variable: model.Variable,
-        chunk: tuple[int, ...] | None,
-        size: int,
-        type_id: h5t.TypeID,
-        layout: MemoryLayout,
-    ) -> h5p.PropDCID:
-        api = hdf5()
-        storage = variable.storage
+            filters, ours = tuple(f for f in filters if f.id in BUILT_IN), False
+        ours = ours and chunk is not None
         creation = api.h5p.create(api.h5p.DATASET_CREATE)
         track(creation)
-        if chunk is not None:
-            creation.set_chunk(chunk)
-            chunk_size = math.prod(chunk) * type_id.get_size()
-            for filter_ in storage.filters:
-                # The checksum would cover the pointers, not their targets. Newer versions of HDF5 refuse it.
-                if filter_.id == model.Filter.FLETCHER32 and has_pointers(layout):
-                    continue
-                if is_ours(storage.filters) and filter_.id not in BUILT_IN:
-                    filter_ = complete(filter_, type_id.get_size(), chunk_size)
-                    creation.set_filter(filter_.id, api.h5z.FLAG_OPTIONAL, filter_.parameters)
-                else:
-                    self._put_filter(creation, filter_)
-        elif storage.layout == "compact" and size < 1 << 16:
-            creation.set_layout(api.h5d.COMPACT)
-        if storage.no_fill:
-            if not has_pointers(layout):  # HDF5 must set unwritten pointers to NULL
+        with without_plugins(f.id for f in filters) if ours else nullcontext():
+            if chunk is not None:
+                creation.set_chunk(chunk)
+                for filter_ in filters:
+                    # The checksum would cover the pointers, not their targets. Newer versions of HDF5 refuse it.
+                    if filter_.id == model.Filter.FLETCHER32 and has_pointers(layout):
+                        continue
+                    if ours and filter_.id not in BUILT_IN:
+                        filter_ = complete(filter_, itemsize, math.prod(chunk) * itemsize)
+                        creation.set_filter(filter_.id, api.h5z.FLAG_OPTIONAL, filter_.parameters)
+                    else:
+                        self._put_filter(creation, filter_)
+            elif storage.layout == "compact" and math.prod(shape) * itemsize < 1 << 16:
+                creation.set_layout(api.h5d.COMPACT)
+            if not storage.no_fill:
+                keep: list[object] = []
+                value = np.empty(1, variable.type.dtype)
+                value[0] = model.fill_value_of(variable)
+                call("H5Pset_fill_value", creation, type_id, encode(layout, value, variable.type, keep))
+            elif not has_pointers(layout):  # HDF5 must set unwritten pointers to NULL
                 creation.set_fill_time(api.h5d.FILL_TIME_NEVER)
-            return creation
-        keep: list[object] = []
-        value = np.empty(1, variable.type.dtype)
-        value[0] = model.fill_value_of(variable)
-        call("H5Pset_fill_value", creation, type_id, encode(layout, value, variable.type, keep))
-        return creation
+            made = OpenDataset(api.h5d.create(group, link, type_id, space, creation))
+        # HDF5 would have to be asked for these.
+        made.type_id, made.chunk, made.is_ours, made.filters = type_id, chunk, ours, filters
+        return made
 
     def _put_filter(self, creation: h5p.PropDCID, filter_: model.Filter) -> None:
         if not available_filter(filter_.id):
@@ -325,34 +306,31 @@ def track(creation: h5p.PropDCID, *, links: bool = False) -> None:
 
 
 def check_names(dataset: model.Dataset, path: str) -> None:
-    """Refuse names that clash in a group's single HDF5 name space, and netCDF-4's bookkeeping names."""
+    """Refuse what the format cannot name, or the netCDF library cannot find.
+
+    That are names that clash in a group's single HDF5 name space, netCDF-4's bookkeeping names, and types that are
+    used before their group: the library reads a file group by group.
+    """
     books = {name.decode() for name in VARIABLE_BOOKS | SCALE_BOOKS}
     for fqn, group in dataset.walk():
         taken: dict[str, str] = {}
-        for kind, name in _link_names(group):
+        links = [("type", t.name) for t in group.types] + [("variable", v.name) for v in group.variables]
+        # The scale of a dimension is the variable of its name, if there is one.
+        scales = {d.name for d in group.dimensions} - {v.name for v in group.variables}
+        links += [("group", g.name) for g in group.groups] + [("dimension", name) for name in sorted(scales)]
+        for kind, name in links:
             if taken.setdefault(name, kind) != kind:
                 raise LossError(
                     f"netCDF-4 cannot store a {taken[name]} and a {kind} of the same name in one group",
                     path=path,
                     fqn=model.join_fqn(fqn, name),
                 )
-        reserved = {name.decode() for name in ROOT_BOOKS} if fqn == "/" else set()
-        for owner, attributes, names in [
-            (fqn, group.attributes, reserved),
-            *((model.join_fqn(fqn, v.name), v.attributes, books) for v in group.variables),
-        ]:
-            for attribute in attributes:
-                if attribute.name in names:
-                    raise LossError(
-                        f"netCDF-4 reserves the attribute name {attribute.name!r}", path=path, fqn=owner
-                    )
-
-
-def check_types(dataset: model.Dataset, path: str) -> None:
-    """Refuse types that are used before their group.
-
-    The netCDF library reads a file group by group and would not find them.
-    """
+        named = [(model.join_fqn(fqn, v.name), a.name, books) for v in group.variables for a in v.attributes]
+        if fqn == "/":
+            named += [("/", a.name, {name.decode() for name in ROOT_BOOKS}) for a in group.attributes]
+        for owner, name, reserved in named:
+            if name in reserved:
+                raise LossError(f"netCDF-4 reserves the attribute name {name!r}", path=path, fqn=owner)
     for fqn, type_ in model.forward_references(dataset, attributes=False):
         raise LossError(
             f"netCDF-4 cannot store a use of the type {type_.fqn} before the group that declares it",
@@ -360,19 +338,6 @@ def check_types(dataset: model.Dataset, path: str) -> None:
             fqn=fqn,
             hint="declare the type in the root group",
         )
-
-
-def _link_names(group: model.Group) -> Iterator[tuple[str, str]]:
-    for type_ in group.types:
-        yield "type", type_.name
-    for variable in group.variables:
-        yield "variable", variable.name
-    for child in group.groups:
-        yield "group", child.name
-    variables = {v.name for v in group.variables}
-    for dimension in group.dimensions:
-        if dimension.name not in variables:
-            yield "dimension", dimension.name
 
 
 @lru_cache(1)

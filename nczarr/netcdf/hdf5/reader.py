@@ -154,23 +154,14 @@ class _Reader:
                 )
             references.append(dimension.fqn)
             shape.append(dimension.size)
-        source = HDF5Source(
-            self.file,
-            fqn,
-            group.at(link),
-            type_,
-            layout,
-            tuple(shape),
-            tuple(dataset.shape),
-            _fill(type_, attributes, plist),
-        )
+        fill, stored = _fill(type_, attributes, plist), tuple(dataset.shape)
         return model.Variable(
             name,
             type_,
             tuple(references),
             attributes=attributes,
             storage=_storage(plist, type_, layout),
-            data=source,
+            data=HDF5Source(self.file, fqn, group.at(link), type_, layout, tuple(shape), stored, fill),
         )
 
     def attributes(
