@@ -34,8 +34,7 @@ from nczarr.cdl.syntax.source import ORDER, Problems, SourceText, TooManyProblem
 from nczarr.display.text import did_you_mean
 from nczarr.errors import CDLError, ModelError
 from nczarr.formats import special_kind
-from nczarr.model.names import check_name, check_text
-from nczarr.model.types import parts_of
+from nczarr.model.names import check_text
 from nczarr.system.environment import limit
 
 _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
@@ -207,7 +206,7 @@ class Analyzer:
         what: str,
         token: Token,
         known: Container[str],
-        check: Callable[[str], str | None] = check_name,
+        check: Callable[[str], str | None] = model.check_name,
     ) -> str:
         """Return the name that a declaration gives; report a problem if it is illegal or known."""
         name = name_of(token, self._problems, check)
@@ -332,7 +331,7 @@ class Analyzer:
         size = 0
         if isinstance(type_, model.CompoundType):
             size = sum(f.type.dtype.itemsize * math.prod(f.shape) for f in type_.fields)
-        depths = [self._depth.get(part.fqn, 0) for part in parts_of(type_)]
+        depths = [self._depth.get(part.fqn, 0) for part in model.parts_of(type_)]
         depth = self._depth[type_.fqn] = 1 + max(depths, default=0)
         if depth > self._deepest:
             wrong = f"more than {self._deepest} types inside each other"
