@@ -31,6 +31,8 @@ COMMANDS = {
     "check": "Check a Zarr dataset; exit status 1 on a finding, 2 on an error.",
     "repair": "Repair the metadata of a dataset that other programs have changed.",
     "consolidate": "Rewrite the consolidated metadata.",
+    "du": "Count the objects and bytes of each array of a hierarchy.",
+    "rm": "Remove a hierarchy, after a question.",
     "clean": "Complete or remove the output of interrupted writers.",
     "zom": "Print a Zarr Object Model (ZEP 6) as JSON, compare it, or create a hierarchy from it.",
     "validate": "Validate object models against the JSON schemas of ZEP 6; exit status 1 on a problem.",
@@ -153,6 +155,8 @@ def _definition(name: str) -> Callable[[argparse.ArgumentParser], None]:
         from nczarr.cli import object_model as module
     elif name in ("plot", "view"):
         from nczarr.cli import viewing as module
+    elif name in ("du", "rm"):
+        from nczarr.cli import objects as module
     elif name == "doctor":
         from nczarr.cli import doctor as module
     elif name == "completion":

@@ -80,7 +80,7 @@ class AppendTask:
         store = open_store(target, "r+", options)
         with (
             writing_alone(store) as check,
-            open_dataset(store, "r+", consolidated=False if store.listable else None) as stored,
+            open_dataset(store, "r+", consolidated=False) as stored,
         ):
             if stored.layout in ("zarr-v3", "zarr-v2"):
                 raise UnsupportedError(

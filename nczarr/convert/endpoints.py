@@ -178,7 +178,7 @@ def open_source(
             stored = mapping.open_dataset(source, storage_options=storage_options)
         else:
             store = open_store(source, "r", storage_options)
-            stored = mapping.open_dataset(store, consolidated=False if store.listable else None)
+            stored = mapping.open_dataset(store, consolidated=False)
         with stored:
             yield stored.dataset
 

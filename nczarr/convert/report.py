@@ -7,6 +7,7 @@ import os
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from nczarr.formats import Kind, local_path
 from nczarr.mapping import StoredDataset, VariableData
 from nczarr.model import Dataset, Variable, describe_type
 from nczarr.stores import LocalStore, MemoryStore
+from nczarr.stores.base import AccessRefusedError
 from nczarr.transfer import value_bytes
 from nczarr.zarr import NamedConfig, inner_codecs
 
@@ -30,6 +32,7 @@ _LARGE_OBJECT = 256 << 20
 
 _Shape = tuple[int, ...]
 _Number = int | float
+_Listings = dict[int, list[tuple[str, int]]]
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,9 @@ class VariableStorage(_Form):
 
 def variable_storage(dataset: Dataset, *, stats: bool = False) -> Iterator[VariableStorage]:
     """Yield the storage of each variable; with `stats`, read all values for minimum, maximum and missing values."""
-    keys: dict[int, list[str]] = {}
+    listings: _Listings = {}
     for fqn, variable in dataset.all_variables.items():
-        form, sizes = _stored(variable, keys)
+        form, sizes = _stored(variable, listings)
         shape, kind = dataset.shape(variable), describe_type(variable.type)
         size = math.prod(shape) * value_bytes(variable.type.dtype)
         limits = _limits(variable, shape) if stats else (None, None, None)
@@ -94,11 +97,11 @@ def array_form(data: VariableData) -> tuple[_Shape, _Shape | None, tuple[NamedCo
 
 
 def _stored(
-    variable: Variable, keys: dict[int, list[str]]
+    variable: Variable, listings: _Listings
 ) -> tuple[tuple[_Shape | None, _Shape | None, tuple[str, ...]], tuple[int | None, int | None, int | None]]:
     """Return chunks, shards, codecs; and the size of the stored chunks, their number, and the number of all chunks.
 
-    `keys` keeps the sorted keys of remote stores, so that one listing serves all variables.
+    `listings` keeps the keys and sizes of remote stores, so that one listing serves all variables.
     """
     data = variable.data
     if not isinstance(data, VariableData):
@@ -109,13 +112,19 @@ def _stored(
     names = tuple(_codec_name(c.name, c.configuration) for c in codecs)
     array, store = data.array, data.array.store
     if not isinstance(store, LocalStore):
-        count = None
+        count = size = None
+        if id(store) not in listings:
+            with suppress(AccessRefusedError):
+                listings[id(store)] = sorted(store.sizes()) if store.lists_all else []
         if store.lists_all:
-            listed = keys[id(store)] = keys.get(id(store)) or sorted(store.list())
-            first, last = (bisect_left(listed, array.prefix + end) for end in ("", "\U0010ffff"))
+            listed = listings[id(store)]
+            first, last = (bisect_left(listed, (array.prefix + end,)) for end in ("", "\U0010ffff"))
             encoding, skip = array.metadata.chunk_key_encoding, len(array.prefix)
-            count = len(encoding.indices(listed[first:last], array.grid_shape, skip=skip))
-        return (chunks, shards, names), (None, count, array.nchunks)
+            sizes = [
+                n for key, n in listed[first:last] if encoding.indices([key], array.grid_shape, skip=skip)
+            ]
+            count, size = len(sizes), sum(sizes)
+        return (chunks, shards, names), (size, count, array.nchunks)
     # The metadata documents of an array are small, and not counted.
     places = [os.path.join(store.root, array.chunk_key(i)) for i in array.initialized_chunks()]
     size = sum(os.stat(place).st_size for place in places)

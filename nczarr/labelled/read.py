@@ -190,9 +190,6 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
         """Return the variables as they are stored, and as xarray has decoded them at opening, with lazy values."""
         if self._variables is None:
             stored, attributes = self.load()
-            for variable in stored.values():
-                if variable.dtype == object:
-                    del variable.encoding["dtype"]  # xarray would load strings
             copies = {name: v.copy(deep=False) for name, v in stored.items()}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # opening has warned
@@ -213,7 +210,9 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
         encoding["source"] = self.place
         encoding[KEPT] = Kept(self, name)
         if node.type == STRING:
-            self.texts[name] = {key: value for key, value in encoding.items() if key != "dtype"}
+            self.texts[name] = dict(encoding)
+            if encoding["dtype"] is str and self.source.session.stored.disk_format == "ZARR":
+                del encoding["dtype"]  # xarray would load all strings when it opens the dataset
         data = indexing.LazilyIndexedArray(values)
         return xr.Variable([d.name for d in node.dimensions], data, attributes, encoding)
 
@@ -282,5 +281,6 @@ def opened(source: Source, group: str, options: Mapping[str, Any]) -> xr.Dataset
         raise
     for name in store.texts.keys() & dataset.variables.keys():
         encoding = dataset.variables[name].encoding
-        encoding.update({key: value for key, value in store.texts[name].items() if key not in encoding})
+        kept = store.texts[name]
+        encoding.update({key: value for key, value in kept.items() if key not in encoding or value is str})
     return dataset

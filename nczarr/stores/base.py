@@ -138,6 +138,10 @@ def clip(size: int, start: int, length: int | None) -> tuple[int, int]:
     return first, last
 
 
+class AccessRefusedError(StoreError):
+    """A server refuses to read a key, or to list the keys; the store has noted that it cannot list them."""
+
+
 class Store(ABC):
     """Bytes under keys.
 
@@ -322,6 +326,16 @@ class Store(ABC):
         """
         skip = len(start_of(prefix))
         return split_names(key[skip:] for key in self.list(prefix))
+
+    def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """Iterate over all keys below `prefix` with the sizes of their values in bytes.
+
+        Stores whose listings lack the sizes ask for each.
+        """
+        for key in self.list(prefix):
+            size = self.size(key)
+            if size is not None:
+                yield key, size
 
     def list_dirs(self, prefixes: Sequence[str]) -> Sequence[Names]:
         """Return the names directly below each of many prefixes, concurrently if that helps."""

@@ -65,6 +65,9 @@ SETTINGS = {
     "NCZARR_MAX_VARIABLE_CHUNK_BYTES": Setting(
         512 << 20, "decoded size of a chunk of variable-length values"
     ),
+    "NCZARR_REQUESTS": Setting(
+        64, "number of requests to a server at the same time, for one call", is_strict=True, most=1024
+    ),
     "NCZARR_STORAGE": Setting(
         0,
         "storage of new datasets of the netCDF4-compatible interface: by the name, or always the same",

@@ -73,6 +73,23 @@ def lacks_bucket(error: BaseException) -> bool:
     return "NoSuchBucket" in text or "bucket does not exist" in text
 
 
+def may_mean_missing(error: BaseException) -> bool:
+    """Return True if an error refuses access in the words that S3 uses for missing keys, if nobody may list them.
+
+    Examples
+    --------
+    >>> may_mean_missing(PermissionError("<Code>AccessDenied</Code>"))
+    True
+    >>> may_mean_missing(OSError("An error occurred (SignatureDoesNotMatch) when calling the GetObject operation"))
+    False
+    """
+    text = _whole_text(error)
+    words = ("AccessDenied", "Access Denied", "Forbidden", "403")
+    others = ("Signature", "InvalidAccessKeyId", "Expired", "InvalidToken")
+    refused = isinstance(error, PermissionError) or bool(_first(words, text))
+    return refused and not _first(others, text)
+
+
 def is_unreached(error: BaseException) -> bool:
     """Return True if the cause of an error is an unreachable server; some clients report that as a missing file.
 

@@ -149,7 +149,7 @@ def losses_if_complete(
         # Parse the planned documents too: some layouts have other words for the requested codecs.
         with (
             open_dataset(memory, consolidated=False) as expected,
-            open_dataset(store, consolidated=False if store.listable else None) as stored,
+            open_dataset(store, consolidated=False) as stored,
         ):
             variables = expected.dataset.all_variables
             if expected.layout != stored.layout or variables.keys() - stored.dataset.all_variables.keys():

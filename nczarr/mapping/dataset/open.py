@@ -23,6 +23,7 @@ from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
+from nczarr.stores.base import AccessRefusedError
 from nczarr.system.failures import is_unreached
 from nczarr.zarr import Hierarchy, create_hierarchy, open_hierarchy
 
@@ -48,7 +49,8 @@ def open_dataset(
     mode : {'r', 'r+'}
         Read, or read and write.
     consolidated : bool, optional
-        True: consolidated metadata are required; False: they are ignored; None: they are used if they exist.
+        True: consolidated metadata are required; None: they are used if they exist; False: they are ignored, except
+        in a store that cannot list its keys.
     storage_options : dict, optional
         For the file system of a URL.
     options : WriteOptions, optional
@@ -82,8 +84,16 @@ def open_dataset(
         if mode == "r+":
             store.keep_order()
             rewriting.finish_moves(store)
+        if consolidated is False and not store.listable:
+            consolidated = None  # the copy alone names the nodes
         try:
-            hierarchy = _open_hierarchy(store, consolidated, mode)
+            try:
+                hierarchy = _open_hierarchy(store, consolidated, mode)
+            except AccessRefusedError:
+                if store.listable or consolidated is not False:
+                    raise
+                consolidated = None
+                hierarchy = _open_hierarchy(store, consolidated, mode)
             found: tuple[Finding, ...] = ()
             if consolidated is None:
                 hierarchy, found = _own_documents(store, hierarchy, mode)

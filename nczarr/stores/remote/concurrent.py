@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+import warnings
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +16,21 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.lazy import cached_property
 from nczarr.stores import replaced
-from nczarr.stores.base import Answers, Buffer, Names, Request, Store, Values, as_view, batched, check_key
+from nczarr.stores.base import (
+    AccessRefusedError,
+    Answers,
+    Buffer,
+    Names,
+    Request,
+    Store,
+    Values,
+    as_view,
+    batched,
+    check_key,
+)
 from nczarr.stores.replaced import REPLACED, Opened, WriteTimes, is_notice, replaced_error
-from nczarr.system.failures import lacks_bucket, reason_of
+from nczarr.system.environment import limit
+from nczarr.system.failures import lacks_bucket, may_mean_missing, reason_of
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -42,11 +55,14 @@ class ConcurrentStore(Store):
     Subclasses fetch, put and remove one value, and recognise the errors that mean "there is no such key".
     """
 
-    concurrency = 64
-    """Maximum number of requests in flight for one call."""
-
     removes_many = False
     """True if one request removes many keys."""
+
+    _conceals_missing = False
+    """True if the server refuses to read missing keys, like S3 without the right to list the bucket."""
+
+    _was_read = False
+    """True if a key had a value."""
 
     @cached_property
     def _times(self) -> WriteTimes:
@@ -141,6 +157,11 @@ class ConcurrentStore(Store):
         missing = isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
         return missing and not lacks_bucket(error)
 
+    def _means_missing(self, what: str, error: BaseException) -> bool:
+        """Return True if an error of a request means that the key has no value."""
+        concealed = what == "read" and self._conceals_missing and may_mean_missing(error)
+        return concealed or self._is_missing(error)
+
     def _is_range_error(self, error: BaseException) -> bool:
         """Return True if an error of the client may mean that the range is invalid."""
         text = f"{error} {error.__cause__}"
@@ -161,7 +182,16 @@ class ConcurrentStore(Store):
     def _fail(self, what: str, key: str, error: BaseException) -> NoReturn:
         reason, hint = reason_of(error)
         place = self.url if lacks_bucket(error) else self.place(key)
-        raise StoreError(f"cannot {what}: {reason}", path=place, hint=hint) from error
+        kind = StoreError
+        if what in ("read", "list") and may_mean_missing(error):
+            kind = AccessRefusedError
+            if what == "list":
+                self._give_up_listing()
+        raise kind(f"cannot {what}: {reason}", path=place, hint=hint) from error
+
+    def _give_up_listing(self) -> None:
+        """Note that the server refuses to list."""
+        self.listable = self.lists_all = self.lists_by_folder = False
 
     # --- one request, with its errors translated
 
@@ -173,7 +203,7 @@ class ConcurrentStore(Store):
         except NCZarrError:
             raise
         except Exception as error:
-            if not (may_be_missing and self._is_missing(error)):
+            if not (may_be_missing and self._means_missing(what, error)):
                 self._fail(what, key, error)
 
     async def _safe_fetch(self, key: str, start: int, length: int | None) -> bytes | None:
@@ -182,7 +212,7 @@ class ConcurrentStore(Store):
         except NCZarrError:
             raise
         except Exception as error:
-            if self._is_missing(error):
+            if self._means_missing("read", error):
                 return None
             if (start or length is not None) and self._is_range_error(error):
                 # Clients report it in many ways; the size proves it.
@@ -243,7 +273,7 @@ class ConcurrentStore(Store):
                 except Exception as error:
                     errors.append(error)
 
-        await asyncio.gather(*(work() for _ in range(min(self.concurrency, len(requests)))))
+        await asyncio.gather(*(work() for _ in range(min(limit("NCZARR_REQUESTS"), len(requests)))))
         if errors:
             raise errors[0]
         return [results[index] for index in range(len(requests))]
@@ -253,14 +283,43 @@ class ConcurrentStore(Store):
     ) -> Results[T]:
         return self._run(self._all, function, requests) if requests else []
 
+    def _ask(
+        self, function: Callable[..., Awaitable[T | None]], requests: Sequence[tuple[object, ...]]
+    ) -> Results[T | None]:
+        """Run a batch of requests to read. Without the right to list, S3 answers 403 for missing keys."""
+        try:
+            answers = self._batch(function, requests)
+        except AccessRefusedError:
+            if self._conceals_missing or self._may_list():
+                raise
+            self._conceals_missing = True
+            answers = self._batch(function, requests)
+            if not self._was_read and not any(answer is not None for answer in answers):
+                self._conceals_missing = False
+                raise
+            warnings.warn(
+                f"{self.url}: the server does not allow listing, and answers 403 for missing and for forbidden keys;"
+                " nczarr treats all of them as missing",
+                stacklevel=2,
+            )
+        self._was_read = self._was_read or any(answer is not None for answer in answers)
+        return answers
+
+    def _may_list(self) -> bool:
+        try:
+            self.list_dir()
+        except AccessRefusedError:
+            return False
+        return True
+
     def get(self, key: str) -> bytes | None:
-        return self._run(self._safe_fetch, check_key(key), 0, None)
+        return self._ask(self._safe_fetch, [(check_key(key), 0, None)])[0]
 
     def get_many(self, keys: Sequence[str]) -> Values:
-        return self._batch(self._safe_fetch, [(check_key(key), 0, None) for key in keys])
+        return self._ask(self._safe_fetch, [(check_key(key), 0, None) for key in keys])
 
     def get_bounded(self, keys: Sequence[str], most: int) -> Values:
-        return self._batch(self._safe_bounded, [(check_key(key), most) for key in keys])
+        return self._ask(self._safe_bounded, [(check_key(key), most) for key in keys])
 
     def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:
         return self.get_ranges([(key, start, length)])[0]
@@ -268,20 +327,20 @@ class ConcurrentStore(Store):
     def get_ranges(self, requests: Sequence[Request]) -> Values:
         # HTTP has no range of zero bytes: request one byte, and return none.
         asked = [(check_key(key), start, 1 if length == 0 else length) for key, start, length in requests]
-        values = self._batch(self._safe_fetch, asked)
+        values = self._ask(self._safe_fetch, asked)
         return [
             value[:length] if value is not None and length is not None else value
             for value, (_, _, length) in zip(values, requests, strict=True)
         ]
 
     def size(self, key: str) -> int | None:
-        return self._run(self._safe_size, check_key(key))
+        return self._ask(self._safe_size, [(check_key(key),)])[0]
 
     def exists(self, key: str) -> bool:
         return self.size(key) is not None
 
     def exist_many(self, keys: Sequence[str]) -> Answers:
-        sizes = self._batch(self._safe_size, [(check_key(key),) for key in keys])
+        sizes = self._ask(self._safe_size, [(check_key(key),) for key in keys])
         return [size is not None for size in sizes]
 
     def set(self, key: str, data: Buffer) -> None:
@@ -312,7 +371,7 @@ class ConcurrentStore(Store):
     def list_dirs(self, prefixes: Sequence[str]) -> Sequence[Names]:
         if len(prefixes) < 2:
             return super().list_dirs(prefixes)
-        with ThreadPoolExecutor(min(self.concurrency, len(prefixes))) as pool:
+        with ThreadPoolExecutor(min(limit("NCZARR_REQUESTS"), len(prefixes))) as pool:
             return [*pool.map(self.list_dir, prefixes)]
 
     def delete(self, key: str) -> None:

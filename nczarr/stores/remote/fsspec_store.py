@@ -313,6 +313,16 @@ class FsspecStore(FileSystemStore):
             if path.startswith(below) and not path.endswith("/"):
                 yield path[skip:]
 
+    def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        if not self._flat:
+            yield from super().sizes(prefix)
+            return
+        below = self._path(start_of(prefix))
+        found = dict(self._listing(prefix, "find", below, detail=True))
+        for path in sorted(found):
+            if path.startswith(below) and not path.endswith("/"):
+                yield path[len(self._root) :], int(found[path].get("size") or 0)
+
     def list_dir(self, prefix: str = "") -> Names:
         below = self._path(start_of(prefix))
         names: set[str] = set()

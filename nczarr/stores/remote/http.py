@@ -84,6 +84,9 @@ class HTTPStore(FileSystemStore):
                 self._listable = False
         return self._listable
 
+    def _give_up_listing(self) -> None:
+        self._listable = False
+
     def parent(self) -> tuple[Store, str] | None:
         parts = urlsplit(self._base)
         above, _, name = parts.path.strip("/").rpartition("/")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nczarr.errors import StoreError
 from nczarr.stores.base import Names, Store, check_prefix, start_of, url_above
 from nczarr.stores.remote.concurrent import ConcurrentStore, Results, T
+from nczarr.system.environment import limit
 from nczarr.system.forks import Origin
 from nczarr.system.locks import TABLES
 
@@ -178,9 +179,12 @@ class ObstoreStore(ConcurrentStore):
         self._client.delete([self._prefix + key for key in keys])
 
     def list(self, prefix: str = "") -> Iterator[str]:
+        return (key for key, _ in self.sizes(prefix))
+
+    def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         prefix = check_prefix(prefix)
         if not is_usable():
-            yield from self._other().list(prefix)
+            yield from self._other().sizes(prefix)
             return
         below = self._prefix + start_of(prefix)
         skip = len(self._prefix)
@@ -196,7 +200,7 @@ class ObstoreStore(ConcurrentStore):
             folders = {above for key in sizes for above in accumulate(key.split("/")[:-1], "{}/{}".format)}
             for key in empty & folders:
                 del sizes[key]
-        yield from sorted(sizes)
+        yield from sorted(sizes.items())
 
     def list_dir(self, prefix: str = "") -> Names:
         prefix = check_prefix(prefix)
@@ -222,7 +226,7 @@ def _pool() -> ThreadPoolExecutor:
     global _threads
     with TABLES:
         if _threads is None:
-            _threads = ThreadPoolExecutor(ConcurrentStore.concurrency, "nczarr-obstore"), Origin()
+            _threads = ThreadPoolExecutor(limit("NCZARR_REQUESTS"), "nczarr-obstore"), Origin()
         return _threads[0]
 
 

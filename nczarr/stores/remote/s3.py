@@ -161,6 +161,10 @@ def _open_obstore(url: str, options: Options, writable: bool, *, only: bool) -> 
     if not only and not is_usable():
         return None
     bucket, _, prefix = url.split("://", 1)[1].partition("/")
+    if "//" in prefix.rstrip("/") or prefix.startswith("/"):
+        if only:
+            raise StoreError("obstore has no keys with an empty part", path=url, hint="pip install s3fs")
+        return None
     again = partial(open_s3, url, writable=writable, storage_options=dict(options))
     options = dict(options)
     # No try begins after that time; the last one may take as long again.

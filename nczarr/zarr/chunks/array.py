@@ -17,7 +17,7 @@ import numpy.typing as npt
 from nczarr.errors import CodecError, ReadOnlyError, SelectionError, UnsupportedError, error_context
 from nczarr.lazy import cached_property
 from nczarr.stores import LocalStore, Store
-from nczarr.stores.base import batched
+from nczarr.stores.base import AccessRefusedError, batched
 from nczarr.zarr.chunks.chunks import Chunks, forget_chunks
 from nczarr.zarr.chunks.plan import chunk_count, plan, steps
 from nczarr.zarr.chunks.read_files import read_from_files, supported
@@ -439,7 +439,8 @@ class Array:
         Costs one listing; if listings are incomplete, the result has all indices of the grid.
         """
         if self.store.lists_all:
-            return sorted(self._listed(self.grid_shape))
+            with suppress(AccessRefusedError):  # now the store is one that cannot list
+                return sorted(self._listed(self.grid_shape))
         return grid_places(self.grid_shape)
 
     def existing(self, places: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
