@@ -74,7 +74,7 @@ def lacks_bucket(error: BaseException) -> bool:
 
 
 def may_mean_missing(error: BaseException) -> bool:
-    """Return True if an error refuses access in the words that S3 uses for missing keys, if nobody may list them.
+    """Return True if an error refuses access as S3 does for missing keys that the client may not list.
 
     Examples
     --------

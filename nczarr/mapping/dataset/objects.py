@@ -69,7 +69,7 @@ def _counted(hierarchy: Hierarchy, sizes: Iterable[tuple[str, int]]) -> list[Sto
         above, _, name = key.rpartition("/")
         is_document = name == "zarr.json" or name.startswith((".z", ".nc"))
         if (is_document and above in hierarchy.nodes) or (
-            hierarchy.layout == "draft" and key.startswith("meta/")
+            hierarchy.layout not in ("v2", "v3") and key.startswith("meta/")
         ):
             path = DOCUMENTS
         else:
