@@ -13,7 +13,7 @@ from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
 from nczarr.mapping.guarding.changes import writing_alone
 from nczarr.mapping.guarding.unfinished import UNFINISHED, UnfinishedMarker, is_zarr, remove_unfinished
 from nczarr.stores import LocalStore, Store, open_store
-from nczarr.stores.zip.store import ZipStore
+from nczarr.stores.zip import ZipStore
 from nczarr.system import atomic
 from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
 
