@@ -114,6 +114,7 @@ def test_xarray_reads_no_strings_when_it_opens(s3_server: dict[str, str]) -> Non
 
 
 @pytest.mark.s3
+@pytest.mark.filterwarnings("error::UserWarning:nczarr")
 @pytest.mark.parametrize("backend", ["obstore", "s3fs"])
 def test_du_and_rm_in_an_object_store(
     s3_server: dict[str, str], backend: str, capsys: pytest.CaptureFixture[str]
@@ -127,7 +128,7 @@ def test_du_and_rm_in_an_object_store(
     assert sum(item.size for item in found.values()) == sum(size or 0 for size in expected.values())
     assert main(["rm", "-n", url]) == 0
     assert stored_objects(url, options) == [*found.values()]
-    assert main(["rm", "-y", url, "--storage-option", f"backend={backend}"]) == 0
+    remove(url, storage_options=options)
     with open_store(url, "r", options) as store:
         assert list(store.list()) == []
     capsys.readouterr()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
 from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
-from nczarr.mapping.guarding.changes import writing_alone
+from nczarr.mapping.guarding.changes import WRITING, writing_alone
 from nczarr.mapping.guarding.unfinished import UNFINISHED, UnfinishedMarker, is_zarr, remove_unfinished
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.zip import ZipStore
@@ -126,7 +126,7 @@ def remove(target: object, *, storage_options: Options | None = None, force: boo
             if not store.is_one_file:
                 check()
                 store.set(UNFINISHED, UnfinishedMarker("").data)
-                remove_unfinished(store)
+                remove_unfinished(store, kept=WRITING)
         if isinstance(store, LocalStore):
             atomic.remove_empty_directories(store.root)
             with suppress(OSError):  # not empty

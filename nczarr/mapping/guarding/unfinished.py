@@ -147,9 +147,9 @@ def put_in_place(store: Store, marker: UnfinishedMarker) -> None:
     staged.discard()
 
 
-def remove_unfinished(store: Store) -> None:
-    """Remove all keys of a store, the marker last, so that an interrupted removal stays recognisable."""
+def remove_unfinished(store: Store, kept: str | None = None) -> None:
+    """Remove all keys of a store but `kept`, the marker last, so that an interrupted removal stays recognisable."""
     for key in ROOTS:
         store.delete(key)
-    store.delete_many([key for key in store.list() if key != UNFINISHED])
+    store.delete_many([key for key in store.list() if key not in (UNFINISHED, kept)])
     store.delete(UNFINISHED)

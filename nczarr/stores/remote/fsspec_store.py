@@ -22,7 +22,7 @@ _COMPLETE = frozenset(
     }
 )  # fmt: skip
 #: Protocols of file systems whose ``mode="create"`` is a conditional write on the server.
-_CONDITIONAL = frozenset({"gcs", "gs", "s3", "s3a"})
+_CONDITIONAL = frozenset({"abfs", "abfss", "az", "gcs", "gs", "s3", "s3a"})
 #: Protocols of file systems that show the files of another one.
 _AROUND = frozenset({"blockcache", "cached", "dir", "filecache", "simplecache"})
 
