@@ -9,20 +9,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from nczarr.display import shown_location
+from nczarr.display import shown_location, visible
 
 #: Maximum number of failures in a message.
 _MOST_NAMED = 20
 #: Attributes with text for users. Setting one hides the passwords and tokens of URLs in it.
 _SHOWN = frozenset({"message", "path", "hint", "filename"})
-
-
-def _visible(text: str, *, layout: bool = False) -> str:
-    """Return text with control characters escaped, for terminals."""
-    # Import on use: every module imports this one, but few programs show an error.
-    from nczarr.display.text import visible
-
-    return visible(text, layout=layout)
 
 
 class NCZarrError(Exception):
@@ -45,6 +37,9 @@ class NCZarrError(Exception):
     'a.zarr/zarr.json: not JSON (restore the file)'
     """
 
+    #: The system's number of the error, for classes that are also an OSError.
+    _number: int | None = None
+
     def __init__(
         self,
         message: str,
@@ -58,6 +53,9 @@ class NCZarrError(Exception):
         self.path = path
         self.fqn = fqn
         self.hint = hint
+        if self._number is not None:
+            for name, value in (("errno", self._number), ("filename", self.path)):
+                setattr(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _SHOWN and isinstance(value, str):
@@ -65,10 +63,10 @@ class NCZarrError(Exception):
         super().__setattr__(name, value)
 
     def __str__(self) -> str:
-        where = ": ".join(_visible(part) for part in (self.path, self.fqn) if part)
-        message = _visible(self.message, layout=True)
+        where = ": ".join(visible(part) for part in (self.path, self.fqn) if part)
+        message = visible(self.message, layout=True)
         text = f"{where}: {message}" if where else message
-        return f"{text} ({_visible(self.hint)})" if self.hint else text
+        return f"{text} ({visible(self.hint)})" if self.hint else text
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default implementation cannot pickle exceptions with keyword-only arguments.
@@ -155,9 +153,7 @@ class NotAllowedError(StoreError, PermissionError):
     The user can allow the location.
     """
 
-    def __init__(self, message: str, **where: str | None) -> None:
-        super().__init__(message, **where)
-        self.errno, self.filename = errno.EACCES, self.path
+    _number = errno.EACCES
 
 
 class PartlyStoredError(NCZarrError, OSError):
@@ -186,17 +182,13 @@ class PartlyStoredError(NCZarrError, OSError):
 class DatasetNotFoundError(NCZarrError, FileNotFoundError):
     """The location contains no dataset that nczarr can read (also a :class:`FileNotFoundError`)."""
 
-    def __init__(self, message: str, **where: str | None) -> None:
-        super().__init__(message, **where)
-        self.errno, self.filename = errno.ENOENT, self.path
+    _number = errno.ENOENT
 
 
 class DatasetExistsError(NCZarrError, FileExistsError):
     """The output exists, and overwriting is not enabled or not safe (also a :class:`FileExistsError`)."""
 
-    def __init__(self, message: str, **where: str | None) -> None:
-        super().__init__(message, **where)
-        self.errno, self.filename = errno.EEXIST, self.path
+    _number = errno.EEXIST
 
 
 class ReadOnlyError(NCZarrError):
@@ -274,10 +266,10 @@ class CDLError(NCZarrError):
         return self._problems or (self,)
 
     def _text(self) -> str:
-        place = ":".join(str(p) for p in (_visible(self.path or "<cdl>"), self.line, self.column) if p)
-        text = f"{place}: {_visible(self.message)}"
+        place = ":".join(str(p) for p in (visible(self.path or "<cdl>"), self.line, self.column) if p)
+        text = f"{place}: {visible(self.message)}"
         if self.hint:
-            text += f"; {_visible(self.hint)}"
+            text += f"; {visible(self.hint)}"
         if self.source is not None and self.caret:
             shown = self.source.expandtabs(8)
             before = self.source[: self.caret - 1].expandtabs(8)

@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     _open_closed_streams()
     if arguments is None:
-        _end_quickly()
+        # Skip the garbage collections at exit: the operating system frees the memory of the process, and all files are
+        # closed before. Python would traverse all imported modules several times.
+        atexit.register(gc.freeze)
         os.environ.setdefault("ICECHUNK_LOG", "error")  # Icechunk logs a warning for each local repository
     words = sys.argv[1:] if arguments is None else list(arguments)
     command = next((word for word in words if not word.startswith("-")), "")
@@ -77,21 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _print_message(str(error))
         return error_status
-    except KeyboardInterrupt as error:
-        print(f"nczarr: interrupted; {_leftovers(error)}", file=sys.stderr)
-        return 130
-    except _Terminated as error:
-        print(f"nczarr: terminated; {_leftovers(error)}", file=sys.stderr)
-        return 143
-
-
-def _end_quickly() -> None:
-    """Skip the garbage collections at exit.
-
-    The operating system frees the memory of the process, and all files are closed before. Python would traverse all
-    imported modules several times.
-    """
-    atexit.register(gc.freeze)
+    except (KeyboardInterrupt, _Terminated) as error:
+        word, status = ("interrupted", 130) if isinstance(error, KeyboardInterrupt) else ("terminated", 143)
+        leftovers = "; ".join(_notes(error)) or "no unfinished output is left"
+        print(f"nczarr: {word}; {leftovers}", file=sys.stderr)
+        return status
 
 
 def _print_message(text: str, *, layout: bool = False) -> None:
@@ -165,10 +157,6 @@ def _notes(error: BaseException) -> list[str]:
             found += getattr(seen, "__notes__", [])
         seen = seen.__context__
     return list(dict.fromkeys(found))
-
-
-def _leftovers(error: BaseException) -> str:
-    return "; ".join(_notes(error)) or "no unfinished output is left"
 
 
 def _open_closed_streams() -> None:

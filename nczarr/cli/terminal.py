@@ -283,7 +283,9 @@ class Screen(io.TextIOBase):
             if self._pager is not None:
                 with suppress(OSError):  # the user has quit the pager
                     self._stream.close()
-                _wait(self._pager)
+                while self._pager.returncode is None:
+                    with suppress(KeyboardInterrupt):  # Ctrl-C is a command of the pager
+                        self._pager.wait()
 
     def _show(self, text: str) -> None:
         if self._paint is None:
@@ -317,15 +319,6 @@ class Screen(io.TextIOBase):
 
     def _encodable(self, text: str) -> str:
         return text.encode(self.encoding, "backslashreplace").decode(self.encoding)
-
-
-def _wait(process: subprocess.Popen[str]) -> None:
-    while True:
-        try:
-            process.wait()
-            return
-        except KeyboardInterrupt:  # Ctrl-C is a command of the pager
-            continue
 
 
 @contextmanager

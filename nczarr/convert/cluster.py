@@ -16,7 +16,7 @@ import uuid
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,19 +96,13 @@ class _OpenJob:
     """The source and the target of a copy, open in a worker."""
 
     def __init__(self, job: Job) -> None:
-        self._stack = ExitStack()
-        self.job = job
-        try:
-            self.target = job.target.open()
-            self._stack.callback(self.target.close)
-            self.between = None if job.between is None else job.between.open()
-            if self.between is not None:
-                self._stack.callback(self.between.close)
-            self.source = self._stack.enter_context(job.recipe.open(job.states))
-        except BaseException:
-            self._stack.close()
-            raise
-        self._twins: dict[str, Twin | None] = {}
+        with ExitStack() as stack:
+            self.job = job
+            self.target = stack.enter_context(closing(job.target.open()))
+            self.between = stack.enter_context(closing(job.between.open())) if job.between else None
+            self.source = stack.enter_context(job.recipe.open(job.states))
+            self._twins: dict[str, Twin | None] = {}
+            self.close = stack.pop_all().close
 
     def move(self, fqn: str, region: Region) -> int | None:
         """Copy one block; return the checksum of its values if blocks are recorded."""
@@ -129,9 +123,6 @@ class _OpenJob:
         crc = checksum(values, variable.type) if self.job.recorded else None
         self.target.write(fqn, region, values)
         return crc
-
-    def close(self) -> None:
-        self._stack.close()
 
 
 _open_jobs: dict[str, _OpenJob] = {}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
 import numpy as np
 
+from nczarr.display.text import did_you_mean
 from nczarr.errors import UnsupportedError
 from nczarr.model import (
     CHAR,
@@ -135,10 +135,9 @@ def _matching(patterns: Sequence[str], fqns: Iterable[str], what: str, option: s
     for pattern in patterns:
         matching = {fqn for fqn in fqns if matches(fqn, pattern)}
         if not matching:
-            near = get_close_matches(pattern, [*fqns, *(parse_fqn(f)[-1] for f in fqns if f != "/")], 1)
+            names = [*fqns, *(parse_fqn(f)[-1] for f in fqns if f != "/")]
             raise UnsupportedError(
-                f"{option} {pattern}: there is no such {what}",
-                hint=f"did you mean {near[0]}?" if near else None,
+                f"{option} {pattern}: there is no such {what}", hint=did_you_mean(pattern, names)
             )
         found |= matching
     return found
@@ -237,12 +236,10 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
     if unknown:
         nodes = (*dataset.all_variables, *dataset.all_dimensions, *dataset.all_groups)
         near = [fqn for fqn in nodes if fqn.endswith("/" + unknown[0].strip("/"))]
-        raise UnsupportedError(
-            f"--rename {unknown[0]}: there is nothing of this name",
-            hint=f"did you mean {near[0]}?"
-            if near
-            else "a full name: /group/variable, or /variable@attribute",
+        hint = (
+            f"did you mean {near[0]!r}?" if near else "a full name: /group/variable, or /variable@attribute"
         )
+        raise UnsupportedError(f"--rename {unknown[0]}: there is nothing of this name", hint=hint)
     return resolve(renamed)
 
 

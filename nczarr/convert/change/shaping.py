@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,12 @@ from nczarr.errors import UnsupportedError
 from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, FILTERS, LZF, OF_REFERENCES
 from nczarr.formats import CLASSIC, Kind
 from nczarr.mapping import ArrayShape, VariableData
-from nczarr.mapping.values.filters import parse_compression
+from nczarr.mapping.values.filters import filters_of, parse_compression
 from nczarr.model import (
     INT,
     ArraySource,
     Attribute,
     Dataset,
-    Dimension,
     Filter,
     Storage,
     Variable,
@@ -145,13 +144,8 @@ def shape(
 
 
 def _refuse(how: OutputOptions, target: Kind, format: str | None, is_classic: bool) -> None:
-    options = {
-        "--chunks": how.chunks,
-        "--chunk-bytes": how.chunk_bytes,
-        "--compression": how.compression,
-        "--checksum": how.checksum or None,
-    }
-    given = [option for option, value in options.items() if value is not None]
+    names = ("chunks", "chunk_bytes", "compression", "checksum")
+    given = [f"--{n.replace('_', '-')}" for n in names if getattr(how, n) not in (None, False)]
     if how.shards is not None and target != "zarr":
         raise UnsupportedError("--shards is for Zarr output: netCDF and CDL have no shards")
     if given and (target == "cdl" or (target == "netcdf" and is_classic)):
@@ -275,18 +269,15 @@ def _chunks(
 def _requested_chunks(
     sizes: _Sizes, own: tuple[int, ...] | None, by_dimension: _Lengths, target: int
 ) -> tuple[int, ...]:
-    lengths = sizes.lengths(by_dimension)
+    lengths, whole = sizes.lengths(by_dimension), [max(size, 1) for size in sizes.shape]
     chunks = []
-    for axis, (length, size) in enumerate(zip(lengths, sizes.shape, strict=True)):
-        whole = max(size, 1)
-        if length is None:
-            chunks.append(1)
-        elif length == 0:
-            chunks.append(own[axis] if own else whole)
+    for axis, length in enumerate(lengths):
+        if length == 0:
+            chunks.append(own[axis] if own else whole[axis])
         elif length == -1:
-            chunks.append(whole)
+            chunks.append(whole[axis])
         else:
-            chunks.append(length if sizes.unlimited[axis] else min(length, whole))
+            chunks.append(length or 1 if sizes.unlimited[axis] else min(length or 1, whole[axis]))
     for axis in reversed([axis for axis, length in enumerate(lengths) if length is None]):
         chunks[axis] = max(1, min(target // max(1, sizes.bytes(chunks)), sizes.shape[axis]))
     return tuple(chunks)
@@ -374,38 +365,29 @@ def _netcdf_storage(storage: Storage, sizes: _Sizes, how: OutputOptions, portabl
 
 
 def _filters(compression: str, itemsize: int) -> tuple[Filter, ...]:
-    name, _, rest = compression.partition(":")
-    text = rest.rpartition(":")[2]
-    level = int(text) if text.lstrip("-").isdigit() else None
-    shuffle = (Filter(Filter.SHUFFLE),) if itemsize > 1 else ()
-    if name == "none":
+    codecs = parse_compression("zstd" if compression == "default" else compression, itemsize)
+    if not codecs:
         return ()
-    if name == "gzip":
-        return (*shuffle, Filter(Filter.DEFLATE, (6 if level is None else level,)))
-    if name == "blosc":
-        cname = next((n for n in BLOSC_COMPRESSORS if n in rest.split(":")), "zstd")
-        number = BLOSC_COMPRESSORS.index(cname)
-        return (Filter(Filter.BLOSC, (0, 0, 0, 0, 5 if level is None else level, 1, number)),)
-    return (*shuffle, Filter(Filter.ZSTD, ((3 if level is None else level) & 0xFFFFFFFF,)))
+    settings: Mapping[str, Any] = codecs[0].configuration
+    if codecs[0].name == "blosc":
+        number = BLOSC_COMPRESSORS.index(settings["cname"])
+        return (Filter(Filter.BLOSC, (0, 0, 0, 0, settings["clevel"], 1, number)),)
+    return (*([Filter(Filter.SHUFFLE)] if itemsize > 1 else []), *filters_of(codecs))
 
 
 def _with_unlimited(dataset: Dataset, how: OutputOptions) -> Dataset:
     if not (how.unlimited or how.fixed):
         return dataset
     growing = {find_dimension(dataset, name, "--unlimited") for name in how.unlimited}
-
-    def dimension(fqn: str, old: Dimension) -> Dimension:
-        return replace(old, unlimited=fqn in growing or (old.unlimited and not how.fixed))
-
-    result = rewrite(dataset, dimension=dimension)
+    if not how.fixed:
+        growing |= {fqn for fqn, d in dataset.all_dimensions.items() if d.unlimited}
 
     def variable(fqn: str, old: Variable) -> Variable:
-        unchunked = old.storage.layout in ("contiguous", "compact")
-        if unchunked and any(result.is_unlimited(ref) for ref in old.dimensions):
+        if old.storage.layout in ("contiguous", "compact") and growing.intersection(old.dimensions):
             return replace(old, storage=replace(old.storage, layout="chunked", chunk_shape=None))
         return old
 
-    return rewrite(result, variable=variable)
+    return rewrite(dataset, variable=variable, dimension=lambda fqn, d: replace(d, unlimited=fqn in growing))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,8 @@ import cftime
 import numpy as np
 
 from nczarr.convert.change.selecting import is_time, select, text_of
-from nczarr.convert.many.adjusting import with_fill
+from nczarr.convert.many.adjusting import Packing, packing_of, with_fill
 from nczarr.convert.many.fit import Fitting, calendar_of
-from nczarr.convert.many.packing import Packing, packing_of
 from nczarr.convert.many.steps import LENGTHS, refuse_missing, steps_of, unit_of
 from nczarr.errors import UnsupportedError
 from nczarr.model import Dataset, MemorySource, Variable, rewrite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, chain
@@ -140,12 +140,6 @@ class Files:
                 stack.callback(context.__exit__, None, None, None)
             self._open.clear()
 
-    def __enter__(self) -> Files:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
 
 @dataclass(frozen=True, eq=False)
 class FilePart:
@@ -276,7 +270,7 @@ def join(
     UnsupportedError
         If times cannot be converted to the units of the first source, or the joined coordinate is not monotonic.
     """
-    with Files(sources, storage_options) as files:
+    with closing(Files(sources, storage_options)) as files:
         fqn, is_new = files.dimension(along)
         headers = choose(call_all(partial(files.header, number, fqn) for number in range(len(sources))))
         yield _joined(headers, sources, fqn, is_new, fitting or Fitting())

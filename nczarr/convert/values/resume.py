@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -154,14 +154,11 @@ def losses_if_complete(
             variables = expected.dataset.all_variables
             if expected.layout != stored.layout or variables.keys() - stored.dataset.all_variables.keys():
                 return None
-            if any(_form(expected, fqn) != _form(stored, fqn) for fqn in variables):
-                return None
-            return getattr(planned, "losses", ())
-
-
-def _form(stored: StoredDataset, fqn: str) -> tuple[object, ...]:
-    metadata = stored.data(fqn).array.metadata
-    return metadata.shape, metadata.chunk_grid, metadata.data_type, metadata.codecs
+            form = attrgetter("shape", "chunk_grid", "data_type", "codecs")
+            pairs = (
+                [form(side.data(fqn).array.metadata) for side in (expected, stored)] for fqn in variables
+            )
+            return None if any(a != b for a, b in pairs) else getattr(planned, "losses", ())
 
 
 def checksum(values: np.ndarray, type_: Type) -> int:
