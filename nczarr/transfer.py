@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from queue import Empty, Queue
@@ -171,22 +171,15 @@ def reporting(progress: Progress, total: int) -> Iterator[None]:
 
 
 def transfer(
-    blocks: Iterable[Block],
-    sink: DatasetSink,
-    progress: Progress,
-    workers: int,
-    memory: int,
-    done: Callable[[str, Region], None] = lambda fqn, region: None,
+    blocks: Iterable[Block], sink: DatasetSink, progress: Progress, workers: int, memory: int
 ) -> None:
-    """Read and write all blocks; call `done` for each written block."""
+    """Read and write all blocks."""
     # KeyboardInterrupt is raised in the main thread. The main thread only waits here, so that an interrupt never
     # leaves HDF5 code with the HDF5 lock acquired.
     stop = Event()
     reports: Queue[tuple[int, str] | None] = Queue()
     with ThreadPoolExecutor(1, thread_name_prefix="nczarr-read") as pool:
-        moving = pool.submit(
-            _move, blocks, sink, workers, memory, stop, lambda *report: reports.put(report), done
-        )
+        moving = pool.submit(_move, blocks, sink, workers, memory, stop, reports)
         moving.add_done_callback(lambda _: reports.put(None))
         try:
             while (report := _next(reports)) is not None:
@@ -210,8 +203,7 @@ def _move(
     workers: int,
     memory: int,
     stop: Event,
-    report: Callable[[int, str], None],
-    done: Callable[[str, Region], None],
+    reports: Queue[tuple[int, str] | None],
 ) -> None:
     """Read blocks in this thread and write them in other threads, until all are written or `stop` is set."""
     pending: deque[tuple[Future[None], list[Block], int]] = deque()
@@ -222,9 +214,7 @@ def _move(
         future, batch, size = pending.popleft()
         future.result()
         pending_bytes -= size
-        for fqn, region, _ in batch:
-            done(fqn, region)
-        report(size, batch[-1][0])
+        reports.put((size, batch[-1][0]))
 
     writers = workers if sink.concurrent else 1
     with ThreadPoolExecutor(writers, thread_name_prefix="nczarr-copy") as pool:

@@ -10,6 +10,7 @@ from functools import cache, partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Unpack
 
+from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.shaping import Shaped, shape
 from nczarr.convert.endpoints import (
     OVERWRITE,
@@ -26,7 +27,7 @@ from nczarr.convert.filling import FillTask, refuse_memory
 from nczarr.convert.many.fit import Fitting
 from nczarr.convert.options import OutputOptions, Request, names_of, parse_bytes, parse_kind
 from nczarr.convert.report import Report, planned_variables
-from nczarr.convert.sources import Sources, Subset, refuse_unreadable
+from nczarr.convert.sources import Sources, refuse_unreadable
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import Kind, kind_of_source, kind_of_target

@@ -352,10 +352,7 @@ class Report:
     def to_json(self) -> dict[str, object]:
         """Return the report as a JSON object."""
         return {
-            "sources": self.sources,
-            "bytes_in": self.bytes_in,
-            "bytes_out": self.bytes_out,
-            "bytes_of_values": self.bytes_of_values,
+            **{n: getattr(self, n) for n in ("sources", "bytes_in", "bytes_out", "bytes_of_values")},
             **({} if self.objects_out is None else self.objects_out.to_json()),
             "seconds": round(self.seconds, 3),
             "variables": [v.to_json() for v in self.variables],

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from nczarr.convert.change.nodes import choose, matches, rename
-from nczarr.convert.change.selecting import select
+from nczarr.convert.change.nodes import Subset
 from nczarr.convert.endpoints import name_of, open_source
 from nczarr.convert.many.fit import Fitting
 from nczarr.errors import LossError, NCZarrError, error_context
@@ -16,46 +15,6 @@ from nczarr.model import Dataset
 
 #: Size and modification time of each local file; None for other sources.
 FileStates = tuple[tuple[int, int] | None, ...]
-
-
-@dataclass(frozen=True)
-class Subset:
-    """The requested part of a dataset, and new names of its nodes; see :func:`nczarr.copy`."""
-
-    variables: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    selection: Mapping[str, object] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    def nodes(self, dataset: Dataset) -> Dataset:
-        """Return the requested variables and groups."""
-        if not (self.variables or self.only or self.groups or self.exclude):
-            return dataset
-        chosen = choose(
-            dataset, variables=self.variables, only=self.only, groups=self.groups, exclude=self.exclude
-        )
-        # If the request names nodes, it does not need the unreadable ones.
-        named = self.variables or self.only or self.groups
-        left_out, gone = ((), ()) if named else (dataset.left_out, dataset.gone)
-        return replace(chosen, left_out=left_out, gone=gone)
-
-    def nodes_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
-        """Return the requested nodes of datasets to join; an excluded node must exist in one of them."""
-        names = [[*dataset.all_variables, *dataset.all_groups] for dataset in datasets]
-        found = [{p for p in self.exclude if any(matches(fqn, p) for fqn in fqns)} for fqns in names]
-        missing = set(self.exclude).difference(*found)
-        return [
-            replace(self, exclude=(*(p for p in self.exclude if p in here), *sorted(missing))).nodes(dataset)
-            for dataset, here in zip(datasets, found, strict=True)
-        ]
-
-    def cut(self, dataset: Dataset) -> Dataset:
-        """Return the requested part of each dimension, under the new names."""
-        if not (self.selection or self.names):
-            return dataset
-        return rename(select(dataset, self.selection), self.names)
 
 
 @dataclass(frozen=True)

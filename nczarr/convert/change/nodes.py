@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
 import numpy as np
 
+from nczarr.convert.change.selecting import select
 from nczarr.display.text import did_you_mean
 from nczarr.errors import UnsupportedError
 from nczarr.model import (
@@ -40,67 +41,94 @@ NAMING = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_var
 _G = TypeVar("_G", bound=Group)
 
 
-def choose(
-    dataset: Dataset,
-    *,
-    variables: Sequence[str] = (),
-    only: Sequence[str] = (),
-    groups: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-) -> Dataset:
-    """Return a part of a dataset; dimensions and types stay, as in ``nccopy -V``.
+@dataclass(frozen=True)
+class Subset:
+    """The requested part of a dataset, and new names of its nodes; see :func:`nczarr.copy`.
 
     A pattern with a slash matches FQNs (``/ocean/t*``); a pattern without a slash matches simple names in any group.
 
     Parameters
     ----------
-    variables : sequence of str
+    variables : tuple of str
         Keep these variables, and their coordinates, bounds and grid mappings.
-    only : sequence of str
+    only : tuple of str
         Keep exactly these variables.
-    groups : sequence of str
+    groups : tuple of str
         Keep these groups with everything in them.
-    exclude : sequence of str
+    exclude : tuple of str
         Omit these variables and groups.
-
-    Raises
-    ------
-    UnsupportedError
-        If a pattern matches nothing, or no variable is left.
 
     Examples
     --------
     >>> from nczarr.model import DOUBLE, Dimension
     >>> x, t, p = Variable("x", DOUBLE, ("/x",)), Variable("t", DOUBLE, ("/x",)), Variable("p", DOUBLE)
     >>> d = Dataset("d", dimensions=(Dimension("x", 2),), variables=(x, t, p))
-    >>> [v.name for v in choose(d, variables=["t"]).variables], [v.name for v in choose(d, only=["t"]).variables]
+    >>> [v.name for v in Subset(("t",)).nodes(d).variables], [v.name for v in Subset(only=("t",)).nodes(d).variables]
     (['x', 't'], ['t'])
     """
-    all_variables, all_groups = dataset.all_variables, dataset.all_groups
-    kept, kept_groups = set(all_variables), set(all_groups)
-    if variables or only:
-        kept = _with_references(dataset, _matching(variables, all_variables, "variable", "-v"))
-        kept |= _matching(only, all_variables, "variable", "-V")
-    if groups:
-        chosen = _matching(groups, all_groups, "group", "-g")
-        inside = _inside(all_groups, chosen)
-        kept &= {v for v in all_variables if split_fqn(v)[0] in inside}
-        kept_groups = inside | _around(all_groups, inside)
-    if exclude:
-        excluded = _matching(exclude, [*all_variables, *all_groups], "variable or group", "-x")
-        kept -= _inside(all_variables, excluded)
-        kept_groups -= _inside(all_groups, excluded) - {"/"}
-    homes = {split_fqn(ref)[0] for v in kept for ref in all_variables[v].dimensions if isinstance(ref, str)}
-    if variables or only:
-        # Omit empty groups, but keep those whose dimensions or types are in use.
-        used = homes | {split_fqn(node)[0] for node in (*kept, *dataset.all_types)}
-        kept_groups &= _around(all_groups, used)
-    if all_variables and not kept and (variables or only or exclude):
-        raise UnsupportedError("no variable is left to copy", hint="see nczarr tree for the names")
-    kept_groups |= _around(all_groups, homes - {"/"} - kept_groups)
-    return rewrite(
-        dataset, variable=lambda fqn, v: v if fqn in kept else None, group=lambda fqn: fqn in kept_groups
-    )
+
+    variables: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    selection: Mapping[str, object] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def nodes(self, dataset: Dataset) -> Dataset:
+        """Return the requested variables and groups; dimensions and types stay, as in ``nccopy -V``.
+
+        Raises
+        ------
+        UnsupportedError
+            If a pattern matches nothing, or no variable is left.
+        """
+        variables, only, groups, exclude = self.variables, self.only, self.groups, self.exclude
+        if not (variables or only or groups or exclude):
+            return dataset
+        all_variables, all_groups = dataset.all_variables, dataset.all_groups
+        kept, kept_groups = set(all_variables), set(all_groups)
+        if variables or only:
+            kept = _with_references(dataset, _matching(variables, all_variables, "variable", "-v"))
+            kept |= _matching(only, all_variables, "variable", "-V")
+        if groups:
+            inside = _inside(all_groups, _matching(groups, all_groups, "group", "-g"))
+            kept &= {v for v in all_variables if split_fqn(v)[0] in inside}
+            kept_groups = inside | _around(all_groups, inside)
+        if exclude:
+            excluded = _matching(exclude, [*all_variables, *all_groups], "variable or group", "-x")
+            kept -= _inside(all_variables, excluded)
+            kept_groups -= _inside(all_groups, excluded) - {"/"}
+        homes = {
+            split_fqn(ref)[0] for v in kept for ref in all_variables[v].dimensions if isinstance(ref, str)
+        }
+        if variables or only:
+            # Omit empty groups, but keep those whose dimensions or types are in use.
+            used = homes | {split_fqn(node)[0] for node in (*kept, *dataset.all_types)}
+            kept_groups &= _around(all_groups, used)
+        if all_variables and not kept and (variables or only or exclude):
+            raise UnsupportedError("no variable is left to copy", hint="see nczarr tree for the names")
+        kept_groups |= _around(all_groups, homes - {"/"} - kept_groups)
+        part = rewrite(
+            dataset, variable=lambda fqn, v: v if fqn in kept else None, group=lambda fqn: fqn in kept_groups
+        )
+        # If the request names nodes, it does not need the unreadable ones.
+        return replace(part, left_out=(), gone=()) if variables or only or groups else part
+
+    def nodes_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
+        """Return the requested nodes of datasets to join; an excluded node must exist in one of them."""
+        names = [[*dataset.all_variables, *dataset.all_groups] for dataset in datasets]
+        found = [{p for p in self.exclude if any(matches(fqn, p) for fqn in fqns)} for fqns in names]
+        missing = set(self.exclude).difference(*found)
+        return [
+            replace(self, exclude=(*(p for p in self.exclude if p in here), *sorted(missing))).nodes(dataset)
+            for dataset, here in zip(datasets, found, strict=True)
+        ]
+
+    def cut(self, dataset: Dataset) -> Dataset:
+        """Return the requested part of each dimension, under the new names."""
+        if not (self.selection or self.names):
+            return dataset
+        return rename(select(dataset, self.selection), self.names)
 
 
 def _is_in(fqn: str, group: str) -> bool:
