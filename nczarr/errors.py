@@ -37,9 +37,6 @@ class NCZarrError(Exception):
     'a.zarr/zarr.json: not JSON (restore the file)'
     """
 
-    #: The system's number of the error, for classes that are also an OSError.
-    _number: int | None = None
-
     def __init__(
         self,
         message: str,
@@ -53,9 +50,6 @@ class NCZarrError(Exception):
         self.path = path
         self.fqn = fqn
         self.hint = hint
-        if self._number is not None:
-            for name, value in (("errno", self._number), ("filename", self.path)):
-                setattr(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _SHOWN and isinstance(value, str):
@@ -153,7 +147,9 @@ class NotAllowedError(StoreError, PermissionError):
     The user can allow the location.
     """
 
-    _number = errno.EACCES
+    def __init__(self, message: str, **where: str | None) -> None:
+        super().__init__(message, **where)
+        self.errno, self.filename = errno.EACCES, self.path
 
 
 class PartlyStoredError(NCZarrError, OSError):
@@ -182,13 +178,17 @@ class PartlyStoredError(NCZarrError, OSError):
 class DatasetNotFoundError(NCZarrError, FileNotFoundError):
     """The location contains no dataset that nczarr can read (also a :class:`FileNotFoundError`)."""
 
-    _number = errno.ENOENT
+    def __init__(self, message: str, **where: str | None) -> None:
+        super().__init__(message, **where)
+        self.errno, self.filename = errno.ENOENT, self.path
 
 
 class DatasetExistsError(NCZarrError, FileExistsError):
     """The output exists, and overwriting is not enabled or not safe (also a :class:`FileExistsError`)."""
 
-    _number = errno.EEXIST
+    def __init__(self, message: str, **where: str | None) -> None:
+        super().__init__(message, **where)
+        self.errno, self.filename = errno.EEXIST, self.path
 
 
 class ReadOnlyError(NCZarrError):

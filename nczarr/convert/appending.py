@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nczarr.convert.change.selecting import cut_source, find_dimension
+from nczarr.convert.change.shaping import OutputOptions
 from nczarr.convert.endpoints import create_sink, name_of, open_source, refuse_same_place
 from nczarr.convert.filling import FillTask
 from nczarr.convert.many.adjusting import fitted
@@ -21,7 +22,7 @@ from nczarr.convert.many.steps import (
     steps_of,
     tolerance_between,
 )
-from nczarr.convert.options import OutputOptions, Request
+from nczarr.convert.request import Request
 from nczarr.convert.sources import Sources
 from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
 from nczarr.errors import UnsupportedError, error_context

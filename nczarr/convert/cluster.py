@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nczarr.convert.change.shaping import shape
-from nczarr.convert.options import OutputOptions, Request
+from nczarr.convert.change.shaping import OutputOptions, shape
+from nczarr.convert.request import Request
 from nczarr.convert.sources import FileStates, Sources
 from nczarr.convert.values.raw import Twin, put_stored, twin_of
 from nczarr.convert.values.resume import checksum

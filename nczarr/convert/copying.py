@@ -11,7 +11,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Unpack
 
 from nczarr.convert.change.nodes import Subset
-from nczarr.convert.change.shaping import Shaped, shape
+from nczarr.convert.change.shaping import OutputOptions, Shaped, names_of, parse_bytes, parse_kind, shape
 from nczarr.convert.endpoints import (
     OVERWRITE,
     call_all,
@@ -25,8 +25,8 @@ from nczarr.convert.endpoints import (
 )
 from nczarr.convert.filling import FillTask, refuse_memory
 from nczarr.convert.many.fit import Fitting
-from nczarr.convert.options import OutputOptions, Request, names_of, parse_bytes, parse_kind
 from nczarr.convert.report import Report, planned_variables
+from nczarr.convert.request import Request
 from nczarr.convert.sources import Sources, refuse_unreadable
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nczarr.convert.options import Request
+from nczarr.convert.request import Request
 from nczarr.convert.values.dasked import is_chunked, place_of, store_chunked
 from nczarr.convert.values.raw import copy_stored
 from nczarr.convert.values.rechunk import block_limit, read_shape, rechunk

@@ -22,8 +22,7 @@ import nczarr
 from nczarr import cdl
 from nczarr.cli import main
 from nczarr.convert import open_source
-from nczarr.convert.change.shaping import fitted
-from nczarr.convert.options import parse_bytes, parse_lengths
+from nczarr.convert.change.shaping import fitted, parse_bytes, parse_lengths
 from nczarr.errors import LossError, UnsupportedError
 from nczarr.mapping import open_dataset
 from nczarr.model import Storage

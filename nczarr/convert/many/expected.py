@@ -1,23 +1,23 @@
-"""Find missing and repeated steps of a joined coordinate, and fill the missing ones."""
+"""Find missing and repeated steps of a joined coordinate."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import cftime
 import numpy as np
 
-from nczarr.convert.change.selecting import is_time, select, text_of
-from nczarr.convert.many.adjusting import Packing, packing_of, with_fill
+from nczarr.convert.change.selecting import is_time, text_of
+from nczarr.convert.many.adjusting import Packing, packing_of
 from nczarr.convert.many.fit import Fitting, calendar_of
 from nczarr.convert.many.steps import LENGTHS, refuse_missing, steps_of, unit_of
 from nczarr.errors import UnsupportedError
-from nczarr.model import Dataset, MemorySource, Variable, rewrite
+from nczarr.model import Dataset, Variable
 
 _STEP = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d|w|mo|y)?")
-_MICROSECONDS = {"s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 #: Maximum difference of a step from the expected one, as a part of it.
 _ROUNDING = 1e-3
 _LISTED = 12
@@ -84,7 +84,7 @@ def expected_step(variable: Variable, values: np.ndarray, packing: Packing, text
     day = 0.0
     if is_time(variable):
         length = LENGTHS.get(unit_of(variable))
-        day = _MICROSECONDS["d"] / length if length else 0.0
+        day = LENGTHS["day"] / length if length else 0.0
     if text == "auto":
         steps, counts = np.unique(np.round(np.diff(values), 6), return_counts=True)
         if not len(steps):
@@ -110,13 +110,13 @@ def expected_step(variable: Variable, values: np.ndarray, packing: Packing, text
         return ExpectedStep(variable, packing, text, number if values[-1] >= values[0] else -number)
     if not day:
         raise UnsupportedError(f"--expect-step {text}: a unit of the coordinate has no fixed length")
-    return ExpectedStep(variable, packing, text, number * _MICROSECONDS[unit] / _MICROSECONDS["d"] * day)
+    return ExpectedStep(variable, packing, text, number * _SECONDS[unit] / _SECONDS["d"] * day)
 
 
-def with_expected_steps(
-    parts: Sequence[Dataset], names: Sequence[str], along: str, growing: frozenset[str], fitting: Fitting
-) -> tuple[list[Dataset], list[str]]:
-    """Return the parts, and parts of fill values for the missing steps, with their names.
+def missing_steps(
+    parts: Sequence[Dataset], names: Sequence[str], along: str, fitting: Fitting
+) -> dict[int, np.ndarray]:
+    """Return the numbers of the missing steps, by the index of the step before them.
 
     Raises
     ------
@@ -161,54 +161,10 @@ def with_expected_steps(
     if repeated.size:
         problems.append(f"has {repeated.size} steps twice: {step.shown(values[repeated])}")
     if problems:
-        hint = (
-            "omit a file, or steps with -d"
-            if repeated.size
-            else "--join fill writes fill values for missing steps"
-        )
+        filling = "--join fill writes fill values for missing steps"
         raise UnsupportedError(
             f"--expect-step {step.text}: {along} {'; '.join(problems)}",
             path=names[owner[int(min([*gaps, *repeated])) + 1]],
-            hint=hint,
+            hint="omit a file, or steps with -d" if repeated.size else filling,
         )
-    return _filled(parts, names, along, growing, gaps, step)
-
-
-def _filled(
-    parts: Sequence[Dataset],
-    names: Sequence[str],
-    along: str,
-    growing: frozenset[str],
-    gaps: dict[int, np.ndarray],
-    step: ExpectedStep,
-) -> tuple[list[Dataset], list[str]]:
-    found: list[Dataset] = []
-    found_names: list[str] = []
-    start = 0
-
-    def gap(values: np.ndarray) -> Dataset:
-        own = MemorySource(step.packing.encoded(values))
-
-        def missing(fqn: str, v: Variable) -> Variable:
-            if fqn == along:
-                return v.with_data(own)
-            return with_fill(fqn, v.with_data(None)) if fqn in growing else v
-
-        size = len(values)
-        return rewrite(
-            parts[0], variable=missing, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d
-        )
-
-    for part, name in zip(parts, names, strict=True):
-        size = part.dimension_at(along).size
-        low = 0
-        for at in sorted(at for at in gaps if start - 1 <= at < start + size - 1):
-            high = at + 1 - start
-            pieces = [select(part, {along: slice(low, high)})] if high > low else []
-            found += [*pieces, gap(gaps[at])]
-            found_names += [name] * (len(pieces) + 1)
-            low = high
-        found.append(select(part, {along: slice(low, size)}) if low else part)
-        found_names.append(name)
-        start += size
-    return found, found_names
+    return {at: packing.encoded(missing) for at, missing in gaps.items()}

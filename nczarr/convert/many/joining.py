@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from nczarr.convert.change.selecting import find_dimension
+from nczarr.convert.change.selecting import cut_source, find_dimension
 from nczarr.convert.endpoints import call_all, name_of, open_source
-from nczarr.convert.many.adjusting import fitted
-from nczarr.convert.many.expected import with_expected_steps
+from nczarr.convert.many.adjusting import fitted, with_fill
+from nczarr.convert.many.expected import missing_steps
 from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.steps import refuse_disorder
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
@@ -306,10 +306,11 @@ def _joined(
                 fqn=fqn,
                 hint="-x omits a variable",
             )
-    if fitting.expect_step:
-        parts, names = with_expected_steps(parts, names, along, growing, fitting)
+    gaps = missing_steps(parts, names, along, fitting) if fitting.expect_step else {}
     joined = _assembled(parts, along, is_new, growing, fitting.merges)
     refuse_disorder(joined, along, names)
+    if gaps:
+        joined = _with_gaps(joined, along, growing, gaps)
     return replace(
         joined,
         left_out=tuple(dict.fromkeys(what for part in headers for what in part.left_out)),
@@ -352,6 +353,31 @@ def _assembled(
     if merge:
         result = replace(result, attributes=_union([part.attributes for part in parts]))
     return rewrite(result, variable=variable)
+
+
+def _with_gaps(
+    joined: Dataset, along: str, growing: frozenset[str], gaps: Mapping[int, np.ndarray]
+) -> Dataset:
+    """Return a dataset with fill values for the steps that are missing behind some steps."""
+    size = joined.dimension_at(along).size
+
+    def variable(fqn: str, v: Variable) -> Variable:
+        if fqn not in growing or (data := v.data) is None:
+            return v
+        v = v if fqn == along else with_fill(fqn, v)
+        axis, parts = v.dimensions.index(along), list[ArraySource]()
+        for low, high in pairwise([0, *(at + 1 for at in sorted(gaps)), size]):
+            parts.append(cut_source(data, axis, low, high))
+            if (steps := gaps.get(high - 1)) is not None:
+                shape = (*data.shape[:axis], len(steps), *data.shape[axis + 1 :])
+                fill = source_of(v.with_data(None), shape)
+                parts.append(MemorySource(steps) if fqn == along else fill)
+        return v.with_data(JoinedSource(tuple(parts), axis))
+
+    total = size + sum(map(len, gaps.values()))
+    return rewrite(
+        joined, variable=variable, dimension=lambda fqn, d: replace(d, size=total) if fqn == along else d
+    )
 
 
 def _with_dimension(dataset: Dataset, fqn: str, dimension: Dimension) -> Dataset:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice, product
 from typing import Any, Protocol
 
-from nczarr.convert.options import Request
+from nczarr.convert.request import Request
 from nczarr.mapping import VariableData
 from nczarr.mapping.values.filters import codecs_of_filters
 from nczarr.model import ArraySource, Region, Variable

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from nczarr.convert.options import Request
+from nczarr.convert.request import Request
 from nczarr.formats import local_path
 from nczarr.mapping import DetachedDataset, StoredDataset, WriteOptions, create_dataset, open_dataset
 from nczarr.model import ArraySource, Dataset, DatasetSink, Dimension, Storage, UserType, Variable, regions
