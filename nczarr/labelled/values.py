@@ -17,8 +17,10 @@ from xarray.core.utils import is_duck_dask_array
 
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.labelled.read import Values
-from nczarr.model import STRING, ArraySource, CompoundType, Region, Type, VlenType
+from nczarr.model import STRING, ArraySource, CompoundType, Region, Type, Variable, VlenType, fill_value_of
 from nczarr.model.sources import handed, region_shape
+from nczarr.netcdf4.values.attributes import attribute_value
+from nczarr.netcdf4.values.quantize import quantization_in, quantize, round_to_digit
 from nczarr.netcdf4.values.types import model_records
 
 #: Wrappers of xarray's arrays: those that keep values, and those that decode them.
@@ -49,6 +51,33 @@ class LazySource:
         return handed(np.asarray(picked, self.dtype), out)
 
 
+@dataclass(frozen=True)
+class Rounding:
+    """How new values of a variable of floats are rounded, as its attributes note it for netCDF's libraries."""
+
+    digit: float | None
+    quantization: tuple[int, str] | None
+    fill: Any
+
+    @classmethod
+    def of(cls, variable: Variable) -> Rounding | None:
+        """Return what the attributes of a variable say."""
+        if variable.type.dtype.kind != "f":
+            return None
+        noted = {name: attribute_value(attribute) for name, attribute in variable.attribute.items()}
+        found = noted.get("least_significant_digit"), quantization_in(noted.get, variable.type.dtype)
+        return (
+            None if found == (None, None) else cls(*found, variable.type.dtype.type(fill_value_of(variable)))
+        )
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        """Return rounded values."""
+        if self.digit is not None:
+            rounded = round_to_digit(values, self.digit).astype(values.dtype)
+            values = np.where(values == self.fill, values, rounded)
+        return values if self.quantization is None else quantize(values, *self.quantization, self.fill)
+
+
 @dataclass(frozen=True, eq=False)
 class EncodedSource:
     """Values that xarray encodes, part by part, or has encoded already."""
@@ -58,6 +87,7 @@ class EncodedSource:
     type: Type
     shape: tuple[int, ...]
     is_encoded: bool = False
+    rounding: Rounding | None = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -117,7 +147,8 @@ class EncodedSource:
                 fqn=self.name,
                 hint="remove 'dtype' (and for times 'units') from the encoding of the variable",
             )
-        return values.astype(wanted)
+        values = values.astype(wanted)
+        return values if self.rounding is None else self.rounding(values)
 
 
 @dataclass(frozen=True, eq=False)

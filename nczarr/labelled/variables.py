@@ -14,7 +14,7 @@ from xarray.core.utils import is_duck_dask_array
 from nczarr import model
 from nczarr.errors import UnsupportedError
 from nczarr.labelled.read import KEPT, Kept, Values
-from nczarr.labelled.values import EncodedSource, as_stored, kept_source
+from nczarr.labelled.values import EncodedSource, Rounding, as_stored, kept_source
 from nczarr.lazy import cached_property
 from nczarr.mapping.values.filters import filters_of
 from nczarr.model import (
@@ -37,7 +37,8 @@ from nczarr.zarr import NamedConfig
 
 _PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned")
 #: The keys of an encoding that change values.
-_CODING = frozenset({*_PACKING, "units", "calendar", "dtype", "_Encoding"})
+_ROUNDING = ("least_significant_digit", "significant_digits", "quantize_mode")
+_CODING = frozenset({*_PACKING, *_ROUNDING, "units", "calendar", "dtype", "_Encoding"})
 _FLAGS = ("zlib", "szip", "zstd", "bzip2", "blosc")
 _FILTERS = ("complevel", "shuffle", "fletcher32", "blosc_shuffle", "szip_coding", "szip_pixels_per_block")
 #: The keys of an encoding that say how values are stored.
@@ -46,7 +47,6 @@ _STORAGE = (
     *_FILTERS,
     *["compression", "compressors", "filters", "contiguous", "chunksizes", "chunks", "shards", "endian"],
 )
-_ROUNDING = ("least_significant_digit", "significant_digits", "quantize_mode")
 _ASIDE = ("coordinates", "char_dim_name", "preferred_chunks", "original_shape", "source", KEPT)
 
 
@@ -88,11 +88,13 @@ class Part:
         if self.origin is None or self.origin.decoded is None:
             return False
         now, then = self.variable, self.origin.decoded
-        text = self.origin.variable.type == STRING
+        text, objects = self.origin.variable.type == STRING, now.dtype == then.dtype == object
         kinds = "UO" if text else "mM" if now.dtype.kind == then.dtype.kind else ""
         if now.dtype != then.dtype and now.dtype.kind not in kinds:
             return False
-        keys = _CODING & (now.encoding.keys() | then.encoding.keys()) - ({"dtype"} if text else set())
+        keys = _CODING & (now.encoding.keys() | then.encoding.keys()) - (
+            {"dtype"} if text or objects else set()
+        )
         clash = any(key in now.attrs and key not in then.attrs for key in keys)
         return not clash and all(same(now.encoding.get(k), then.encoding.get(k)) for k in keys)
 
@@ -159,8 +161,8 @@ class Part:
         for text in (self.variable.attrs.get("coordinates"), *found):
             yield from str(text or "").replace(":", " ").split()
 
-    def attributes(self) -> dict[Any, Any]:
-        """Return all attributes, as Python values."""
+    def attributes(self, type_: Type) -> dict[Any, Any]:
+        """Return all attributes, as Python values; the encoding asks for those that note how floats are rounded."""
         encoding, attrs = self.variable.encoding, self.variable.attrs
         found = {
             k: v for k, v in (attrs if self.encoded is None else self.encoded.attrs).items() if v is not None
@@ -177,9 +179,9 @@ class Part:
                     found[name] = attribute_value(attribute)
                 elif encoding.get(name) is not None:
                     found[name] = encoding[name]
-        if encoding.get("least_significant_digit") is not None:
-            found["least_significant_digit"] = encoding["least_significant_digit"]
-        return found
+        given = {key: encoding[key] for key in _ROUNDING if encoding.get(key) is not None}
+        noted = VariableOptions(f"(variable {self.name!r})", **given).attributes(type_, None, "NETCDF4")
+        return found | {name: attribute_value(attribute) for name, attribute in noted.items()}
 
     # -- type and storage
 
@@ -237,12 +239,12 @@ class Part:
 
     # -- values
 
-    def source(self, type_: Type) -> ArraySource:
+    def source(self, made: model.Variable) -> ArraySource:
         """Return the values: those of the source, undecoded, as far as the program has not changed them."""
         is_whole = self.encoded is not None and not self.is_divisible
         variable = (self.encoded if is_whole else self.variable).copy(deep=False)
         variable.encoding = {k: v for k, v in variable.encoding.items() if k != KEPT}
-        encoded = EncodedSource(self.name, variable, type_, self.shape, is_whole)
+        encoded = EncodedSource(self.name, variable, made.type, self.shape, is_whole, Rounding.of(made))
         if self.encoded is not None or self.origin is None:
             return encoded
         if "_FillValue" in variable.encoding:
@@ -251,32 +253,19 @@ class Part:
             variable.encoding.setdefault("dtype", self.origin.decoded.encoding["dtype"])
         kept = self.origin.kept
         values = Values(kept.store.source, kept.store.path, str(kept.name), in_model=True)
-        return encoded if values.dtype != type_.dtype else kept_source(encoded, values, self.origin.decoded)
+        return (
+            encoded if values.dtype != made.type.dtype else kept_source(encoded, values, self.origin.decoded)
+        )
 
 
-def check_encoding(name: str, given: Mapping[str, Any], variable: xr.Variable) -> None:
-    """Check the encoding that a call gives for a variable, and that of the variable.
-
-    Raises
-    ------
-    ValueError
-        For an unknown key, or what is no mapping.
-    UnsupportedError
-        For digits to which new values would have to be rounded.
-    """
+def check_encoding(name: str, given: Mapping[str, Any]) -> None:
+    """Raise ValueError if the encoding that a call gives for a variable has an unknown key, or is no mapping."""
     if not isinstance(given, Mapping):
         raise ValueError(f"the encoding of {name!r} must be castable to dict, got {given!r}")
-    known = {*_CODING, *_STORAGE, *_ROUNDING, *_ASIDE, *conventions.CF_RELATED_DATA}
+    known = {*_CODING, *_STORAGE, *_ASIDE, *conventions.CF_RELATED_DATA}
     if unknown := sorted(given.keys() - known):
         raise ValueError(
             f"unexpected encoding parameters for {name!r}: {unknown}. Valid encodings are: {sorted(known)}"
-        )
-    encoding = {**variable.encoding, **given}
-    if KEPT not in encoding and any(encoding.get(key) is not None for key in _ROUNDING):
-        raise UnsupportedError(
-            "xarray's encoding asks for rounded values",
-            fqn=name,
-            hint="remove it, and round with the option quantize of copy and to_zarr",
         )
 
 

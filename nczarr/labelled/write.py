@@ -62,8 +62,8 @@ def from_xarray(
     data : xarray.Dataset, xarray.DataArray, xarray.DataTree or mapping
         A mapping has a dataset for each path of a group, as from :func:`xarray.open_groups`.
     encoding : mapping, optional
-        Encodings by variable, which come before those of the variables: ``{"temp": {"zlib": True}}``. For a tree, by
-        path of the group and variable: ``{"/ocean": {"temp": {"zlib": True}}}``.
+        Encodings by variable, which replace those of the variables, as in xarray: ``{"temp": {"zlib": True}}``. For a
+        tree, by path of the group and variable: ``{"/ocean": {"temp": {"zlib": True}}}``.
     unlimited_dims : sequence of str, optional
         The unlimited dimensions; default: ``encoding["unlimited_dims"]`` of each dataset.
     name : str, optional
@@ -95,24 +95,36 @@ def from_xarray(
 
 
 def groups_of(
-    data: Labelled, encoding: Mapping[str, Any] | None
+    data: Labelled, encoding: Mapping[str, Any] | None, top: str | None = None
 ) -> tuple[dict[str, xr.Dataset], dict[str, Mapping[str, Any]]]:
-    """Return the datasets and the given encodings by FQN of the group; see :func:`from_xarray`."""
-    groups: dict[str, xr.Dataset] = {"/": xr.Dataset()}
+    """Return the datasets and the given encodings by FQN of the group, parents first, below the group at a path.
+
+    The other arguments are those of :func:`from_xarray`.
+    """
     if isinstance(data, xr.DataArray):
         data = data.to_dataset(name=data.name if data.name is not None else "__xarray_dataarray_variable__")
     if isinstance(data, xr.Dataset):
         data, encoding = {"/": data}, {"/": encoding or {}}
     if isinstance(data, xr.DataTree):
+        parts = {}
         for node in data.subtree:
-            own = groups[fqn_of(node.relative_to(data))] = node.to_dataset(inherit=False)
+            own = parts[node.relative_to(data)] = node.to_dataset(inherit=node is data)
             own.encoding = dict(node.encoding)
-    else:
-        groups |= {fqn_of(path): data[path] for path in sorted(data)}
-    given = {fqn_of(path): one for path, one in (encoding or {}).items()}
+        data = parts
+    groups = {"/": xr.Dataset()}
+    for path, ds in data.items():
+        fqn = fqn_of(f"{top or ''}/{path}")
+        for above in _parents(fqn):
+            groups.setdefault(above, xr.Dataset())
+        groups[fqn] = ds
+    given = {fqn_of(f"{top or ''}/{path}"): one for path, one in (encoding or {}).items()}
     if unknown := sorted(given.keys() - groups.keys()):
         raise ValueError(f"unexpected encoding group name(s) provided: {unknown}")
     return groups, given
+
+
+def _parents(fqn: str) -> list[str]:
+    return [] if fqn == "/" else [*_parents(above := split_fqn(fqn)[0]), above]
 
 
 @dataclass
@@ -157,7 +169,8 @@ class _Writing:
 
     def _inside(self, fqn: str) -> str:
         """Return the FQN in the header for one in the source."""
-        return fqn[len(self.base.rstrip("/")) :] or "/"
+        base = self.base.rstrip("/")
+        return fqn[len(base) :] or "/" if f"{fqn}/".startswith(f"{base}/") else ""
 
     def dataset(self, name: str | None) -> model.Dataset:
         for group in self.groups.values():
@@ -210,10 +223,11 @@ class _Writing:
             )
         for name in ds.variables:
             _check_name(name)
-            check_encoding(str(name), given.get(name, {}), ds.variables[name])
+            check_encoding(str(name), given.get(name, {}))
         variables, _ = conventions.encode_dataset_coordinates(ds)
-        for name, more in given.items():
-            variables[name].encoding = {**variables[name].encoding, **more}
+        for name, new in given.items():
+            origin = {k: v for k, v in variables[name].encoding.items() if k == KEPT}
+            variables[name].encoding = {**new, **origin}
         parts = {name: Part(name, v, self._variable_origin(v)) for name, v in variables.items()}
         old = {name for name, part in parts.items() if part.origin is not None}
         for name, part in parts.items():
@@ -228,13 +242,13 @@ class _Writing:
             )
             type_ = self._declared(group, part.type())
             attributes = self._attributes(
-                group, part.attributes(), part.origin.variable if part.origin else None
+                group, part.attributes(type_), part.origin.variable if part.origin else None
             )
             if part.encoded is not None:
                 attributes = tuple(_as_fill(a, type_) if a.name == "_FillValue" else a for a in attributes)
             storage = part.storage([self._is_unlimited(ref) for ref in references])
             made = Variable(part.name, type_, references, attributes=attributes, storage=storage)
-            group.variables.append(made.with_data(part.source(type_)))
+            group.variables.append(made.with_data(part.source(made)))
 
     def _variable_origin(self, variable: xr.Variable) -> Origin | None:
         kept = variable.encoding.get(KEPT)
