@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, partial, wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Unpack
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Unpack, cast, overload
 
 from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.shaping import OutputOptions, Shaped, names_of, parse_bytes, parse_kind, shape
@@ -38,13 +39,42 @@ from nczarr.targets import allowing
 from nczarr.transfer import MEMORY, NoProgress, PartOfProgress, Progress, dataset_bytes, reporting
 
 if TYPE_CHECKING:
+    from xarray import DataTree
+
     from nczarr.convert.cluster import Cluster
     from nczarr.convert.values.resume import SourceFingerprint
 
 #: Layouts that do not store the order of dimensions.
 _UNORDERED = ("zarr-v3", "zarr-v2")
+_P = ParamSpec("_P")
 
 
+class _Copy(Protocol[_P]):
+    @overload
+    def __call__(
+        self, source: object, target: ModuleType, *args: _P.args, **kwargs: _P.kwargs
+    ) -> DataTree: ...
+    @overload
+    def __call__(
+        self, source: object, target: object, *args: _P.args, **kwargs: _P.kwargs
+    ) -> tuple[str, ...]: ...
+
+
+def _or_to_xarray(function: Callable[Concatenate[object, object, _P], tuple[str, ...]]) -> _Copy[_P]:
+    """Copy also to the module xarray: to a tree in memory."""
+
+    @wraps(function)
+    def run(source: object, target: object, *args: _P.args, **kwargs: _P.kwargs) -> Any:
+        if getattr(target, "__name__", None) != "xarray":
+            return function(source, target, *args, **kwargs)
+        store: dict[str, bytes] = {}
+        losses, xarray = function(source, store, *args, **kwargs), cast("Any", target)
+        return xarray.open_datatree(store, engine="nczarr") if store else losses
+
+    return run
+
+
+@_or_to_xarray
 def copy(
     source: object,
     target: object,
@@ -99,7 +129,8 @@ def copy(
         target is a directory, also a list of sources or a pattern such as ``in/*.nc``.
     target : str, path or store
         ``.nc`` for a netCDF file, ``.cdl`` for CDL text, any other name for a Zarr hierarchy. A directory without a
-        dataset, or a name that ends in ``/``, gets one Zarr hierarchy for each source, with the name of the source.
+        dataset, or a name that ends in ``/``, gets one Zarr hierarchy for each source, with the name of the source. The
+        module ``xarray`` stands for a tree in memory, which is returned.
     variables : str or sequence of str
         Copy these variables, and their coordinates, bounds and grid mappings. Glob patterns: with a slash for FQNs
         (``/ocean/t*``), otherwise for simple names in any group. Commas separate the patterns of a string.
@@ -205,9 +236,9 @@ def copy(
 
     Returns
     -------
-    tuple of str
+    tuple of str, or xarray.DataTree
         Parts of the source that the output cannot represent. The tuple is empty except with ``lossy=True``, for plain
-        Zarr, and if another filter replaces a filter.
+        Zarr, and if another filter replaces a filter. For the module ``xarray`` the tree.
 
     Raises
     ------

@@ -14,7 +14,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.display import shown_location
-from nczarr.errors import NCZarrError
+from nczarr.errors import DatasetNotFoundError, NCZarrError
 from nczarr.model import STRING, CompoundType, EnumType, VlenType
 from nczarr.model.chunk_shapes import chunks_in_shards
 from nczarr.netcdf4 import Dataset
@@ -35,6 +35,8 @@ try:
     from xarray.core import indexing
 except ImportError as error:  # pragma: no cover
     raise NCZarrError("xarray is not installed", hint="pip install xarray zarr") from error
+if [int(number) for number in xr.__version__.split(".")[:2]] < [2025, 6]:
+    raise NCZarrError(f"xarray {xr.__version__} is too old", hint="pip install 'xarray>=2025.6.1'")
 
 #: The key of the encoding of variables and datasets that holds a :class:`Kept`.
 KEPT = "nczarr"
@@ -84,7 +86,7 @@ class Source:
         for name in path.split("/"):
             if name:
                 if name not in group.groups:
-                    raise NCZarrError(f"there is no group {path!r}", path=str(self.target))
+                    raise DatasetNotFoundError(f"there is no group {path!r}", path=place_of(self.target))
                 group = group.groups[name]
         return group
 
@@ -180,8 +182,7 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
     @property
     def place(self) -> str:
         """The location of the source, without secrets."""
-        target = self.source.target
-        return shown_location(str(target)) if is_path(target) else "memory"
+        return place_of(self.source.target)
 
     def get_variables(self) -> Mapping[str, xr.Variable]:
         return {name: self._variable(name, v) for name, v in self.source.group(self.path).variables.items()}
@@ -202,7 +203,7 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
         values = Values(self.source, self.path, name)
         if values.dtype.kind == "S" and "_FillValue" in attributes:
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
-        if values.dtype.kind in "VO":
+        if values.dtype.kind in "VO" and node.type != STRING:
             attributes.pop("_FillValue", None)  # xarray masks neither records nor bytes nor sequences
         encoding = _encoding(self.source.session, node)
         if "least_significant_digit" in attributes:
@@ -252,14 +253,17 @@ def _encoding(session: Session, node: VariableNode) -> dict[str, object]:
         encoding["dtype"] = np.dtype(dtype, metadata=members)
     if not session.netcdf3:
         encoding.update(describe_filters(node.storage.filters))
-        chunks = chunking_of(session, node)
-        encoding["contiguous"], encoding["chunksizes"] = chunks is None, chunks
-        shards = node.storage.shard_shape
-        if shards:  # the names of xarray's Zarr engine
-            encoding["chunks"], encoding["shards"] = chunks_in_shards(shards, chunks or shards), shards
+        encoding["chunksizes"] = chunking_of(session, node)
+        encoding["contiguous"] = encoding["chunksizes"] is None
     # In Zarr, the stored chunks may differ from the chunk sizes that netCDF reports.
     in_zarr = session.stored.disk_format == "ZARR"
-    stored: Any = session.chunk_shape(node) if in_zarr else encoding.get("chunksizes")
+    chunks: Any = encoding.get("chunksizes")
+    stored: Any = session.chunk_shape(node) if in_zarr else chunks
+    shards = node.storage.shard_shape
+    if shards:  # the names of xarray's Zarr engine
+        encoding["chunks"], encoding["shards"] = chunks_in_shards(shards, chunks or shards), shards
+    elif in_zarr and chunks and stored:
+        encoding["chunks"] = stored
     if stored:
         names = [d.name for d in node.dimensions]
         encoding["preferred_chunks"] = dict(zip(names, stored, strict=True))
@@ -268,6 +272,11 @@ def _encoding(session: Session, node: VariableNode) -> dict[str, object]:
 
 def is_path(target: object) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(target, str | os.PathLike)
+
+
+def place_of(target: object) -> str:
+    """Return the location of a target, without secrets."""
+    return shown_location(str(target)) if is_path(target) else "memory"
 
 
 def opened(source: Source, group: str, options: Mapping[str, Any]) -> xr.Dataset:

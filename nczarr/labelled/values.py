@@ -132,6 +132,8 @@ class EncodedSource:
     def _in_model(self, values: np.ndarray) -> np.ndarray:
         """Return encoded values in the form of the model, or refuse them."""
         wanted = self.dtype
+        if self.type == STRING and values.dtype.kind == "S":
+            values = np.char.decode(values, "utf-8")
         if isinstance(self.type, VlenType):
             found = np.empty(values.shape, object)
             for place, sequence in np.ndenumerate(values):

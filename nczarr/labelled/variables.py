@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -217,6 +218,9 @@ class Part:
             if stored is not None and shape == stored.shape:
                 return storage
         else:
+            is_netcdf = encoding.get("chunksizes") and same(encoding.get("chunks"), then.get("chunks"))
+            if is_netcdf and not encoding.get("shards"):
+                encoding = {k: v for k, v in encoding.items() if k != "chunks"}
             chunks = self.variable.chunks if is_duck_dask_array(self.variable._data) else None
             if chunks and not {"chunks", "chunksizes"} & encoding.keys() and len(chunks) == len(shape):
                 encoding = {**encoding, "chunks": tuple(c[0] for c in chunks)}
@@ -299,7 +303,7 @@ def type_of(dtype: np.dtype, name: str) -> Type:
     UnsupportedError
         If netCDF has no such type.
     """
-    if dtype.kind in "OUT":
+    if dtype.kind in "OUT" or (dtype.kind == "S" and dtype.itemsize > 1):
         return STRING
     if dtype.kind == "c":
         part = complex_parts(dtype)[1]
@@ -341,19 +345,18 @@ def _storage(
         filters = filters_of([NamedConfig(c["name"], c.get("configuration") or {}) for c in listed])
     chunks, shards = encoding.get("chunks") or encoding.get("chunksizes"), encoding.get("shards")
     was_other = encoding.get("original_shape") not in (None, shape) and "chunks" not in encoding
-    if (
-        isinstance(chunks, str | int)
-        or len(chunks or shape) != len(shape)
-        or (was_other and not any(unlimited))
-    ):
+    chunks = (chunks,) * len(shape) if isinstance(chunks, int) else chunks
+    if isinstance(chunks, str) or len(chunks or shape) != len(shape) or (was_other and not any(unlimited)):
         chunks = None  # like xarray
+    if chunks and shards and "chunks" in encoding and any(s % c for s, c in zip(shards, chunks, strict=True)):
+        raise ValueError(f"the shards {shards} of {name!r} are not divisible by the chunks {chunks}")
     chunked = chunks or filters or shards or any(unlimited)
     dtype = encoding.get("dtype")
     big = dtype is not None and dtype is not str and np.dtype(dtype).byteorder == ">"
     return Storage(
         "chunked" if chunked else "contiguous" if encoding.get("contiguous") else None,
-        tuple(map(int, chunks)) if chunks else None,
+        tuple(map(index, chunks)) if chunks else None,
         filters,
         encoding.get("endian") or ("big" if big else "native"),
-        shard_shape=tuple(map(int, shards)) if shards else None,
+        shard_shape=tuple(map(index, shards)) if shards else None,
     )

@@ -25,6 +25,7 @@ from nczarr.mapping.dataset.subgroup import Rooter
 from nczarr.mapping.node_names import free_name
 from nczarr.mapping.values.attributes import infer_attribute
 from nczarr.model import (
+    CHAR,
     STRING,
     Attribute,
     CompoundType,
@@ -85,13 +86,22 @@ def from_xarray(
     >>> variable.type, variable.data.read((slice(0, 2),)).tolist()
     (SHORT, [3, 5])
     """
-    groups, given = groups_of(data, encoding)
+    return model_of(*groups_of(data, encoding), unlimited_dims, name)
+
+
+def model_of(
+    groups: Mapping[str, xr.Dataset],
+    encoding: Mapping[str, Any],
+    unlimited_dims: Collection[str] | None = None,
+    name: str | None = None,
+) -> model.Dataset:
+    """Return the model of the datasets of :func:`groups_of`; see :func:`from_xarray`."""
     unlimited_dims = [unlimited_dims] if isinstance(unlimited_dims, str) else unlimited_dims
     if unknown := sorted(set(unlimited_dims or ()).difference(*(ds.dims for ds in groups.values()))):
         raise ValueError(
             f"Unlimited dimension(s) {unknown!r} declared in 'unlimited_dims-kwarg', but not part of the data"
         )
-    return _Writing(groups, given, unlimited_dims).dataset(name)
+    return _Writing(groups, encoding, unlimited_dims).dataset(name)
 
 
 def groups_of(
@@ -221,13 +231,16 @@ class _Writing:
                 f"Unlimited dimension(s) {gone!r} declared in 'dataset.encoding' are not part of the dataset",
                 stacklevel=2,
             )
-        for name in ds.variables:
+        for name in {**ds.variables, **ds.sizes}:
             _check_name(name)
             check_encoding(str(name), given.get(name, {}))
         variables, _ = conventions.encode_dataset_coordinates(ds)
         for name, new in given.items():
             origin = {k: v for k, v in variables[name].encoding.items() if k == KEPT}
             variables[name].encoding = {**new, **origin}
+        for variable in variables.values():
+            if getattr(variable.encoding.get("dtype"), "kind", "") == "U":  # xarray would cut longer text
+                variable.encoding = {**variable.encoding, "dtype": str}
         parts = {name: Part(name, v, self._variable_origin(v)) for name, v in variables.items()}
         old = {name for name, part in parts.items() if part.origin is not None}
         for name, part in parts.items():
@@ -366,6 +379,10 @@ def _check_name(name: object) -> None:
         raise TypeError(
             f"Invalid name {name!r} for DataArray or Dataset key: in xarray it is a string or None, in netCDF a string"
         )
+    if "/" in name:
+        raise ValueError(
+            f"Forward slashes '/' are not allowed in variable and dimension names (got {name!r}): they separate groups"
+        )
     if not name:
         raise ValueError(
             f"Invalid name {name!r} for DataArray or Dataset key: string must be length 1 or greater"
@@ -403,6 +420,8 @@ def _new_attribute(name: str, value: Any, before: Attribute | None) -> Attribute
 
 def _as_fill(attribute: Attribute, type_: Type) -> Attribute:
     """Return ``_FillValue`` with the type of its variable."""
+    if type_ == STRING and attribute.type == CHAR:
+        return make_attribute(attribute.name, attribute.text, group=None, as_string=True)
     if attribute.type == type_ or type_.dtype.kind in "OV" or not len(attribute.values):
         return attribute
     return Attribute(attribute.name, type_, attribute.values[:1].astype(type_.dtype))

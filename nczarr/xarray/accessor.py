@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from secrets import token_hex
 from typing import Any, Literal
 
 import xarray as xr
 
 from nczarr import convert, model
 from nczarr.convert.values.dasked import store_chunked
+from nczarr.errors import DatasetExistsError
 from nczarr.labelled import from_xarray
-from nczarr.labelled.write import Labelled
-from nczarr.xarray.updating import Shared, Update, check_aligned, chunked_work
+from nczarr.labelled.read import fqn_of, place_of
+from nczarr.labelled.write import Labelled, groups_of, model_of
+from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
+from nczarr.xarray.updating import Shared, Update, block_of, check_aligned, chunked_work
 
 
 @xr.register_dataset_accessor("nczarr")
@@ -43,9 +48,10 @@ class NCZarrAccessor:
     def to_zarr(
         self,
         store: Any,
-        *,
-        mode: Literal["w", "w-", "a", "r+"] | None = None,
+        mode: Literal["w", "w-", "a", "a-", "r+"] | None = None,
+        group: str | None = None,
         encoding: Mapping[str, Any] | None = None,
+        *,
         unlimited_dims: Sequence[str] | None = None,
         append_dim: str | None = None,
         region: Mapping[str, slice | Literal["auto"]] | Literal["auto"] | None = None,
@@ -62,9 +68,12 @@ class NCZarrAccessor:
         Parameters
         ----------
         store : path, URL, mapping or store
-        mode : {'w', 'w-', 'a', 'r+'}, optional
-            As in xarray: ``w`` replaces a dataset, ``w-`` refuses to, ``a`` adds variables and overwrites existing
-            ones, ``r+`` only overwrites values. Default: ``a`` with `append_dim`, ``r+`` with `region`, else ``w-``.
+        mode : {'w', 'w-', 'a', 'a-', 'r+'}, optional
+            As in xarray: ``w`` replaces the dataset, or the group, ``w-`` refuses to, ``a`` adds variables and
+            overwrites existing ones, ``a-`` overwrites none without `append_dim`, ``r+`` only overwrites values.
+            Default: ``a`` with `append_dim`, ``r+`` with `region`, else ``w-``.
+        group : str, optional
+            The path of the group to write. Other groups of an existing dataset stay.
         encoding, unlimited_dims
             As for :func:`nczarr.from_xarray`.
         append_dim : str, optional
@@ -97,31 +106,48 @@ class NCZarrAccessor:
             raise ValueError(
                 f"{store!r} is no name of a Zarr hierarchy: to_netcdf and nczarr.copy write files"
             )
-        mode = mode or ("r+" if region is not None else "a" if append_dim is not None else "w-")
-        if mode not in ("w", "w-", "a", "r+"):
+        mode = mode or ("a" if append_dim is not None else "r+" if region is not None else "w-")
+        if mode not in ("w", "w-", "a", "a-", "r+"):
             raise ValueError(
-                f"The only supported options for mode are 'w', 'w-', 'a' and 'r+', but mode={mode!r}"
+                f"The only supported options for mode are 'w', 'w-', 'a', 'a-' and 'r+', but mode={mode!r}"
             )
-        if region is not None and mode not in ("a", "r+"):
-            raise ValueError("region cannot be specified unless mode is 'a', 'r+' or None")
-        if append_dim is not None and mode not in ("a", "r+"):
-            raise ValueError("append_dim was set along with mode='w', but it requires mode='a' or 'r+'")
+        if region is not None and mode not in ("a", "a-", "r+"):
+            raise ValueError("cannot set region unless mode='a', mode='a-', mode='r+' or mode=None")
+        if region not in (None, "auto") and not isinstance(region, Mapping):
+            raise TypeError(f"``region`` must be a dict or 'auto', got {region!r}")
+        if append_dim is not None and mode not in ("a", "a-"):
+            raise ValueError("cannot set append_dim unless mode='a', mode='a-' or mode=None")
+        place, top = Shared(store, storage_options), fqn_of(group or "")
         is_safe = not safe_chunks or align_chunks
-        update = None
-        if mode in ("a", "r+"):
-            update = Update.of(store, mode, append_dim, region, storage_options)
-        if update is not None:
-            work, blocks, starts = update.run(self._data, encoding, is_safe=is_safe)
-            if compute and not work:
-                return None
+        if group and top != "/" and mode in ("w", "w-") and (there := place.groups()):
+            if top in there:
+                if mode == "w-" or not compute:
+                    raise DatasetExistsError(
+                        "the group exists",
+                        path=place_of(store),
+                        fqn=top,
+                        hint="mode='w' with compute=True replaces it",
+                    )
+                with place.replacing(top, beside := f"{group.rstrip('/')}.{token_hex(4)}"):
+                    return self.to_zarr(
+                        store, mode, beside, encoding, unlimited_dims=unlimited_dims, safe_chunks=safe_chunks,
+                        align_chunks=align_chunks, storage_options=storage_options, **options,
+                    )  # fmt: skip
+            mode = "a"
+        groups, given = groups_of(self._data, encoding, group)
+        starts: dict[str, tuple[int, ...]] = {}
+        found = None
+        if mode in ("a", "a-", "r+"):
+            update = Update(place, mode, append_dim, region, options)
+            found = update.run(groups, given, unlimited_dims, is_safe=is_safe, in_tasks=True)
+        if found is not None:
+            work, blocks, starts = found
         else:
-            dataset = self.to_model(encoding=encoding, unlimited_dims=unlimited_dims)
-            work, starts = chunked_work(dataset), {}
+            dataset = model_of(groups, given, unlimited_dims)
+            work = chunked_work(dataset)
             for one in () if is_safe else work:
-                hints = one[1].storage
-                check_aligned(
-                    one, (0,) * len(hints.chunk_shape or ()), hints.shard_shape or hints.chunk_shape
-                )
+                block = block_of(one)
+                check_aligned(one, (0,) * len(block or ()), block)
             if not compute:
                 late = {fqn for fqn, _, _ in work}
                 dataset = model.rewrite(
@@ -130,26 +156,34 @@ class NCZarrAccessor:
             convert.copy(dataset, store, overwrite=mode == "w", target_options=storage_options, **options)
             if compute:
                 return None
-            blocks = Shared(store, storage_options).blocks(late)
-        return store_chunked(work, Shared(store, storage_options), blocks, starts=starts, compute=compute)
+            blocks = place.blocks(late)
+        if compute and not work:
+            return None
+        return store_chunked(work, place, blocks, starts=starts, compute=compute)
 
     def to_netcdf(
         self,
         path: Any,
-        *,
+        mode: Literal["w", "a"] = "w",
         format: str | None = None,
+        group: str | None = None,
+        *,
         encoding: Mapping[str, Any] | None = None,
         unlimited_dims: Sequence[str] | None = None,
         compute: bool = True,
     ) -> Any:
-        """Write a netCDF file. It replaces an existing file when it is complete.
+        """Write to a netCDF file. A new file replaces an existing one when it is complete.
 
         Parameters
         ----------
         path : path or URL
             ``NAME.nc``.
+        mode : {'w', 'a'}
+            ``w`` writes a new file, ``a`` adds variables to an existing file and overwrites existing ones.
         format : str, optional
-            As for :func:`nczarr.copy`: ``"netCDF-4"``, ``"classic"``, …
+            The format of a new file, as for :func:`nczarr.copy` or as in xarray: ``"netCDF-4"``, ``"NETCDF4"``, …
+        group : str, optional
+            The path of the group to write.
         encoding, unlimited_dims
             As for :func:`nczarr.from_xarray`.
         compute : bool, default True
@@ -158,17 +192,29 @@ class NCZarrAccessor:
         Raises
         ------
         ValueError, TypeError
-            As xarray raises them for encodings that do not fit.
+            As xarray raises them for arguments, encodings and sizes that do not fit.
         NCZarrError
             With the problem and its location.
         """
         if convert.kind_of_target(path) != "netcdf":
             raise ValueError(f"{path!r} is no name of a netCDF file: NAME.nc is one")
-        dataset = self.to_model(encoding=encoding, unlimited_dims=unlimited_dims)
-        options: dict[str, Any] = {} if format is None else {"format": format}
+        if mode not in ("w", "a"):
+            raise ValueError(f"The only supported options for mode are 'w' and 'a', but mode={mode!r}")
+        name = FORMAT_OF_MODEL.get(DATA_MODELS.get(str(format), ""), format)
+        options: dict[str, Any] = {} if name is None else {"format": name}
+        groups, given = groups_of(self._data, encoding, group)
+        write: Any = partial(_update_file, path, groups, given, unlimited_dims, options)
+        if mode == "w":
+            dataset = model_of(groups, given, unlimited_dims)
+            write = partial(convert.copy, dataset, path, overwrite=True, **options)
         if compute:
-            convert.copy(dataset, path, overwrite=True, **options)
+            write()
             return None
         import dask
 
-        return dask.delayed(convert.copy)(dataset, path, overwrite=True, **options)
+        return dask.delayed(write, traverse=False)()
+
+
+def _update_file(path: Any, groups: Any, given: Any, unlimited_dims: Any, options: Any) -> None:
+    if Update(Shared(path, None), "a").run(groups, given, unlimited_dims) is None:
+        convert.copy(model_of(groups, given, unlimited_dims), path, **options)

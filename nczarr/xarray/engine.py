@@ -114,6 +114,8 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
             "use_cftime": use_cftime,
             "decode_timedelta": decode_timedelta,
         }
+        if not isinstance(group, str | None):
+            raise ValueError(f"group must be a string or None, not {group!r}")
         source = Source(_normal(filename_or_obj), allowing(storage_options, allow))
         found = _engine_for_plain_zarr(source)
         if found is not None:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import xarray as xr
 
 from nczarr import model
+from nczarr.convert.endpoints import is_same_place
 from nczarr.convert.values.dasked import aligned, is_chunked
-from nczarr.errors import DatasetNotFoundError
-from nczarr.labelled import from_xarray
-from nczarr.labelled.read import KEPT
-from nczarr.labelled.write import Labelled, groups_of
+from nczarr.errors import DatasetNotFoundError, UnsupportedError
+from nczarr.labelled.read import KEPT, Kept, Source, fqn_of, opened, place_of
+from nczarr.labelled.write import model_of
 from nczarr.model import Region, regions
 from nczarr.netcdf4 import Dataset
 from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.transfer import BLOCK_BYTES, Work, block_shape, value_bytes
+
+#: The parts of a dataset to write, by group and dimension.
+Places: TypeAlias = dict[str, dict[str, slice]]
 
 
 @dataclass(frozen=True)
@@ -28,10 +33,14 @@ class Shared:
     store: Any
     storage_options: Mapping[str, Any] | None
 
+    @property
+    def options(self) -> dict[str, Any] | None:
+        """The storage options as a dictionary."""
+        return None if self.storage_options is None else dict(self.storage_options)
+
     def dataset(self, mode: str, **how: Any) -> Dataset:
         """Open the dataset."""
-        options = None if self.storage_options is None else dict(self.storage_options)
-        return Dataset(self.store, mode, storage_options=options, **how)
+        return Dataset(self.store, mode, storage_options=self.options, **how)
 
     def open(self) -> _Writer:
         """Open the dataset beside other writers."""
@@ -39,9 +48,36 @@ class Shared:
 
     def blocks(self, fqns: Iterable[str]) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the chunks or shards of variables."""
-        with self.dataset("r") as opened:
-            stored: Any = opened._nc_session.stored
-            return {fqn: stored.write_shape(fqn) for fqn in fqns}
+        with self.dataset("r") as dataset:
+            session = dataset._nc_session
+            nodes = _nodes(session)
+            return {fqn: session.chunk_shape(nodes[fqn]) or () for fqn in fqns}
+
+    def groups(self) -> set[str]:
+        """Return the FQNs of the groups; none without a dataset."""
+        try:
+            with self.dataset("r") as dataset:
+                return {group.fqn for group in dataset._nc_session.root.walk()}
+        except (DatasetNotFoundError, FileNotFoundError):
+            return set()
+
+    @contextmanager
+    def replacing(self, fqn: str, path: str) -> Iterator[None]:
+        """Put the group at a path beside another one in its place, or remove the new one after an error."""
+        (above, name), new = model.split_fqn(fqn), model.split_fqn(fqn_of(path))[1]
+        gone = new
+        try:
+            yield
+            gone = name
+        finally:
+            with self.dataset("r+") as dataset:
+                session = dataset._nc_session
+                node = next(group for group in session.root.walk() if group.fqn == above)
+                with session.lock:
+                    node.groups.pop(gone, None)
+                    node.touch()
+                if gone == name:
+                    node.rename_group(new, name)
 
 
 @dataclass(frozen=True)
@@ -66,15 +102,20 @@ def chunked_work(dataset: model.Dataset) -> list[Work]:
     return [one for one in found if is_chunked(one)]
 
 
+def block_of(one: Work) -> tuple[int, ...] | None:
+    """Return the shape of the shards or chunks that a new variable asks for."""
+    return one[1].storage.shard_shape or one[1].storage.chunk_shape
+
+
 def check_aligned(one: Work, start: tuple[int, ...], block: tuple[int, ...] | None) -> None:
     """Raise ValueError if two tasks of Dask would write to one chunk."""
-    fqn, _, source = one
+    _, variable, source = one
     chunks = source.chunked.chunks  # type: ignore[attr-defined]
     if block is not None and aligned(chunks, start, block) != chunks:
         raise ValueError(
-            f"Specified Zarr chunks encoding['chunks']={block!r} for variable named {fqn!r} would overlap multiple "
-            "Dask chunks: two tasks would write one chunk. Rechunk the array with chunk(), modify or delete "
-            "encoding['chunks'], or give align_chunks=True."
+            f"Specified Zarr chunks encoding['chunks']={block!r} for variable named {variable.name!r} would overlap "
+            "multiple Dask chunks: two tasks would write one chunk, and Zarr has uniform chunk sizes. Rechunk the "
+            "array with chunk(), modify or delete encoding['chunks'], or give align_chunks=True."
         )
 
 
@@ -83,28 +124,22 @@ class Update:
     """A change of an existing dataset, with the checks of xarray."""
 
     place: Shared
-    old: dict[str, xr.Dataset]
     mode: str
-    append_dim: str | None
-    region: Any
-
-    @classmethod
-    def of(
-        cls, store: Any, mode: str, append_dim: str | None, region: Any, options: Mapping[str, Any] | None
-    ) -> Update | None:
-        """Open the dataset; return None if there is none and the mode creates it."""
-        try:
-            old = xr.open_groups(store, engine="nczarr", storage_options=options)
-        except (DatasetNotFoundError, FileNotFoundError):
-            if mode == "r+" or region is not None:
-                raise
-            return None
-        return cls(Shared(store, options), old, mode, append_dim, region)
+    append_dim: str | None = None
+    region: Any = None
+    #: Options of a new dataset.
+    options: Collection[str] = ()
 
     def run(
-        self, data: Labelled, encoding: Mapping[str, Any] | None, *, is_safe: bool
-    ) -> tuple[list[Work], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-        """Check everything, grow dimensions, and write all but Dask arrays.
+        self,
+        groups: dict[str, xr.Dataset],
+        given: Mapping[str, Any],
+        unlimited_dims: Collection[str] | None,
+        *,
+        is_safe: bool = True,
+        in_tasks: bool = False,
+    ) -> tuple[list[Work], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]] | None:
+        """Check everything, grow dimensions, and write the values, with `in_tasks` all but those of Dask arrays.
 
         Returns
         -------
@@ -112,38 +147,63 @@ class Update:
             The Dask arrays that remain.
         blocks, starts : dict
             By FQN, the shapes of the chunks or shards, and the positions of the first values.
+        None if there is no dataset, and the mode creates it.
         """
-        groups, given = groups_of(data, encoding)
-        places: dict[str, dict[str, slice]] = {}
-        for path, ds in groups.items():
-            old = self.old.get(path, xr.Dataset())
-            places[path] = self._places(ds, old) if ds.variables else {}
-            groups[path] = self._checked(ds, old, places[path], given.get(path, {}))
-        dataset = from_xarray(groups, encoding=given)
+        if not self.place.groups():
+            if self.mode == "r+" or self.region is not None:
+                raise DatasetNotFoundError("there is no dataset to change", path=place_of(self.place.store))
+            return None
+        groups = groups if in_tasks else {path: self._loaded(ds) for path, ds in groups.items()}
         with self.place.dataset("r+") as target:
-            session = target._nc_session
-            for path, group in dataset.all_groups.items():
-                self._declare(session, path, group, groups[path], places[path])
-            nodes = _nodes(session)
-            starts = {
-                fqn: tuple(
-                    places[model.split_fqn(fqn)[0]].get(d.name, slice(0, None)).start or 0
-                    for d in nodes[fqn].dimensions
+            if self.options:
+                raise UnsupportedError(
+                    f"the dataset exists, and has its own {', '.join(self.options)}",
+                    path=place_of(self.place.store),
+                    hint="give options of a new dataset only with mode='w' or 'w-'",
                 )
-                for fqn, v in dataset.all_variables.items()
-                if v.data is not None
-            }
-            session.flush()
-            work = chunked_work(dataset)
-            stored: Any = session.stored
-            blocks = {fqn: stored.write_shape(nodes[fqn].fqn) for fqn in starts}
+            session = target._nc_session
+            known = {node.fqn: node for node in session.root.walk()}
+            places: Places = {}
+            with closing(Source(self.place.store if in_tasks else target, self.place.options)) as source:
+                for path, ds in groups.items():
+                    at = "/".join(model.parse_fqn(path))
+                    old = opened(source, at, {}) if path in known else xr.Dataset()
+                    places[path] = self._places(ds, old) if ds.variables else {}
+                    groups[path] = self._checked(ds, old, places[path], given.get(path, {}), known.get(path))
+            dataset = model_of(groups, given, unlimited_dims)
+            starts = {}
+            for fqn, variable in dataset.all_variables.items():
+                path, name = model.split_fqn(fqn)
+                start = [places[path][d].start if d in places[path] else 0 for d in groups[path][name].dims]
+                starts[fqn] = (*start, *[0] * (len(variable.dimensions) - len(start)))  # characters
+            work = chunked_work(dataset) if in_tasks else []
+            nodes = _nodes(session)
             for one in () if is_safe else work:
-                check_aligned(one, starts[one[0]], blocks[one[0]])
+                there = session.chunk_shape(nodes[one[0]]) if one[0] in nodes else block_of(one)
+                check_aligned(one, starts[one[0]], there)
+            with _kept_after_errors(session.root):
+                for path in dataset.all_groups:
+                    self._declare(session, dataset, path, groups[path], places[path])
+            self._grow(session, places)
+            session.flush()
+            nodes = _nodes(session)
+            blocks = {fqn: session.chunk_shape(nodes[fqn]) or () for fqn in starts}
             late = {fqn for fqn, _, _ in work}
             for fqn, variable in dataset.all_variables.items():
                 if variable.data is not None and fqn not in late:
                     _write(session, nodes[fqn], variable.data, starts[fqn], blocks[fqn])
         return work, blocks, starts
+
+    def _loaded(self, ds: xr.Dataset) -> xr.Dataset:
+        """Load the variables that come from this file, and close it: HDF5 cannot read beside a writer."""
+        ds = ds.copy()
+        for variable in ds.variables.values():
+            kept = variable.encoding.get(KEPT)
+            if isinstance(kept, Kept) and is_same_place(kept.store.source.target, self.place.store):
+                variable.load()
+                variable.encoding = {k: v for k, v in variable.encoding.items() if k != KEPT}
+                kept.store.source.close()
+        return ds
 
     def _places(self, ds: xr.Dataset, old: xr.Dataset) -> dict[str, slice]:
         """Return the part of the target to write, by dimension."""
@@ -179,43 +239,57 @@ class Update:
                 raise ValueError(
                     f"append_dim={self.append_dim!r} does not match any existing dataset dimensions {old.dims}"
                 )
-            region[self.append_dim] = slice(old.sizes.get(self.append_dim, 0), None)
+            start = old.sizes.get(self.append_dim, 0)
+            region[self.append_dim] = slice(start, start + ds.sizes[self.append_dim])
         return region
 
     def _checked(
-        self, ds: xr.Dataset, old: xr.Dataset, places: Mapping[str, slice], given: Mapping[str, Any]
+        self,
+        ds: xr.Dataset,
+        old: xr.Dataset,
+        places: Mapping[str, slice],
+        given: Mapping[str, Any],
+        node: GroupNode | None,
     ) -> xr.Dataset:
         """Return the dataset with the encoding of the target, or raise the errors of xarray."""
         if self.region == "auto":  # the coordinates have given the region
             ds = ds.drop_vars(
                 [k for k, v in ds.variables.items() if k in ds.dims or not set(v.dims) & set(places)]
             )
+        if self.mode == "a-":
+            ds = ds.drop_vars(
+                [k for k, v in ds.variables.items() if k in old.variables and self.append_dim not in v.dims]
+            )
         new = [name for name in ds.variables if name not in old.variables]
         if new and self.mode == "r+":
-            raise ValueError(f"dataset contains new variables, which mode='r+' does not add: {new}")
+            raise ValueError(
+                f"dataset contains non-pre-existing variables {new}, which mode='r+' does not add"
+            )
         ds = ds.copy()
         for name, variable in ds.variables.items():
-            if name in new:
-                continue
-            there = old.variables[name]
-            if name in given:
+            there = old.variables.get(name, variable)
+            if name not in new and name in given:
                 raise ValueError(f"variable {name!r} already exists, but encoding was provided")
             if there.dims != variable.dims:
                 raise ValueError(
                     f"variable {name!r} already exists with different dimension names {there.dims} != "
                     f"{variable.dims}, but changing variable dimensions is not supported by to_zarr()."
                 )
-            sizes = {d: n for d, n in there.sizes.items() if d != self.append_dim}
+            own = {d.name: d.size for d in node.dimensions.values()} if node is not None else {}
+            sizes = {**own, **old.sizes} if name in new else dict(there.sizes)
             for dim, part in places.items():
                 if dim in sizes:
                     sizes[dim] = part.stop - part.start
-            if any(variable.sizes[d] != n for d, n in sizes.items()):
+            sizes.pop(self.append_dim, None)
+            if any(n != sizes.get(d, n) for d, n in variable.sizes.items()):
                 raise ValueError(
-                    f"variable {name!r} already exists with different dimension sizes: {dict(there.sizes)} != "
+                    f"variable {name!r} already exists with different dimension sizes: {sizes} != "
                     f"{dict(variable.sizes)}. to_zarr() only supports changing dimension sizes when explicitly "
                     f"appending, but append_dim={self.append_dim!r}. If you are attempting to write to a subset of the "
                     "existing store without changing dimension sizes, consider using the region argument in to_zarr()."
                 )
+            if name in new:
+                continue
             kinds = variable.dtype.kind + there.dtype.kind
             if "S" in kinds and variable.dtype != there.dtype:
                 raise ValueError(
@@ -227,49 +301,70 @@ class Update:
         return ds
 
     def _declare(
-        self, session: Session, path: str, group: model.Group, ds: xr.Dataset, places: Mapping[str, slice]
+        self,
+        session: Session,
+        dataset: model.Dataset,
+        path: str,
+        ds: xr.Dataset,
+        places: Mapping[str, slice],
     ) -> None:
-        """Grow the dimension, and declare new nodes."""
-        node = next((g for g in session.root.walk() if g.fqn == path), None)
+        """Declare the new nodes of a group, and set its attributes."""
+        group, root = dataset.all_groups[path], session.root
+        node = next((g for g in root.walk() if g.fqn == path), None)
         if node is None:
             above, name = model.split_fqn(path)
-            node = next(g for g in session.root.walk() if g.fqn == above).add_group(name)
-        dim = self.append_dim
-        growing = node.find_dimension(dim) if dim is not None and dim in ds.dims else None
-        if growing is not None:
-            with session.lock:
-                if not growing.unlimited:
-                    growing.unlimited = True
-                    growing.group.touch()
-            session.extend(growing, growing.size + ds.sizes[dim])
-        if self.mode == "a":
+            node = next(g for g in root.walk() if g.fqn == above).add_group(name)
+        for type_ in group.types:
+            there = root.all_types().get(type_.fqn)
+            if there is None or there.type != type_:
+                node.add_type(type_)
+        if self.mode != "r+":
             for attribute in group.attributes:
                 if attribute.name in ds.attrs:
                     node.set_attribute(attribute)
         for variable in group.variables:
-            if variable.name not in node.variables:
-                _add(node, variable, ds)
+            if variable.name in node.variables:
+                continue
+            dimensions = []
+            for ref, size in zip(variable.dimensions, dataset.shape(variable), strict=True):
+                name = model.split_fqn(ref)[1] if isinstance(ref, str) else f"dim_{ref}"
+                found = node.find_dimension(name)
+                is_other = found is not None and found.group is not node and found.size != size
+                if found is None or (is_other and name not in places):
+                    unlimited = isinstance(ref, str) and dataset.is_unlimited(ref)
+                    found = node.add_dimension(name, size, unlimited=unlimited)
+                dimensions.append(found)
+            made: Any = variable.type
+            if isinstance(made, model.UserType):
+                made = root.all_types()[made.fqn]
+            node.add_variable(variable.name, made, tuple(dimensions), variable.storage, variable.attribute)
+
+    def _grow(self, session: Session, places: Places) -> None:
+        """Make the dimension of appended values longer, and unlimited."""
+        dim = self.append_dim or ""
+        for node in session.root.walk():
+            growing = node.find_dimension(dim) if dim in places.get(node.fqn, {}) else None
+            if growing is not None:
+                with session.lock:
+                    if not growing.unlimited:
+                        growing.unlimited = True
+                        growing.group.touch()
+                session.extend(growing, max(growing.size, places[node.fqn][dim].stop))
 
 
-def _add(node: GroupNode, variable: model.Variable, ds: xr.Dataset) -> None:
-    """Declare a new variable with its type and dimensions."""
-    root, dimensions = node.root, []
-    for ref, size in zip(variable.dimensions, model_shape(variable), strict=True):
-        name = model.split_fqn(ref)[1] if isinstance(ref, str) else f"dim_{ref}"
-        found = node.find_dimension(name)
-        if found is None:
-            unlimited = name in (ds.encoding.get("unlimited_dims") or ())
-            found = node.add_dimension(name, size, unlimited=unlimited)
-        dimensions.append(found)
-    type_: Any = variable.type
-    if isinstance(type_, model.UserType):
-        type_ = root.all_types().get(type_.fqn) or node.add_type(type_)
-    node.add_variable(variable.name, type_, tuple(dimensions), variable.storage, variable.attribute)
-
-
-def model_shape(variable: model.Variable) -> tuple[int, ...]:
-    """Return the shape of the values of a variable."""
-    return () if variable.data is None else variable.data.shape
+@contextmanager
+def _kept_after_errors(root: GroupNode) -> Iterator[None]:
+    """Restore the tree of nodes after an error, so that nothing of a refused change is stored."""
+    parts = ("groups", "variables", "dimensions", "types", "attributes")
+    before = [(node, {part: copy(getattr(node, part)) for part in parts}) for node in root.walk()]
+    try:
+        yield
+    except BaseException:
+        for node, content in before:
+            for part, value in content.items():
+                setattr(node, part, value)
+            node.touch()
+        raise
 
 
 def _write(
@@ -289,9 +384,9 @@ def _write(
 
 def _found(ds: xr.Dataset, old: xr.Dataset, dim: str) -> slice:
     """Return where the coordinates of a dimension are in the target."""
-    if dim not in ds.indexes or dim not in old.indexes:
+    if dim not in ds.indexes or dim not in old.variables:
         raise KeyError(f"region='auto' needs a coordinate of {dim!r} in the store and in the dataset")
-    positions = old.indexes[dim].get_indexer(ds.indexes[dim])
+    positions = old.variables[dim].to_index().get_indexer(ds.indexes[dim])
     if (positions == -1).any():
         raise KeyError(
             f"Not all values of coordinate '{dim}' in the new array were found in the original store. Writing to a "

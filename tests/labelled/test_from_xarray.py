@@ -54,6 +54,41 @@ def test_an_unchanged_file_has_its_model(path: Path, loaded: bool) -> None:
         assert differences(want, from_xarray(groups)) == []
 
 
+def with_another_value(groups: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Give one element of the first variable where this is possible the value of another element."""
+    for path, ds in groups.items():
+        for name, variable in ds.variables.items():
+            values, once = variable.values.copy(), len(set(variable.dims)) == variable.ndim
+            if values.dtype.kind not in "biufMmSU" or values.ndim == 0 or name in ds.dims or not once:
+                continue
+            flat = values.reshape(-1)
+            other = (
+                np.flatnonzero((flat != flat[0]) & (flat == flat)) if flat.size and flat[0] == flat[0] else []
+            )
+            if len(other):
+                values[(0,) * values.ndim] = flat[other[0]]
+                changed = ds.assign({name: (variable.dims, values, variable.attrs, variable.encoding)})
+                changed = changed.set_coords([name]) if name in ds.coords else changed
+                return f"{path.rstrip('/')}/{name}", {**groups, path: changed}
+    return None
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_exactly_what_changes_differs(path: Path) -> None:
+    groups = opened(path)
+    root = groups["/"]
+    with_value = with_another_value(groups)
+    changes = {
+        "/": {**groups, "/": root.assign_attrs(new_attribute="new")},
+        "/ ": {**groups, "/": root.assign(new_variable=((), 1.5))},
+        "/  ": {**groups, "/new_group": xr.Dataset()},
+        **dict([with_value] if with_value else []),
+    }
+    with open_source(path) as want:
+        for fqn, changed in changes.items():
+            assert [d.fqn for d in compare(want, from_xarray(changed), storage=True)] == [fqn.rstrip()]
+
+
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.datasets())
 def test_an_unchanged_dataset_has_its_model(dataset: Dataset) -> None:
@@ -244,6 +279,77 @@ def test_encodings_of_new_variables() -> None:
     nczarr.copy(ds, store)
     xr.testing.assert_equal(xr.open_dataset(store, engine="nczarr").load().drop_vars("z"), ds.drop_vars("z").assign(
         c=ds["c"], u=("x", np.array(["ä", "bc"], object)), s=("x", np.array(["a", "bc"], object))))  # fmt: skip
+
+
+def test_an_encoding_of_the_call_replaces_that_of_the_variable(kept: str) -> None:
+    ds = xr.open_dataset(kept, engine="nczarr")
+    made = from_xarray(ds, encoding={"packed": {"zlib": True, "complevel": 9}, "rows": {"chunksizes": (1,)}})
+    packed = made.variable_at("/packed")
+    assert packed.type.name == "double"
+    assert "scale_factor" not in packed.attribute
+    assert packed.storage.filters[-1].parameters == (9,)
+    assert packed.dimensions == ("/time", "/x")
+    rows = made.variable_at("/rows")
+    assert rows.type.name == "row"
+    assert rows.storage.chunk_shape == (1,)
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["numpy", "dask"])
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        {"significant_digits": 3},
+        {"significant_digits": 3, "quantize_mode": "GranularBitRound"},
+        {"significant_digits": 5, "quantize_mode": "BitRound", "_FillValue": np.float32(-999.9)},
+        {"least_significant_digit": 1, "_FillValue": np.float32(-999.9)},
+    ],
+    ids=str,
+)
+def test_new_values_are_rounded_as_by_netcdf4(
+    tmp_path: Path, encoding: dict[str, Any], chunked: bool
+) -> None:
+    values = np.random.default_rng(1).normal(size=(50, 7)).astype("f4") * 100
+    values[3, 3] = np.nan
+    ds = xr.Dataset({"v": (("x", "y"), values, {}, encoding)})
+    nczarr.copy(ds.chunk() if chunked else ds, tmp_path / "ours.nc")
+    others = {"fill_value": np.float32("nan"), **encoding}
+    others["fill_value"] = others.pop("_FillValue", others["fill_value"])
+    with netCDF4.Dataset(tmp_path / "theirs.nc", "w") as file:
+        file.createDimension("x", 50)
+        file.createDimension("y", 7)
+        v = file.createVariable("v", "f4", ("x", "y"), **others)
+        v[:] = np.ma.masked_invalid(values)
+    with netCDF4.Dataset(tmp_path / "ours.nc") as ours, netCDF4.Dataset(tmp_path / "theirs.nc") as theirs:
+        for file in (ours, theirs):
+            file.set_auto_maskandscale(False)
+        np.testing.assert_array_equal(ours["v"][:], theirs["v"][:])
+        assert str(ours["v"].__dict__) == str(theirs["v"].__dict__)
+    again = xr.load_dataset(tmp_path / "ours.nc", engine="nczarr")
+    assert list(nczarr.diff(tmp_path / "ours.nc", again)) == []
+    again["v"][0, 0] = 1.23456
+    made = from_xarray(again).variable_at("/v").data.read((slice(0, 50), slice(0, 7)))
+    assert 1.2 < made[0, 0] < 1.26
+    assert made[0, 0] != np.float32(1.23456)
+
+
+def test_longer_text_is_not_cut(tmp_path: Path) -> None:
+    nczarr.copy(xr.Dataset({"s": ("x", np.array(["a", "bc"]))}), tmp_path / "a.nc")
+    ds = xr.load_dataset(tmp_path / "a.nc", engine="nczarr")
+    ds["s"] = ds["s"].copy(data=np.array(["a", "longer"]))
+    made = from_xarray(ds).variable_at("/s")
+    assert made.data.read((slice(0, 2),)).tolist() == ["a", "longer"]
+
+
+def test_groups_above_are_made_and_inherited_coordinates_kept() -> None:
+    made = from_xarray({"/a b/c": xr.Dataset({"v": 1})})
+    assert list(made.all_groups) == ["/", "/a\\ b", "/a\\ b/c"]
+    tree = xr.DataTree.from_dict(
+        {"/": xr.Dataset(coords={"x": [1, 2]}), "/g": xr.Dataset({"v": ("x", [3, 4])})}
+    )
+    assert {v.name for v in from_xarray(tree["g"]).variables} == {"x", "v"}
+    for name in ("a/b", ""):
+        with pytest.raises(ValueError, match="name"):
+            from_xarray(xr.Dataset({name: 1}))
 
 
 def test_coordinates_stay_coordinates(kept: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
+import xarray
 from numpy import ma
 
 import nczarr
@@ -31,6 +32,7 @@ def program() -> None:
         assert_type(ds.variables["v"].shape, tuple[int, ...])
         ds["group"].variables["v"][:] = 1
     assert_type(nczarr.copy("a.nc", "b.zarr"), tuple[str, ...])
+    assert_type(nczarr.copy("a.zarr", xarray, variables="v"), xarray.DataTree)
     nczarr.copy("a.nc", "b.zarr", chunks={"time": 1}, overwrite=True, layout="zarr-v3", lossy=True)
     assert_type(nczarr.from_xarray({}, unlimited_dims=["time"]), model.Dataset)
     for difference in nczarr.diff("a.nc", "b.zarr"):
@@ -38,11 +40,11 @@ def program() -> None:
 
 
 def mistakes() -> None:
-    nczarr.copy("a.nc", "b.zarr", ovrwrite=True)  # type: ignore[call-arg]
-    nczarr.copy("a.nc", "b.zarr", overwrite="yes")  # type: ignore[arg-type]
-    nczarr.copy("a.nc", "b.zarr", layout="zarr-v4")  # type: ignore[arg-type]
-    nczarr.copy("a.nc", "b.zarr", shards=1.5)  # type: ignore[arg-type]
-    nczarr.copy("a.nc")  # type: ignore[call-arg]
+    nczarr.copy("a.nc", "b.zarr", ovrwrite=True)  # type: ignore[call-overload]
+    nczarr.copy("a.nc", "b.zarr", overwrite="yes")  # type: ignore[call-overload]
+    nczarr.copy("a.nc", "b.zarr", layout="zarr-v4")  # type: ignore[call-overload]
+    nczarr.copy("a.nc", "b.zarr", shards=1.5)  # type: ignore[call-overload]
+    nczarr.copy("a.nc")  # type: ignore[call-overload]
     nczarr.from_xarray({}, unlimited="time")  # type: ignore[call-arg]
     nczarr.diff("a.nc")  # type: ignore[call-arg]
     with nczarr.Dataset("example.zarr") as ds:

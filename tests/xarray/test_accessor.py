@@ -91,8 +91,86 @@ def test_modes_a_and_r_plus(store: Any) -> None:
     np.testing.assert_array_equal(found["v"].values, days(0, 2)["v"].values * 2)
     np.testing.assert_array_equal(found["w"].values, days(0, 2)["v"].values)
     assert found.attrs["title"] == "t"
-    with pytest.raises(ValueError, match="new variables"):
+    with pytest.raises(ValueError, match="non-pre-existing variables"):
         days(0, 2)[["v"]].rename(v="z").nczarr.to_zarr(store, mode="r+")
+
+
+def test_groups(store: Any, made: Any) -> None:
+    """Each group is written, refused and replaced alone, also by what is read from it."""
+    made(0, 2).nczarr.to_zarr(store, group="a b/c")
+    made(0, 3).nczarr.to_zarr(store, group="a b/d")
+    made(0, 1).nczarr.to_zarr(store, mode="a")
+    with pytest.raises(FileExistsError):
+        made(0, 2).nczarr.to_zarr(store, group="a b/d")
+    with xr.open_dataset(store, engine="nczarr", group="a b/d", chunks={}) as lazy:
+        (lazy * 2).nczarr.to_zarr(store, mode="w", group="a b/d")
+    with pytest.raises(ValueError, match="unable to infer dtype"):
+        made(0, 2).assign(w=("x", np.array([object()] * 4))).nczarr.to_zarr(store, "w", "a b/d")
+    made(2, 1).drop_vars("fixed").nczarr.to_zarr(store, group="a b/c", append_dim="time")
+    found = {k: v.load() for k, v in xr.open_groups(store, engine="nczarr").items()}
+    assert list(found) == ["/", "/a b", "/a b/c", "/a b/d"]
+    xr.testing.assert_identical(found["/"], days(0, 1))
+    xr.testing.assert_identical(found["/a b/c"], days(0, 3))
+    xr.testing.assert_identical(found["/a b/d"], days(0, 3) * 2)
+
+
+def test_mode_a_minus_leaves_what_has_no_appended_dimension(store: Any, made: Any) -> None:
+    made(0, 2).nczarr.to_zarr(store)
+    made(2, 1).assign(fixed=("x", [9] * 4), w=("x", [1] * 4)).nczarr.to_zarr(store, "a-", append_dim="time")
+    xr.testing.assert_identical(read(store), days(0, 3).assign(w=("x", [1] * 4)))
+    with pytest.raises(nczarr.NCZarrError, match="the dataset exists"):
+        made(3, 1).nczarr.to_zarr(store, append_dim="time", compression="none")
+
+
+def test_appended_text_is_not_cut(store: Any) -> None:
+    for words in (["a", "bc"], ["longer"]):
+        xr.Dataset({"s": ("t", np.array(words, object))}).nczarr.to_zarr(store, append_dim="t")
+    assert read(store)["s"].values.tolist() == ["a", "bc", "longer"]
+
+
+def test_a_shared_dimension_grows_once(store: Any) -> None:
+    def tree(start: int) -> Any:
+        new = {} if start == 0 else {"w": ("time", [1.0, 2.0])}
+        child = days(start, 2).drop_vars("time").assign(new)
+        return xr.DataTree.from_dict({"/": days(start, 2)[["time"]], "/c": child})
+
+    tree(0).nczarr.to_zarr(store)
+    tree(2).nczarr.to_zarr(store, append_dim="time")
+    found = xr.open_datatree(store, engine="nczarr").load()
+    xr.testing.assert_identical(found["c"].to_dataset()["v"].variable, days(0, 4)["v"].variable)
+    np.testing.assert_array_equal(found["c/w"].values, [np.nan, np.nan, 1, 2])
+
+
+def test_variables_and_groups_are_added_to_a_file(tmp_path: Path, made: Any) -> None:
+    path = tmp_path / "a.nc"
+    made(0, 2).nczarr.to_netcdf(path, "a")
+    made(0, 2)[["v"]].rename(v="w").nczarr.to_netcdf(path, mode="a")
+    made(0, 3).nczarr.to_netcdf(path, "a", group="g/h")
+    (made(0, 2) * 2).assign_attrs(title="t").nczarr.to_netcdf(path, "a", compute=False).compute()
+    read(path)[["v"]].rename(v="u").nczarr.to_netcdf(path, "a")
+    with xr.open_dataset(path, engine="nczarr", chunks={}) as lazy:
+        lazy[["v"]].rename(v="lazy").nczarr.to_netcdf(path, "a")
+    v = days(0, 2)["v"]
+    expected = (days(0, 2) * 2).assign(w=v, u=v * 2, lazy=v * 2).assign_attrs(title="t")
+    xr.testing.assert_identical(xr.load_dataset(path, engine="netcdf4"), expected)
+    xr.testing.assert_identical(xr.load_dataset(path, engine="netcdf4", group="g/h"), days(0, 3))
+    before = path.read_bytes()
+    for bad in (days(0, 3), days(0, 2).assign(new=("k", [1]), v=("x", [1] * 4))):
+        with pytest.raises(ValueError, match="already exists with different dimension"):
+            bad.nczarr.to_netcdf(path, "a")
+    assert path.read_bytes() == before
+
+
+def test_variables_compute_their_common_parts_once(store: Any) -> None:
+    calls = []
+
+    def costly(block: np.ndarray) -> np.ndarray:
+        calls.append(1)
+        return block + 1
+
+    first = da.ones(4, chunks=4).map_blocks(costly, meta=np.empty(0))
+    xr.Dataset({"a": ("x", first), "b": ("x", first + 1)}).nczarr.to_zarr(store)
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize(
@@ -110,7 +188,7 @@ def test_modes_a_and_r_plus(store: Any) -> None:
             {"append_dim": "time", "region": {"time": slice(0, 2)}},
             "cannot list the same dimension",
         ),
-        (lambda d: d, {"region": {"time": slice(0, 2)}, "mode": "w"}, "region cannot be specified"),
+        (lambda d: d, {"region": {"time": slice(0, 2)}, "mode": "w"}, "cannot set region unless"),
     ],
 )
 def test_the_checks_of_xarray(change: Any, how: dict[str, Any], message: str) -> None:
@@ -168,6 +246,11 @@ def test_trees_and_files(tmp_path: Path, made: Any) -> None:
 def test_copy_and_diff_take_xarray(tmp_path: Path, made: Any) -> None:
     nczarr.copy(made(0, 2), tmp_path / "a.zarr", verify=True)
     assert list(nczarr.diff(made(0, 2), tmp_path / "a.zarr")) == []
+    tree = nczarr.copy(tmp_path / "a.zarr", xr)
+    xr.testing.assert_identical(tree.to_dataset().load(), days(0, 2))
+    assert list(nczarr.diff(tree, tmp_path / "a.zarr")) == []
+    part = nczarr.copy(tmp_path / "a.zarr", xr, variables="v", select={"time": slice(1, 2)})
+    assert dict(part.to_dataset().sizes) == {"time": 1, "x": 4}
 
 
 @pytest.mark.slow

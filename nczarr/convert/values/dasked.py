@@ -110,7 +110,8 @@ def store_chunked(
         start = (starts or {}).get(fqn, (0,) * len(source.shape))
         array = source.chunked.rechunk(aligned(source.chunked.chunks, start, blocks[fqn]))
         target = dask.delayed(_Target(place, fqn, source.detached(), source.shape, start), traverse=False)
-        parts = zip(array.to_delayed().ravel(), slices_from_chunks(array.chunks), strict=True)
+        delayed = array.to_delayed(optimize_graph=False).ravel()  # variables compute their common parts once
+        parts = zip(delayed, slices_from_chunks(array.chunks), strict=True)
         tasks += [dask.delayed(_store)(target, key, part, lock) for part, key in parts]
     if not compute:
         return dask.delayed(_finished)(tasks)
