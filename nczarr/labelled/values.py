@@ -20,7 +20,7 @@ from nczarr.labelled.read import Values
 from nczarr.model import STRING, ArraySource, CompoundType, Region, Type, Variable, VlenType, fill_value_of
 from nczarr.model.sources import handed, region_shape
 from nczarr.netcdf4.values.attributes import attribute_value
-from nczarr.netcdf4.values.quantize import quantization_in, quantize, round_to_digit
+from nczarr.netcdf4.values.numbers import quantization_in, quantize, round_to_digit
 from nczarr.netcdf4.values.types import model_records
 
 #: Wrappers of xarray's arrays: those that keep values, and those that decode them.

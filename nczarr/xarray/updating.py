@@ -12,9 +12,9 @@ import numpy as np
 import xarray as xr
 
 from nczarr import model
-from nczarr.convert.endpoints import is_same_place
 from nczarr.convert.values.dasked import aligned, is_chunked
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
+from nczarr.formats import local_path
 from nczarr.labelled.read import KEPT, Kept, Source, fqn_of, opened, place_of
 from nczarr.labelled.write import model_of
 from nczarr.model import Region, regions
@@ -196,10 +196,11 @@ class Update:
 
     def _loaded(self, ds: xr.Dataset) -> xr.Dataset:
         """Load the variables that come from this file, and close it: HDF5 cannot read beside a writer."""
-        ds = ds.copy()
+        ds, here = ds.copy(), local_path(self.place.store)
         for variable in ds.variables.values():
             kept = variable.encoding.get(KEPT)
-            if isinstance(kept, Kept) and is_same_place(kept.store.source.target, self.place.store):
+            path = local_path(kept.store.source.target) if isinstance(kept, Kept) else None
+            if path is not None and here is not None and path.resolve() == here.resolve():
                 variable.load()
                 variable.encoding = {k: v for k, v in variable.encoding.items() if k != KEPT}
                 kept.store.source.close()
