@@ -27,20 +27,15 @@ _MODES = frozenset(
 )
 
 
-#: Options of obstore, and s3fs's names for them.
+#: Options of obstore, which may begin with ``aws_``, and s3fs's names for them.
 _S3FS_NAMES = {
     "endpoint": "endpoint_url",
-    "aws_endpoint": "endpoint_url",
-    "aws_endpoint_url": "endpoint_url",
+    "endpoint_url": "endpoint_url",
     "region": "region_name",
-    "aws_region": "region_name",
     "skip_signature": "anon",
     "access_key_id": "key",
-    "aws_access_key_id": "key",
     "secret_access_key": "secret",
-    "aws_secret_access_key": "secret",
     "session_token": "token",
-    "aws_session_token": "token",
     "request_payer": "requester_pays",
 }
 #: Options that only nczarr and obstore have.
@@ -197,7 +192,8 @@ def s3fs_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     >>> s3fs_options({"backend": "s3fs", "region_name": "eu-north-1", "endpoint_url": "http://localhost:9000"})
     {'endpoint_url': 'http://localhost:9000', 'client_kwargs': {'region_name': 'eu-north-1'}}
     """
-    named = {_S3FS_NAMES.get(name, name): value for name, value in client_options(options).items()}
+    options = client_options(options)
+    named = {_S3FS_NAMES.get(name.removeprefix("aws_"), name): value for name, value in options.items()}
     kept = {name: value for name, value in named.items() if name not in _OF_OBSTORE}
     arguments = dict(kept.pop("client_kwargs", None) or {})
     if "region_name" in kept:

@@ -34,7 +34,7 @@ FLOORS = [
 SUB_FLOORS = {
     "stores": [{"remote"}],
     "zarr": [{"codecs", "documents"}, {"chunks"}, {"hierarchy"}],
-    "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"guarding"}, {"rewriting"}, {"dataset"}],
+    "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"dataset"}],
     "cdl": [{"syntax", "write"}, {"read"}],
     "netcdf": [{"bytes"}, {"hdf5"}, {"edit"}],
     "convert": [{"verify"}, {"values"}, {"change"}, {"many"}],

@@ -211,7 +211,7 @@ def define_consolidate(parser: argparse.ArgumentParser) -> None:
 
 def run_consolidate(options: argparse.Namespace) -> None:
     """Run ``nczarr consolidate``."""
-    from nczarr.mapping.dataset.dialects import dialect_of
+    from nczarr.mapping.dataset.open import dialect_of
     from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
 
     for source in options.source:

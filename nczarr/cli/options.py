@@ -121,8 +121,8 @@ def open_documents(
     source: str, mode: Literal["r", "r+"], options: Mapping[str, Any] | None
 ) -> Iterator[Hierarchy]:
     """Open a Zarr hierarchy; if the store can list its keys, ignore consolidated metadata."""
-    from nczarr.mapping.guarding.changes import writing_alone
-    from nczarr.mapping.guarding.unfinished import refuse_unfinished
+    from nczarr.mapping.dataset.changes import writing_alone
+    from nczarr.mapping.dataset.destination import refuse_unfinished
     from nczarr.stores import open_store
     from nczarr.zarr.hierarchy.opening import open_hierarchy
 

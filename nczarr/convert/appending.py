@@ -28,7 +28,7 @@ from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
 from nczarr.errors import UnsupportedError, error_context
 from nczarr.formats import kind_of_source, local_path, netcdf_format
 from nczarr.mapping import open_dataset
-from nczarr.mapping.guarding.changes import writing_alone
+from nczarr.mapping.dataset.changes import writing_alone
 from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, source_of
 from nczarr.session import DimensionNode, Session, VariableNode
 from nczarr.stores import open_store

@@ -19,7 +19,7 @@ from nczarr.display import shown_location
 from nczarr.display.text import did_you_mean
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
-from nczarr.mapping.guarding.unfinished import UNFINISHED, is_zarr
+from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr
 from nczarr.mapping.options import FormatOptions
 from nczarr.model import (
     Attribute,

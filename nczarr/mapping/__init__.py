@@ -8,44 +8,30 @@ from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
     from nczarr.mapping.dataset.detached import DetachedDataset, DetachedValues
-    from nczarr.mapping.dataset.dialects import documents_v2
+    from nczarr.mapping.dataset.documents import missing_chunks
     from nczarr.mapping.dataset.maintenance import check_metadata, find_torn_indexes, repair
-    from nczarr.mapping.dataset.open import create_dataset, open_dataset
+    from nczarr.mapping.dataset.open import create_dataset, documents_v2, open_dataset
     from nczarr.mapping.dataset.stored import StoredDataset
+    from nczarr.mapping.dataset.variable_data import VariableData
     from nczarr.mapping.findings import Finding, RecoveryWarning
-    from nczarr.mapping.guarding.manifest import missing_chunks
     from nczarr.mapping.options import ArrayShape, WriteOptions
-    from nczarr.mapping.rewriting.variable_data import VariableData
 else:
     __getattr__ = lazy(
         __name__,
         {
             "dataset.detached": ["DetachedDataset", "DetachedValues"],
+            "dataset.documents": ["missing_chunks"],
             "dataset.stored": ["StoredDataset"],
             "dataset.maintenance": ["check_metadata", "find_torn_indexes", "repair"],
-            "dataset.open": ["create_dataset", "open_dataset"],
-            "dataset.dialects": ["documents_v2"],
+            "dataset.open": ["create_dataset", "documents_v2", "open_dataset"],
             "findings": ["Finding", "RecoveryWarning"],
-            "guarding.manifest": ["missing_chunks"],
             "options": ["ArrayShape", "WriteOptions"],
-            "rewriting.variable_data": ["VariableData"],
+            "dataset.variable_data": ["VariableData"],
         },
     )
 
 __all__ = [
-    "ArrayShape",
-    "DetachedDataset",
-    "DetachedValues",
-    "Finding",
-    "RecoveryWarning",
-    "StoredDataset",
-    "VariableData",
-    "WriteOptions",
-    "check_metadata",
-    "create_dataset",
-    "documents_v2",
-    "find_torn_indexes",
-    "missing_chunks",
-    "open_dataset",
-    "repair",
-]
+    "ArrayShape", "DetachedDataset", "DetachedValues", "Finding", "RecoveryWarning", "StoredDataset",
+    "VariableData", "WriteOptions", "check_metadata", "create_dataset", "documents_v2", "find_torn_indexes",
+    "missing_chunks", "open_dataset", "repair",
+]  # fmt: skip

@@ -1,18 +1,16 @@
-"""Define the protocol of a dialect, and the mapping of a netCDF model onto a Zarr hierarchy.
+"""Define a dialect, and the mapping of a netCDF model onto a Zarr hierarchy.
 
-A dialect is one way to map the model onto Zarr: NCZarr on v3, NCZarr on v2, plain Zarr, … Each is a small class with
-three methods. Reading returns the model and the place of each variable and group (a :class:`Reading`). Writing is a
-pure function from the model to documents (a :class:`Plan`); changing a dataset is the difference of two plans
-(:mod:`nczarr.mapping.rewriting.update`).
+A dialect is one way to map the model onto Zarr: NCZarr on v3, NCZarr on v2, plain Zarr, … Reading returns the model and
+the place of each variable and group (a :class:`Reading`). Writing is a pure function from the model to documents (a
+:class:`Plan`); changing a dataset is the difference of two plans (:mod:`nczarr.mapping.dataset.update`).
 
-To add a dialect, write the class and add it to :data:`nczarr.mapping.dataset.dialects.DIALECTS`.
+To add a dialect, write its functions and add it to :data:`nczarr.mapping.dataset.open.DIALECTS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
@@ -21,6 +19,8 @@ from nczarr.mapping.values.encodings import Encoding
 from nczarr.model import Dataset, Dimension, join_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 from nczarr.zarr.grids import ChunkGrid
+
+Metadata = ArrayMetadata | GroupMetadata
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,13 @@ class Reading:
     part: Part | None = None
 
 
+def array_at(nodes: Mapping[str, Metadata], path: str) -> ArrayMetadata:
+    """Return the metadata of an array, which exists."""
+    metadata = nodes[path]
+    assert isinstance(metadata, ArrayMetadata)
+    return metadata
+
+
 def left_out_nodes(unknown: Mapping[str, str]) -> tuple[str, ...]:
     """Return a sentence for each node that cannot be opened, from :meth:`Hierarchy.unknown_nodes`.
 
@@ -127,7 +134,7 @@ class Plan:
     `dataset` is the part of the model that the documents represent; None: the whole model.
     """
 
-    nodes: dict[str, ArrayMetadata | GroupMetadata]
+    nodes: dict[str, Metadata]
     variables: dict[str, Binding]
     groups: dict[str, str]
     losses: tuple[str, ...] = ()
@@ -163,54 +170,42 @@ class Known:
     identity: str | None = None
 
 
-class Dialect(Protocol):
-    """One way to map the model onto Zarr."""
+@dataclass(frozen=True)
+class Dialect:
+    """One way to map the model onto Zarr.
 
-    @property
-    def name(self) -> str:
-        """The name in :attr:`WriteOptions.layout`."""
+    Parameters
+    ----------
+    name : str
+        The name in :attr:`WriteOptions.layout`.
+    zarr_layout : str
+        The engine's name of the Zarr version: ``v3``, ``v2``, ``draft-2019``, …
+    read_from : frozenset of str
+        The engine's layouts that the dialect reads.
+    recognise : callable
+        Returns whether a hierarchy of these layouts has this dialect.
+    read : callable
+        Reads the model of a hierarchy; the second argument becomes the name of the dataset. It raises MetadataError
+        for a damaged document; the error contains its path.
+    plan : callable
+        Plans the documents of a resolved model (:func:`nczarr.model.resolve`). The names choose node names that the
+        store can keep. `Known` are the parts of an existing dataset that do not change; None for a new one. It raises
+        UnsupportedError or LossError if the dialect cannot represent the model.
+    """
 
-    @property
-    def zarr_layout(self) -> str:
-        """The engine's name of the Zarr version: ``v3``, ``v2``, ``draft-2019``, …"""
+    name: str
+    zarr_layout: str
+    read_from: frozenset[str]
+    recognise: Callable[[Hierarchy], bool]
+    read: Callable[[Hierarchy, str], Reading]
+    plan: Callable[[Dataset, WriteOptions, NodeNames, Known | None], Plan]
 
     @property
     def is_plain(self) -> bool:
         """True for Zarr without NCZarr's keys, whose documents also belong to other programs."""
+        return self.name in ("zarr-v2", "zarr-v3")
 
     @property
     def is_complete(self) -> bool:
         """True if the dialect represents the whole netCDF-4 model."""
-
-    def can_read(self, hierarchy: Hierarchy) -> bool:
-        """Return whether the hierarchy has this dialect."""
-
-    def read(self, hierarchy: Hierarchy, name: str) -> Reading:
-        """Read the model; `name` becomes the name of the dataset.
-
-        Raises
-        ------
-        MetadataError
-            A document is damaged; the error contains its path.
-        """
-
-    def plan(
-        self, dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
-    ) -> Plan:
-        """Plan the documents of a model.
-
-        Parameters
-        ----------
-        dataset : Dataset
-            A resolved model; see :func:`nczarr.model.resolve`.
-        options : WriteOptions
-        names : NodeNames
-            Chooses node names that the store can keep.
-        known : Known, optional
-            The parts of an existing dataset that do not change.
-
-        Raises
-        ------
-        UnsupportedError, LossError
-            The dialect cannot represent the model.
-        """
+        return self.name == "nczarr-v3"

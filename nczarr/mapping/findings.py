@@ -7,9 +7,12 @@ are understandable; :func:`nczarr.mapping.repair` writes the understood metadata
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from typing import Literal
+
+from nczarr.errors import MetadataError
 
 Severity = Literal["note", "warning", "error"]
 
@@ -98,8 +101,7 @@ class Finding:
 
     def to_json(self) -> dict[str, str]:
         """Return the finding as a JSON object."""
-        members = ("code", "severity", "where", "what", "remedy")
-        return {member: getattr(self, member) for member in members}
+        return {"code": self.code, "severity": self.severity, **asdict(self)}
 
 
 def make_finding(code: str, where: str, what: str, severity: Severity | None = None) -> Finding:
@@ -123,6 +125,14 @@ class Findings:
     def add(self, code: str, where: str, what: str) -> None:
         """Add a finding with a code of :data:`RULES`."""
         self.items[make_finding(code, where, what)] = None
+
+    @contextmanager
+    def of_errors(self, code: str, where: str, ending: str = "") -> Iterator[None]:
+        """Add a finding in place of a MetadataError in the block; its message gets an ending."""
+        try:
+            yield
+        except MetadataError as error:
+            self.add(code, where, error.message + ending)
 
 
 #: Usual findings while a program writes; they are not reported.

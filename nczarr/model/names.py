@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from nczarr.errors import ModelError
 
@@ -182,6 +182,22 @@ def parse_fqn(text: str) -> tuple[str, ...]:
     if not names:
         raise ModelError("an empty string is not a fully qualified name", hint="the root group is '/'")
     return tuple(names)
+
+
+def find_nearest(name: str, group: str, declared: Container[str]) -> str | None:
+    """Return the FQN of `name` in a group, or in the nearest group around it, that is declared; None if none is.
+
+    Examples
+    --------
+    >>> find_nearest("x", "/g/h", {"/x", "/g/x"})
+    '/g/x'
+    """
+    names = parse_fqn(group)
+    for depth in range(len(names), -1, -1):
+        fqn = join_fqn(format_fqn(names[:depth]), name)
+        if fqn in declared:
+            return fqn
+    return None
 
 
 def split_fqn(text: str) -> tuple[str, str]:

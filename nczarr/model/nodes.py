@@ -17,9 +17,19 @@ import numpy as np
 from nczarr import filters
 from nczarr.errors import ModelError
 from nczarr.lazy import cached_property
-from nczarr.model.names import ROOT, format_fqn, join_fqn, parse_fqn
-from nczarr.model.sources import ArraySource
-from nczarr.model.types import CHAR, DOUBLE, INT64, STRING, Type, UserType, primitive_for_dtype
+from nczarr.model.names import ROOT, find_nearest, join_fqn
+from nczarr.model.sources import ArraySource, RepeatedSource
+from nczarr.model.types import (
+    CHAR,
+    DOUBLE,
+    INT64,
+    STRING,
+    PrimitiveType,
+    Type,
+    UserType,
+    default_fill,
+    primitive_for_dtype,
+)
 
 #: A dimension reference of a variable: the FQN of a dimension, or the size of an anonymous dimension.
 DimensionRef = str | int
@@ -370,12 +380,7 @@ class Dataset(Group):
 
         Return None if there is no such dimension.
         """
-        names = parse_fqn(group)
-        for depth in range(len(names), -1, -1):
-            fqn = join_fqn(format_fqn(names[:depth]), name)
-            if fqn in self.all_dimensions:
-                return fqn
-        return None
+        return find_nearest(name, group, self.all_dimensions)
 
     def _repr_html_(self) -> str:
         facts = (("format", self.format),) if self.format else ()
@@ -417,26 +422,34 @@ def _find(nodes: Mapping[str, Any], fqn: str, what: str) -> Any:
 
 
 _G = TypeVar("_G", bound=Group)
-_Node = TypeVar("_Node", Variable, Dimension)
+_H = TypeVar("_H", bound=Group)
+_Node = TypeVar("_Node", Attribute, Dimension, UserType, Variable)
 #: Callable that returns a replacement for the node at an FQN, or None to remove the node.
 _Change = Callable[[str, _Node], _Node | None]
 
 
 def rewrite(
-    dataset: Dataset,
+    dataset: _G,
     *,
     variable: _Change[Variable] | None = None,
     dimension: _Change[Dimension] | None = None,
+    user_type: _Change[UserType] | None = None,
+    attribute: _Change[Attribute] | None = None,
     group: Callable[[str], bool] | None = None,
-) -> Dataset:
-    """Return the dataset with each node replaced.
+    fqn: str = ROOT,
+) -> _G:
+    """Return the dataset, or group, with each node replaced.
 
     Parameters
     ----------
-    variable, dimension : callable, optional
+    variable, dimension, user_type : callable, optional
         Return the replacement of a node, from its FQN and itself; None removes the node.
+    attribute : callable, optional
+        The same for attributes, from the FQN of the group or variable. A variable is replaced after its attributes.
     group : callable, optional
         Return False for the FQN of a group to remove it.
+    fqn : str
+        The FQN of the group.
 
     Examples
     --------
@@ -446,10 +459,43 @@ def rewrite(
     ['b']
     """
 
-    return _rewritten("/", dataset, variable, dimension, group)
+    def changed(at: str, nodes: tuple[_Node, ...], change: _Change[_Node] | None) -> tuple[_Node, ...]:
+        if change is None:
+            return nodes
+        made = [change(join_fqn(at, node.name), node) for node in nodes]
+        return tuple([node for node in made if node is not None])
+
+    def attributes(at: str, owner: Group | Variable) -> tuple[Attribute, ...]:
+        if attribute is None:
+            return owner.attributes
+        made = [attribute(at, a) for a in owner.attributes]
+        return tuple([a for a in made if a is not None])
+
+    def with_attributes(at: str, node: Variable) -> Variable | None:
+        kept = attributes(at, node)
+        if len(kept) < len(node.attributes) or any(
+            a is not b for a, b in zip(kept, node.attributes, strict=True)
+        ):
+            node = replace(node, attributes=kept)
+        return node if variable is None else variable(at, node)
+
+    def rewritten(at: str, old: _H) -> _H:
+        children = [(join_fqn(at, child.name), child) for child in old.groups]
+        return replace(
+            old,
+            types=changed(at, old.types, user_type),
+            dimensions=changed(at, old.dimensions, dimension),
+            attributes=attributes(at, old),
+            variables=changed(at, old.variables, variable if attribute is None else with_attributes),
+            groups=tuple(
+                [rewritten(path, child) for path, child in children if group is None or group(path)]
+            ),
+        )
+
+    return rewritten(fqn, dataset)
 
 
-def bind_data(group: _G, values: Mapping[str, ArraySource], fqn: str = "/") -> _G:
+def bind_data(group: _G, values: Mapping[str, ArraySource], fqn: str = ROOT) -> _G:
     """Return the group with data bound to each variable, by FQN.
 
     Examples
@@ -460,15 +506,12 @@ def bind_data(group: _G, values: Mapping[str, ArraySource], fqn: str = "/") -> _
     >>> bound.variables[0].data.read(())
     array(3)
     """
-
-    def bound(at: str, variable: Variable) -> Variable:
-        data = values[at]
-        return variable if variable.data is data else variable.with_data(data)
-
-    return _rewritten(fqn, group, bound, None, None)
+    return rewrite(
+        group, fqn=fqn, variable=lambda at, v: v if v.data is values[at] else v.with_data(values[at])
+    )
 
 
-def with_lengths(group: _G, sizes: Mapping[str, int], fqn: str = "/") -> _G:
+def with_lengths(group: _G, sizes: Mapping[str, int], fqn: str = ROOT) -> _G:
     """Return the group with new sizes of dimensions, by FQN.
 
     Examples
@@ -476,38 +519,7 @@ def with_lengths(group: _G, sizes: Mapping[str, int], fqn: str = "/") -> _G:
     >>> with_lengths(Dataset("d", dimensions=(Dimension("t", 1, True),)), {"/t": 5}).dimensions
     (Dimension(name='t', size=5, unlimited=True),)
     """
-
-    def lengthened(at: str, dimension: Dimension) -> Dimension:
-        return replace(dimension, size=sizes[at]) if at in sizes else dimension
-
-    return _rewritten(fqn, group, None, lengthened, None)
-
-
-def _rewritten(
-    fqn: str,
-    old: _G,
-    variable: _Change[Variable] | None,
-    dimension: _Change[Dimension] | None,
-    group: Callable[[str], bool] | None,
-) -> _G:
-    children = [(join_fqn(fqn, child.name), child) for child in old.groups]
-    return replace(
-        old,
-        variables=_changed(fqn, old.variables, variable),
-        dimensions=_changed(fqn, old.dimensions, dimension),
-        groups=tuple(
-            _rewritten(at, child, variable, dimension, group)
-            for at, child in children
-            if group is None or group(at)
-        ),
-    )
-
-
-def _changed(fqn: str, nodes: tuple[_Node, ...], change: _Change[_Node] | None) -> tuple[_Node, ...]:
-    if change is None:
-        return nodes
-    made = (change(join_fqn(fqn, node.name), node) for node in nodes)
-    return tuple(node for node in made if node is not None)
+    return rewrite(group, fqn=fqn, dimension=lambda at, d: replace(d, size=sizes[at]) if at in sizes else d)
 
 
 def same_values(a: object, b: object, *, nan_payloads: bool = True) -> bool:
@@ -539,3 +551,53 @@ def same_values(a: object, b: object, *, nan_payloads: bool = True) -> bool:
         return bool((nan == np.isnan(b)).all()) and same_values(np.where(nan, 0, a), np.where(nan, 0, b))
     pairs = zip(a.ravel(), b.ravel(), strict=True)
     return all(same_values(x, y, nan_payloads=nan_payloads) for x, y in pairs)
+
+
+def fill_value_of(variable: Variable) -> Any:
+    """Return the value of unwritten elements: :func:`own_fill_value`, or :func:`default_fill`.
+
+    Examples
+    --------
+    >>> from nczarr.model import SHORT, Attribute, Variable
+    >>> int(fill_value_of(Variable("v", SHORT, attributes=(Attribute.of("_FillValue", -1, SHORT),))))
+    -1
+    """
+    own = own_fill_value(variable)
+    return default_fill(variable.type) if own is None else own
+
+
+def source_of(variable: Variable, shape: tuple[int, ...]) -> ArraySource:
+    """Return the data of a variable, or its fill value everywhere if it has no data.
+
+    Examples
+    --------
+    >>> from nczarr.model import SHORT
+    >>> source_of(Variable("v", SHORT, (2,)), (2,)).read((slice(0, 2),)).tolist()
+    [-32767, -32767]
+    """
+    if variable.data is not None:
+        return variable.data
+    return RepeatedSource(fill_value_of(variable), shape, variable.type.dtype)
+
+
+def own_fill_value(variable: Variable) -> Any:
+    """Return the value of ``_FillValue`` in the variable's type; None if it is absent or does not fit the type.
+
+    Examples
+    --------
+    >>> from nczarr.model import SHORT, Attribute, Variable
+    >>> own_fill_value(Variable("v", SHORT, attributes=(Attribute.of("_FillValue", 0.5),)))
+    """
+    fill = variable.attribute.get("_FillValue")
+    if fill is None or not len(fill.values):
+        return None
+    if fill.type == variable.type:
+        return fill.values[0]
+    both = (fill.type, variable.type)
+    if all(isinstance(t, PrimitiveType) and t.dtype.kind in "iuf" for t in both):
+        with np.errstate(all="ignore"):
+            cast = fill.values[:1].astype(variable.type.dtype)
+            back = cast.astype(fill.type.dtype)
+        if back.tobytes() == fill.values[:1].tobytes():
+            return cast[0]
+    return None

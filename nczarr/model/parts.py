@@ -1,13 +1,55 @@
-"""List the parts that a new model adds to an old one, and remove some of them."""
+"""List the parts that a new model adds to an old one, and those that a stored form cannot hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
-from nczarr.model.names import join_fqn
-from nczarr.model.nodes import Attribute, Dataset, Group, Variable
+from nczarr.model.nodes import Attribute, Dataset, Group, Variable, rewrite
+
+
+@dataclass(frozen=True)
+class Restrictions:
+    """Restrictions of a file format or layout. An editor checks them before each change.
+
+    Parameters
+    ----------
+    limited : frozenset of str
+        Kinds of parts (``"attribute"``, ``"name"``, ``"type"``, ``"variable"``) of which the form cannot hold all
+        that the model allows.
+    one_name_space : bool
+        Dimensions, variables, groups and types of a group share one name space.
+    types_first : bool
+        Readers go through the file group by group, and do not find types of later groups.
+    renamed_last : bool
+        A rename moves a variable or group to the end of its group.
+    strings_end_at_nul : bool
+        Strings end at the first NUL.
+    strings_outside_chunks : bool
+        Chunks of strings and sequences contain references only.
+    without_shards : bool
+        Chunks are not put into shards.
+    reserved_names : frozenset of str
+        Names of attributes that the form itself uses.
+    omitted : frozenset of str
+        FQNs of nodes that readers leave out. Their names are in use, and their groups keep their names.
+
+    Examples
+    --------
+    >>> Restrictions(one_name_space=True).types_first
+    False
+    """
+
+    limited: frozenset[str] = frozenset()
+    one_name_space: bool = False
+    types_first: bool = False
+    renamed_last: bool = False
+    strings_end_at_nul: bool = False
+    strings_outside_chunks: bool = False
+    without_shards: bool = False
+    reserved_names: frozenset[str] = frozenset()
+    omitted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -32,7 +74,7 @@ def parts_of(old: Dataset, new: Dataset) -> list[Part]:
         previous = before.get(fqn)
         if previous is None and isinstance(owner, Variable) and not _is_renamed(old, owner):
             parts.append(Part("variable", fqn))
-        current = {} if previous is None else {a.name: a for a in previous.attributes}
+        current = {} if previous is None else previous.attribute
         parts += [
             Part("attribute", fqn, a.name)
             for a in owner.attributes
@@ -56,7 +98,7 @@ def known_variables(new: Dataset, data: Mapping[str, object]) -> dict[str, str]:
     return found | {fqn: fqn for fqn in new.all_variables if fqn in data and fqn not in {*found, *used}}
 
 
-_G = TypeVar("_G", bound=Group)
+_T = TypeVar("_T")
 
 
 def without(new: Dataset, old: Dataset, parts: Sequence[Part]) -> Dataset:
@@ -64,43 +106,22 @@ def without(new: Dataset, old: Dataset, parts: Sequence[Part]) -> Dataset:
     excluded = set(parts)
     before = _owners(old)
 
-    def attributes(owner: Group | Variable, fqn: str) -> tuple[Attribute, ...]:
-        previous = before.get(fqn)
-        current = {} if previous is None else {a.name: a for a in previous.attributes}
-        kept = [
-            current.get(a.name) if Part("attribute", fqn, a.name) in excluded else a for a in owner.attributes
-        ]
-        return tuple([a for a in kept if a is not None])
+    def kept(kind: str) -> Callable[[str, _T], _T | None]:
+        return lambda fqn, node: None if Part(kind, fqn) in excluded else node
 
-    def variable(node: Variable, fqn: str) -> Variable:
-        kept = attributes(node, fqn)
-        return node if kept == node.attributes else replace(node, attributes=kept)
+    def attribute(fqn: str, node: Attribute) -> Attribute | None:
+        if Part("attribute", fqn, node.name) not in excluded:
+            return node
+        return before[fqn].attribute.get(node.name) if fqn in before else None
 
-    def group(node: _G, fqn: str) -> _G:
-        return replace(
-            node,
-            attributes=attributes(node, fqn),
-            types=tuple([t for t in node.types if Part("type", t.fqn) not in excluded]),
-            dimensions=tuple(
-                [d for d in node.dimensions if Part("dimension", join_fqn(fqn, d.name)) not in excluded]
-            ),
-            variables=tuple(
-                [
-                    variable(v, join_fqn(fqn, v.name))
-                    for v in node.variables
-                    if Part("variable", join_fqn(fqn, v.name)) not in excluded
-                ]
-            ),
-            groups=tuple(
-                [
-                    group(g, join_fqn(fqn, g.name))
-                    for g in node.groups
-                    if Part("group", join_fqn(fqn, g.name)) not in excluded
-                ]
-            ),
-        )
-
-    return group(new, "/")
+    return rewrite(
+        new,
+        attribute=attribute,
+        user_type=kept("type"),
+        dimension=kept("dimension"),
+        variable=kept("variable"),
+        group=lambda fqn: Part("group", fqn) not in excluded,
+    )
 
 
 def _owners(dataset: Dataset) -> dict[str, Group | Variable]:

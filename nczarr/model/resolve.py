@@ -13,10 +13,9 @@ from nczarr.model.names import (
     check_length,
     check_name,
     check_text,
-    format_fqn,
+    find_nearest,
     join_fqn,
     normalize_name,
-    parse_fqn,
     split_fqn,
 )
 from nczarr.model.nodes import Attribute, Dataset, Dimension, DimensionRef, Group, Variable
@@ -32,6 +31,7 @@ from nczarr.model.types import (
     UserType,
     VlenType,
     misfit,
+    names_inside,
     parts_of,
 )
 from nczarr.system.environment import limit
@@ -110,23 +110,23 @@ def _check_names(fqn: str, group: Group, problems: list[str]) -> bool:
         except (ModelError, AttributeError, TypeError):
             problems.append(f"{fqn}: type: {t!r} has no fully qualified name, such as '/name'")
             return False
-    for what, names, check in (
-        ("dimension", [d.name for d in group.dimensions], check_name),
-        ("type", [t.name for t in group.types], check_name),
-        ("variable", [v.name for v in group.variables], check_name),
-        ("attribute", [a.name for a in group.attributes], check_text),
-        ("group", [g.name for g in group.groups], check_name),
-    ):
-        are_text &= _check_each(fqn, what, names, check, problems)
-    for variable in group.variables:
-        if variable.attributes and isinstance(variable.name, str):
-            at = join_fqn(fqn, variable.name)
-            are_text &= _check_each(
-                at, "attribute", [a.name for a in variable.attributes], check_text, problems
-            )
+    for at, what, names in _named(fqn, group):
+        are_text &= _check_each(at, what, names, check_text if what == "attribute" else check_name, problems)
     for child in group.groups:
         are_text = are_text and _check_names(join_fqn(fqn, child.name), child, problems)
     return are_text
+
+
+def _named(fqn: str, group: Group) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the place, the kind and the names of the parts of a group."""
+    yield fqn, "dimension", [d.name for d in group.dimensions]
+    yield fqn, "type", [t.name for t in group.types]
+    yield fqn, "variable", [v.name for v in group.variables]
+    yield fqn, "attribute", [a.name for a in group.attributes]
+    yield fqn, "group", [g.name for g in group.groups]
+    for variable in group.variables:
+        if variable.attributes and isinstance(variable.name, str):
+            yield join_fqn(fqn, variable.name), "attribute", [a.name for a in variable.attributes]
 
 
 def _check_each(
@@ -305,12 +305,8 @@ class _Resolver:
         """Return the FQN of the type that a reference means; those of all candidates if several are possible."""
         if text.startswith("/"):
             return [text] if text in self.declared else []
-        names = parse_fqn(group)
-        for depth in range(len(names), -1, -1):
-            fqn = join_fqn(format_fqn(names[:depth]), text)
-            if fqn in self.declared:
-                return [fqn]
-        return [t.fqn for t in self.declared.values() if t.name == text]
+        nearest = find_nearest(text, group, self.declared)
+        return [nearest] if nearest else [t.fqn for t in self.declared.values() if t.name == text]
 
     def declaration(self, fqn: str) -> UserType:
         if fqn in self.bound:
@@ -403,29 +399,17 @@ def long_names(dataset: Dataset) -> Iterator[tuple[str, str]]:
     >>> [fqn[:4] for fqn, _ in long_names(Dataset("d", dimensions=(Dimension("x" * 257, 1),)))]
     ['/xxx']
     """
-
-    def found(fqn: str, kind: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-        for name in names:
-            wrong = check_length(name)
-            if wrong is not None:
-                yield fqn, f"{kind}: {wrong}"
-
-    for fqn, group in dataset.all_groups.items():
-        if fqn != "/":
-            yield from found(fqn, "group", [group.name])
-        yield from found(fqn, "attribute", [a.name for a in group.attributes])
-        for dimension in group.dimensions:
-            yield from found(join_fqn(fqn, dimension.name), "dimension", [dimension.name])
+    for fqn, group in dataset.walk():
+        parts = list(_named(fqn, group))
         for type_ in group.types:
-            yield from found(type_.fqn, "type", [type_.name])
-            if isinstance(type_, EnumType):
-                yield from found(type_.fqn, "member", [name for name, _ in type_.members])
-            elif isinstance(type_, CompoundType):
-                yield from found(type_.fqn, "field", [f.name for f in type_.fields])
-        for variable in group.variables:
-            at = join_fqn(fqn, variable.name)
-            yield from found(at, "variable", [variable.name])
-            yield from found(at, "attribute", [a.name for a in variable.attributes])
+            kind = "member" if isinstance(type_, EnumType) else "field"
+            parts.append((type_.fqn, kind, names_inside(type_)))
+        for at, what, names in parts:
+            for name in names:
+                wrong = check_length(name)
+                if wrong is not None:
+                    is_node = what not in ("attribute", "member", "field")
+                    yield join_fqn(at, name) if is_node else at, f"{what}: {wrong}"
 
 
 def forward_references(dataset: Dataset, *, attributes: bool = True) -> Iterator[tuple[str, UserType]]:

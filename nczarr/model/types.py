@@ -18,9 +18,9 @@ vlen               object: one-dimensional arrays of the base type
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -164,6 +164,9 @@ class UserType(Type):
     def name(self) -> str:  # type: ignore[override]
         """The simple name."""
         return split_fqn(self.fqn)[1]
+
+
+_U = TypeVar("_U", bound=UserType)
 
 
 @dataclass(frozen=True)
@@ -346,6 +349,34 @@ def parts_of(type_: Type) -> list[UserType]:
     return [part for part in inside if isinstance(part, UserType)]
 
 
+def map_parts(type_: _U, change: Callable[[Type], Type]) -> _U:
+    """Return a user-defined type with the types that it uses directly replaced; the base of an enum stays.
+
+    Examples
+    --------
+    >>> map_parts(VlenType("/v", INT), lambda part: DOUBLE).base
+    DOUBLE
+    """
+    if isinstance(type_, VlenType):
+        return replace(type_, base=change(type_.base))
+    if isinstance(type_, CompoundType):
+        return replace(type_, fields=tuple([replace(f, type=change(f.type)) for f in type_.fields]))
+    return type_
+
+
+def names_inside(type_: Type) -> list[str]:
+    """Return the names of the members of an enum, or of the fields of a compound.
+
+    Examples
+    --------
+    >>> names_inside(EnumType("/sky", BYTE, (("clear", 0),))), names_inside(INT)
+    (['clear'], [])
+    """
+    if isinstance(type_, EnumType):
+        return [name for name, _ in type_.members]
+    return [field.name for field in type_.fields] if isinstance(type_, CompoundType) else []
+
+
 def ordered_types(types: Iterable[UserType]) -> list[UserType]:
     """Sort the types of a group so that each type follows the types that it uses, otherwise in declared order.
 
@@ -370,3 +401,52 @@ def ordered_types(types: Iterable[UserType]) -> list[UserType]:
     for type_ in own.values():
         visit(type_)
     return ordered
+
+
+#: netCDF's default fill values by CDL type name.
+DEFAULT_FILL: dict[str, Any] = {
+    "char": b"\0",
+    "byte": -127,
+    "ubyte": 255,
+    "short": -32767,
+    "ushort": 65535,
+    "int": -2147483647,
+    "uint": 4294967295,
+    "int64": -9223372036854775806,
+    "uint64": 18446744073709551614,
+    "float": 9.969209968386869e36,
+    "double": 9.969209968386869e36,
+    "string": "",
+}
+
+
+def default_fill(type_: Type) -> Any:
+    """Return the fill value of a type, for variables without ``_FillValue``.
+
+    Returns
+    -------
+    numpy scalar, str or ndarray
+        Of the type's dtype. An enum has the default of its base type. Opaque and compound values are zeros, with
+        empty strings and sequences; the defaults of a compound type's fields are not used. A vlen is empty.
+
+    Examples
+    --------
+    >>> int(default_fill(SHORT)), int(default_fill(EnumType("/e", UBYTE, (("good", 0),))))
+    (-32767, 255)
+    """
+    if isinstance(type_, VlenType):
+        return np.empty(0, type_.base.dtype)
+    if isinstance(type_, CompoundType):
+        record = np.zeros((), type_.dtype)
+        for f in type_.fields:
+            if f.type.dtype.hasobject:
+                value = default_fill(f.type)
+                for index in np.ndindex(f.shape):
+                    record[f.name][index] = value
+        return record[()]
+    if isinstance(type_, OpaqueType):
+        return np.zeros((), type_.dtype)[()]
+    if isinstance(type_, EnumType):
+        return default_fill(type_.base)
+    value = DEFAULT_FILL[type_.name]
+    return value if type_.dtype == object else type_.dtype.type(value)

@@ -104,7 +104,7 @@ def _lock(path: object, *, shared: bool = False, hint: str = _FILE_HINT) -> File
 
 def _mark(store: Store) -> Releasable:
     """Mark a dataset in a remote store as open for writing."""
-    from nczarr.mapping.guarding.changes import WriterMark
+    from nczarr.mapping.dataset.changes import WriterMark
 
     return _exclusive(lambda: WriterMark(store), store.url, _SHARED_HINT)
 
@@ -282,7 +282,7 @@ class Opening:
         ):
             return self._reading(netcdf.open_remote(target, self.storage_options))
         from nczarr.mapping import WriteOptions, open_dataset
-        from nczarr.mapping.guarding.changes import WriterMark
+        from nczarr.mapping.dataset.changes import WriterMark
 
         with _locks() as locks:
             if path is not None and writable:
@@ -312,7 +312,7 @@ class Opening:
 
     def _diskless(self) -> Session:
         """Edit a Zarr hierarchy, or a new one, in memory; with `persist`, write it on close."""
-        from nczarr.mapping.guarding.destination import open_destination
+        from nczarr.mapping.dataset.destination import open_destination
 
         clobber = self.clobber or self.mode == "r+"
         destination = partial(

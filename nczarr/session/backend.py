@@ -10,7 +10,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.model import ArraySource
-from nczarr.model.restrictions import Restrictions
+from nczarr.model.parts import Restrictions
 from nczarr.session.errors import NotWritableError
 
 #: Slices with positive steps or increasing positions, one for each axis.

@@ -17,7 +17,7 @@ from nczarr.errors import ModelError, NCZarrError
 from nczarr.model import Attribute, DimensionRef, Storage, Type, UserType, join_fqn, normalize_name
 from nczarr.model.names import check_new_name, is_unicode
 from nczarr.model.nodes import LARGEST_DIMENSION
-from nczarr.model.restrictions import Restrictions
+from nczarr.model.parts import Restrictions
 from nczarr.session.backend import StoredArray
 from nczarr.session.errors import (
     ArgumentError,

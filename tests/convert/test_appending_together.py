@@ -19,8 +19,8 @@ import pytest
 import nczarr
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.mapping import open_dataset
+from nczarr.mapping.dataset.changes import WRITING, writing_alone
 from nczarr.mapping.dataset.maintenance import clean
-from nczarr.mapping.guarding.changes import WRITING, writing_alone
 from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variable
 from nczarr.stores import MemoryStore, open_store
 from nczarr.stores.zip import ZipStore

@@ -25,8 +25,8 @@ from nczarr.cli import main
 from nczarr.convert.values.resume import MANIFEST
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping import DetachedDataset, create_dataset
+from nczarr.mapping.dataset.destination import UNFINISHED
 from nczarr.mapping.dataset.maintenance import clean
-from nczarr.mapping.guarding.unfinished import UNFINISHED
 from nczarr.model import DOUBLE, Dataset, Dimension, Storage, Variable
 
 distributed = pytest.importorskip("distributed")

@@ -16,9 +16,9 @@ import pytest
 
 import nczarr
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
+from nczarr.mapping.dataset import rename_journal as moving
 from nczarr.mapping.dataset.maintenance import clean
 from nczarr.mapping.options import LayoutName
-from nczarr.mapping.rewriting import rename_journal as moving
 from nczarr.model import INT, Dataset, Dimension, Storage, Variable
 from nczarr.stores import LocalStore, MemoryStore
 
@@ -65,7 +65,7 @@ def die_after(steps: int, act: Callable[[Path], None], path: Path, dead: str) ->
         return call
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nczarr.mapping.guarding.changes.new_writer", lambda: dead)
+        patch.setattr("nczarr.mapping.dataset.changes.new_writer", lambda: dead)
         patch.setattr(LocalStore, "_put", dying(LocalStore._put))
         patch.setattr("os.unlink", dying(os.unlink))
         patch.setattr("os.rmdir", dying(os.rmdir))

@@ -15,8 +15,8 @@ from dying_store import Died, DyingStore
 import nczarr
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, StoreError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
+from nczarr.mapping.dataset.destination import UNFINISHED
 from nczarr.mapping.dataset.maintenance import clean
-from nczarr.mapping.guarding.unfinished import UNFINISHED
 from nczarr.model import INT, Attribute, Dataset, Dimension, Group, MemorySource, Storage, Variable
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.replaced import REPLACED
@@ -30,7 +30,7 @@ ELSEWHERE = (f"00000000-1-0-{n:x}" for n in itertools.count())
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nczarr.mapping.guarding.destination.new_writer", lambda: next(ELSEWHERE))
+    monkeypatch.setattr("nczarr.mapping.dataset.destination.new_writer", lambda: next(ELSEWHERE))
 
 
 def dataset(title: str, names: str) -> Dataset:
@@ -240,7 +240,7 @@ def test_a_process_that_dies_while_it_renames_shows_no_fill(
     layout: str, consolidated: bool, names: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One variable gets another name, two exchange theirs, one takes the other's, one goes."""
-    monkeypatch.setattr("nczarr.mapping.rewriting.rename_journal.new_writer", lambda: next(ELSEWHERE))
+    monkeypatch.setattr("nczarr.mapping.dataset.rename_journal.new_writer", lambda: next(ELSEWHERE))
     for steps in itertools.count():
         store = MemoryStore()
         options = WriteOptions(layout=layout, consolidated=consolidated)  # type: ignore[arg-type]
@@ -269,10 +269,10 @@ def test_a_process_that_dies_while_it_renames_shows_no_fill(
                     clean(store, force=True)
                 else:
                     monkeypatch.setattr(
-                        "nczarr.mapping.rewriting.rename_journal.is_writing", lambda writer: False
+                        "nczarr.mapping.dataset.rename_journal.is_writing", lambda writer: False
                     )
             open_dataset(store, "r+").close()
-            monkeypatch.setattr("nczarr.mapping.rewriting.rename_journal.is_writing", is_writing)
+            monkeypatch.setattr("nczarr.mapping.dataset.rename_journal.is_writing", is_writing)
             clean(store, force=True)
             assert not [key for key in store.list() if "moving" in key]
         with open_dataset(store) as found:

@@ -32,8 +32,8 @@ from nczarr.mapping import (
     create_dataset,
     open_dataset,
 )
-from nczarr.mapping.rewriting import variable_data
-from nczarr.mapping.rewriting.variable_data import VariableData, extend_with_fill
+from nczarr.mapping.dataset import variable_data
+from nczarr.mapping.dataset.variable_data import VariableData, extend_with_fill
 from nczarr.model import (
     DOUBLE,
     INT,
@@ -591,7 +591,7 @@ def test_an_array_that_grows_in_another_thread_is_not_taken_for_short(
             shape = array.shape
             if shape == (4,):
                 array.grow((8,))
-                data._shape = (8,)
+                data.shape = (8,)
             return shape
 
         def __getattr__(self, name: str) -> Any:

@@ -13,8 +13,8 @@ from budget import Budget, main
 
 from nczarr.errors import DatasetNotFoundError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
+from nczarr.mapping.dataset import destination
 from nczarr.mapping.dataset.maintenance import clean
-from nczarr.mapping.guarding import destination
 from nczarr.model import INT, Attribute, Dataset, Dimension, Group, Storage, Variable
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.replaced import REPLACED

@@ -20,8 +20,8 @@ from budget import Budget, main
 import nczarr
 from nczarr.errors import DatasetNotFoundError, NCZarrError
 from nczarr.mapping import open_dataset
+from nczarr.mapping.dataset.destination import UNFINISHED
 from nczarr.mapping.dataset.maintenance import clean
-from nczarr.mapping.guarding.unfinished import UNFINISHED
 from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variable
 from nczarr.stores import open_store
 

@@ -51,7 +51,7 @@ def budget_of(name: str) -> Budget:
 @pytest.fixture(autouse=True)
 def _restore(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials set limits and names in modules, as scripts may."""
-    from nczarr.mapping.guarding import destination
+    from nczarr.mapping.dataset import destination
     from nczarr.stores.remote import http
     from nczarr.zarr import LIMITS
 

@@ -24,8 +24,8 @@ from nczarr.convert.verify.digests import canonical_bytes, header_digest
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import kind_of_source, local_path
 from nczarr.mapping import StoredDataset, open_dataset
-from nczarr.mapping.guarding.unfinished import RECORD as MANIFEST
-from nczarr.mapping.guarding.unfinished import UNFINISHED, is_zarr
+from nczarr.mapping.dataset.destination import RECORD as MANIFEST
+from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr
 from nczarr.model import Dataset, Region, Type
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.system.atomic import remove_partial_values

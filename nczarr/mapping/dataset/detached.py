@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nczarr.errors import UnsupportedError
+from nczarr.mapping.dataset.destination import UNFINISHED
 from nczarr.mapping.dataset.stored import StoredDataset
+from nczarr.mapping.dataset.variable_data import VariableData
 from nczarr.mapping.dialect import Binding
-from nczarr.mapping.guarding.unfinished import UNFINISHED
-from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.model import Region
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore

@@ -13,15 +13,15 @@ from typing import Literal
 
 from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.mapping.dataset import changes, destination
 from nczarr.mapping.dataset.open import open_dataset
+from nczarr.mapping.dataset.rename_journal import finish_moves, forget_moves
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dataset.subgroup import refuse_group, refuse_group_of_dataset
 from nczarr.mapping.dialect import Reading
 from nczarr.mapping.findings import Finding, RecoveryWarning, make_finding
-from nczarr.mapping.guarding import changes, unfinished
 from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.plain.write import Labels
-from nczarr.mapping.rewriting.rename_journal import finish_moves, forget_moves
 from nczarr.mapping.values.attributes import ATTR_KEY
 from nczarr.mapping.values.scalars import JSONObject, member
 from nczarr.stores import LocalStore, Store, open_store
@@ -357,9 +357,9 @@ def _is_ours(folder: Path) -> bool:
         marked = any(n.startswith(".nczarr-") and not n.endswith(".tmp") for n in os.listdir(folder))
         return (
             marked
-            or unfinished.is_zarr(store)
+            or destination.is_zarr(store)
             or atomic.holds_nothing(folder)
-            or unfinished.holds_orphans(store)
+            or destination.holds_orphans(store)
         )
     finally:
         store.close()
@@ -393,27 +393,27 @@ def _clean_store(store: Store, force: bool) -> Iterator[str]:
 
 
 def _clean_unfinished(store: Store, force: bool) -> Iterator[str]:
-    marker, complete = unfinished.UnfinishedMarker.read(store), unfinished.is_zarr(store)
+    marker, complete = destination.UnfinishedMarker.read(store), destination.is_zarr(store)
     if marker is None:
-        if not complete and unfinished.holds_orphans(store):
+        if not complete and destination.holds_orphans(store):
             if force:
-                unfinished.remove_unfinished(store)
+                destination.remove_unfinished(store)
                 yield "chunks of arrays without documents are removed"
             else:
-                yield f"{unfinished.ORPHANS}; if no worker is running, --force removes them"
-        if complete and store.takes_any_key and store.exists(unfinished.RECORD):
-            store.delete(unfinished.RECORD)
+                yield f"{destination.ORPHANS}; if no worker is running, --force removes them"
+        if complete and store.takes_any_key and store.exists(destination.RECORD):
+            store.delete(destination.RECORD)
             yield "the record of a complete copy is removed"
     elif busy := _busy(marker.writer, force):
         yield f"unfinished; {busy}"
     elif marker.staged:
-        unfinished.put_in_place(store, marker)
+        destination.put_in_place(store, marker)
         yield "the complete new dataset is in place now"
     elif complete:
-        store.delete(unfinished.UNFINISHED)
+        store.delete(destination.UNFINISHED)
         yield "complete; the marker of an unfinished dataset is removed"
     else:
-        unfinished.remove_unfinished(store)
+        destination.remove_unfinished(store)
         yield "an unfinished dataset is removed"
 
 

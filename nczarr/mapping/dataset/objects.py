@@ -9,9 +9,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
+from nczarr.mapping.dataset.changes import WRITING, writing_alone
+from nczarr.mapping.dataset.destination import UNFINISHED, UnfinishedMarker, is_zarr, remove_unfinished
 from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
-from nczarr.mapping.guarding.changes import WRITING, writing_alone
-from nczarr.mapping.guarding.unfinished import UNFINISHED, UnfinishedMarker, is_zarr, remove_unfinished
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.zip import ZipStore
 from nczarr.system import atomic

@@ -4,32 +4,50 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Literal, cast
 
-from nczarr.errors import DatasetNotFoundError, NCZarrError
-from nczarr.mapping import rewriting
+from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.mapping.dataset import subgroup
-from nczarr.mapping.dataset.dialects import dialect_named, dialect_of, may_be_group
+from nczarr.mapping.dataset.changes import moment, stale_nodes, unstored_reason
+from nczarr.mapping.dataset.destination import open_destination, refuse_unfinished
+from nczarr.mapping.dataset.rename_journal import ASIDE, finish_moves, refuse_interrupted
 from nczarr.mapping.dataset.stored import StoredDataset
-from nczarr.mapping.dialect import Part, Reading
+from nczarr.mapping.dialect import Dialect, Part, Reading
 from nczarr.mapping.findings import Finding, make_finding, warn_of
-from nczarr.mapping.guarding.changes import moment, stale_nodes, unstored_reason
-from nczarr.mapping.guarding.destination import open_destination
-from nczarr.mapping.guarding.unfinished import refuse_unfinished
+from nczarr.mapping.nczarr2.read import is_nczarr_v2, read_nczarr_v2
+from nczarr.mapping.nczarr2.write import plan_nczarr_v2
+from nczarr.mapping.nczarr3.keys import GROUP_KEY, SUPERBLOCK_KEY, group_keys
+from nczarr.mapping.nczarr3.read import is_nczarr_v3, read_nczarr_v3
+from nczarr.mapping.nczarr3.write import plan_draft_2019, plan_nczarr_v3
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
+from nczarr.mapping.plain.read import is_plain, read_plain
+from nczarr.mapping.plain.write import plan_plain_v2, plan_plain_v3
+from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.stores.base import AccessRefusedError
+from nczarr.system.environment import limit
 from nczarr.system.failures import is_unreached
-from nczarr.zarr import Hierarchy, create_hierarchy, open_hierarchy
+from nczarr.zarr import GroupMetadata, Hierarchy, create_hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy.layouts import V2Layout
 
 #: Maximum number of reads of metadata that another program is writing.
 _TRIES = 20
 _Mode = Literal["r", "r+"]
+_V2, _V3, _DRAFTS = frozenset({"v2"}), frozenset({"v3"}), frozenset({"draft-2019", "experimental-v3"})
+
+#: The dialects in the order in which reading tries them.
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect("nczarr-v3", "v3", _V3, is_nczarr_v3, read_nczarr_v3, plan_nczarr_v3),
+    Dialect("nczarr-v2", "v2", _V2, is_nczarr_v2, read_nczarr_v2, plan_nczarr_v2),
+    Dialect("draft-2019", "draft-2019", _DRAFTS, is_nczarr_v3, read_nczarr_v3, plan_draft_2019),
+    Dialect("zarr-v2", "v2", _V2, is_plain, read_plain, plan_plain_v2),
+    Dialect("zarr-v3", "v3", _V3 | _DRAFTS, is_plain, read_plain, plan_plain_v3),
+)
 
 
 def open_dataset(
@@ -83,61 +101,48 @@ def open_dataset(
             consolidated = False
         if mode == "r+":
             store.keep_order()
-            rewriting.finish_moves(store)
+            finish_moves(store)
         if consolidated is False and not store.listable:
             consolidated = None  # the copy alone names the nodes
         try:
             try:
-                hierarchy = _open_hierarchy(store, consolidated, mode)
+                hierarchy, found = _open_hierarchy(store, consolidated, mode)
             except AccessRefusedError:
                 if store.listable or consolidated is not False:
                     raise
                 consolidated = None
-                hierarchy = _open_hierarchy(store, consolidated, mode)
-            found: tuple[Finding, ...] = ()
-            if consolidated is None:
-                hierarchy, found = _own_documents(store, hierarchy, mode)
+                hierarchy, found = _open_hierarchy(store, consolidated, mode)
             dialect = dialect_of(hierarchy)
-            if may_be_group(hierarchy, dialect):
-                group = _open_through_dataset(store, hierarchy, mode, consolidated)
-                if group is not None:
+            if _may_be_group(hierarchy, dialect):
+                opened = _open_through_dataset(store, hierarchy, mode, consolidated)
+                if opened is not None:
                     if store is not target:
                         store.close()
-                    return group
-            reading = dialect.read(hierarchy, _dataset_name(store))
+                    return opened
+            reading = _read(dialect, hierarchy, _dataset_name(store))
         except NCZarrError as error:
             if not is_unreached(error):
-                rewriting.refuse_interrupted(store)
+                refuse_interrupted(store)
             raise
         # Elsewhere the search for a journal costs a request.
         moving = any(f.code.startswith("node-") for f in reading.findings) or any(
-            path.startswith(rewriting.ASIDE) for path in hierarchy.nodes
+            path.startswith(ASIDE) for path in hierarchy.nodes
         )
         if moving or isinstance(store, LocalStore | MemoryStore):
-            rewriting.refuse_interrupted(store)
+            refuse_interrupted(store)
         part = reading.part
         if part is not None:  # a group whose dataset is not above it
             if mode == "r+":
                 subgroup.refuse_group(store.url, "changed", part)
             if part.fqn:
                 reading = subgroup.as_dataset(reading, part, _dataset_name(store), "")
-            reading = replace(reading, findings=subgroup.findings_of_group(reading, part))
-        reading = _with_losses(
-            replace(reading, findings=(*found, *reading.findings, *_unstored(store))), store
-        )
-        options = replace(
-            options or WriteOptions(),
-            layout=cast(LayoutName, dialect.name),
-            consolidated=hierarchy.consolidated,
-        )
-        return StoredDataset(
-            hierarchy,
-            dialect,
-            reading,
-            reading.dataset,
-            options=options,
-            names=_node_names(store, options, dialect.zarr_layout),
-        )
+            group = f"the group {part.fqn}" if part.fqn else "a group"
+            what = f"this is {group} of a dataset that is not above it"
+            what += "; only its arrays define dimensions and types of other groups"
+            alone = make_finding("group-alone", "/", what)
+            reading = replace(reading, findings=(alone, *reading.findings))
+        reading = replace(reading, findings=(*found, *reading.findings, *_unstored(store)))
+        return _stored(store, hierarchy, dialect, reading, options or WriteOptions())
     except BaseException:
         if store is not target:
             store.close()
@@ -216,7 +221,7 @@ def create_dataset(
     try:
         names = _node_names(store, options, dialect.zarr_layout)
         # All checks precede the first change.
-        plan = dialect.plan(dataset, options, names)
+        plan = dialect.plan(dataset, options, names, None)
         destination.prepare()
         hierarchy = create_hierarchy(store, layout=dialect.zarr_layout, hidden=True)  # type: ignore[arg-type]
         hierarchy.put_many(plan.nodes.items())
@@ -234,6 +239,35 @@ def create_dataset(
         raise
 
 
+def _stored(
+    store: Store, hierarchy: Hierarchy, dialect: Dialect, reading: Reading, options: WriteOptions
+) -> StoredDataset:
+    """Return the dataset with a finding for each node that is left out, and warn of all findings."""
+    left_out = tuple(make_finding("left-out", "/", loss) for loss in reading.losses)
+    gone = tuple(f"{f.where}: {f.what}" for f in reading.findings if f.code == "node-missing")
+    if left_out or gone:
+        dataset = replace(reading.dataset, left_out=reading.losses, gone=gone)
+        reading = replace(reading, dataset=dataset, findings=(*reading.findings, *left_out))
+    if reading.findings:
+        warn_of(reading.findings, store.url, repairable=reading.part is None)
+    layout = cast(LayoutName, dialect.name)
+    options = replace(options, layout=layout, consolidated=hierarchy.consolidated)
+    names = _node_names(hierarchy.store, options, dialect.zarr_layout)
+    return StoredDataset(hierarchy, dialect, reading, reading.dataset, options=options, names=names)
+
+
+def _read(dialect: Dialect, hierarchy: Hierarchy, name: str) -> Reading:
+    most = limit("NCZARR_MAX_DEPTH")
+    deepest = max(hierarchy.nodes, key=lambda path: path.count("/"))
+    if deepest.count("/") + (not hierarchy.is_array(deepest)) > most:
+        raise UnsupportedError(
+            f"groups are nested more than {most} levels deep: {deepest[:60]}…",
+            path=hierarchy.store.url,
+            hint="the setting NCZARR_MAX_DEPTH allows more",
+        )
+    return dialect.read(hierarchy, name)
+
+
 def _unstored(store: Store) -> Iterator[Finding]:
     """Yield a finding if the last writer left a marker because it could not store its values."""
     reason = unstored_reason(store)
@@ -242,16 +276,15 @@ def _unstored(store: Store) -> Iterator[Finding]:
         yield make_finding("values-unstored", "/", what)
 
 
-def _with_losses(reading: Reading, store: Store) -> Reading:
-    """Return the reading with a finding for each node that is left out, and warn of all findings."""
-    left_out = tuple(make_finding("left-out", "/", loss) for loss in reading.losses)
-    gone = tuple(f"{f.where}: {f.what}" for f in reading.findings if f.code == "node-missing")
-    if left_out or gone:
-        dataset = replace(reading.dataset, left_out=reading.losses, gone=gone)
-        reading = replace(reading, dataset=dataset, findings=(*reading.findings, *left_out))
-    if reading.findings:
-        warn_of(reading.findings, store.url, repairable=reading.part is None)
-    return reading
+def _may_be_group(hierarchy: Hierarchy, dialect: Dialect) -> bool:
+    """Return whether a hierarchy has NCZarr's keys without a superblock, which the root of a dataset has."""
+    root = hierarchy.nodes[""]
+    if not isinstance(root, GroupMetadata):
+        return False
+    if dialect.name == "nczarr-v3":
+        return SUPERBLOCK_KEY not in root.attributes and SUPERBLOCK_KEY not in group_keys(root)[0]
+    keys = (GROUP_KEY, GROUP_KEY.upper())
+    return dialect.name == "zarr-v2" and any(k in at for k in keys for at in (root.attributes, root.extra))
 
 
 def _open_through_dataset(
@@ -268,40 +301,35 @@ def _open_through_dataset(
     if above is None:
         return None
     outer, path = above
-    opened = False
-    try:
-        whole = _open_hierarchy(outer, None if consolidated else consolidated, "r")
-        if consolidated is None:
-            whole, _ = _own_documents(outer, whole, "r")
+    with ExitStack() as stack, suppress(DatasetNotFoundError):
+        stack.callback(outer.close)
+        whole, _ = _open_hierarchy(outer, None if consolidated else consolidated, "r")
         if path not in whole.nodes:  # the consolidated copy is older than the group
-            whole = _open_hierarchy(outer, False, "r")
+            whole, _ = _open_hierarchy(outer, False, "r")
         dialect = dialect_of(whole)
-        reading = dialect.read(whole, _dataset_name(outer))
+        reading = _read(dialect, whole, _dataset_name(outer))
         fqn = next((fqn for fqn, at in reading.groups.items() if at == path), None)
         if dialect.is_plain or fqn is None or reading.part is not None or path in reading.foreign:
             return None
         part = Part(fqn, outer.url)
         if mode == "r+":
             subgroup.refuse_group(store.url, "changed", part)
-        reading = _with_losses(subgroup.as_dataset(reading, part, _dataset_name(store), path), store)
-        options = WriteOptions(layout=cast(LayoutName, dialect.name), consolidated=whole.consolidated)
-        names = _node_names(outer, options, dialect.zarr_layout)
-        stored = StoredDataset(whole, dialect, reading, reading.dataset, options=options, names=names)
-        opened = True
+        reading = subgroup.as_dataset(reading, part, _dataset_name(store), path)
+        stored = _stored(store, whole, dialect, reading, WriteOptions())
+        stack.pop_all()
         return stored
-    except DatasetNotFoundError:
-        return None
-    finally:
-        if not opened:
-            outer.close()
+    return None
 
 
-def _open_hierarchy(store: Store, consolidated: bool | None, mode: _Mode) -> Hierarchy:
+def _open_hierarchy(
+    store: Store, consolidated: bool | None, mode: _Mode
+) -> tuple[Hierarchy, tuple[Finding, ...]]:
     try:
-        return open_hierarchy(store, consolidated=consolidated, mode=mode)
+        hierarchy = open_hierarchy(store, consolidated=consolidated, mode=mode)
     except DatasetNotFoundError:
         refuse_unfinished(store)
         raise
+    return (hierarchy, ()) if consolidated is not None else _own_documents(store, hierarchy, mode)
 
 
 def _own_documents(store: Store, hierarchy: Hierarchy, mode: _Mode) -> tuple[Hierarchy, tuple[Finding, ...]]:
@@ -353,3 +381,42 @@ def _ignores_case(path: str) -> bool:
         return other != path and os.path.samefile(path, other)
     except OSError:
         return False
+
+
+def documents_v2(stored: StoredDataset) -> dict[str, JSONObject]:
+    """Return plain documents of Zarr v2 by key, without content that v2 cannot represent.
+
+    The dataset must have been written with the option `chunk_keys` of v2, and codecs that v2 has.
+    """
+    options = replace(stored.options, layout="zarr-v2", lossy=True, manifest=False)
+    plan = dialect_named("zarr-v2").plan(stored.dataset, options, stored.names, None)
+    layout = V2Layout(stored.hierarchy.store)
+    return {k: d for path, node in plan.nodes.items() for k, d in layout.documents(path, node).items()}
+
+
+# --- dialects
+
+
+def dialect_of(hierarchy: Hierarchy) -> Dialect:
+    """Return the dialect that can read a hierarchy; raise UnsupportedError if there is none."""
+    for dialect in DIALECTS:
+        if hierarchy.layout in dialect.read_from and dialect.recognise(hierarchy):
+            return dialect
+    message = f"nczarr has no reader for the Zarr layout {hierarchy.layout!r}"
+    raise UnsupportedError(message, path=hierarchy.store.url)
+
+
+def dialect_named(name: str) -> Dialect:
+    """Return the dialect with a name; raise UnsupportedError if there is none.
+
+    Examples
+    --------
+    >>> dialect_named("nczarr-v3").zarr_layout
+    'v3'
+    """
+    found = {dialect.name: dialect for dialect in DIALECTS}
+    if name not in found:
+        raise UnsupportedError(
+            f"the layout {name!r} cannot be written", hint=f"supported are {', '.join(found)}"
+        )
+    return found[name]

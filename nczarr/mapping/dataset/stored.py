@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from types import TracebackType
 from typing import Self
 
 import numpy as np
 
 from nczarr.errors import ModelError, NCZarrError, ReadOnlyError
-from nczarr.mapping import rewriting
+from nczarr.mapping.dataset.changes import begin_changes, end_changes, mark_unstored
+from nczarr.mapping.dataset.destination import Destination
+from nczarr.mapping.dataset.documents import record_chunks, recorded_arrays, write_lengths
+from nczarr.mapping.dataset.update import Before, apply_update, rewrite_documents
+from nczarr.mapping.dataset.variable_data import VariableData
 from nczarr.mapping.dialect import Binding, Dialect, Known, Plan, Reading
 from nczarr.mapping.findings import Finding
-from nczarr.mapping.guarding.changes import begin_changes, end_changes, mark_unstored
-from nczarr.mapping.guarding.destination import Destination
-from nczarr.mapping.guarding.manifest import record_chunks, recorded_arrays
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import ON_V3, WriteOptions
-from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.model import Dataset, Region, bind_data, join_fqn, resolve, with_lengths
-from nczarr.model.restrictions import Restrictions
+from nczarr.model.parts import Restrictions
 from nczarr.model.sources import refuse_cast
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip import ZipStore
@@ -75,14 +74,14 @@ class StoredDataset:
         destination: Destination | None = None,
     ) -> None:
         self.hierarchy = hierarchy
-        hierarchy.keeps_bare_numbers = isinstance(found, Reading) and dialect.is_plain
+        hierarchy.keeps_bare_numbers = destination is None and dialect.is_plain
         self.losses = found.losses
         self.reading = (
             found if isinstance(found, Reading) else Reading(dataset, found.variables, found.groups)
         )
-        self._dialect = dialect
         self._options = options
         self._names = names
+        self._dialect = dialect
         self._destination = destination
         self._closed = False
         self._marked = False
@@ -218,7 +217,7 @@ class StoredDataset:
 
     def check_model(self, dataset: Dataset) -> None:
         """Raise the error of :meth:`update` for the parts of a dataset, without any change."""
-        self._dialect.plan(resolve(dataset), self._options, self._names, Known())
+        self._dialect.plan(resolve(dataset), self.options, self.names, Known())
 
     def update(self, dataset: Dataset) -> None:
         """Change the stored dataset to `dataset`: write the difference of the metadata.
@@ -239,7 +238,7 @@ class StoredDataset:
         self._begin()
         if not self.hidden and self._durable is not False:
             self.store.settle()  # the update may read values that wait
-        plan, bound = rewriting.apply_update(self._before(self.groups), dataset)
+        plan, bound = apply_update(self._before(self.groups), dataset)
         self.losses = plan.losses
         self.groups = plan.groups
         self._identity = plan.identity
@@ -265,7 +264,7 @@ class StoredDataset:
         ReadOnlyError
         """
         self._check_writable()
-        if not self._dialect.is_complete or self._options.extensions:
+        if not self._dialect.is_complete or self.options.extensions:
             return False
         if self._along is None:
             self._along = {}
@@ -275,7 +274,7 @@ class StoredDataset:
                         self._along.setdefault(reference, []).append(self._data[fqn])
         variables = dict.fromkeys(v for fqn in sizes for v in self._along.get(fqn, ()))
         sound = not self.reading.findings
-        if not rewriting.write_lengths(self.hierarchy, self.groups, variables, sizes, sound=sound):
+        if not write_lengths(self.hierarchy, self.groups, variables, sizes, sound=sound):
             return False
         with self.hierarchy.lock:
             self._lengths = {**self._lengths, **sizes}
@@ -290,19 +289,19 @@ class StoredDataset:
             FQNs of variables whose documents do not change.
         """
         self._begin()
-        plan = rewriting.rewrite_documents(self._before(self.reading.groups), self.reading, untouched)
+        plan = rewrite_documents(self._before(self.reading.groups), self.reading, untouched)
         self.groups = plan.groups
         self._dataset = self._bind(self.dataset, plan.variables)
 
-    def _before(self, groups: Mapping[str, str]) -> rewriting.Before:
-        return rewriting.Before(
+    def _before(self, groups: Mapping[str, str]) -> Before:
+        return Before(
             self.hierarchy,
             self._dialect,
             self.dataset,
             self._data,
             groups,
-            self._options,
-            self._names,
+            self.options,
+            self.names,
             self._identity,
             self.reading.foreign,
         )
@@ -346,10 +345,10 @@ class StoredDataset:
         """Make a new dataset visible to readers, and remove the dataset that it replaces, without closing it."""
         if self._destination is None:
             return
-        if self._options.manifest:
+        if self.options.manifest:
             record_chunks(self.hierarchy, self.hierarchy.nodes, new=True)
             self.written.clear()
-        if self._options.consolidated:
+        if self.options.consolidated:
             self.hierarchy.consolidate()
         self._destination.confirm()
         durable = self._durable is not False
@@ -429,13 +428,13 @@ class StoredDataset:
 
     def _give_up(self) -> None:
         """Release the store after an error; a zip file keeps its old content."""
-        self._closed = True
-        self.hierarchy.close()
         if isinstance(self.store, ZipStore):
+            self._closed = True
+            self.hierarchy.close()
             self.store.discard()
         else:
             with suppress(NCZarrError):
-                self.store.close()
+                self._close()
 
     def _close(self) -> None:
         self._closed = True
@@ -445,12 +444,7 @@ class StoredDataset:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
         if kind is not None and self._destination is not None:
             self.abort()
         else:

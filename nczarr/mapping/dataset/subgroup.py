@@ -10,10 +10,11 @@ from typing import NoReturn, TypeVar
 from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping.dialect import Binding, Part, Reading
-from nczarr.mapping.findings import Finding, make_finding
 from nczarr.mapping.nczarr3.keys import GROUP_KEY, SUPERBLOCK_KEY
 from nczarr.mapping.values.scalars import JSONObject
-from nczarr.model import Attribute, Dataset, Group, Type, UserType, Variable, join_fqn, parse_fqn, split_fqn
+from nczarr.model import Dataset, Type, UserType, Variable, join_fqn, parse_fqn, split_fqn
+from nczarr.model.nodes import dataset_of
+from nczarr.model.types import map_parts
 from nczarr.stores import Store
 from nczarr.zarr.documents.json import parse_object
 
@@ -121,32 +122,24 @@ def as_dataset(reading: Reading, part: Part, name: str, path: str) -> Reading:
     path : str
         The path of the group in the hierarchy.
     """
-    fqn = part.fqn
-    rooter = Rooter(reading.dataset, fqn)
-    dataset = rooter.dataset(name)
-    losses = tuple(s for s in reading.losses if s[1:].startswith(f"{path}/") or not path)
-    prefix = fqn + "/"
-    findings = tuple(
-        replace(f, where=rooter.inside(f.where) if f.where.startswith(prefix) else "/")
-        for f in reading.findings
-        if f.where == fqn or f.where.startswith(prefix)
-    )
+    rooter = Rooter(reading.dataset, part.fqn)
+    prefix = part.fqn + "/"
+
+    def below(fqn: str) -> bool:
+        return fqn.startswith(prefix)
+
     return replace(
         reading,
-        dataset=dataset,
-        variables={
-            rooter.inside(at): rooter.binding(binding)
-            for at, binding in reading.variables.items()
-            if at.startswith(prefix)
-        },
-        groups={
-            rooter.inside(at) or "/": where
-            for at, where in reading.groups.items()
-            if at == fqn or at.startswith(prefix)
-        },
-        losses=losses,
-        findings=findings,
-        guessed=frozenset(rooter.inside(at) for at in reading.guessed if at.startswith(prefix)),
+        dataset=rooter.dataset(name),
+        variables={rooter.inside(f): rooter.binding(b) for f, b in reading.variables.items() if below(f)},
+        groups={"/": path} | {rooter.inside(f): at for f, at in reading.groups.items() if below(f)},
+        losses=tuple([s for s in reading.losses if s[1:].startswith(f"{path}/") or not path]),
+        findings=tuple(
+            replace(f, where=rooter.inside(f.where) or "/")
+            for f in reading.findings
+            if f.where == part.fqn or below(f.where)
+        ),
+        guessed=frozenset(rooter.inside(fqn) for fqn in reading.guessed if below(fqn)),
         part=part,
     )
 
@@ -158,17 +151,17 @@ class Rooter:
         self.whole = whole
         self.fqn = fqn
         self.group = whole.all_groups[fqn]
-        own = {d.name for _, g in self.group.walk(fqn) for d in g.dimensions}
-        used = {
-            r
-            for _, g in self.group.walk(fqn)
-            for v in g.variables
-            for r in v.dimensions
-            if isinstance(r, str)
-        }
-        self.dimensions = self._outer(used, whole.all_dimensions, own)
-        own = {t.name for _, g in self.group.walk(fqn) for t in g.types}
-        self.types = self._outer(self._used_types(), whole.all_types, own)
+        below = [group for _, group in self.group.walk(fqn)]
+        variables = [v for group in below for v in group.variables]
+        used = {r for v in variables for r in v.dimensions if isinstance(r, str)}
+        self.dimensions = self._outer(
+            used, whole.all_dimensions, {d.name for g in below for d in g.dimensions}
+        )
+        found: list[Type] = [t for g in below for t in g.types]
+        found += [v.type for v in variables]
+        found += [a.type for owner in (*below, *variables) for a in owner.attributes]
+        used = {t.fqn for type_ in found for t in model.walk_types(type_) if isinstance(t, UserType)}
+        self.types = self._outer(used, whole.all_types, {t.name for g in below for t in g.types})
         self._moved: dict[str, UserType] = {}
 
     def inside(self, fqn: str) -> str:
@@ -190,57 +183,25 @@ class Rooter:
             names[fqn] = name
         return {fqn: names[fqn] for fqn in outer}
 
-    def _used_types(self) -> set[str]:
-        used: set[str] = set()
-        for _, group in self.group.walk(self.fqn):
-            owners = [group, *group.variables]
-            found: list[Type] = [*group.types, *(v.type for v in group.variables)]
-            found += [a.type for owner in owners for a in owner.attributes]
-            while found:
-                type_ = found.pop()
-                if isinstance(type_, UserType) and type_.fqn not in used:
-                    used.add(type_.fqn)
-                    found += model.parts_of(type_)
-        return used
-
     def dataset(self, name: str) -> Dataset:
-        body = self._group(self.group)
+        body = model.rewrite(
+            self.group,
+            fqn=self.fqn,
+            user_type=lambda _, t: self.type(t),
+            variable=self._variable,
+            attribute=lambda _, a: replace(a, type=self.type(a.type)) if isinstance(a.type, UserType) else a,
+        )
         dimensions = [replace(self.whole.all_dimensions[f], name=n) for f, n in self.dimensions.items()]
         types = [self.type(self.whole.all_types[f]) for f in self.types]
-        return Dataset(
-            name,
-            attributes=body.attributes,
-            types=(*types, *body.types),
-            dimensions=(*dimensions, *body.dimensions),
-            variables=body.variables,
-            groups=body.groups,
-            format=self.whole.format,
-        )
+        body = replace(body, types=(*types, *body.types), dimensions=(*dimensions, *body.dimensions))
+        return dataset_of(body, name, self.whole.format)
 
-    def _group(self, group: Group) -> Group:
-        return replace(
-            group,
-            attributes=self._attributes(group.attributes),
-            types=tuple(map(self.type, group.types)),
-            variables=tuple(map(self._variable, group.variables)),
-            groups=tuple(map(self._group, group.groups)),
-        )
-
-    def _variable(self, variable: Variable) -> Variable:
-        return replace(
-            variable,
-            type=self.type(variable.type),
-            dimensions=tuple(self.dimension(r) if isinstance(r, str) else r for r in variable.dimensions),
-            attributes=self._attributes(variable.attributes),
-        )
+    def _variable(self, _: str, variable: Variable) -> Variable:
+        dimensions = tuple([self.dimension(r) if isinstance(r, str) else r for r in variable.dimensions])
+        return replace(variable, type=self.type(variable.type), dimensions=dimensions)
 
     def dimension(self, fqn: str) -> str:
         return join_fqn("/", self.dimensions[fqn]) if fqn in self.dimensions else self.inside(fqn)
-
-    def _attributes(self, attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
-        return tuple(
-            replace(a, type=self.type(a.type)) if isinstance(a.type, UserType) else a for a in attributes
-        )
 
     def type(self, type_: _T) -> _T:
         """Return the type with its FQN in the new dataset, and with its converted parts."""
@@ -248,13 +209,7 @@ class Rooter:
             return type_
         if type_.fqn not in self._moved:
             fqn = join_fqn("/", self.types[type_.fqn]) if type_.fqn in self.types else self.inside(type_.fqn)
-            moved: UserType = replace(type_, fqn=fqn)
-            if isinstance(type_, model.VlenType):
-                moved = replace(type_, fqn=fqn, base=self.type(type_.base))
-            elif isinstance(type_, model.CompoundType):
-                fields = tuple(replace(f, type=self.type(f.type)) for f in type_.fields)
-                moved = replace(type_, fqn=fqn, fields=fields)
-            self._moved[type_.fqn] = moved
+            self._moved[type_.fqn] = replace(map_parts(type_, self.type), fqn=fqn)
         return self._moved[type_.fqn]  # type: ignore[return-value]
 
     def binding(self, binding: Binding) -> Binding:
@@ -262,11 +217,3 @@ class Rooter:
         type_ = binding.encoding.type
         moved = self.type(type_)
         return binding if moved is type_ else replace(binding, encoding=binding.encoding.renamed(moved))
-
-
-def findings_of_group(reading: Reading, part: Part) -> tuple[Finding, ...]:
-    """Return the findings of a group that is opened without its dataset, with a finding that says so."""
-    known = "only its arrays define dimensions and types of other groups"
-    group = f"the group {part.fqn}" if part.fqn else "a group"
-    what = f"this is {group} of a dataset that is not above it; {known}"
-    return (make_finding("group-alone", "/", what), *reading.findings)

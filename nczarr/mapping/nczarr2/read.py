@@ -1,209 +1,290 @@
-"""Read NCZarr on Zarr v2: every form that netcdf-c has written (see :mod:`nczarr.mapping.nczarr2.versions`)."""
+"""Read NCZarr on Zarr v2: every form that netcdf-c has written.
+
+====================  ========================================================  ===============================
+written by            place of NCZarr's keys                                    particularities
+====================  ========================================================  ===============================
+4.8.0                 files ``.nczarr``, ``.nczgroup``, ``.nczvar``,            types are numbers as text;
+                      ``.nczattr``                                              values of attributes are lists
+4.8.1, 4.9.0          upper-case keys in ``.zgroup``, ``.zarray``, ``.zattrs``  char is ``<U1``, one byte each
+4.9.1, 4.9.2          the same in lower case                                    char is ``>S1``
+4.9.3 and later       all in ``.zattrs``, with longer words                     —
+====================  ========================================================  ===============================
+
+Up to 4.9.2 big-endian variables were stored in native order under a ``>`` type.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from nczarr import model
-from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, error_context
-from nczarr.mapping.dialect import Binding, Reading, left_out_nodes, own_dimension
+from nczarr.errors import MetadataError, NCZarrError, error_context
+from nczarr.mapping.dialect import Reading, array_at
 from nczarr.mapping.findings import Findings
-from nczarr.mapping.nczarr2 import versions
-from nczarr.mapping.nczarr2.versions import ArrayInfo, GroupInfo, Version
+from nczarr.mapping.nczarr3.groups import ArrayNode, DeclaredDimension, GroupFinder, GroupNode
+from nczarr.mapping.nczarr3.read import Form, Reader
+from nczarr.mapping.values import scalars
 from nczarr.mapping.values.attributes import infer_attribute
-from nczarr.mapping.values.encodings import Encoding, PlainEncoding
+from nczarr.mapping.values.encodings import Encoding, FixedTextEncoding, PlainEncoding, ScalarEncoding
 from nczarr.mapping.values.filters import filters_of
-from nczarr.mapping.values.foreign import FixedTextEncoding, ScalarEncoding
-from nczarr.mapping.values.scalars import array_of, check_unicode, float_from_json, int_from_json, show
-from nczarr.model import CHAR, STRING, Attribute, Dataset, Dimension, PrimitiveType, join_fqn, split_fqn
-from nczarr.model.nodes import dataset_of
+from nczarr.mapping.values.scalars import JSONObject, show
+from nczarr.model import CHAR, STRING, DimensionRef, Type, join_fqn
 from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig, data_type_for
+from nczarr.zarr.documents.json import parse_object
 
+#: Sizes of dimensions have fewer digits than this.
+_MOST_DIGITS = 20
 #: netCDF's default fill value with six digits, as netcdf-c prints it.
 _ROUNDED_FILL = 9.96921e36
+#: Prefix of the dimensions that netcdf-c creates for anonymous ones, before their size.
+ANONYMOUS = "_Anonymous_Dim_"
+#: Attributes of the documents that are not attributes of the model.
+HIDDEN_NAMES = frozenset({"_ARRAY_DIMENSIONS", "_NCProperties"})
+HIDDEN_PREFIXES = ("_nczarr_", "_NCZARR_")
+
+#: The atomic types by their netCDF numbers, as text.
+_NUMBERS = {
+    str(number): model.PRIMITIVES[name]
+    for number, name in enumerate(
+        [
+            "byte",
+            "char",
+            "short",
+            "int",
+            "float",
+            "double",
+            "ubyte",
+            "ushort",
+            "uint",
+            "int64",
+            "uint64",
+            "string",
+        ],
+        1,
+    )
+}
+#: The files of version 4.8.0, by key.
+_SIDE_FILES = {"_nczarr_group": ".nczgroup", "_nczarr_array": ".nczvar", "_nczarr_attr": ".nczattr"}
+
+
+def is_nczarr_v2(hierarchy: Hierarchy) -> bool:
+    """Return whether the root of a v2 hierarchy has NCZarr's keys, or one more file, 4.8.0's superblock."""
+    if hierarchy.is_array(""):
+        return False
+    root = hierarchy.nodes[""]
+    return (
+        "_nczarr_superblock" in root.attributes
+        or "_nczarr_superblock" in root.extra
+        or "_NCZARR_SUPERBLOCK" in root.extra
+        or _has_side_files(hierarchy)
+    )
+
+
+def _has_side_files(hierarchy: Hierarchy) -> bool:
+    return not hierarchy.consolidated and hierarchy.store.get(".nczarr") is not None
 
 
 def read_nczarr_v2(hierarchy: Hierarchy, name: str) -> Reading:
     """Read the model; see :meth:`nczarr.mapping.dialect.Dialect.read`."""
-    version = versions.find_version(hierarchy)
-    if version is None:
-        raise MetadataError("the hierarchy has no keys of NCZarr", path=hierarchy.store.url)
-    reader = _Reader(hierarchy, version)
-    dataset = reader.read(name)
-    guessed = frozenset(fqn for own in reader.own.values() for fqn in own)
-    findings = tuple(reader.findings.items)
-    return Reading(dataset, reader.variables, reader.groups, tuple(reader.losses), findings, guessed)
+    return _Reader(hierarchy).read(name)
 
 
-@dataclass
-class _Reader:
-    hierarchy: Hierarchy
-    version: Version
+class _Finder(GroupFinder):
+    """Builds the tree of groups and arrays of a hierarchy from the keys of any version."""
 
-    def __post_init__(self) -> None:
-        self.variables: dict[str, Binding] = {}
-        self.groups: dict[str, str] = {}
-        self.unknown = self.hierarchy.unknown_nodes()
-        self.losses = [*left_out_nodes(self.unknown)]
-        self.dimensions: dict[str, Dimension] = {}
-        #: Lengths of dimensions that differ from those in the groups.
-        self.grown: dict[str, int] = {}
-        #: Dimensions of arrays whose lengths contradict others, by group and FQN.
-        self.own: dict[str, dict[str, Dimension]] = {}
-        self.findings = Findings()
-        self.array_infos: dict[str, ArrayInfo] = {}
-        self.resolved: dict[str, str] = {}
-        self.infos: dict[str, GroupInfo] = {}
-        self.children: dict[str, list[str]] = {}
+    def __init__(self, hierarchy: Hierarchy, findings: Findings) -> None:
+        super().__init__(hierarchy, findings)
+        root = hierarchy.nodes[""]
+        #: Chunks of a big-endian type are in the order of the machine (in effect little-endian).
+        self.native_order = "_nczarr_superblock" not in root.attributes
+        #: The files of version 4.8.0, by key of the store.
+        self.files: dict[str, JSONObject] | None = None
+        if self.native_order and not root.extra.keys() & {"_nczarr_superblock", "_NCZARR_SUPERBLOCK"}:
+            keys = []
+            for path in hierarchy.nodes:
+                kind = ".nczvar" if hierarchy.is_array(path) else ".nczgroup"
+                keys += [_below(path, kind), _below(path, ".nczattr")]
+            found = zip(keys, hierarchy.store.get_many(keys), strict=True)
+            self.files = {key: parse_object(data, key) for key, data in found if data is not None}
+        self.dimensions: dict[str, DeclaredDimension] = {}
 
     def place(self, path: str, document: str) -> str:
-        return self.hierarchy.store.place(f"{path}/{document}" if path else document)
+        return self.hierarchy.store.place(_below(path, document))
 
-    def read(self, name: str) -> Dataset:
-        for path in self.hierarchy.nodes:
-            if path and path not in self.unknown:
-                self.children.setdefault(path.rpartition("/")[0], []).append(path)
-        self.declare("", "/")
-        self.settle()
-        body = self.group("", "/", "")
-        if self.grown:
-            body = model.with_lengths(body, self.grown)
-        return dataset_of(body, name, "netCDF-4")
-
-    # -- groups
-
-    def declare(self, path: str, fqn: str) -> None:
-        """Record the dimensions of a group and all groups below it, because arrays refer to any of them."""
-        with error_context(self.place(path, ".zgroup")):
-            info = self.version.group(self.hierarchy, path) or GroupInfo()
-        self.infos[path] = info
-        self.groups[fqn] = path
-        for name, (size, unlimited) in info.dimensions.items():
-            self.dimensions[join_fqn(fqn, name)] = Dimension(name, size, unlimited)
-        for child in self.ordered(path, arrays=False):
-            self.declare(child, join_fqn(fqn, child.rpartition("/")[2]))
-
-    def settle(self) -> None:
-        """Set the size of fixed dimensions to the length of their arrays, if all arrays have another length."""
-        lengths: dict[str, dict[str, int]] = {}
-        for fqn, path in self.groups.items():
-            for child in self.ordered(path, arrays=True):
-                name = child.rpartition("/")[2]
-                with error_context(self.place(child, ".zarray"), fqn=join_fqn(fqn, name)):
-                    metadata = self.hierarchy.nodes[child]
-                    self.array_infos[child] = info = self.version.array(self.hierarchy, child)
-                shape = metadata.shape if isinstance(metadata, ArrayMetadata) else ()
-                references = info.references
-                if references is not None and len(references) == len(shape):
-                    for reference, length in zip(references, shape, strict=True):
-                        lengths.setdefault(self.resolve(reference), {})[join_fqn(fqn, name)] = length
-        for reference, found in lengths.items():
-            dimension = self.dimensions.get(reference)
-            if dimension is None or dimension.unlimited or dimension.size in found.values():
-                continue
-            size = found.get(reference, max(found.values()))
-            what = f"the recorded size is {dimension.size}, but its arrays have {size}"
-            self.findings.add("size-stale", reference, what)
-            self.dimensions[reference] = replace(dimension, size=size)
-            self.grown[reference] = size
-
-    def resolve(self, reference: str) -> str:
-        """Return the FQN of a reference: netcdf-c writes plain names; earlier versions of nczarr escaped blanks."""
-        if reference not in self.resolved:
-            plain = model.format_fqn(reference.strip("/").split("/"))
-            self.resolved[reference] = plain if plain in self.dimensions else reference
-        return self.resolved[reference]
-
-    def ordered(self, path: str, *, arrays: bool) -> list[str]:
-        """Return the children of a group: those that NCZarr lists, then the others."""
-        info = self.infos[path]
-        prefix = f"{path}/" if path else ""
-        listed = [prefix + node for node in (info.arrays if arrays else info.groups)]
-        if not self.hierarchy.complete:
-            self.hierarchy.load(listed)
-        listed = [node for node in listed if node not in self.unknown]
-        is_array = self.hierarchy.is_array
-        for node in listed:
-            if node not in self.hierarchy.nodes or is_array(node) != arrays:
-                what = f"there is no {'array' if arrays else 'group'} {node.rpartition('/')[2]!r}"
-                raise MetadataError(f"_nczarr_group: {what}", path=self.place(path, ".zgroup"))
-        others = [c for c in self.children.get(path, ()) if is_array(c) == arrays and c not in listed]
-        return [*listed, *others]
-
-    def group(self, path: str, fqn: str, name: str) -> model.Group:
+    def key(self, path: str, key: str) -> JSONObject:
+        """Return one of NCZarr's keys of a node; empty if there is none."""
+        if self.files is not None:
+            return self.files.get(_below(path, _SIDE_FILES[key]), {})
         metadata = self.hierarchy.nodes[path]
+        places = (metadata.attributes, metadata.extra)
+        return _object(next((p[k] for p in places for k in (key, key.upper()) if k in p), None), key)
+
+    def find(self) -> GroupNode:
+        self.unknown = self.hierarchy.unknown_nodes()
+        root = self.group("", "/", "")
+        for node in root.walk():
+            for array in node.arrays:
+                with error_context(self.place(array.path, ".zarray"), fqn=array.fqn):
+                    array.keys = self.keys_of_array(array)
+        return root
+
+    def group(self, path: str, fqn: str, name: str) -> GroupNode:
+        metadata, key = self.hierarchy.nodes[path], "_nczarr_group"
         if not isinstance(metadata, GroupMetadata):
             raise MetadataError("an array in place of a group", path=self.place(path, ".zarray"))
-        variables = tuple(self.variable(child, fqn) for child in self.ordered(path, arrays=True))
-        groups = tuple(
-            self.group(child, join_fqn(fqn, child.rpartition("/")[2]), child.rpartition("/")[2])
-            for child in self.ordered(path, arrays=False)
-        )
+        with error_context(self.place(path, ".zgroup")):
+            info = self.key(path, key)
+            declared = _object(info.get("dimensions", info.get("dims")), f"{key}.dimensions")
+            own = [_dimension(name, size, f"{key}.dimensions") for name, size in declared.items()]
+            arrays = self.ordered(
+                path, _names(info.get("arrays", info.get("vars", [])), f"{key}.arrays"), True
+            )
+            groups = self.ordered(path, _names(info.get("groups", []), f"{key}.groups"), False)
+        self.dimensions.update({join_fqn(fqn, d.name): d for d in own})
         # The model has no dimensions that represent anonymous ones.
-        dimensions = tuple(
-            Dimension(n, size, unlimited)
-            for n, (size, unlimited) in self.infos[path].dimensions.items()
-            if not _is_anonymous(n, size)
-        )
-        dimensions += tuple(self.own.get(fqn, {}).values())
-        return model.Group(
-            name,
-            attributes=self.attributes(path, metadata.attributes, fqn),
-            dimensions=dimensions,
-            variables=variables,
-            groups=groups,
-        )
+        dimensions = [d for d in own if not _is_anonymous(d)]
+        node = GroupNode(fqn, path, name, metadata, {}, "own", dimensions)
+        for child in arrays:
+            simple = child.rpartition("/")[2]
+            array = array_at(self.hierarchy.nodes, child)
+            node.arrays.append(ArrayNode(join_fqn(fqn, simple), child, simple, array, {}))
+        for child in groups:
+            simple = child.rpartition("/")[2]
+            node.groups.append(self.group(child, join_fqn(fqn, simple), simple))
+        return node
 
-    # -- attributes
+    def ordered(self, path: str, names: list[str], is_array: bool) -> list[str]:
+        """Return the children of a group: those that NCZarr lists, then the others."""
+        hierarchy = self.hierarchy
+        listed = [_below(path, name) for name in names]
+        if not hierarchy.complete:
+            hierarchy.load(listed)
+        listed = [node for node in listed if node not in self.unknown]
+        for node in listed:
+            if node not in hierarchy.nodes or hierarchy.is_array(node) != is_array:
+                what = f"there is no {'array' if is_array else 'group'} {node.rpartition('/')[2]!r}"
+                raise MetadataError(f"_nczarr_group: {what}")
+        others = [child for child in self.children(path) if child not in listed]
+        return [*listed, *(child for child in others if hierarchy.is_array(child) == is_array)]
+
+    def keys_of_array(self, array: ArrayNode) -> JSONObject:
+        """Return NCZarr's description of an array in the words of version 3; empty if NCZarr does not know it."""
+        key, where = "_nczarr_array", "_nczarr_array.dimension_references"
+        info = self.key(array.path, key)
+        listed = info.get("dimension_references", info.get("dimrefs"))
+        names = [] if listed is None else _names(listed, where)
+        # Up to 4.9.2 a scalar is recognizable only by its lack of dimensions.
+        scalar = bool(info.get("scalar")) or info.get("storage") == "scalar" or listed == []
+        is_scalar = scalar and array.metadata.shape == (1,)
+        if listed is None and not is_scalar:
+            return {}
+        shape = () if is_scalar else array.metadata.shape
+        if len(names) != len(shape):
+            raise MetadataError(f"{where}: {len(names)} for the shape {list(shape)}")
+        return {key: {"dimension_references": [self.reference(n, where) for n in names], "scalar": is_scalar}}
+
+    def reference(self, name: str, where: str) -> DimensionRef:
+        # netcdf-c writes plain names; earlier versions of nczarr escaped blanks.
+        plain = model.format_fqn(name.strip("/").split("/"))
+        fqn = plain if plain in self.dimensions else name
+        if fqn not in self.dimensions:
+            raise MetadataError(f"{where}: there is no dimension {show(name)}")
+        dimension = self.dimensions[fqn]
+        return int(dimension.size or 0) if _is_anonymous(dimension) else fqn
+
+
+class _Reader(Reader):
+    """Reads types, attributes and storage hints from the documents of version 2."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        super().__init__(hierarchy)
+        self.finder = self.own = _Finder(hierarchy, self.findings)
+
+    def place(self, path: str) -> str:
+        return self.own.place(path, ".zarray" if self.hierarchy.is_array(path) else ".zgroup")
+
+    def superblock(self, root: GroupNode) -> JSONObject:
+        return {"format": "netCDF-4"}
+
+    def form_of(self, array: ArrayNode) -> Form | None:
+        metadata, spelled = array.metadata, _spelled(array)
+        type_ = _type(metadata, spelled)
+        if type_ is None:
+            return None
+        is_swapped = self.own.native_order and spelled.startswith(">") and type_.dtype.itemsize > 1
+        corrected = _corrected(metadata, type_, is_swapped)
+        encoding: Encoding = PlainEncoding(type_, corrected.data_type)
+        if type_ == STRING and corrected.data_type.dtype != object:
+            encoding = FixedTextEncoding(type_, corrected.data_type)
+        if array.info.get("scalar"):
+            encoding = ScalarEncoding(type_, corrected.data_type, (1,), encoding)
+        if corrected is not metadata:
+            self.hierarchy.override(array.path, corrected)
+        return Form(type_, encoding, self.references(array, metadata.ndim - len(encoding.inner_shape)))
+
+    def storage(self, array: ArrayNode, ndim: int) -> model.Storage:
+        metadata, form = array.metadata, self.forms[array.path]
+        is_big = _spelled(array).startswith(">") and form is not None and form.type.dtype.itemsize > 1
+        return model.Storage(
+            "chunked" if ndim else None,
+            tuple(metadata.chunk_shape) if ndim else None,
+            filters_of(metadata.codecs),
+            "big" if is_big else "native",
+            metadata.fill_value is None,
+        )
 
     def attributes(
-        self, path: str, plain: Mapping[str, object], fqn: str, type_: PrimitiveType | None = None
-    ) -> tuple[Attribute, ...]:
-        place = self.place(path, ".zattrs")
-        with error_context(place, fqn=fqn):
-            types = self.version.attribute_types(self.hierarchy, path)
+        self, group: GroupNode, owner: GroupNode | ArrayNode, array: Type | None, reserved: frozenset[str]
+    ) -> tuple[model.Attribute, ...]:
+        place, key = self.own.place(owner.path, ".zattrs"), "_nczarr_attr"
+        with error_context(place, fqn=owner.fqn):
+            types = _object(self.own.key(owner.path, key).get("types"), f"{key}.types")
+            for name, spelled in types.items():
+                if not isinstance(spelled, str):
+                    raise MetadataError(f"{key}.types.{name}: {show(spelled)} is not text")
         found = []
-        for name, value in plain.items():
-            if name in versions.HIDDEN_NAMES or name.startswith(versions.HIDDEN_PREFIXES):
+        for name, value in owner.metadata.attributes.items():
+            if name in HIDDEN_NAMES or name.startswith(HIDDEN_PREFIXES):
                 continue
             try:
-                check_unicode(name, "attributes")
-                declared = versions.attribute_type(types[name]) if name in types else None
-                if declared is None and name == "_FillValue" and type_ is not None:
-                    declared = type_
+                scalars.check_unicode(name, "attributes")
+                declared = _attribute_type(types[name]) if name in types else None
+                if declared is None and name == "_FillValue" and isinstance(array, model.PrimitiveType):
+                    declared = array
                 if declared is None:
                     found.append(infer_attribute(name, value))
                 else:
-                    found.append(Attribute(name, declared, self.values(path, name, value, declared)))
+                    values = self.values(owner.path, name, value, declared)
+                    found.append(model.Attribute(name, declared, values))
             except NCZarrError as error:
                 error.message = f"attribute {name!r}: {error.message}"
-                error.path, error.fqn = place, fqn
+                error.path, error.fqn = place, owner.fqn
                 raise
         return tuple(found)
 
-    def values(self, path: str, name: str, value: object, type_: PrimitiveType) -> np.ndarray:
+    def values(self, path: str, name: str, value: object, type_: model.PrimitiveType) -> np.ndarray:
+        items: list[Any] = value if isinstance(value, list) else [value]
         if type_ == CHAR:
-            text = value if isinstance(value, str) else self.spelled(path, name, value)
-            check_unicode(text, "the value")
-            return np.frombuffer(text.encode("utf-8", "surrogateescape"), "S1").copy()
-        items = value if isinstance(value, list) else [value]
+            items = [value if isinstance(value, str) else self.spelled(path, name, value)]
+        elif type_ == STRING:
+            items = [i if isinstance(i, str) else _compact(i) for i in items]
+        else:
+            convert = scalars.float_from_json if type_.is_float else scalars.int_from_json
+            return scalars.array_of(type_, [convert(item, type_.dtype) for item in items])
+        for text in items:
+            scalars.check_unicode(text, "the value")
         if type_ == STRING:
-            texts = [i if isinstance(i, str) else _compact(i) for i in items]
-            for text in texts:
-                check_unicode(text, "the value")
-            return array_of(STRING, texts)
-        convert = float_from_json if type_.is_float else int_from_json
-        return array_of(type_, [convert(item, type_.dtype) for item in items])
+            return scalars.array_of(STRING, items)
+        return np.frombuffer(items[0].encode("utf-8", "surrogateescape"), "S1").copy()
 
     def spelled(self, path: str, name: str, value: object) -> str:
         """Return a text that netcdf-c wrote as JSON, as spelled in the document where possible."""
-        data = self.hierarchy.store.get(f"{path}/.zattrs" if path else ".zattrs")
+        data = self.hierarchy.store.get(_below(path, ".zattrs"))
         if data is None or isinstance(value, list | dict):
             return _compact(value)
         try:
@@ -214,128 +295,96 @@ class _Reader:
         text = document.get(name) if isinstance(document, dict) else None
         return text if isinstance(text, str) else _compact(value)
 
-    # -- variables
 
-    def variable(self, path: str, group: str) -> model.Variable:
-        name = path.rpartition("/")[2]
-        fqn = join_fqn(group, name)
-        with error_context(self.place(path, ".zarray"), fqn=fqn):
-            metadata = self.hierarchy.nodes[path]
-            assert isinstance(metadata, ArrayMetadata)
-            return self.bound(path, fqn, name, metadata, self.array_infos[path])
-
-    def bound(
-        self, path: str, fqn: str, name: str, metadata: ArrayMetadata, info: ArrayInfo
-    ) -> model.Variable:
-        spelled = str((metadata.origin or {}).get("dtype", ""))
-        type_ = _type(metadata, spelled)
-        attributes = self.attributes(path, metadata.attributes, fqn, type_)
-        corrected = self.corrected(metadata, type_, spelled, {a.name for a in attributes})
-        encoding: Encoding = PlainEncoding(type_, corrected.data_type)
-        if type_ == STRING and corrected.data_type.dtype != object:
-            encoding = FixedTextEncoding(type_, corrected.data_type)
-        shape = metadata.shape
-        if info.scalar and shape == (1,):
-            encoding, shape = ScalarEncoding(type_, corrected.data_type, (1,), encoding), ()
-        if corrected is not metadata:
-            self.hierarchy.override(path, corrected)
-        self.variables[fqn] = Binding(path, encoding)
-        storage = model.Storage(
-            layout="chunked" if shape else None,
-            chunk_shape=tuple(metadata.chunk_shape) if shape else None,
-            filters=filters_of(metadata.codecs),
-            endian="big" if spelled.startswith(">") and type_.dtype.itemsize > 1 else "native",
-            no_fill=metadata.fill_value is None,
-        )
-        references = self.references(fqn, info, metadata, shape)
-        return model.Variable(name, type_, references, attributes=attributes, storage=storage)
-
-    def corrected(
-        self, metadata: ArrayMetadata, type_: PrimitiveType, spelled: str, attributes: set[str]
-    ) -> ArrayMetadata:
-        """Return the metadata, corrected where the document contradicts the values that netcdf-c has stored."""
-        changes: dict[str, Any] = {}
-        if type_ == CHAR and metadata.data_type.dtype != CHAR.dtype:
-            fill = metadata.fill_value if isinstance(metadata.fill_value, str) else ""
-            changes = {
-                "data_type": data_type_for("S1"),
-                "fill_value": np.bytes_(fill.encode("latin-1", "replace")[:1]),
-                "codecs": tuple(NamedConfig("bytes") if c.name == "bytes" else c for c in metadata.codecs),
-            }
-        if self.version.native_order and spelled.startswith(">") and type_.dtype.itemsize > 1:
-            changes["codecs"] = tuple(
-                NamedConfig("bytes", {"endian": "little"}) if c.name == "bytes" else c
-                for c in metadata.codecs
-            )
-        if type_.is_float and "_FillValue" not in attributes and metadata.fill_value is not None:
-            rounded = type_.dtype.type(_ROUNDED_FILL)
-            if metadata.fill_value == rounded:
-                changes["fill_value"] = model.default_fill(type_)
-        return replace(metadata, **changes) if changes else metadata
-
-    def references(
-        self, fqn: str, info: ArrayInfo, metadata: ArrayMetadata, shape: tuple[int, ...]
-    ) -> tuple[model.DimensionRef, ...]:
-        if info.references is None:
-            return self.named(metadata, shape)
-        if len(info.references) != len(shape):
-            raise MetadataError(
-                f"_nczarr_array.dimension_references: {len(info.references)} for the shape {list(shape)}"
-            )
-        found: list[model.DimensionRef] = []
-        for reference, length in zip(info.references, shape, strict=True):
-            reference = self.resolve(reference)
-            dimension = self.dimensions.get(reference)
-            if dimension is None:
-                raise MetadataError(
-                    f"_nczarr_array.dimension_references: there is no dimension {show(reference)}"
-                )
-            if dimension.size != length and not dimension.unlimited:
-                found.append(self.own_dimension(fqn, reference, dimension, length))
-                continue
-            if length > dimension.size:  # another program has appended values without updating the group
-                self.dimensions[reference] = replace(dimension, size=length)
-                self.grown[reference] = length
-            found.append(length if _is_anonymous(dimension.name, dimension.size) else reference)
-        return tuple(found)
-
-    def own_dimension(self, fqn: str, reference: str, dimension: Dimension, length: int) -> str:
-        """Return the dimension of an array that another program has resized."""
-        what = f"it has {length} elements along {reference}, others have {dimension.size}"
-        self.findings.add("size-conflict", fqn, f"{what}; it is read with a dimension of its own")
-        group = split_fqn(fqn)[0]
-        own = own_dimension(group, dimension, length, self.dimensions)
-        if own not in self.dimensions:
-            made = Dimension(split_fqn(own)[1], length)
-            self.dimensions[own] = self.own.setdefault(group, {})[own] = made
-        return own
-
-    def named(self, metadata: ArrayMetadata, shape: tuple[int, ...]) -> tuple[model.DimensionRef, ...]:
-        """Return the dimensions of an array without NCZarr's keys: by xarray's names, else anonymous."""
-        names = metadata.attributes.get("_ARRAY_DIMENSIONS")
-        if not isinstance(names, list) or len(names) != len(shape):
-            return tuple(shape)
-        found: list[model.DimensionRef] = []
-        for name, length in zip(names, shape, strict=True):
-            dimension = self.dimensions.get(join_fqn("/", name)) if isinstance(name, str) and name else None
-            found.append(join_fqn("/", name) if dimension and dimension.size == length else length)
-        return tuple(found)
+def _below(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name
 
 
-def _is_anonymous(name: str, size: int) -> bool:
-    return name == f"{versions.ANONYMOUS}{size}"
+def _spelled(array: ArrayNode) -> str:
+    """Return the data type as spelled in the document."""
+    return str((array.metadata.origin or {}).get("dtype", ""))
 
 
-def _type(metadata: ArrayMetadata, spelled: str) -> PrimitiveType:
+def _corrected(metadata: ArrayMetadata, type_: model.PrimitiveType, is_swapped: bool) -> ArrayMetadata:
+    """Return the metadata, corrected where the document contradicts the values that netcdf-c has stored."""
+    changes: dict[str, Any] = {}
+    if type_ == CHAR and metadata.data_type.dtype != CHAR.dtype:
+        fill = metadata.fill_value if isinstance(metadata.fill_value, str) else ""
+        changes = {
+            "data_type": data_type_for("S1"),
+            "fill_value": np.bytes_(fill.encode("latin-1", "replace")[:1]),
+            "codecs": _with_bytes(metadata, NamedConfig("bytes")),
+        }
+    if is_swapped:
+        changes["codecs"] = _with_bytes(metadata, NamedConfig("bytes", {"endian": "little"}))
+    if (
+        type_.is_float
+        and "_FillValue" not in metadata.attributes
+        and metadata.fill_value == type_.dtype.type(_ROUNDED_FILL)
+    ):
+        changes["fill_value"] = model.default_fill(type_)
+    return replace(metadata, **changes) if changes else metadata
+
+
+def _with_bytes(metadata: ArrayMetadata, serializer: NamedConfig) -> tuple[NamedConfig, ...]:
+    return tuple([serializer if c.name == "bytes" else c for c in metadata.codecs])
+
+
+def _is_anonymous(dimension: DeclaredDimension) -> bool:
+    return dimension.name == f"{ANONYMOUS}{dimension.size}"
+
+
+def _type(metadata: ArrayMetadata, spelled: str) -> model.PrimitiveType | None:
     if spelled in (">S1", "<U1", ">U1"):
         return CHAR
     dtype = metadata.data_type.dtype
     if dtype.kind in "SUO":
         return STRING
-    found = model.primitive_for_dtype(dtype) if dtype.kind in "iuf" else None
+    return model.primitive_for_dtype(dtype) if dtype.kind in "iuf" else None
+
+
+def _attribute_type(spelled: str) -> model.PrimitiveType | None:
+    """Return the type of a spelling; None for JSON (``|J0``); raise MetadataError for an unknown type."""
+    if spelled in _NUMBERS:
+        return _NUMBERS[spelled]
+    if spelled.startswith("|J"):
+        return None
+    if spelled in (">S1", "<U1", ">U1", "char"):
+        return CHAR
+    if spelled[1:2] in ("S", "U") and spelled[2:].isascii() and spelled[2:].isdigit():
+        return STRING
+    try:
+        found = model.primitive_for_dtype(spelled)
+    except (TypeError, ValueError, SyntaxError):  # numpy also parses lists, numbers and tuples
+        found = None
     if found is None:
-        raise UnsupportedError(f"dtype: {show(spelled)} is not a type of NCZarr")
+        raise MetadataError(f"_nczarr_attr.types: {show(spelled)} is not a supported type")
     return found
+
+
+def _object(value: object, what: str) -> JSONObject:
+    """Return a JSON object; empty for None."""
+    if value is not None and not isinstance(value, dict):
+        raise MetadataError(f"{what}: {show(value)} is not an object")
+    return value or {}
+
+
+def _names(value: object, what: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
+        raise MetadataError(f"{what}: {show(value)} is not a list of names")
+    return value
+
+
+def _dimension(name: str, value: object, where: str) -> DeclaredDimension:
+    scalars.check_unicode(name, where)
+    size, unlimited = (
+        (value.get("size"), value.get("unlimited")) if isinstance(value, dict) else (value, False)
+    )
+    if isinstance(size, str) and size.isascii() and size.isdigit() and len(size) < _MOST_DIGITS:
+        size = int(size)
+    if type(size) is not int or size < 0:
+        raise MetadataError(f"{where}.{name}: {show(size)} is not a size")
+    return DeclaredDimension(name, size, bool(unlimited))
 
 
 def _compact(value: object) -> str:

@@ -10,25 +10,25 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nczarr import model
 from nczarr.errors import LossError
 from nczarr.filters import ENCODED
-from nczarr.mapping.dialect import Binding, Known, Plan
-from nczarr.mapping.nczarr2.versions import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES, SCALAR
+from nczarr.mapping.dialect import Binding, Known, Plan, array_at
+from nczarr.mapping.nczarr2.read import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES
 from nczarr.mapping.node_names import NodeNames, spell_out
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain.write import V2_KEYS, chunks_of
-from nczarr.mapping.values.encodings import Encoding, PlainEncoding, encoding_for_writing
-from nczarr.mapping.values.filters import stored_form
-from nczarr.mapping.values.foreign import FixedTextEncoding, ScalarEncoding
+from nczarr.mapping.plain.write import V2_KEYS, Planner
+from nczarr.mapping.values import encodings
 from nczarr.mapping.values.scalars import JSONObject, float_to_json
-from nczarr.model import CHAR, STRING, Attribute, Dataset, Group, PrimitiveType, Variable, join_fqn
-from nczarr.zarr import ArrayMetadata, GroupMetadata, RegularGrid, data_type_for
+from nczarr.model import CHAR, STRING, Attribute, Dataset, Group, PrimitiveType, UserType, Variable, join_fqn
+from nczarr.zarr import GroupMetadata, RegularGrid, data_type_for
 
 VERSION = "2.0.0"
 _JSON = "|J0"
+#: netcdf-c's name for the dimension of a scalar in ``_ARRAY_DIMENSIONS``.
+_SCALAR = "_scalar_"
 #: netcdf-c's limit, used if the values of a variable are not known yet.
 _DEFAULT_STRING_LENGTH = 128
 
@@ -38,11 +38,13 @@ def plan_nczarr_v2(
 ) -> Plan:
     """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
     reduced, losses = without_user_types(dataset)
-    writer = _Writer(reduced, replace(options, codecs="numcodecs", compress=False), names, known or Known())
+    options = replace(options, codecs="numcodecs", compress=False)
+    # Arrays may have an older form, and are written anew.
+    planner = _Planner(reduced, options, names, replace(known or Known(), arrays={}))
     for fqn, what in losses:
-        writer.lose(what, fqn)
-    writer.group("/", reduced, "")
-    return Plan(writer.nodes, writer.variables, writer.groups, tuple(writer.losses), reduced)
+        planner.lose(what, fqn)
+    planner.group("/", reduced, "")
+    return replace(planner.documents.plan, losses=tuple(planner.losses), dataset=reduced)
 
 
 #: The names that netcdf-c accepts.
@@ -67,29 +69,10 @@ def _dimension_names(reference: model.DimensionRef) -> list[str]:
     return [_stored_name(name) for name in model.parse_fqn(reference)]
 
 
-class _Lost(Exception):
-    """The layout has no representation for a part, which the message names; `nearest` is the lossy representation."""
-
-    def __init__(self, what: str, nearest: tuple[object, str] | None = None) -> None:
-        super().__init__(what)
-        self.nearest = nearest
-
-
-@dataclass
-class _Writer:
-    dataset: Dataset
-    options: WriteOptions
-    names: NodeNames
-    known: Known
-
+class _Planner(Planner):
     def __post_init__(self) -> None:
-        self.nodes: dict[str, ArrayMetadata | GroupMetadata] = {}
-        self.variables: dict[str, Binding] = {}
-        self.groups: dict[str, str] = {}
+        super().__post_init__()
         self.losses: list[str] = []
-        self.anonymous = sorted(
-            {ref for v in self.dataset.all_variables.values() for ref in v.dimensions if isinstance(ref, int)}
-        )
 
     def lose(self, what: str, fqn: str) -> None:
         """Record a loss, or refuse it."""
@@ -98,167 +81,148 @@ class _Writer:
             raise LossError(f"NCZarr v2 cannot hold {what}", fqn=fqn, hint=hint)
         self.losses.append(f"{fqn}: {what}")
 
-    # -- groups
-
-    def group(self, fqn: str, group: Group, path: str) -> None:
-        self.groups[fqn] = path
-        children = [("array", v.name) for v in group.variables] + [("group", g.name) for g in group.groups]
-        nodes = {
-            child: node if _is_netcdf_name(node) else spell_out(node)
-            for child, node in self.names.assign(children).items()
-        }
+    def node_names(self, fqn: str, children: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        nodes = super().node_names(fqn, children)
         for (kind, name), node in nodes.items():
-            if node != name:
+            nodes[kind, name] = _stored_name(node)
+            if nodes[kind, name] != name:
                 what = "variable" if kind == "array" else "group"
                 self.lose(f"the name {name!r} of a {what}", join_fqn(fqn, name))
+        return nodes
+
+    def group(self, fqn: str, group: Group, path: str) -> None:
         for d in group.dimensions:
             if not _is_netcdf_name(d.name):
                 self.lose(f"the name {d.name!r} of a dimension", join_fqn(fqn, d.name))
-        dimensions = [*group.dimensions, *(self.stand_ins() if fqn == "/" else ())]
+        super().group(fqn, group, path)
+        plan, dimensions = self.documents.plan, list(group.dimensions)
+        if fqn == "/":  # named dimensions represent anonymous ones
+            anonymous = {
+                r for v in self.dataset.all_variables.values() for r in v.dimensions if isinstance(r, int)
+            }
+            taken = {d.name for d in dimensions}
+            stand_ins = [model.Dimension(f"{ANONYMOUS}{size}", size) for size in sorted(anonymous)]
+            dimensions += [d for d in stand_ins if d.name not in taken]
+        arrays = [plan.variables[join_fqn(fqn, v.name)].path for v in group.variables]
+        groups = [plan.groups[join_fqn(fqn, g.name)] for g in group.groups]
         info = {
             "dimensions": {
                 _stored_name(d.name): {"size": d.size, "unlimited": 1} if d.unlimited else d.size
                 for d in dimensions
             },
-            "arrays": [nodes["array", v.name] for v in group.variables],
-            "groups": [nodes["group", g.name] for g in group.groups],
+            "arrays": [child.rpartition("/")[2] for child in arrays],
+            "groups": [child.rpartition("/")[2] for child in groups],
         }
-        plain, types = self.attributes(group.attributes, fqn)
         keys: JSONObject = {"_nczarr_group": info}
         if fqn == "/":
             keys["_nczarr_superblock"] = {"version": VERSION}
-        self.nodes[path] = GroupMetadata({**plain, **_with_types(keys, types)})
-        prefix = f"{path}/" if path else ""
-        for variable in group.variables:
-            self.variable(fqn, variable, prefix + nodes["array", variable.name])
-        for child in group.groups:
-            self.group(join_fqn(fqn, child.name), child, prefix + nodes["group", child.name])
+        plan.nodes[path] = GroupMetadata({**plan.nodes[path].attributes, **self.with_types(keys, path)})
 
-    def stand_ins(self) -> Iterable[model.Dimension]:
-        """Yield the named dimensions that represent anonymous ones."""
-        taken = {d.name for d in self.dataset.dimensions}
-        for size in self.anonymous:
-            name = f"{ANONYMOUS}{size}"
-            if name not in taken:
-                yield model.Dimension(name, size)
-
-    # -- attributes
-
-    def attributes(self, attributes: Iterable[Attribute], fqn: str) -> tuple[JSONObject, dict[str, str]]:
+    def attributes(
+        self,
+        attributes: Iterable[Attribute],
+        path: str,
+        fqn: str,
+        reserved: frozenset[str],
+        array: model.Type | None,
+    ) -> JSONObject:
         plain: JSONObject = {}
-        types: dict[str, str] = {}
+        types: dict[str, object] = {}
+        self.documents.attributes[path] = types
         for attribute in attributes:
             name = attribute.name
-            try:
-                if name in HIDDEN_NAMES or name.startswith(HIDDEN_PREFIXES):
-                    raise _Lost("an attribute of this name, which NCZarr reserves")
-                if not _is_netcdf_name(name):
-                    raise _Lost("an attribute of this name, which netcdf-c does not accept")
-                plain[name], types[name] = _attribute(attribute)
-            except _Lost as lost:
-                self.lose(f"{lost} (attribute {name!r})", fqn)
-                if lost.nearest is not None:
-                    plain[name], types[name] = lost.nearest
-        return plain, types
+            lost: list[str] = []
+            if name in HIDDEN_NAMES or name.startswith(HIDDEN_PREFIXES):
+                lost = ["an attribute of this name, which NCZarr reserves"]
+            elif not _is_netcdf_name(name):
+                lost = ["an attribute of this name, which netcdf-c does not accept"]
+            else:
+                plain[name], types[name] = _attribute(attribute, lost)
+            if lost:
+                self.lose(f"{lost[0]} (attribute {name!r})", fqn)
+        return plain
 
-    # -- variables
+    def with_types(self, keys: JSONObject, path: str) -> JSONObject:
+        """Return NCZarr's keys of a node with the types of its attributes and their own types, like netcdf-c."""
+        own = {name: _JSON for name in keys if name.startswith("_nczarr_")}
+        types = {**self.documents.attributes[path], **own, "_nczarr_attr": _JSON}
+        return {**keys, "_nczarr_attr": {"types": types}}
 
     def variable(self, group: str, variable: Variable, path: str) -> None:
-        fqn = join_fqn(group, variable.name)
-        assert isinstance(variable.type, PrimitiveType)
-        shape = self.dataset.shape(variable)
-        encoding = self.encoding(fqn, variable, shape)
-        fill = encoding.encode_fill(model.fill_value_of(variable))
-        chunks = chunks_of(self.dataset, variable, encoding, shape)
+        super().variable(group, variable, path)
+        fqn, plan = join_fqn(group, variable.name), self.documents.plan
         for f in variable.storage.filters:
             if f.id not in ENCODED:
                 self.losses.append(f"{fqn}: the filter {f.id}; the values are stored without it")
-        grid, codecs = stored_form(fqn, variable.storage, chunks, encoding, self.options)
-        if not shape:
-            encoding = ScalarEncoding(variable.type, encoding.data_type, (1,), encoding)
-        plain, types = self.attributes(variable.attributes, fqn)
         # netcdf-c writes and reads these without escapes; names contain no slash.
         names = [_dimension_names(r) for r in variable.dimensions]
         info: JSONObject = {"dimension_references": ["/" + "/".join(n) for n in names]}
-        if not shape:
+        if not names:
             info["scalar"] = 1
         info["storage"] = "chunked"
-        keys: JSONObject = {
-            "_ARRAY_DIMENSIONS": [n[-1] for n in names] or [SCALAR],
-            "_nczarr_array": info,
-        }
-        self.nodes[path] = ArrayMetadata(
-            shape=shape or (1,),
-            data_type=encoding.data_type,
-            chunk_grid=grid if shape else RegularGrid((1,)),
+        keys: JSONObject = {"_ARRAY_DIMENSIONS": [n[-1] for n in names] or [_SCALAR], "_nczarr_array": info}
+        node, encoding = array_at(plan.nodes, path), plan.variables[fqn].encoding
+        if not names:
+            encoding = encodings.ScalarEncoding(variable.type, encoding.data_type, (1,), encoding)
+        plan.nodes[path] = replace(
+            node,
+            shape=node.shape or (1,),
+            chunk_grid=node.chunk_grid if names else RegularGrid((1,)),
             chunk_key_encoding=V2_KEYS,
-            fill_value=None if variable.storage.no_fill else fill,
-            codecs=codecs,
-            attributes={**plain, **_with_types(keys, types)},
+            fill_value=None if variable.storage.no_fill else node.fill_value,
+            attributes={**node.attributes, **self.with_types(keys, path)},
+            dimension_names=None,
             # netcdf-c distinguishes char from string by this spelling.
             origin={"dtype": ">S1"} if variable.type == CHAR else None,
         )
-        self.variables[fqn] = Binding(path, encoding)
+        plan.variables[fqn] = Binding(path, encoding)
 
-    def encoding(self, fqn: str, variable: Variable, shape: tuple[int, ...]) -> Encoding:
+    def encoding(self, fqn: str, variable: Variable) -> encodings.Encoding:
         kept = self.known.encodings.get(fqn)
         if kept is not None:
-            return kept.inner if isinstance(kept, ScalarEncoding) else kept
+            return kept.inner if isinstance(kept, encodings.ScalarEncoding) else kept
         if variable.type == CHAR:
-            return PlainEncoding(CHAR, data_type_for("S1"))
+            return encodings.PlainEncoding(CHAR, data_type_for("S1"))
         if variable.type != STRING:
-            return encoding_for_writing(variable.type)
-        return FixedTextEncoding(STRING, data_type_for(f"S{self.longest(variable, shape)}"))
-
-    def longest(self, variable: Variable, shape: tuple[int, ...]) -> int:
-        """Return the length of the longest string of a variable, in bytes: netcdf-c stores a fixed length."""
-        fill = model.fill_value_of(variable)
-        length = max(len(str(fill).encode("utf-8", "surrogateescape")), 1)
+            return encodings.encoding_for_writing(variable.type)
+        # netcdf-c stores strings of a fixed length, that of the longest one.
+        lengths = [1, _length(model.fill_value_of(variable))]
         if variable.data is None:
-            return max(length, _DEFAULT_STRING_LENGTH)
-        block = tuple(max(1, min(n, 4096)) if i == len(shape) - 1 else 1 for i, n in enumerate(shape))
-        for region in model.regions(shape, block):
-            for text in variable.data.read(region).reshape(-1):
-                length = max(length, len((text or "").encode("utf-8", "surrogateescape")))
-        return length
+            lengths.append(_DEFAULT_STRING_LENGTH)
+        else:
+            shape = self.dataset.shape(variable)
+            block = (*(1,) * (len(shape) - 1), *(max(1, min(n, 4096)) for n in shape[-1:]))
+            for region in model.regions(shape, block):
+                lengths.append(max(map(_length, variable.data.read(region).reshape(-1)), default=0))
+        return encodings.FixedTextEncoding(STRING, data_type_for(f"S{max(lengths)}"))
 
 
-def _with_types(keys: JSONObject, types: dict[str, str]) -> JSONObject:
-    """Return NCZarr's keys with their own types, like netcdf-c."""
-    own = {name: _JSON for name in keys if name.startswith("_nczarr_")}
-    return {**keys, "_nczarr_attr": {"types": {**types, **own, "_nczarr_attr": _JSON}}}
+def _length(text: str | None) -> int:
+    return len((text or "").encode("utf-8", "surrogateescape"))
 
 
-def _attribute(attribute: Attribute) -> tuple[object, str]:
-    """Return the JSON of an attribute and the spelling of its type."""
+def _attribute(attribute: Attribute, lost: list[str]) -> tuple[object, str]:
+    """Return the JSON of an attribute, the nearest if something is lost, and the spelling of its type."""
     type_ = attribute.type
-    lost: list[str] = []
     if type_ == CHAR:
-        result: tuple[object, str] = _text(attribute.values.tobytes(), lost), ">S1"
-    elif type_ == STRING:
+        return _text(attribute.values.tobytes(), lost), ">S1"
+    assert isinstance(type_, PrimitiveType)
+    if type_ == STRING:
         raw = [(v or "").encode("utf-8", "surrogateescape") for v in attribute.values]
-        texts = [_text(r, lost) for r in raw]
-        size = max([1, *(len(t.encode("utf-8")) for t in texts)])
-        result = texts[0] if len(texts) == 1 else texts, f"|S{size}"
+        items: list[object] = [_text(r, lost) for r in raw]
+        spelled = f"|S{max([1, *(len(str(t).encode('utf-8')) for t in items)])}"
     else:
-        assert isinstance(type_, PrimitiveType)
-        result = _numbers(attribute, type_, lost)
-    if lost:
-        raise _Lost(lost[0], result)
-    return result
-
-
-def _numbers(attribute: Attribute, type_: PrimitiveType, lost: list[str]) -> tuple[object, str]:
-    items: list[object] = []
-    for value in attribute.values:
-        item = float_to_json(value) if type_.is_float else int(value)
-        if isinstance(item, str) and item.startswith("0x"):
-            lost.append("a NaN with a payload")
-            item = "NaN"
-        items.append(item)
-    order = "|" if type_.dtype.itemsize == 1 else "<"
-    spelled = f"{order}{type_.dtype.kind}{type_.dtype.itemsize}"
+        items = [_number(float_to_json(v) if type_.is_float else int(v), lost) for v in attribute.values]
+        order = "|" if type_.dtype.itemsize == 1 else "<"
+        spelled = f"{order}{type_.dtype.kind}{type_.dtype.itemsize}"
     return items[0] if len(items) == 1 else items, spelled
+
+
+def _number(item: float | str, lost: list[str]) -> float | str:
+    if isinstance(item, str) and item.startswith("0x"):
+        lost.append("a NaN with a payload")
+        return "NaN"
+    return item
 
 
 def _text(raw: bytes, lost: list[str]) -> str:
@@ -294,37 +258,23 @@ def without_user_types(dataset: Dataset) -> tuple[Dataset, list[tuple[str, str]]
     """
     losses: list[tuple[str, str]] = []
 
-    def group(fqn: str, node: Group) -> Group:
-        losses.extend((t.fqn, f"the {t.kind} type {t.name!r}") for t in node.types)
-        return replace(
-            node,
-            types=(),
-            attributes=attributes(fqn, node.attributes),
-            variables=tuple(v for old in node.variables for v in variable(join_fqn(fqn, old.name), old)),
-            groups=tuple(group(join_fqn(fqn, g.name), g) for g in node.groups),
-        )
+    def user_type(fqn: str, old: UserType) -> None:
+        losses.append((fqn, f"the {old.kind} type {old.name!r}"))
 
-    def variable(fqn: str, old: Variable) -> list[Variable]:
-        kept = attributes(fqn, old.attributes)
-        if isinstance(old.type, PrimitiveType):
-            return [replace(old, attributes=kept) if kept != old.attributes else old]
+    def variable(fqn: str, old: Variable) -> Variable | None:
         if isinstance(old.type, model.EnumType):
             losses.append((fqn, f"the names of the enum type {old.type.name!r}; the numbers are kept"))
-            return [replace(old, type=old.type.base, attributes=kept)]
+            return replace(old, type=old.type.base)
+        if isinstance(old.type, PrimitiveType):
+            return old
         losses.append((fqn, f"the variable, of the user-defined type {old.type.name!r}"))
-        return []
+        return None
 
-    def attributes(fqn: str, old: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
-        kept = []
-        for a in old:
-            if isinstance(a.type, PrimitiveType):
-                kept.append(a)
-                continue
-            if isinstance(a.type, model.EnumType):
-                kept.append(replace(a, type=a.type.base))
-            losses.append((fqn, f"the type {a.type.name!r} of the attribute {a.name!r}"))
-        return tuple(kept)
+    def attribute(fqn: str, old: Attribute) -> Attribute | None:
+        if isinstance(old.type, PrimitiveType):
+            return old
+        losses.append((fqn, f"the type {old.type.name!r} of the attribute {old.name!r}"))
+        return replace(old, type=old.type.base) if isinstance(old.type, model.EnumType) else None
 
-    reduced = group("/", dataset)
-    assert isinstance(reduced, Dataset)
+    reduced = model.rewrite(dataset, user_type=user_type, variable=variable, attribute=attribute)
     return (reduced if losses else dataset), losses

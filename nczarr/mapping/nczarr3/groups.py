@@ -14,34 +14,18 @@ from typing import Literal
 
 from nczarr.errors import MetadataError
 from nczarr.lazy import cached_property
-from nczarr.mapping.dialect import own_dimension
+from nczarr.mapping.dialect import array_at, own_dimension
 from nczarr.mapping.findings import Findings
-from nczarr.mapping.nczarr3.keys import (
-    ARRAY_KEY,
-    GROUP_KEY,
-    Home,
-    array_keys,
-    find_copies,
-    find_home,
-    group_keys,
-    is_reference,
-)
+from nczarr.mapping.nczarr3 import keys as spec
+from nczarr.mapping.nczarr3.keys import GROUP_KEY, group_keys
 from nczarr.mapping.node_names import escape_name, free_name, unescape_name
 from nczarr.mapping.values.scalars import JSONObject, member, show
 from nczarr.model import Dimension, DimensionRef, check_name, format_fqn, join_fqn, parse_fqn, split_fqn
+from nczarr.model.names import find_nearest
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 #: The origin of a record: the group's own attributes, a copy in an array, or none.
 Source = Literal["own", "copy", "none"]
-
-
-@dataclass(slots=True)
-class DeclaredDimension:
-    """A dimension in a record; without a size, the arrays define it."""
-
-    name: str
-    size: int | None
-    unlimited: bool
 
 
 @dataclass(slots=True)
@@ -57,7 +41,18 @@ class ArrayNode:
     @property
     def info(self) -> JSONObject:
         """NCZarr's description of the array; may be empty."""
-        return member(self.keys, ARRAY_KEY)
+        return member(self.keys, spec.ARRAY_KEY)
+
+
+@dataclass(slots=True)
+class DeclaredDimension:
+    """A dimension in a record; without a size, the arrays define it."""
+
+    name: str
+    size: int | None
+    unlimited: bool
+    #: The length and the array of each use.
+    uses: list[tuple[int, ArrayNode]] = field(default_factory=list)
 
 
 @dataclass
@@ -92,11 +87,10 @@ class GroupFinder:
     def __init__(self, hierarchy: Hierarchy, findings: Findings) -> None:
         self.hierarchy = hierarchy
         self.findings = findings
-        self.children: dict[str, list[str]] = {}
         self.array_keys: dict[str, JSONObject] = {}
         #: The paths of groups and arrays that belong to another dataset.
         self.foreign: set[str] = set()
-        self.home = Home(None)
+        self.home = spec.Home(None)
         self.unknown: dict[str, str] = {}
 
     def find(self) -> GroupNode:
@@ -104,38 +98,30 @@ class GroupFinder:
         if not self.hierarchy.complete:
             self._load_declared()
         self.unknown = self.hierarchy.unknown_nodes()
-        self.home = find_home(self.hierarchy, self.unknown) or Home(None)
+        self.home = spec.find_home(self.hierarchy, self.unknown) or spec.Home(None)
         if self.home.unclear:
-            what = (
-                "the group's keys are missing, and arrays contain copies of several records; all are ignored"
-            )
-            self.findings.add("copy-unclear", "/", what)
+            what = "the group's keys are missing, and arrays contain copies of several records"
+            self.findings.add("copy-unclear", "/", f"{what}; all are ignored")
         nodes = self.hierarchy.nodes
         for path in nodes:
             if path in self.unknown:
                 continue
-            if path:
-                self.children.setdefault(path.rpartition("/")[0], []).append(path)
             metadata = nodes[path]
             if not self.home.has(metadata):
-                self._add_foreign(path, metadata)
+                # The keys of a node of another dataset are ignored.
+                self.foreign.add(path)
+                is_array = isinstance(metadata, ArrayMetadata)
+                if is_array:
+                    self.array_keys[path] = {}
+                what = f"the {'array' if is_array else 'group'} was copied from another dataset"
+                self.findings.add("node-foreign", f"/{path}", f"{what}; it is read as plain Zarr")
             elif isinstance(metadata, ArrayMetadata):
-                self.array_keys[path], wrong = array_keys(metadata)
+                self.array_keys[path], wrong = spec.array_keys(metadata)
                 for what in wrong:
                     self.findings.add("key-unreadable", f"/{path}", f"{what}; it is read as plain Zarr")
         if not self.home.is_part or self.home.fqn is None:
             return self._group("", "/", "")
         return self._root_of_part(self.home.fqn)
-
-    def _add_foreign(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> None:
-        """Add a node of another dataset, whose keys are ignored."""
-        self.foreign.add(path)
-        kind = "group"
-        if isinstance(metadata, ArrayMetadata):
-            self.array_keys[path] = {}
-            kind = "array"
-        what = f"the {kind} was copied from another dataset; it is read as plain Zarr"
-        self.findings.add("node-foreign", f"/{path}", what)
 
     def _root_of_part(self, fqn: str) -> GroupNode:
         """Return an empty root with empty groups above a group that is opened without its dataset."""
@@ -165,11 +151,17 @@ class GroupFinder:
             self.hierarchy.load(declared)
             level = [path for path in dict.fromkeys(declared) if path in self.hierarchy.nodes]
 
+    def children(self, path: str) -> list[str]:
+        """Return the paths of the nodes in a group that can be opened."""
+        return [child for child in self.hierarchy.children(path) if child not in self.unknown]
+
     @cached_property
     def copies(self) -> dict[str, JSONObject]:
         """The copies of the records of this dataset's groups, by FQN; those in their usual place take precedence."""
         found: dict[str, JSONObject] = {}
-        copies = [c for c in find_copies(self.hierarchy, self.array_keys) if c.dataset == self.home.dataset]
+        copies = [
+            c for c in spec.find_copies(self.hierarchy, self.array_keys) if c.dataset == self.home.dataset
+        ]
         if self.home.copy is not None:
             found[self.home.copy.fqn] = self.home.copy.record
         for copy in sorted(copies, key=lambda c: not c.is_in_place):
@@ -198,9 +190,8 @@ class GroupFinder:
         arrays, groups = self._child_paths(node)
         taken: set[str] = set()
         for child in arrays:
-            array, own = self.hierarchy.nodes[child], self.array_keys[child]
-            child_name = self._name(child, member(own, ARRAY_KEY), fqn, taken)
-            assert isinstance(array, ArrayMetadata)
+            array, own = array_at(self.hierarchy.nodes, child), self.array_keys[child]
+            child_name = self._name(child, member(own, spec.ARRAY_KEY), fqn, taken)
             node.arrays.append(ArrayNode(join_fqn(fqn, child_name), child, child_name, array, own))
         taken = set()
         for child in groups:
@@ -218,15 +209,15 @@ class GroupFinder:
             what = "another program has removed the group's keys; the copy in an array replaces them"
             self.findings.add("keys-removed", fqn, what)
             return self.copies[fqn], "copy"
-        below = [p for p in self.children.get(path, ()) if self.hierarchy.is_array(p)]
-        if not path or any(self.array_keys[p] for p in below):
+        children = self.children(path)
+        if not path or any(self.array_keys.get(child) for child in children):
             what = (
                 "the group's keys are missing, and no array has a copy: the order of nodes, unused dimensions and "
                 "types, and the types of attributes are lost"
             )
             self.findings.add("record-lost", fqn, what)
             return {}, "none"
-        return {}, "own" if not self.children.get(path) else "none"
+        return {}, "none" if children else "own"
 
     def _copied_info(self, path: str, parent: str) -> JSONObject:
         """Return the record of a group without keys whose node name is cut; the copy contains its netCDF name."""
@@ -234,7 +225,7 @@ class GroupFinder:
         beginning = unescape_name(stem)
         if not cut or beginning is None or beginning == stem:
             return {}
-        below = {f: split_fqn(f) for f in self.copies if is_reference(f)}
+        below = {f: split_fqn(f) for f in self.copies if spec.is_reference(f)}
         found = [f for f, (above, name) in below.items() if above == parent and name.startswith(beginning)]
         return member(self.copies[found[0]], GROUP_KEY) if len(found) == 1 else {}
 
@@ -287,7 +278,7 @@ class GroupFinder:
                 else:
                     taken.add(path)
                     listed[key].append(path)
-        for path in sorted(self.children.get(node.path, ())):
+        for path in sorted(self.children(node.path)):
             if path in taken:
                 continue
             is_array = self.hierarchy.is_array(path)
@@ -320,22 +311,13 @@ class GroupFinder:
         return str(name)
 
 
-@dataclass
-class _Entry:
-    declared: DeclaredDimension
-    #: The length and the array of each use.
-    uses: list[tuple[int, ArrayNode]] = field(default_factory=list)
-
-
 class DimensionFinder:
     """All dimensions of a dataset by FQN, and their lengths in the arrays."""
 
     def __init__(self, root: GroupNode, findings: Findings) -> None:
         self.findings = findings
         self.groups: dict[str, GroupNode] = {node.fqn: node for node in root.walk()}
-        self.entries: dict[str, _Entry] = {
-            join_fqn(node.fqn, d.name): _Entry(d) for node in self.groups.values() for d in node.dimensions
-        }
+        self.declared = {join_fqn(n.fqn, d.name): d for n in self.groups.values() for d in n.dimensions}
         self.sizes: dict[str, Dimension] = {}
         #: Dimensions that exist only because lengths contradict each other.
         self.guessed: dict[tuple[str, str, int], str] = {}
@@ -344,8 +326,8 @@ class DimensionFinder:
 
     def bind(self, array: ArrayNode, reference: str, length: int) -> str:
         """Return the FQN of the dimension that a reference of an array means, and record its length."""
-        fqn = reference if reference in self.entries else self._find(array, reference)
-        self.entries[fqn].uses.append((length, array))
+        fqn = reference if reference in self.declared else self._find(array, reference)
+        self.declared[fqn].uses.append((length, array))
         return fqn
 
     def _find(self, array: ArrayNode, reference: str) -> str:
@@ -356,11 +338,7 @@ class DimensionFinder:
                 what = f"the dimension {name!r} is used by {array.fqn} but not declared"
                 self.findings.add("dimension-unlisted", home, what)
             return self._declare(home, name, array, reference)
-        names = parse_fqn(own)
-        candidates = (join_fqn(format_fqn(names[:depth]), name) for depth in range(len(names), -1, -1))
-        fqn = next((fqn for fqn in candidates if fqn in self.entries), None)
-        if fqn is None:
-            fqn = self._declare(own, name, array, reference)
+        fqn = find_nearest(name, own, self.declared) or self._declare(own, name, array, reference)
         what = f"the dimension {reference} is missing: its group was renamed or deleted; {fqn} replaces it"
         self.findings.add("reference-moved", array.fqn, what)
         return fqn
@@ -370,48 +348,42 @@ class DimensionFinder:
         declared = DeclaredDimension(name, None, isinstance(unlimited, list) and reference in unlimited)
         self.groups[group].dimensions.append(declared)
         fqn = join_fqn(group, name)
-        self.entries[fqn] = _Entry(declared)
+        self.declared[fqn] = declared
         return fqn
 
     # -- sizes
 
     def settle(self) -> Mapping[str, Dimension]:
         """Determine all sizes after all references are bound, and return the dimensions by FQN."""
-        for fqn, entry in list(self.entries.items()):
-            size = self._size(fqn, entry)
-            self.sizes[fqn] = Dimension(entry.declared.name, size, entry.declared.unlimited)
+        for fqn, declared in self.declared.items():
+            self.sizes[fqn] = Dimension(declared.name, self._size(fqn, declared), declared.unlimited)
         return self.sizes
 
-    def _size(self, fqn: str, entry: _Entry) -> int:
-        recorded = entry.declared.size
+    def _size(self, fqn: str, entry: DeclaredDimension) -> int:
+        recorded = entry.size
         lengths = {length for length, _ in entry.uses}
         if not lengths:
             return recorded or 0
         longest = max(lengths)
-        if entry.declared.unlimited:
+        if entry.unlimited:
             for length, array in entry.uses:
                 if length < longest:
                     what = f"it has {length} of {longest} steps of {fqn}; the others are read as fill values"
                     self.findings.add("length-differs", array.fqn, what)
         elif len(lengths) > 1:
-            return self._conflict(fqn, entry, lengths)
+            own = [n for n, array in entry.uses if array.fqn == fqn and len(array.metadata.shape) == 1]
+            size = recorded if recorded in lengths else own[0] if own else longest
+            assert size is not None
+            for length, array in entry.uses:
+                if length != size:
+                    what = f"it has {length} elements along {fqn}, others have {size}"
+                    what = f"{what}; it is read with a dimension of its own"
+                    self.findings.add("size-conflict", array.fqn, what)
+            return size
         if recorded is not None and recorded != longest:
             what = f"the recorded size is {recorded}, but its arrays have {longest}"
             self.findings.add("size-stale", fqn, what)
         return longest
-
-    def _conflict(self, fqn: str, entry: _Entry, lengths: set[int]) -> int:
-        recorded = entry.declared.size
-        own = [n for n, array in entry.uses if array.fqn == fqn and len(array.metadata.shape) == 1]
-        size = recorded if recorded in lengths else own[0] if own else max(lengths)
-        assert size is not None
-        for length, array in entry.uses:
-            if length != size:
-                what = f"it has {length} elements along {fqn}, others have {size}"
-                self.findings.add(
-                    "size-conflict", array.fqn, f"{what}; it is read with a dimension of its own"
-                )
-        return size
 
     def reference(self, array: ArrayNode, fqn: str, length: int) -> DimensionRef:
         """Return the dimension of an array after sizes are determined: its own where lengths are in conflict."""

@@ -15,10 +15,12 @@ import hashlib
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 from nczarr.errors import ModelError, UnsupportedError
+from nczarr.mapping.dialect import Metadata, array_at
 from nczarr.mapping.values.attributes import ATTR_KEY
 from nczarr.mapping.values.scalars import JSONObject, member, show
 from nczarr.model import Dataset, parse_fqn
@@ -114,9 +116,7 @@ def _first_of(carriers: Sequence[JSONObject], keys: frozenset[str]) -> JSONObjec
     return {k: c[k] for c in reversed(carriers) for k in keys if k in c}
 
 
-def _configurations(
-    metadata: ArrayMetadata | GroupMetadata, wrong: list[str] | None = None
-) -> list[JSONObject]:
+def _configurations(metadata: Metadata, wrong: list[str] | None = None) -> list[JSONObject]:
     """Return the configurations of the top-level object and of ZEP 10's list, and describe the unreadable ones."""
     if not metadata.extra and not metadata.extensions:
         return []
@@ -150,25 +150,13 @@ def is_known_version(version: object) -> bool:
 # --- copies
 
 
-def copies_of(text: str) -> dict[str, JSONObject]:
-    """Return the groups' records in a copy, by FQN, without damaged records.
-
-    Examples
-    --------
-    >>> copies_of('{"/g": {"_nczarr_group": {"arrays": ["v"]}}}'), copies_of("{")
-    ({'/g': {'_nczarr_group': {'arrays': ['v']}}}, {})
-    """
-    try:
+def _records(text: str) -> Iterator[tuple[str, JSONObject]]:
+    """Yield the groups' records in a copy with their FQNs, without damaged records."""
+    with suppress(ValueError):
         records = read_json(text)
-    except ValueError:
-        return {}
-    if not isinstance(records, dict):
-        return {}
-    return {
-        fqn: {k: v for k, v in record.items() if k in _GROUP_KEYS and isinstance(v, dict)}
-        for fqn, record in records.items()
-        if isinstance(record, dict)
-    }
+        for fqn, record in records.items() if isinstance(records, dict) else ():
+            if isinstance(record, dict):
+                yield fqn, {k: v for k, v in record.items() if k in _GROUP_KEYS and isinstance(v, dict)}
 
 
 @dataclass(frozen=True)
@@ -212,7 +200,7 @@ def find_copies(hierarchy: Hierarchy, keys: Mapping[str, JSONObject]) -> Iterato
         NCZarr's keys of each array, by path.
     """
     for path in sorted((p for p, own in keys.items() if COPY_KEY in own), key=lambda path: path.split("/")):
-        for fqn, record in copies_of(keys[path][COPY_KEY]).items():
+        for fqn, record in _records(keys[path][COPY_KEY]):
             yield Copy(path, _dataset_of_record(record) or dataset_of(hierarchy.nodes[path]), fqn, record)
 
 
@@ -245,12 +233,12 @@ class Home:
         """True if the hierarchy is a group of a dataset, not the dataset."""
         return self.fqn != "/"
 
-    def has(self, metadata: ArrayMetadata | GroupMetadata) -> bool:
+    def has(self, metadata: Metadata) -> bool:
         """Return False if a node declares that it belongs to another dataset."""
         return self.dataset is None or dataset_of(metadata) in (None, self.dataset)
 
 
-def dataset_of(metadata: ArrayMetadata | GroupMetadata) -> str | None:
+def dataset_of(metadata: Metadata) -> str | None:
     """Return the identity of the dataset that a node declares; None if it declares none.
 
     Examples
@@ -361,13 +349,8 @@ def _is_fqn(item: str) -> bool:
 
 def _arrays(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> dict[str, ArrayMetadata]:
     """Return the arrays of a hierarchy that can be opened."""
-    arrays = {}
-    for path in hierarchy.nodes:
-        if path not in unknown and hierarchy.is_array(path):
-            metadata = hierarchy.nodes[path]
-            assert isinstance(metadata, ArrayMetadata)
-            arrays[path] = metadata
-    return arrays
+    paths = [path for path in hierarchy.nodes if path not in unknown and hierarchy.is_array(path)]
+    return {path: array_at(hierarchy.nodes, path) for path in paths}
 
 
 def _found_by_arrays(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home | None:

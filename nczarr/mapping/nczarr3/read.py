@@ -6,7 +6,8 @@ reported as findings (``nczarr-v3-recovery.md``, *Recovery*); an array is an err
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from nczarr import model
@@ -21,7 +22,7 @@ from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, AttributeCache,
 from nczarr.mapping.values.declarations import TypeBinder, declarations
 from nczarr.mapping.values.encodings import Encoding, encoding_for_reading, simple_type
 from nczarr.mapping.values.scalars import JSONObject, member, show
-from nczarr.model import Dataset, DimensionRef, Type, UserType, join_fqn, split_fqn
+from nczarr.model import DimensionRef, Type, UserType, join_fqn, split_fqn
 from nczarr.model.nodes import dataset_of
 from nczarr.zarr import ArrayMetadata, Hierarchy
 
@@ -39,23 +40,11 @@ def is_nczarr_v3(hierarchy: Hierarchy) -> bool:
 
 def read_nczarr_v3(hierarchy: Hierarchy, name: str) -> Reading:
     """Read the model; see :meth:`nczarr.mapping.dialect.Dialect.read`."""
-    reader = _Reader(hierarchy)
-    dataset = reader.read(name)
-    return Reading(
-        dataset,
-        reader.variables,
-        reader.group_paths,
-        left_out_nodes(reader.unknown),
-        findings=tuple(reader.findings.items),
-        guessed=frozenset(reader.dimensions.guessed.values()) | reader.dimensions_of_foreign(dataset),
-        identity=reader.home.dataset,
-        foreign=frozenset(reader.foreign),
-        part=Part(reader.home.fqn or "") if reader.home.is_part else None,
-    )
+    return Reader(hierarchy).read(name)
 
 
 @dataclass(slots=True)
-class _Form:
+class Form:
     """The type of an array, its encoding, and its dimension references; None: the labels define the dimensions."""
 
     type: Type
@@ -63,54 +52,59 @@ class _Form:
     references: list[DimensionRef] | None
 
 
-class _Reader:
+class Reader:
+    """Reads a hierarchy; a subclass finds groups, forms, attributes and storage hints elsewhere."""
+
     def __init__(self, hierarchy: Hierarchy) -> None:
         self.hierarchy = hierarchy
         self.findings = Findings()
+        self.finder = GroupFinder(hierarchy, self.findings)
         self.variables: dict[str, Binding] = {}
-        self.group_paths: dict[str, str] = {}
         self.binder = TypeBinder()
         self.types: dict[str, UserType] = {}
         self.group_types: dict[str, list[UserType]] = {}
         self.reserved = RESERVED
         self.plain = PlainArrays(hierarchy)
         #: By path; None for an array that is read as plain Zarr.
-        self.forms: dict[str, _Form | None] = {}
+        self.forms: dict[str, Form | None] = {}
         self.known: AttributeCache = {}
-        self.unknown: dict[str, str] = {}
-        self.home = keys.Home(None)
-        self.foreign: set[str] = set()
 
     def place(self, path: str) -> str:
         return self.hierarchy.store.place(f"{path}/zarr.json" if path else "zarr.json")
 
-    def read(self, name: str) -> Dataset:
-        finder = GroupFinder(self.hierarchy, self.findings)
-        root, self.unknown = finder.find(), finder.unknown
-        self.home, self.foreign = finder.home, finder.foreign
+    def read(self, name: str) -> Reading:
+        finder = self.finder
+        root = finder.find()
         superblock = self.superblock(root)
         groups = list(root.walk())
-        self.group_paths = {node.fqn: node.path for node in groups}
+        arrays = [array for node in groups for array in node.arrays]
         self.declare_types(groups)
         self.dimensions = DimensionFinder(root, self.findings)
-        for node in groups:
-            for array in node.arrays:
-                self.bind_array(array)
+        for array in arrays:
+            self.bind_array(array)
         sizes = self.dimensions.settle()
-        final = {array.path: self.final_references(array) for node in groups for array in node.arrays}
+        for array in arrays:
+            self.settle_references(array)
         self.plain.begin(self.group_types, sizes)
-        body = self.group(root, final)
-        return dataset_of(body, name, superblock.get("format"))
-
-    def dimensions_of_foreign(self, dataset: Dataset) -> frozenset[str]:
-        """Return the dimensions that only arrays of another dataset use."""
-        if not self.foreign:
-            return frozenset()
-        added = {join_fqn(g, d.name) for g in self.group_paths for d in self.plain.dimensions(g)}
-        for fqn, variable in dataset.all_variables.items():
-            if self.variables[fqn].path not in self.foreign:
-                added -= {r for r in variable.dimensions if isinstance(r, str)}
-        return frozenset(added)
+        dataset = dataset_of(self.group(root), name, superblock.get("format"))
+        guessed = set(self.dimensions.guessed.values())
+        if finder.foreign:  # the dimensions that only arrays of another dataset use
+            added = {join_fqn(node.fqn, d.name) for node in groups for d in self.plain.dimensions(node.fqn)}
+            for fqn, variable in dataset.all_variables.items():
+                if self.variables[fqn].path not in finder.foreign:
+                    added.difference_update(variable.dimensions)
+            guessed |= added
+        return Reading(
+            dataset,
+            self.variables,
+            {node.fqn: node.path for node in groups},
+            left_out_nodes(finder.unknown),
+            findings=tuple(self.findings.items),
+            guessed=frozenset(guessed),
+            identity=finder.home.dataset,
+            foreign=frozenset(finder.foreign),
+            part=Part(finder.home.fqn or "") if finder.home.is_part else None,
+        )
 
     def superblock(self, root: GroupNode) -> JSONObject:
         superblock = dict(member(root.keys, SUPERBLOCK_KEY))
@@ -139,13 +133,19 @@ class _Reader:
         for node in groups:
             for name, declaration in self.declared(node.info.get("types", []), node.fqn).items():
                 self.declare(homes, node.fqn, name, declaration)
-        known = {node.fqn: node for node in groups}
+        lost = {node.fqn for node in groups if node.source == "none"}
         for node in groups:
             for array in node.arrays:
-                if "types" in array.info:
-                    self.declare_from_array(homes, unlisted, node, array, known)
+                for fqn, home in self.declare_from_array(homes, node, array):
+                    if home not in lost:
+                        unlisted.setdefault(fqn, array.fqn)
         for group, fqns in homes.items():
-            self.group_types[group] = self.bound(fqns)
+            own: list[UserType] = []
+            self.group_types[group] = own
+            for fqn in fqns:
+                with self.damaged(fqn):
+                    self.types[fqn] = self.binder.bind(fqn)
+                    own.append(self.types[fqn])
         for fqn in self.binder.declared.keys() - self.types.keys():
             del self.binder.declared[fqn]
         for fqn, array_fqn in unlisted.items():
@@ -156,70 +156,48 @@ class _Reader:
         for fqn, reference in self.binder.moved.items():
             self.add_moved(fqn, reference)
 
-    def bound(self, fqns: list[str]) -> list[UserType]:
-        """Return the declared types without damaged types."""
-        found = []
-        for fqn in fqns:
-            try:
-                self.types[fqn] = self.binder.bind(fqn)
-            except MetadataError as error:
-                self.add_damaged(fqn, error)
-                continue
-            found.append(self.types[fqn])
-        return found
-
     def declared(self, listed: object, where: str) -> JSONObject:
         """Return the declarations of a group without those that have no valid name."""
-        try:
+        with self.findings.of_errors("record-damaged", where, "; it is left out"):
             return declarations(listed)
-        except MetadataError as error:
-            self.findings.add("record-damaged", where, f"{error.message}; it is left out")
         found: JSONObject = {}
         for item in listed if isinstance(listed, list) else ():
-            try:
+            with suppress(MetadataError):
                 found = {**declarations([item]), **found}
-            except MetadataError:
-                continue
         return found
 
     def declare(self, homes: dict[str, list[str]], group: str, name: str, declaration: object) -> None:
-        try:
+        with self.damaged(group):
             homes[group].append(self.binder.declare(group, name, declaration))
-        except MetadataError as error:
-            self.add_damaged(group, error)
 
     def declare_from_array(
-        self,
-        homes: dict[str, list[str]],
-        unlisted: dict[str, str],
-        node: GroupNode,
-        array: ArrayNode,
-        groups: dict[str, GroupNode],
-    ) -> None:
-        """Declare the types of an array that no group declares any more."""
-        try:
-            found = declarations(array.info["types"])
-        except MetadataError as error:
-            self.findings.add("key-unreadable", array.fqn, error.message)
-            return
+        self, homes: dict[str, list[str]], node: GroupNode, array: ArrayNode
+    ) -> Iterator[tuple[str, str]]:
+        """Declare the types of an array that no group declares any more; yield those of existing groups."""
+        found: JSONObject = {}
+        with self.findings.of_errors("key-unreadable", array.fqn):
+            found = declarations(array.info.get("types", []))
         for fqn, declaration in found.items():
             if not is_reference(fqn):
                 self.findings.add("key-unreadable", array.fqn, f"types: {show(fqn)} is not an FQN")
                 continue
             home, name = split_fqn(fqn)
-            if self.binder.resolve(fqn, node.fqn) is not None and (
-                fqn in self.binder.declared or home not in groups
-            ):
+            known = fqn in self.binder.declared or home not in homes
+            if known and self.binder.resolve(fqn, node.fqn) is not None:
                 continue
-            if home in groups:
-                if groups[home].source != "none":
-                    unlisted.setdefault(fqn, array.fqn)
+            if home in homes:
+                yield fqn, home
                 self.declare(homes, home, name, declaration)
             elif join_fqn(node.fqn, name) not in self.binder.declared:
                 self.declare(homes, node.fqn, name, declaration)
 
-    def add_damaged(self, where: str, error: MetadataError) -> None:
-        self.findings.add("type-damaged", error.fqn or where, f"{error.message}; it is left out")
+    @contextmanager
+    def damaged(self, where: str) -> Iterator[None]:
+        """Leave out a type whose declaration is damaged."""
+        try:
+            yield
+        except MetadataError as error:
+            self.findings.add("type-damaged", error.fqn or where, f"{error.message}; it is left out")
 
     def add_moved(self, where: str, name: str) -> None:
         what = f"the type {name} is missing: its group was renamed or deleted; the nearest of that name replaces it"
@@ -248,18 +226,17 @@ class _Reader:
                 self.findings.add("size-stale", array.fqn, what)
                 form.references[i] = length
 
-    def form_of(self, array: ArrayNode) -> _Form | None:
+    def form_of(self, array: ArrayNode) -> Form | None:
+        """Return the form of an array; None if netCDF has no type for it: another program has added it."""
         info, metadata = array.info, array.metadata
         type_ = simple = simple_type(metadata.data_type)
+        ending = "; the data type determines the values"
         if "type" in info:
-            try:
+            with self.findings.of_errors("type-missing", array.fqn, ending):
                 type_ = self.find_type(info["type"], array.fqn)
-            except MetadataError as error:
-                what = f"{error.message}; the data type determines the values"
-                self.findings.add("type-missing", array.fqn, what)
         if type_ is None:
-            return None  # netCDF has no type for an array that another program added
-        try:
+            return None
+        with self.findings.of_errors("type-mismatch", array.fqn, ending):
             encoding = encoding_for_reading(type_, metadata.data_type)
             ndim = metadata.ndim - len(encoding.inner_shape)
             if ndim < 0 or metadata.shape[ndim:] != encoding.inner_shape:
@@ -267,49 +244,46 @@ class _Reader:
                     f"the shape {list(metadata.shape)} does not end with {list(encoding.inner_shape)}, "
                     f"as values of {type_.name!r} require"
                 )
-        except MetadataError as error:
-            what = f"{error.message}; the data type determines the values"
-            self.findings.add("type-mismatch", array.fqn, what)
-            if simple is None:
-                return None
-            type_, ndim = simple, metadata.ndim
-            encoding = encoding_for_reading(simple, metadata.data_type)
-        return _Form(type_, encoding, self.references(array, ndim))
+            return Form(type_, encoding, self.references(array, ndim))
+        if simple is None:
+            return None
+        plain = encoding_for_reading(simple, metadata.data_type)
+        return Form(simple, plain, self.references(array, metadata.ndim))
 
     def references(self, array: ArrayNode, ndim: int) -> list[DimensionRef] | None:
+        key, items = f"{ARRAY_KEY}.dimension_references", array.info.get("dimension_references")
         if "dimension_references" not in array.info:
-            if array.keys and ndim:
-                what = f"{ARRAY_KEY}.dimension_references is missing; the labels replace them"
-                self.findings.add("references-missing", array.fqn, what)
-            return None
-        items = array.info["dimension_references"]
-        if not isinstance(items, list) or not all(map(is_reference, items)):
-            what = f"{ARRAY_KEY}.dimension_references: {show(items)} is not a list of dimensions"
-            self.findings.add("key-unreadable", array.fqn, f"{what}; the labels replace it")
-            return None
-        if len(items) != ndim:
-            what = f"{len(items)} dimension references for {ndim} dimensions; the labels replace them"
-            self.findings.add("rank-mismatch", array.fqn, what)
-            return None
-        return list(items)
+            if not array.keys or not ndim:
+                return None
+            code, what = "references-missing", f"{key} is missing; the labels replace them"
+        elif not isinstance(items, list) or not all(map(is_reference, items)):
+            code, what = (
+                "key-unreadable",
+                f"{key}: {show(items)} is not a list of dimensions; the labels replace it",
+            )
+        elif len(items) != ndim:
+            code, what = "rank-mismatch", f"{len(items)} dimension references for {ndim} dimensions"
+            what += "; the labels replace them"
+        else:
+            return list(items)
+        self.findings.add(code, array.fqn, what)
+        return None
 
-    def final_references(self, array: ArrayNode) -> tuple[DimensionRef, ...] | None:
+    def settle_references(self, array: ArrayNode) -> None:
         form = self.forms[array.path]
-        if form is None or form.references is None:
-            return None
-        return tuple(
-            self.dimensions.reference(array, item, length) if isinstance(item, str) else item
-            for item, length in zip(form.references, array.metadata.shape, strict=False)
-        )
+        if form is not None and form.references is not None:
+            for i, (item, length) in enumerate(zip(form.references, array.metadata.shape, strict=False)):
+                if isinstance(item, str):
+                    form.references[i] = self.dimensions.reference(array, item, length)
 
     # -- the model
 
-    def group(self, node: GroupNode, final: dict[str, tuple[DimensionRef, ...] | None]) -> model.Group:
-        variables = tuple(self.variable(node, array, final[array.path]) for array in node.arrays)
+    def group(self, node: GroupNode) -> model.Group:
+        variables = tuple([self.variable(node, array) for array in node.arrays])
         reserved = self.reserved if node.fqn == "/" else RESERVED
         with error_context(self.place(node.path), fqn=node.fqn):
             attributes = self.attributes(node, node, None, reserved)
-        groups = tuple(self.group(child, final) for child in node.groups)
+        groups = tuple([self.group(child) for child in node.groups])
         dimensions = tuple(self.dimensions.sizes[join_fqn(node.fqn, d.name)] for d in node.dimensions)
         return model.Group(
             node.name,
@@ -350,9 +324,7 @@ class _Reader:
                 self.add_moved(where, name)
         return {**self.types, **moved} if moved else self.types
 
-    def variable(
-        self, node: GroupNode, array: ArrayNode, references: tuple[DimensionRef, ...] | None
-    ) -> model.Variable:
+    def variable(self, node: GroupNode, array: ArrayNode) -> model.Variable:
         form, metadata = self.forms[array.path], array.metadata
         with error_context(self.place(array.path), fqn=array.fqn):
             if form is None:
@@ -360,54 +332,58 @@ class _Reader:
                 variable, self.variables[array.fqn] = found
                 return variable
             ndim = metadata.ndim - len(form.encoding.inner_shape)
-            if references is None:
+            references = tuple(form.references or ())
+            if form.references is None:
                 references = self.plain.references(node.fqn, metadata, metadata.shape[:ndim])
             attributes = self.attributes(node, array, form.type, RESERVED)
-        try:
-            storage = read_storage(array.info, metadata, ndim)
-        except MetadataError as error:
-            what = f"{error.message}; the storage hints are ignored"
-            self.findings.add("storage-damaged", array.fqn, what)
-            storage = read_storage({}, metadata, ndim)
+        storage = self.storage(array, ndim)
         self.variables[array.fqn] = Binding(array.path, form.encoding)
         return model.Variable(array.name, form.type, references, attributes=attributes, storage=storage)
+
+    def storage(self, array: ArrayNode, ndim: int) -> model.Storage:
+        with self.findings.of_errors("storage-damaged", array.fqn, "; the storage hints are ignored"):
+            return read_storage(array.info, array.metadata, ndim)
+        return read_storage({}, array.metadata, ndim)
 
 
 def read_storage(info: JSONObject, metadata: ArrayMetadata, ndim: int) -> model.Storage:
     """Return the storage hints of a variable; raise MetadataError for a damaged one."""
 
-    def wrong(key: str, what: str) -> MetadataError:
-        return MetadataError(f"{ARRAY_KEY}.{key}: {show(info[key])} is not {what}")
+    def is_shape(value: object) -> bool:
+        return isinstance(value, list) and len(value) == ndim and all(type(n) is int and n > 0 for n in value)
 
-    layout = info.get("storage")
-    if layout not in (None, "contiguous", "chunked", "compact"):
-        raise wrong("storage", "contiguous, chunked or compact")
-    endian = info.get("endian", "native")
-    if endian not in ("native", "little", "big"):
-        raise wrong("endian", "little, big or native")
-    no_fill = info.get("no_fill", False)
-    if not isinstance(no_fill, bool):
-        raise wrong("no_fill", "true or false")
-    chunks: tuple[int, ...] | None = None
+    layout, chunks = info.get("storage"), info.get("chunk_shape")
+    filters, endian, no_fill = (
+        info.get("filters", []),
+        info.get("endian", "native"),
+        info.get("no_fill", False),
+    )
+    for key, is_valid, what in (
+        ("storage", layout in (None, "contiguous", "chunked", "compact"), "contiguous, chunked or compact"),
+        ("endian", endian in ("native", "little", "big"), "little, big or native"),
+        ("no_fill", isinstance(no_fill, bool), "true or false"),
+        ("chunk_shape", chunks is None or is_shape(chunks), f"a list of {ndim} lengths"),
+        ("filters", isinstance(filters, list), "a list"),
+    ):
+        if not is_valid:
+            raise MetadataError(f"{ARRAY_KEY}.{key}: {show(info[key])} is not {what}")
     stored, shards = metadata.shapes
-    value = info.get("chunk_shape")
-    if value is not None:
-        valid = isinstance(value, list) and len(value) == ndim
-        if not valid or any(type(n) is not int or n < 1 for n in value):
-            raise wrong("chunk_shape", f"a list of {ndim} lengths")
-        chunks = tuple(value)
-    elif layout == "chunked" and "chunk_shape" not in info:
+    if layout == "chunked" and "chunk_shape" not in info:
         chunks = stored[:ndim]
-    filters = info.get("filters", [])
-    if not isinstance(filters, list):
-        raise wrong("filters", "a list")
-    shards = shards and shards[:ndim]
-    return model.Storage(layout, chunks, tuple(_filter(f) for f in filters), endian, no_fill, shards)
+    return model.Storage(
+        layout,
+        None if chunks is None else tuple(chunks),
+        tuple([_filter(f) for f in filters]),
+        endian,
+        no_fill,
+        shards and shards[:ndim],
+    )
 
 
 def _filter(value: object) -> model.Filter:
-    number = value.get("id") if isinstance(value, dict) else None
-    parameters = value.get("parameters", []) if isinstance(value, dict) else None
+    number, parameters = (
+        (value.get("id"), value.get("parameters", [])) if isinstance(value, dict) else (0, None)
+    )
     if (
         type(number) is not int
         or not isinstance(parameters, list)

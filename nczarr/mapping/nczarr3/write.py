@@ -6,17 +6,9 @@ import json
 from dataclasses import dataclass, replace
 
 from nczarr import model
-from nczarr.mapping.dialect import Known, Plan
+from nczarr.mapping.dialect import Known, Metadata, Plan, array_at
 from nczarr.mapping.nczarr3 import keys as spec
-from nczarr.mapping.nczarr3.keys import (
-    ARRAY_KEY,
-    COPY_KEY,
-    DATASET,
-    EXTENSION_NAME,
-    GROUP_KEY,
-    SUPERBLOCK_KEY,
-    new_identity,
-)
+from nczarr.mapping.nczarr3.keys import ARRAY_KEY, COPY_KEY, GROUP_KEY, SUPERBLOCK_KEY
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.write import Documents, for_v2, plan_documents
@@ -94,12 +86,11 @@ class _Writer:
                 for path, node in plan.nodes.items()
             ]
             content = [records, keys, nodes]
-            identity = self.known.identity or new_identity(self.dataset, content)
+            identity = self.known.identity or spec.new_identity(self.dataset, content)
             self.identify(identity, records, plan)
             copies = self.copies(records)
         for fqn, binding in plan.variables.items():
-            node = plan.nodes[binding.path]
-            assert isinstance(node, ArrayMetadata)
+            node = array_at(plan.nodes, binding.path)
             if fqn in keys:
                 if fqn in copies:
                     keys[fqn][COPY_KEY] = copies[fqn]
@@ -112,10 +103,10 @@ class _Writer:
         """Add the identity of the dataset, and the FQN of the group, to the record of each group."""
         for fqn, record in records.items():
             if fqn == "/":
-                own = {spec.MARK: spec.CONVENTION["uuid"], DATASET: identity}
+                own = {spec.MARK: spec.CONVENTION["uuid"], spec.DATASET: identity}
                 record[SUPERBLOCK_KEY] = {**record[SUPERBLOCK_KEY], **own}
             else:
-                record[GROUP_KEY] = {spec.FQN: fqn, DATASET: identity, **record.get(GROUP_KEY, {})}
+                record[GROUP_KEY] = {spec.FQN: fqn, spec.DATASET: identity, **record.get(GROUP_KEY, {})}
             path = plan.groups[fqn]
             plan.nodes[path] = self.group_metadata(fqn, plan.nodes[path], record)
 
@@ -154,9 +145,7 @@ class _Writer:
                 info[key] = [p.rpartition("/")[2] for p in paths]
         return info
 
-    def group_metadata(
-        self, fqn: str, node: ArrayMetadata | GroupMetadata, keys: JSONObject
-    ) -> GroupMetadata:
+    def group_metadata(self, fqn: str, node: Metadata, keys: JSONObject) -> GroupMetadata:
         plain = dict(node.attributes)
         if fqn == "/" and self.options.nzug:
             plain["conventions"] = _nzug_conventions(self.dataset)
@@ -168,7 +157,7 @@ class _Writer:
         """Return ZEP 10's list with the keys of a node."""
         if not self.options.extensions or not keys:
             return ()
-        return (NamedConfig(EXTENSION_NAME, dict(keys), must_understand=False),)
+        return (NamedConfig(spec.EXTENSION_NAME, dict(keys), must_understand=False),)
 
     def copies(self, records: dict[str, JSONObject]) -> dict[str, str]:
         """Return the text of the copies in each array: the first array of a group holds the copy of its record."""
@@ -203,8 +192,7 @@ class _Writer:
         types = {} if self.in_attributes else _types_of(variable)
         if types:
             info["types"] = types_to_json(types.values(), full_names=True)
-        node = documents.plan.nodes[binding.path]
-        assert isinstance(node, ArrayMetadata)
+        node = array_at(documents.plan.nodes, binding.path)
         info.update(_storage_info(variable.storage, node.shapes[0][: len(variable.dimensions)]))
         keys: JSONObject = {ARRAY_KEY: info} if info else {}
         if binding.path in documents.attributes:
@@ -215,11 +203,11 @@ class _Writer:
         if identity is None:
             return node.with_attributes({**node.attributes, **keys}) if keys else node
         own = {
-            "name": EXTENSION_NAME,
+            "name": spec.EXTENSION_NAME,
             "must_understand": False,
-            "configuration": {"version": spec.VERSION, DATASET: identity, **keys},
+            "configuration": {"version": spec.VERSION, spec.DATASET: identity, **keys},
         }
-        return replace(node, extra={EXTENSION_NAME: own}, extensions=self.extensions(keys))
+        return replace(node, extra={spec.EXTENSION_NAME: own}, extensions=self.extensions(keys))
 
 
 def _without_growing_sizes(keys: JSONObject) -> JSONObject:
@@ -235,7 +223,7 @@ def _without_growing_sizes(keys: JSONObject) -> JSONObject:
 
 def _with_copy(node: ArrayMetadata, text: str | None) -> ArrayMetadata:
     """Return an otherwise unchanged array with the current copy of its group's record, or without a copy."""
-    own = node.extra.get(EXTENSION_NAME)
+    own = node.extra.get(spec.EXTENSION_NAME)
     configuration = own.get("configuration") if isinstance(own, dict) else None
     if (
         not isinstance(own, dict)
@@ -246,7 +234,7 @@ def _with_copy(node: ArrayMetadata, text: str | None) -> ArrayMetadata:
     configuration = {k: v for k, v in configuration.items() if k != COPY_KEY}
     if text is not None:
         configuration[COPY_KEY] = text
-    return replace(node, extra={**node.extra, EXTENSION_NAME: {**own, "configuration": configuration}})
+    return replace(node, extra={**node.extra, spec.EXTENSION_NAME: {**own, "configuration": configuration}})
 
 
 def _types_of(variable: Variable) -> dict[str, UserType]:

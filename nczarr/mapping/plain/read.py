@@ -32,21 +32,10 @@ from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError,
 from nczarr.mapping.dialect import Binding, Reading, left_out_nodes
 from nczarr.mapping.findings import make_finding
 from nczarr.mapping.node_names import free_name, unescape_name
-from nczarr.mapping.values import encodings, foreign
+from nczarr.mapping.values import encodings
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes, infer_attribute
 from nczarr.mapping.values.declarations import find_type
 from nczarr.mapping.values.filters import filters_of
-from nczarr.model import (
-    Attribute,
-    Dimension,
-    Type,
-    UserType,
-    Variable,
-    check_name,
-    format_fqn,
-    join_fqn,
-    parse_fqn,
-)
 from nczarr.model.nodes import dataset_of
 from nczarr.zarr import ArrayMetadata, DataType, GroupMetadata, Hierarchy
 from nczarr.zarr.types import StructType, TimeType
@@ -56,6 +45,11 @@ DIMENSIONS_KEY = "_ARRAY_DIMENSIONS"
 #: The key in the document of an array that contains NCZarr's keys.
 _NCZARR = "nczarr"
 _UNSURE = "there are no consolidated metadata, and listings of this store may omit arrays: some arrays may be left out"
+
+
+def is_plain(hierarchy: Hierarchy) -> bool:
+    """Return True: every hierarchy can be read as plain Zarr."""
+    return True
 
 
 def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
@@ -99,21 +93,19 @@ class _Reader:
         self.plain = PlainArrays(hierarchy)
         self.variables: dict[str, Binding] = {}
         self.groups: dict[str, str] = {}
-        unknown = hierarchy.unknown_nodes()
-        self.losses = [*left_out_nodes(unknown)]
-        self.children: dict[str, list[str]] = {}
-        for path in hierarchy.nodes:
-            if path and path not in unknown:
-                self.children.setdefault(path.rpartition("/")[0], []).append(path)
+        self.unknown = hierarchy.unknown_nodes()
+        self.losses = [*left_out_nodes(self.unknown)]
 
     def group(self, fqn: str, path: str, name: str, single: str | None = None) -> model.Group:
         self.groups[fqn] = path
         names: dict[str, str] = {}
-        for child in [""] if single else self.children.get(path, []):
+        for child in [""] if single else self.hierarchy.children(path):
+            if child in self.unknown:
+                continue
             node = single or child.rpartition("/")[2]
             own_name = unescape_name(node)
             own_name = node if own_name is None else own_name
-            wrong = check_name(own_name)
+            wrong = model.check_name(own_name)
             if wrong or own_name in names.values():
                 self.losses.append(f"{child!r} is left out: {wrong or 'its name is taken'}")
                 continue
@@ -123,14 +115,14 @@ class _Reader:
         self.plain.prefer(fqn, [(names[c], metadata) for c, metadata in arrays.items()])
         variables = []
         for child, metadata in arrays.items():
-            at = join_fqn(fqn, names[child])
+            at = model.join_fqn(fqn, names[child])
             with error_context(self.hierarchy.store.place(child), fqn=at):
                 variable, self.variables[at] = self.plain.variable(fqn, child, names[child], metadata)
             variables.append(variable)
         own = nodes[path]
         with error_context(self.hierarchy.store.place(path), fqn=fqn):
             attributes = plain_attributes(own.attributes) if isinstance(own, GroupMetadata) else ()
-        groups = [self.group(join_fqn(fqn, n), c, n) for c, n in names.items() if c not in arrays]
+        groups = [self.group(model.join_fqn(fqn, n), c, n) for c, n in names.items() if c not in arrays]
         return model.Group(
             name,
             attributes=attributes,
@@ -156,12 +148,12 @@ def labels_of(metadata: ArrayMetadata) -> tuple[str | None, ...]:
             labels = listed
     if labels is None:
         return (None,) * metadata.ndim
-    return tuple(x if isinstance(x, str) and check_name(x) is None else None for x in labels)
+    return tuple(x if isinstance(x, str) and model.check_name(x) is None else None for x in labels)
 
 
 def plain_attributes(
-    attributes: Mapping[str, object], array: Type | None = None, reserved: frozenset[str] = RESERVED
-) -> tuple[Attribute, ...]:
+    attributes: Mapping[str, object], array: model.Type | None = None, reserved: frozenset[str] = RESERVED
+) -> tuple[model.Attribute, ...]:
     """Return the attributes of a node without NCZarr's keys, with inferred types.
 
     Annotations (NZUG-1.0's ``_nczarr_attr``) apply where they are valid.
@@ -175,7 +167,7 @@ def plain_attributes(
         except MetadataError:
             continue
         annotated[name] = text
-    result: list[Attribute] = []
+    result: list[model.Attribute] = []
     for name, value in attributes.items():
         if name in reserved:
             continue
@@ -195,11 +187,11 @@ class _Group:
     """The declarations of one group."""
 
     dimensions: dict[str, int] = field(default_factory=dict)
-    added: list[Dimension] = field(default_factory=list)
+    added: list[model.Dimension] = field(default_factory=list)
     by_label: dict[tuple[str, int], str] = field(default_factory=dict)
     preferred: dict[str, int] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)
-    types: list[UserType] = field(default_factory=list)
+    types: list[model.UserType] = field(default_factory=list)
     type_names: set[str] = field(default_factory=set)
 
 
@@ -228,7 +220,9 @@ class PlainArrays:
     def _group(self, fqn: str) -> _Group:
         return self._groups.setdefault(fqn, _Group())
 
-    def begin(self, types: Mapping[str, Sequence[UserType]], dimensions: Mapping[str, Dimension]) -> None:
+    def begin(
+        self, types: Mapping[str, Sequence[model.UserType]], dimensions: Mapping[str, model.Dimension]
+    ) -> None:
         """Set the types that the groups declare themselves, by group, and the dimensions, by FQN."""
         for fqn, declared in types.items():
             self._group(fqn).type_names.update(t.name for t in declared)
@@ -247,11 +241,11 @@ class PlainArrays:
                 if label is not None:
                     group.preferred.setdefault(label, length)
 
-    def types(self, fqn: str) -> tuple[UserType, ...]:
+    def types(self, fqn: str) -> tuple[model.UserType, ...]:
         """Return the types that the arrays of a group added."""
         return tuple(self._group(fqn).types)
 
-    def dimensions(self, fqn: str) -> tuple[Dimension, ...]:
+    def dimensions(self, fqn: str) -> tuple[model.Dimension, ...]:
         """Return the dimensions that the arrays of a group added."""
         return tuple(self._group(fqn).added)
 
@@ -275,23 +269,25 @@ class PlainArrays:
             if name in group.dimensions or group.preferred.get(label, length) != length:
                 name = free_name(f"{label}_{length}", group.dimensions, group.preferred)
             group.dimensions[name] = length
-            group.added.append(Dimension(name, length))
-            found = join_fqn(fqn, name)
+            group.added.append(model.Dimension(name, length))
+            found = model.join_fqn(fqn, name)
         group.by_label[label, length] = found
         return found
 
     def _nearest(self, fqn: str, label: str, length: int) -> str | None:
-        names = parse_fqn(fqn)
+        names = model.parse_fqn(fqn)
         for depth in range(len(names), -1, -1):
-            at = format_fqn(names[:depth])
+            at = model.format_fqn(names[:depth])
             declared = self._groups[at].dimensions if at in self._groups else {}
             if label in declared:
-                return join_fqn(at, label) if declared[label] == length else None
+                return model.join_fqn(at, label) if declared[label] == length else None
             if depth == len(names) and label in self._group(fqn).own:
                 return None
         return None
 
-    def variable(self, group: str, path: str, name: str, metadata: ArrayMetadata) -> tuple[Variable, Binding]:
+    def variable(
+        self, group: str, path: str, name: str, metadata: ArrayMetadata
+    ) -> tuple[model.Variable, Binding]:
         """Return the variable for an array, without data, and its binding.
 
         Raises
@@ -314,22 +310,22 @@ class PlainArrays:
             shard_shape=shards,
         )
         references = self.references(group, metadata, metadata.shape)
-        variable = Variable(
+        variable = model.Variable(
             name, encoding.type, references, attributes=tuple(attributes.values()), storage=storage
         )
         return variable, Binding(path, encoding)
 
-    def _mask(self, encoding: encodings.Encoding, metadata: ArrayMetadata) -> Iterator[Attribute]:
+    def _mask(self, encoding: encodings.Encoding, metadata: ArrayMetadata) -> Iterator[model.Attribute]:
         """Yield ``_FillValue`` for xarray's convention on v2, where it is the fill value of the array."""
         on_v2 = self._hierarchy is not None and self._hierarchy.layout == "v2"
         if on_v2 and metadata.fill_value is not None and DIMENSIONS_KEY in metadata.attributes:
             fill = np.empty(1, metadata.data_type.dtype)
             fill[0] = metadata.fill_value
-            yield Attribute("_FillValue", encoding.type, encoding.decode(fill))
+            yield model.Attribute("_FillValue", encoding.type, encoding.decode(fill))
 
     def _encoding(
         self, group: str, name: str, metadata: ArrayMetadata
-    ) -> tuple[encodings.Encoding, list[Attribute]]:
+    ) -> tuple[encodings.Encoding, list[model.Attribute]]:
         type_ = encodings.simple_type(metadata.data_type)
         if type_ is not None:
             return encodings.encoding_for_reading(type_, metadata.data_type), []
@@ -340,13 +336,13 @@ class PlainArrays:
             return encodings.PackedEncoding(made, metadata.data_type), []
         return _special_encoding(metadata.data_type, declare, name)
 
-    def _declare(self, fqn: str, name: str, make: Callable[[str], UserType]) -> UserType:
+    def _declare(self, fqn: str, name: str, make: Callable[[str], model.UserType]) -> model.UserType:
         """Return a type of a group; declare it unless the group has a type of the same content."""
         group = self._group(fqn)
         for known in group.types:
             if make(known.fqn) == known:
                 return known
-        type_ = make(join_fqn(fqn, free_name(name, group.type_names)))
+        type_ = make(model.join_fqn(fqn, free_name(name, group.type_names)))
         group.type_names.add(type_.name)
         group.types.append(type_)
         return type_
@@ -369,7 +365,7 @@ def _base_of_sequences(metadata: ArrayMetadata) -> model.PrimitiveType | None:
 # --- data types
 
 #: Declares a user-defined type by its name and a function from the FQN to the type.
-_Declare = Callable[[str, Callable[[str], UserType]], UserType]
+_Declare = Callable[[str, Callable[[str], model.UserType]], model.UserType]
 
 _COMPLEX = {
     "complex64": ("_PFNC_FLOAT_COMPLEX_TYPE", model.FLOAT),
@@ -393,7 +389,7 @@ _UNITS = {
 
 def _special_encoding(
     data_type: DataType, declare: _Declare, name: str
-) -> tuple[encodings.Encoding, list[Attribute]]:
+) -> tuple[encodings.Encoding, list[model.Attribute]]:
     """Return the encoding of a data type that NCZarr does not write, and attributes that describe the values.
 
     `name` is the name of the variable; types without a name of their own are named after it.
@@ -403,13 +399,13 @@ def _special_encoding(
         made = declare("bytes_t", lambda fqn: model.VlenType(fqn, model.UBYTE))
         return encodings.PackedEncoding(made, data_type), []
     if dtype.kind == "b":
-        return foreign.TruthEncoding(model.BYTE, data_type), [Attribute.of("dtype", "bool")]
+        return encodings.TruthEncoding(model.BYTE, data_type), [model.Attribute.of("dtype", "bool")]
     if dtype.kind == "f" and dtype.itemsize == 2:
-        return foreign.CastEncoding(model.FLOAT, data_type), []
+        return encodings.CastEncoding(model.FLOAT, data_type), []
     if isinstance(data_type, TimeType):
         return _time(data_type)
     if dtype.kind in "US":
-        return foreign.TextEncoding(model.STRING, data_type), []
+        return encodings.TextEncoding(model.STRING, data_type), []
     if dtype.kind == "c":
         made = _complex_type(data_type.name, declare)
     elif isinstance(data_type, StructType):
@@ -421,33 +417,33 @@ def _special_encoding(
     return encodings.ViewEncoding(made, data_type), []
 
 
-def _complex_type(name: str, declare: _Declare) -> UserType:
+def _complex_type(name: str, declare: _Declare) -> model.UserType:
     type_name, part = _COMPLEX[name]
     fields = (model.Field("r", part), model.Field("i", part))
     return declare(type_name, lambda fqn: model.CompoundType(fqn, fields))
 
 
-def _opaque(size: int, declare: _Declare) -> UserType:
+def _opaque(size: int, declare: _Declare) -> model.UserType:
     return declare(f"opaque_{size}", lambda fqn: model.OpaqueType(fqn, size))
 
 
-def _time(data_type: TimeType) -> tuple[encodings.Encoding, list[Attribute]]:
+def _time(data_type: TimeType) -> tuple[encodings.Encoding, list[model.Attribute]]:
     step = unit = np.datetime_data(data_type.dtype)[0]
     if data_type.dtype.kind == "M":
         if unit in ("Y", "M", "generic"):  # these have no fixed length
             step = "D"
         attributes = [
-            Attribute.of("units", f"{_UNITS[step]} since 1970-01-01"),
-            Attribute.of("calendar", "proleptic_gregorian"),
+            model.Attribute.of("units", f"{_UNITS[step]} since 1970-01-01"),
+            model.Attribute.of("calendar", "proleptic_gregorian"),
         ]
     else:
         words = {"Y": "years", "M": "months", "generic": "1"}
-        attributes = [Attribute.of("units", words.get(unit) or _UNITS[unit])]
-    attributes.append(Attribute.of("_FillValue", np.iinfo(np.int64).min, model.INT64))
-    return foreign.TimeEncoding(model.INT64, data_type, step=step), attributes
+        attributes = [model.Attribute.of("units", words.get(unit) or _UNITS[unit])]
+    attributes.append(model.Attribute.of("_FillValue", np.iinfo(np.int64).min, model.INT64))
+    return encodings.TimeEncoding(model.INT64, data_type, step=step), attributes
 
 
-def _compound(data_type: StructType, declare: _Declare, name: str) -> UserType:
+def _compound(data_type: StructType, declare: _Declare, name: str) -> model.UserType:
     """Return the compound of a struct; every field has the same bytes as in Zarr."""
     fields = []
     for f in data_type.fields:
@@ -456,7 +452,7 @@ def _compound(data_type: StructType, declare: _Declare, name: str) -> UserType:
     return declare(name, lambda fqn: model.CompoundType(fqn, tuple(fields)))
 
 
-def _field(data_type: DataType, declare: _Declare, name: str) -> tuple[Type, tuple[int, ...]]:
+def _field(data_type: DataType, declare: _Declare, name: str) -> tuple[model.Type, tuple[int, ...]]:
     dtype = data_type.dtype
     if isinstance(data_type, StructType):
         return _compound(data_type, declare, name), ()

@@ -13,7 +13,7 @@ from typing import Literal
 
 from nczarr import model
 from nczarr.errors import ModelError
-from nczarr.mapping.dialect import Binding, Known, Plan
+from nczarr.mapping.dialect import Binding, Known, Plan, array_at
 from nczarr.mapping.node_names import NodeNames, free_name
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.read import DIMENSIONS_KEY, labels_of, read_plain
@@ -22,6 +22,7 @@ from nczarr.mapping.values.encodings import Encoding, encoding_for_writing
 from nczarr.mapping.values.filters import stored_form
 from nczarr.model import Attribute, Dataset, Group, Type, Variable, join_fqn, split_fqn
 from nczarr.model.chunk_shapes import default_chunks
+from nczarr.model.types import names_inside
 from nczarr.stores import MemoryStore
 from nczarr.transfer import value_bytes
 from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig, create_hierarchy, open_hierarchy
@@ -54,8 +55,7 @@ def plan_plain_v2(
     plan = plan_documents(dataset, replace(options, nzug=False), names, known or Known()).plan
     for fqn, variable in dataset.all_variables.items():
         path = plan.variables[fqn].path
-        array = plan.nodes[path]
-        assert isinstance(array, ArrayMetadata)
+        array = array_at(plan.nodes, path)
         attributes = {k: v for k, v in array.attributes.items() if k != "_FillValue"}
         if array.dimension_names is not None:
             attributes[DIMENSIONS_KEY] = list(array.dimension_names)
@@ -100,7 +100,7 @@ def plan_documents(
     root_reserved: frozenset[str] = RESERVED,
 ) -> Documents:
     """Plan all documents; root attributes with a name in `root_reserved` have no plain form."""
-    planner = _Planner(dataset, options, names, known, root_reserved)
+    planner = Planner(dataset, options, names, known, root_reserved)
     planner.group("/", dataset, "")
     return planner.documents
 
@@ -116,12 +116,14 @@ def chunks_of(
 
 
 @dataclass
-class _Planner:
+class Planner:
+    """Plans documents group by group; a subclass chooses other node names, encodings and attributes."""
+
     dataset: Dataset
     options: WriteOptions
     names: NodeNames
     known: Known
-    root_reserved: frozenset[str]
+    root_reserved: frozenset[str] = RESERVED
 
     def __post_init__(self) -> None:
         self.labels = Labels(self.dataset)
@@ -130,21 +132,28 @@ class _Planner:
     def group(self, fqn: str, group: Group, path: str) -> None:
         plan = self.documents.plan
         children = [("array", v.name) for v in group.variables] + [("group", g.name) for g in group.groups]
-        known = {
-            child: self.known.nodes[fqn, *child] for child in children if (fqn, *child) in self.known.nodes
-        }
-        nodes = self.names.assign(children, known)
+        nodes = self.node_names(fqn, children)
         plan.groups[fqn] = path
-        _check_names(fqn, group)
+        for dimension in group.dimensions:
+            _check_text(dimension.name, f"{fqn}: dimension")
+        for type_ in group.types:
+            _check_text(type_.name, f"{fqn}: type")
+            for name in names_inside(type_):
+                _check_text(name, f"{type_.fqn}: member")
         reserved = self.root_reserved if fqn == "/" else RESERVED
-        plan.nodes[path] = GroupMetadata(self._attributes(group.attributes, path, fqn, reserved, None))
+        plan.nodes[path] = GroupMetadata(self.attributes(group.attributes, path, fqn, reserved, None))
         prefix = f"{path}/" if path else ""
         for variable in group.variables:
-            self._variable(fqn, variable, prefix + nodes["array", variable.name])
+            self.variable(fqn, variable, prefix + nodes["array", variable.name])
         for child in group.groups:
             self.group(join_fqn(fqn, child.name), child, prefix + nodes["group", child.name])
 
-    def _attributes(
+    def node_names(self, fqn: str, children: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the node name of each child of a group, by kind and name."""
+        known = {c: self.known.nodes[fqn, *c] for c in children if (fqn, *c) in self.known.nodes}
+        return self.names.assign(children, known)
+
+    def attributes(
         self,
         attributes: tuple[Attribute, ...],
         path: str,
@@ -161,21 +170,23 @@ class _Planner:
             self.documents.attributes[path] = info
         return plain
 
-    def _variable(self, group: str, variable: Variable, path: str) -> None:
+    def encoding(self, fqn: str, variable: Variable) -> Encoding:
+        options, fill = self.options, model.fill_value_of(variable)
+        return self.known.encodings.get(fqn) or encoding_for_writing(
+            variable.type, fill, char=options.char, compound=options.compound
+        )
+
+    def variable(self, group: str, variable: Variable, path: str) -> None:
         fqn = join_fqn(group, variable.name)
         plan = self.documents.plan
         if fqn in self.known.arrays and self.known.arrays[fqn][1].path == path:
             plan.nodes[path], plan.variables[fqn] = self.known.arrays[fqn]
             self.documents.kept.add(path)
             return
-        shape = self.dataset.shape(variable)
+        shape, encoding = self.dataset.shape(variable), self.encoding(fqn, variable)
         fill = model.fill_value_of(variable)
-        kept = self.known.encodings.get(fqn)
-        encoding = kept or encoding_for_writing(
-            variable.type, fill, char=self.options.char, compound=self.options.compound
-        )
         # An array that cannot represent the fill value keeps its own.
-        can_fill = kept is None or kept.can_fill(fill)
+        can_fill = fqn not in self.known.encodings or encoding.can_fill(fill)
         chunks = chunks_of(self.dataset, variable, encoding, shape)
         grid, codecs = stored_form(fqn, variable.storage, chunks, encoding, self.options)
         plan.nodes[path] = ArrayMetadata(
@@ -185,24 +196,10 @@ class _Planner:
             chunk_key_encoding=_CHUNK_KEYS[self.options.chunk_keys],
             fill_value=encoding.encode_fill(fill) if can_fill else encoding.data_type.zero(),
             codecs=codecs,
-            attributes=self._attributes(variable.attributes, path, fqn, RESERVED, variable.type),
+            attributes=self.attributes(variable.attributes, path, fqn, RESERVED, variable.type),
             dimension_names=self.labels.of(group, variable.dimensions, encoding.inner_shape),
         )
         plan.variables[fqn] = Binding(path, encoding)
-
-
-def _check_names(fqn: str, group: Group) -> None:
-    for dimension in group.dimensions:
-        _check_text(dimension.name, f"{fqn}: dimension")
-    for type_ in group.types:
-        _check_text(type_.name, f"{fqn}: type")
-        members: list[str] = []
-        if isinstance(type_, model.EnumType):
-            members = [name for name, _ in type_.members]
-        elif isinstance(type_, model.CompoundType):
-            members = [f.name for f in type_.fields]
-        for name in members:
-            _check_text(name, f"{type_.fqn}: member")
 
 
 def _check_text(name: str, where: str) -> None:
@@ -313,8 +310,7 @@ def _lost_in_variable(fqn: str, variable: Variable, found: Variable, plan: Plan)
 
 
 def _lost_labels(fqn: str, variable: Variable, plan: Plan) -> Iterator[str]:
-    node = plan.nodes[plan.variables[fqn].path]
-    assert isinstance(node, ArrayMetadata)
+    node = array_at(plan.nodes, plan.variables[fqn].path)
     group = split_fqn(fqn)[0]
     for ref, label in zip(variable.dimensions, labels_of(node), strict=False):
         if isinstance(ref, int):

@@ -13,7 +13,6 @@ import json
 import math
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -22,14 +21,7 @@ from nczarr import model
 from nczarr.errors import MetadataError
 from nczarr.mapping.values import scalars
 from nczarr.mapping.values.declarations import find_type, type_name
-from nczarr.mapping.values.scalars import (
-    Scalar,
-    array_of,
-    check_unicode,
-    scalar_from_json,
-    scalar_to_json,
-    show,
-)
+from nczarr.mapping.values.scalars import JSONObject, Scalar, show
 from nczarr.model import BYTE, CHAR, DOUBLE, STRING, Attribute, Type, UserType
 
 ATTR_KEY = "_nczarr_attr"
@@ -78,7 +70,7 @@ def _plain(attribute: Attribute, array: Type | None) -> object:
         # xarray masks values equal to a text, and nothing for null: NaN is masked in any case.
         items = [None if math.isnan(v) else scalars.float_to_json(v) for v in values]
     else:
-        items = [scalar_to_json(attribute.type, v) for v in values]
+        items = [scalars.scalar_to_json(attribute.type, v) for v in values]
     return items[0] if len(items) == 1 and not isinstance(attribute.type, model.VlenType) else items
 
 
@@ -127,14 +119,14 @@ def _from_plain(name: str, value: object, type_: Type, array: Type | None) -> np
         return _chars(value)
     items = _items(value)
     if name == _FILL and array is not None and _base(array).dtype.kind == "f" and _is_number(_base(type_)):
-        return array_of(type_, [_unpack_fill(item, type_) for item in items])
+        return scalars.array_of(type_, [_unpack_fill(item, type_) for item in items])
     if type_.dtype.kind == "f":
         nan = type_.dtype.type(math.nan)
         floats = [nan if i is None else scalars.float_from_json(i, type_.dtype) for i in items]
-        return array_of(type_, floats)
+        return scalars.array_of(type_, floats)
     if type_ == BYTE:  # true and false of other programs
         items = [int(item) if isinstance(item, bool) else item for item in items]
-    return array_of(type_, [scalar_from_json(type_, item) for item in items])
+    return scalars.array_of(type_, [scalars.scalar_from_json(type_, item) for item in items])
 
 
 def _chars(value: object) -> np.ndarray:
@@ -148,7 +140,7 @@ def _unpack_fill(value: object, type_: Type) -> Scalar:
             number = np.frombuffer(raw, "<f8")[0]
             with np.errstate(all="ignore"):
                 return number.astype(type_.dtype)
-    return scalar_from_json(type_, value)
+    return scalars.scalar_from_json(type_, value)
 
 
 # --- the exact form
@@ -157,7 +149,7 @@ def _unpack_fill(value: object, type_: Type) -> Scalar:
 def _exact(attribute: Attribute) -> object:
     if attribute.type == CHAR:
         return scalars.bytes_to_json(attribute.values.tobytes())
-    return [scalar_to_json(attribute.type, v) for v in attribute.values]
+    return [scalars.scalar_to_json(attribute.type, v) for v in attribute.values]
 
 
 def _from_exact(value: object, type_: Type) -> np.ndarray:
@@ -165,7 +157,7 @@ def _from_exact(value: object, type_: Type) -> np.ndarray:
         return _chars(value)
     if not isinstance(value, list):
         raise MetadataError(f"exact: {show(value)} is not a list")
-    return array_of(type_, [scalar_from_json(type_, item) for item in value])
+    return scalars.array_of(type_, [scalars.scalar_from_json(type_, item) for item in value])
 
 
 # --- writing
@@ -281,11 +273,10 @@ def decode_attributes(
     >>> reported
     [('n', '1.5 is not a value of int16')]
     """
-    annotated, exact, order = _members(info, stale)
-    decoder = _Decoder(plain, annotated, exact, types, array, reserved, stale)
+    decoder = _Decoder(plain, info, types, array, reserved, stale)
     known = {} if known is None else known
     result = []
-    for name in decoder.names(order):
+    for name in decoder.names():
         # Variables have many attributes in common, so the cache saves most of the work.
         key = decoder.cache_key(name)
         attribute = None if key is None else known.get(key)
@@ -302,48 +293,42 @@ def decode_attributes(
     return tuple(result)
 
 
-def _members(
-    info: object, stale: Stale | None
-) -> tuple[Mapping[str, object], Mapping[str, object], list[str]]:
-    """Return the members `types`, `exact` and `order`; with `stale`, a damaged member does not affect the others."""
-
-    def wrong(message: str) -> None:
-        if stale is None:
-            raise MetadataError(message)
-        stale("", message)
-
-    if info is None:
-        return {}, {}, []
-    if not isinstance(info, dict):
-        wrong(f"{ATTR_KEY}: {show(info)} is not an object")
-        return {}, {}, []
-    found: list[dict[str, object]] = []
-    for key in ("types", "exact"):
-        member = info.get(key, {})
-        if not isinstance(member, dict):
-            wrong(f"{ATTR_KEY}.{key}: {show(member)} is not an object")
-            member = {}
-        found.append(member)
-    order = info.get("order", [])
-    names = [n for n in order if isinstance(n, str)] if isinstance(order, list) else []
-    if not isinstance(order, list) or len(names) < len(order):
-        wrong(f"{ATTR_KEY}.order: {show(order)} is not a list of names")
-    return found[0], found[1], names
-
-
-@dataclass
 class _Decoder:
-    plain: Mapping[str, object]
-    annotated: Mapping[str, object]
-    exact: Mapping[str, object]
-    types: Mapping[str, UserType]
-    array: Type | None
-    reserved: frozenset[str]
-    stale: Stale | None
+    """Decodes the attributes of one node; with `stale`, a damaged annotation does not affect the others."""
 
-    def names(self, order: list[str]) -> list[str]:
+    def __init__(
+        self,
+        plain: Mapping[str, object],
+        info: object,
+        types: Mapping[str, UserType],
+        array: Type | None,
+        reserved: frozenset[str],
+        stale: Stale | None,
+    ) -> None:
+        self.plain, self.types, self.array, self.reserved, self.stale = plain, types, array, reserved, stale
+        found = self.members({} if info is None else info, ATTR_KEY)
+        self.annotated = self.members(found.get("types", {}), f"{ATTR_KEY}.types")
+        self.exact = self.members(found.get("exact", {}), f"{ATTR_KEY}.exact")
+        order = found.get("order", [])
+        self.order = [n for n in order if isinstance(n, str)] if isinstance(order, list) else []
+        if not isinstance(order, list) or len(self.order) < len(order):
+            self.wrong(f"{ATTR_KEY}.order: {show(order)} is not a list of names")
+
+    def wrong(self, message: str) -> None:
+        if self.stale is None:
+            raise MetadataError(message)
+        self.stale("", message)
+
+    def members(self, value: object, key: str) -> JSONObject:
+        """Return a member of the annotations; an empty object, with a report, if it is none."""
+        if isinstance(value, dict):
+            return value
+        self.wrong(f"{key}: {show(value)} is not an object")
+        return {}
+
+    def names(self) -> list[str]:
         """Return the names of all attributes in order, and report annotations of missing attributes."""
-        plain, exact, reserved = self.plain, self.exact, self.reserved
+        plain, exact, reserved, order = self.plain, self.exact, self.reserved, self.order
         names = [n for n in plain if n not in reserved]
         hidden = [n for n in exact if (n not in plain or n in reserved) and (n in reserved or n == _FILL)]
         if hidden or (order and names != order):
@@ -367,7 +352,7 @@ class _Decoder:
         return name, kind, value, annotation, self.array if name == _FILL else None
 
     def decode(self, name: str) -> Attribute:
-        check_unicode(name, "attributes")
+        scalars.check_unicode(name, "attributes")
         plain, array = self.plain, self.array
         visible = name in plain and name not in self.reserved
         type_ = find_type(self.annotated[name], self.types) if name in self.annotated else None
@@ -424,7 +409,7 @@ def infer_attribute(name: str, value: object, array: Type | None = None) -> Attr
     >>> infer_attribute("a", [1, 2.5]).type, infer_attribute("b", {"x": None}).text
     (DOUBLE, '{"x":null}')
     """
-    check_unicode(name, "attributes")
+    scalars.check_unicode(name, "attributes")
     type_ = _default_type(name, value, array)
     if type_ is not None:
         try:
@@ -439,7 +424,7 @@ def infer_attribute(name: str, value: object, array: Type | None = None) -> Attr
         return Attribute(name, BYTE, np.array(items, "i1"))
     if any(isinstance(i, float | int) and not isinstance(i, bool) for i in items):
         try:
-            return Attribute(name, DOUBLE, array_of(DOUBLE, [_real(i) for i in items]))
+            return Attribute(name, DOUBLE, scalars.array_of(DOUBLE, [_real(i) for i in items]))
         except MetadataError:
             pass
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=True)

@@ -13,7 +13,8 @@ import numpy as np
 from nczarr import model
 from nczarr.errors import MetadataError, ModelError, error_context
 from nczarr.mapping.values.scalars import check_unicode, int_from_json, show
-from nczarr.model import PrimitiveType, Type, UserType, format_fqn, join_fqn, parse_fqn
+from nczarr.model import PrimitiveType, Type, UserType, join_fqn, parse_fqn
+from nczarr.model.names import find_nearest
 
 #: numpy stores the number of bytes of one value in a C int.
 _MAX_BYTES = 2**31 - 1
@@ -148,14 +149,12 @@ class TypeBinder:
         if not name.startswith("/"):
             return None
         try:
-            *_, simple = parse_fqn(name)
-            above = parse_fqn(group)
-        except (ModelError, ValueError):
+            simple = parse_fqn(name)[-1]
+            nearest = find_nearest(simple, group, self.declared)
+        except (ModelError, IndexError):
             return None
-        for depth in range(len(above), -1, -1):
-            fqn = join_fqn(format_fqn(above[:depth]), simple)
-            if fqn in self.declared:
-                return fqn
+        if nearest is not None:
+            return nearest
         # Types are visible from everywhere, so a unique name is enough.
         candidates = [fqn for fqn in self.declared if parse_fqn(fqn)[-1] == simple]
         return candidates[0] if len(candidates) == 1 else None

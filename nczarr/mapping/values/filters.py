@@ -76,19 +76,16 @@ def stored_form(
         codecs = shape.codecs
     else:
         codecs = codecs_for(storage, encoding, options, chunks if shards is None else shards)
-    inner = encoding.inner_shape
-    if not shards:
-        return RegularGrid(chunks + inner), codecs
-    if codecs[0].name == "sharding_indexed":
-        return RegularGrid(shards + inner), codecs
-    index_codecs = [NamedConfig("bytes", {"endian": "little"}), NamedConfig("crc32c")]
-    configuration = {
-        "chunk_shape": list(chunks + inner),
-        "codecs": [codec.to_json() for codec in codecs],
-        "index_codecs": [codec.to_json() for codec in index_codecs],
-        "index_location": "start",
-    }
-    return RegularGrid(shards + inner), (NamedConfig("sharding_indexed", configuration),)
+    if shards and codecs[0].name != "sharding_indexed":
+        index_codecs = [NamedConfig("bytes", {"endian": "little"}), NamedConfig("crc32c")]
+        configuration = {
+            "chunk_shape": list(chunks + encoding.inner_shape),
+            "codecs": [codec.to_json() for codec in codecs],
+            "index_codecs": [codec.to_json() for codec in index_codecs],
+            "index_location": "start",
+        }
+        codecs = (NamedConfig("sharding_indexed", configuration),)
+    return RegularGrid((shards or chunks) + encoding.inner_shape), codecs
 
 
 def codecs_for(
@@ -115,8 +112,7 @@ def codecs_for(
     own_checksum = [checksum] if Filter.FLETCHER32 in ids else []
     rest: list[NamedConfig] | None = None
     if options.compression == "source":
-        make = _portable if options.codecs == "portable" else _numcodecs
-        rest = make(storage.filters, itemsize)
+        rest = (_portable if options.codecs == "portable" else _numcodecs)(storage.filters, itemsize)
     elif options.compression != "default":
         rest = parse_compression(options.compression, itemsize) if chunks else []
         if options.layout == "nczarr-v2":
@@ -130,18 +126,13 @@ def codecs_for(
         rest += own_checksum
     if options.checksum and rest[-1:] != [checksum]:
         rest.append(checksum)
-    return (_serializer(storage, encoding), *rest)
-
-
-def _serializer(storage: Storage, encoding: Encoding) -> NamedConfig:
-    """Return the codec that turns the values of a chunk into bytes."""
-    data_type = encoding.data_type
+    serializer = NamedConfig("bytes")
     if data_type.is_variable:
-        return NamedConfig("vlen-utf8" if data_type.name == "string" else "vlen-bytes")
-    if not data_type.needs_endian:
-        return NamedConfig("bytes")
-    number = isinstance(encoding.type, PrimitiveType | EnumType)
-    return NamedConfig("bytes", {"endian": "big" if storage.endian == "big" and number else "little"})
+        serializer = NamedConfig("vlen-utf8" if data_type.name == "string" else "vlen-bytes")
+    elif data_type.needs_endian:
+        is_big = storage.endian == "big" and isinstance(encoding.type, PrimitiveType | EnumType)
+        serializer = NamedConfig("bytes", {"endian": "big" if is_big else "little"})
+    return (serializer, *rest)
 
 
 def parse_compression(text: str, itemsize: int) -> list[NamedConfig]:
@@ -211,9 +202,8 @@ def _blosc(cname: str, clevel: int, itemsize: int, shuffle: str | None = None) -
 
 def _blosc_filter(f: Filter, itemsize: int) -> NamedConfig:
     level, shuffle, number = table.blosc_parameters(f.parameters)[4:7]
-    names, kinds = table.BLOSC_COMPRESSORS, table.BLOSC_SHUFFLES
-    cname = names[number] if number < len(names) else "zstd"
-    kind = kinds[shuffle] if shuffle < len(kinds) else "shuffle"
+    cname = dict(enumerate(table.BLOSC_COMPRESSORS)).get(number, "zstd")
+    kind = dict(enumerate(table.BLOSC_SHUFFLES)).get(shuffle, "shuffle")
     # snappy was removed from the blosc library.
     return _blosc("lz4" if cname == "snappy" else cname, min(level, 9), itemsize, kind)
 
@@ -247,8 +237,7 @@ def _numcodecs(filters: Sequence[Filter], itemsize: int) -> list[NamedConfig] | 
         elif f.id == Filter.BLOSC:
             codecs.append(_blosc_filter(f, itemsize))
         elif f.id in table.ENCODED:
-            level = table.level_of(f.id, f.parameters)
-            name = table.FILTERS[f.id].codecs[0]
+            level, name = table.level_of(f.id, f.parameters), table.FILTERS[f.id].codecs[0]
             codecs.append(_zstd(level) if f.id == Filter.ZSTD else NamedConfig(name, {"level": level}))
     return codecs or None
 

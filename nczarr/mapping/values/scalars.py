@@ -27,7 +27,7 @@ import binascii
 import math
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -327,66 +327,9 @@ def packer(type_: Type) -> Packer:
     return _elements_packer(type_.base) if isinstance(type_, VlenType) else _packer(type_)
 
 
-@lru_cache(maxsize=256)
-def unpacker(type_: Type) -> Unpacker:
-    """Return the function that unpacks one value; it raises :class:`ChunkError` for bytes that do not fit.
-
-    Examples
-    --------
-    >>> from nczarr.model import SHORT
-    >>> unpacker(VlenType("/v", SHORT))(b"\\x01\\x00\\x02\\x00")
-    array([1, 2], dtype=int16)
-    """
-    if isinstance(type_, VlenType):
-        return _elements_unpacker(type_.base)
-    read = _reader(type_)
-
-    def unpack(data: bytes) -> Scalar:
-        value, end = read(data, 0)
-        if end != len(data):
-            raise ChunkError(f"{len(data)} packed bytes for a value of {end} bytes of the type {type_.name}")
-        return value
-
-    return unpack
-
-
-def _fixed_packer(dtype: np.dtype) -> Packer:
-    stored = dtype.newbyteorder("<")
-    return lambda value: np.asarray(value, dtype).astype(stored, copy=False).tobytes()
-
-
-def _elements_packer(base: Type) -> Packer:
-    if base.is_fixed_size:
-        return _fixed_packer(base.dtype)
-    pack = _packer(base)
-    return lambda value: b"".join([pack(item) for item in value])
-
-
-def _elements_unpacker(base: Type) -> Unpacker:
-    if base.is_fixed_size:
-        stored = base.dtype.newbyteorder("<")
-
-        def fixed(data: bytes) -> np.ndarray:
-            if len(data) % stored.itemsize:
-                raise ChunkError(f"{len(data)} packed bytes are not a whole number of values of {base.name}")
-            return np.frombuffer(data, stored).astype(base.dtype)
-
-        return fixed
-    read = _reader(base)
-
-    def items(data: bytes) -> np.ndarray:
-        values, offset = [], 0
-        while offset < len(data):
-            value, offset = read(data, offset)
-            values.append(value)
-        return array_of(base, values)
-
-    return items
-
-
 def _packer(type_: Type) -> Packer:
     if type_.is_fixed_size:
-        return _fixed_packer(type_.dtype)
+        return _elements_packer(type_)
     if type_ == STRING:
         return _pack_string
     if isinstance(type_, VlenType):
@@ -408,9 +351,51 @@ def _packer(type_: Type) -> Packer:
     return record
 
 
+def _elements_packer(base: Type) -> Packer:
+    """Return the function that packs an array of a type, or one value of a fixed size."""
+    if base.is_fixed_size:
+        dtype, stored = base.dtype, base.dtype.newbyteorder("<")
+        return lambda value: np.asarray(value, dtype).astype(stored, copy=False).tobytes()
+    pack = _packer(base)
+    return lambda value: b"".join([pack(item) for item in value])
+
+
 def _pack_string(value: str | None) -> bytes:
     raw = (value or "").encode("utf-8", "surrogateescape")
     return _COUNT.pack(len(raw)) + raw
+
+
+@lru_cache(maxsize=256)
+def unpacker(type_: Type) -> Unpacker:
+    """Return the function that unpacks one value; it raises :class:`ChunkError` for bytes that do not fit.
+
+    Examples
+    --------
+    >>> from nczarr.model import SHORT
+    >>> unpacker(VlenType("/v", SHORT))(b"\\x01\\x00\\x02\\x00")
+    array([1, 2], dtype=int16)
+    """
+    if isinstance(type_, VlenType) and type_.base.is_fixed_size:
+        name, native, stored = type_.base.name, type_.base.dtype, type_.base.dtype.newbyteorder("<")
+
+        def numbers(data: bytes) -> np.ndarray:
+            if len(data) % stored.itemsize:
+                raise ChunkError(f"{len(data)} packed bytes are not a whole number of values of {name}")
+            return np.frombuffer(data, stored).astype(native)
+
+        return numbers
+    if isinstance(type_, VlenType):
+        base, read_item = type_.base, _reader(type_.base)
+        return lambda data: _items(base, read_item, data, 0)[0]
+    read = _reader(type_)
+
+    def unpack(data: bytes) -> Scalar:
+        value, end = read(data, 0)
+        if end != len(data):
+            raise ChunkError(f"{len(data)} packed bytes for a value of {end} bytes of the type {type_.name}")
+        return value
+
+    return unpack
 
 
 def _take(data: bytes, offset: int, length: int) -> int:
@@ -425,57 +410,46 @@ def _count(data: bytes, offset: int) -> tuple[int, int]:
     return _COUNT.unpack_from(data, offset)[0], end
 
 
+def _items(
+    base: Type, read: _Reader, data: bytes, offset: int, count: int | None = None
+) -> tuple[np.ndarray, int]:
+    """Return a number of values, or all up to the end of the data, and the offset behind them."""
+    values: list[Scalar] = []
+    while offset < len(data) if count is None else len(values) < count:
+        value, offset = read(data, offset)
+        values.append(value)
+    return array_of(base, values), offset
+
+
 def _reader(type_: Type) -> _Reader:
     if type_.is_fixed_size:
-        native, stored = type_.dtype, type_.dtype.newbyteorder("<")
+        numbers = _numbers_reader(type_.dtype)
 
         def fixed(data: bytes, offset: int) -> tuple[Scalar, int]:
-            end = _take(data, offset, stored.itemsize)
-            return np.frombuffer(data, stored, 1, offset).astype(native)[0], end
+            values, end = numbers(data, offset, 1)
+            return values[0], end
 
         return fixed
     if type_ == STRING:
         return _read_string
     if isinstance(type_, VlenType):
-        return _sequence_reader(type_.base)
-    assert isinstance(type_, CompoundType)
-    return _record_reader(type_)
+        base = type_.base
+        if base.is_fixed_size:
+            elements = _numbers_reader(base.dtype)
+        else:
+            elements = partial(_items, base, _reader(base))
 
-
-def _read_string(data: bytes, offset: int) -> tuple[str, int]:
-    length, start = _count(data, offset)
-    end = _take(data, start, length)
-    return data[start:end].decode("utf-8", "surrogateescape"), end
-
-
-def _sequence_reader(base: Type) -> _Reader:
-    if base.is_fixed_size:
-        stored = base.dtype.newbyteorder("<")
-
-        def fixed(data: bytes, offset: int) -> tuple[np.ndarray, int]:
+        def sequence(data: bytes, offset: int) -> tuple[np.ndarray, int]:
             count, start = _count(data, offset)
-            end = _take(data, start, count * stored.itemsize)
-            return np.frombuffer(data, stored, count, start).astype(base.dtype), end
+            return elements(data, start, count)
 
-        return fixed
-    read = _reader(base)
-
-    def items(data: bytes, offset: int) -> tuple[np.ndarray, int]:
-        count, offset = _count(data, offset)
-        values = []
-        for _ in range(count):
-            value, offset = read(data, offset)
-            values.append(value)
-        return array_of(base, values), offset
-
-    return items
-
-
-def _record_reader(type_: CompoundType) -> _Reader:
+        return sequence
+    assert isinstance(type_, CompoundType)
     fields = [(f.name, f.type, _reader(f.type), f.shape) for f in type_.fields]
+    dtype = type_.dtype
 
     def record(data: bytes, offset: int) -> tuple[Scalar, int]:
-        value = np.zeros((), type_.dtype)
+        value = np.zeros((), dtype)
         for name, field_type, read, shape in fields:
             if shape:
                 for index in np.ndindex(shape):
@@ -486,3 +460,19 @@ def _record_reader(type_: CompoundType) -> _Reader:
         return value[()], offset
 
     return record
+
+
+def _numbers_reader(native: np.dtype) -> Callable[[bytes, int, int], tuple[np.ndarray, int]]:
+    stored = native.newbyteorder("<")
+
+    def numbers(data: bytes, offset: int, count: int) -> tuple[np.ndarray, int]:
+        end = _take(data, offset, count * stored.itemsize)
+        return np.frombuffer(data, stored, count, offset).astype(native), end
+
+    return numbers
+
+
+def _read_string(data: bytes, offset: int) -> tuple[str, int]:
+    length, start = _count(data, offset)
+    end = _take(data, start, length)
+    return data[start:end].decode("utf-8", "surrogateescape"), end

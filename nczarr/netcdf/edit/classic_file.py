@@ -13,7 +13,7 @@ import numpy as np
 from nczarr.errors import ModelError, NetCDFFileError
 from nczarr.lazy import cached_property
 from nczarr.model import Dataset, PrimitiveType, Variable, bind_data, fill_value_of, join_fqn
-from nczarr.model.restrictions import Restrictions
+from nczarr.model.parts import Restrictions
 from nczarr.netcdf import classic
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, cut_at_chunks, file_errors, read_all, write_all
 from nczarr.netcdf.classic import Header, padded

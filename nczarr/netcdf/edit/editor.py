@@ -12,7 +12,7 @@ import numpy as np
 
 from nczarr.errors import ModelError, NetCDFFileError
 from nczarr.model import Dataset, Region, Type, with_lengths
-from nczarr.model.restrictions import Restrictions
+from nczarr.model.parts import Restrictions
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, file_errors
 from nczarr.system.atomic import Output

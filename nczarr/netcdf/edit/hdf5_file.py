@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, UnsupportedError
 from nczarr.model import Dataset, bind_data
-from nczarr.model.restrictions import Restrictions
+from nczarr.model.parts import Restrictions
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, bytes_of, text_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
 from nczarr.netcdf.classic import refuse_losses

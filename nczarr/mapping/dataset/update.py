@@ -7,26 +7,27 @@ does not affect: the form of values, and additions of other programs to the docu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nczarr import model
-from nczarr.errors import MetadataError, ModelError, ReadOnlyError, UnsupportedError
-from nczarr.mapping.dialect import Binding, Dialect, Known, Plan, Reading
+from nczarr.errors import MetadataError, ModelError, UnsupportedError
+from nczarr.mapping.dataset.documents import put_changed
+from nczarr.mapping.dataset.rename_journal import Paths, moving, plan_steps
+from nczarr.mapping.dataset.variable_data import VariableData
+from nczarr.mapping.dialect import Binding, Dialect, Known, Metadata, Plan, Reading, array_at
 from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.read import DIMENSIONS_KEY
-from nczarr.mapping.rewriting.documents import Metadata, array_at, put_changed
-from nczarr.mapping.rewriting.rename_journal import move, plan_steps, touch
-from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes
 from nczarr.mapping.values.declarations import declarations
 from nczarr.mapping.values.encodings import Encoding
 from nczarr.mapping.values.scalars import JSONObject, member
 from nczarr.model import Dataset, Group, Type, Variable, split_fqn
 from nczarr.model.parts import known_variables
-from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.model.types import map_parts
+from nczarr.zarr import ArrayMetadata, Hierarchy
 from nczarr.zarr.documents.json import as_it_stands
 
 
@@ -62,7 +63,7 @@ class Before:
 
     def array(self, fqn: str) -> ArrayMetadata:
         """Return the stored metadata of a variable's array."""
-        return array_at(self.hierarchy, self.data[fqn].path)
+        return array_at(self.hierarchy.nodes, self.data[fqn].path)
 
     @property
     def own_paths(self) -> set[str]:
@@ -82,8 +83,6 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
         The new state, and the new model, resolved and without data.
     """
     hierarchy = before.hierarchy
-    if not hierarchy.writable:
-        raise ReadOnlyError("the dataset is open for reading", path=hierarchy.store.url)
     sources = known_variables(new, before.data)
     for source in sources.values():
         before.data[source].extend()
@@ -92,43 +91,35 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
     if hierarchy.is_array(""):
         _refuse_more_than_an_array(before, resolved)
     encodings = _kept_encodings(before, resolved, sources)
-    grids = {fqn: before.array(sources[fqn]).chunk_grid for fqn in encodings}
-    known = replace(_known(before, new, resolved, sources), encodings=encodings, grids=grids)
-    plan = before.plan(resolved, known)
+    plan = before.plan(resolved, _known(before, new, resolved, sources, encodings))
     resolved = plan.dataset or resolved
-    plan = _keep_storage(plan, before, resolved, sources, encodings)
-    plan = _keep_foreign(_keep_plain(plan, before, resolved, sources), before, resolved, sources)
+    _keep_arrays(plan, before, resolved, sources, encodings)
+    _keep_groups(plan, before, resolved)
+    places = {path: before.groups[fqn] for fqn, path in plan.groups.items() if fqn in before.groups}
+    places |= {plan.variables[fqn].path: before.data[source].path for fqn, source in sources.items()}
+    _keep_additions(plan, before, places)
     removed = _removed(plan, before, sources)
     paths = [(before.data[source].path, plan.variables[fqn].path) for fqn, source in sources.items()]
     moves = [(here, there) for here, there in paths if here != there]
     _refuse_loss_of_others(plan, before, removed)
     # Nodes in the place of new nodes are removed first, all others after the last reference to them.
+    planned = Paths(plan.nodes)
     blocking = [
-        p
-        for p in removed
-        if not any(here.startswith(f"{p}/") for here, _ in moves) and any(touch(p, new) for new in plan.nodes)
+        p for p in removed if planned.touch(p) and not any(here.startswith(f"{p}/") for here, _ in moves)
     ]
     if blocking:
         hierarchy.delete_many(blocking)
-    rest = [p for p in removed if p not in blocking]
-    left = [p for step in plan_steps(moves)[0] for p in step] + rest
+    left = [path for step in plan_steps(moves)[0] for path in step]
+    left += [path for path in removed if path not in blocking]
     obsolete = [path for path in dict.fromkeys(left) if path not in plan.nodes]
-    journal = move(hierarchy, moves, plan.nodes, obsolete)
-    try:
+    with moving(hierarchy, moves, plan.nodes, obsolete):
         put_changed(hierarchy, plan.nodes)
         obsolete = [path for path in obsolete if path in hierarchy.nodes]
         if obsolete:
-            hierarchy.delete_many(
-                [p for p in obsolete if not any(p.startswith(f"{other}/") for other in obsolete)]
-            )
+            below = [p for p in obsolete if any(p.startswith(f"{other}/") for other in obsolete)]
+            hierarchy.delete_many([p for p in obsolete if p not in below])
         elif removed or moves:
             hierarchy.sync()
-        if journal is not None:
-            journal.remove(hierarchy.store)
-    except BaseException:
-        if journal is not None:
-            journal.give_up(hierarchy.store)
-        raise
     return plan, resolved
 
 
@@ -143,8 +134,14 @@ def _node_names(groups: Mapping[str, str], arrays: Mapping[str, str]) -> dict[tu
     return nodes
 
 
-def _known(before: Before, given: Dataset, new: Dataset, sources: Mapping[str, str]) -> Known:
-    """Return the node names of unrenamed nodes, and the metadata of unchanged arrays."""
+def _known(
+    before: Before,
+    given: Dataset,
+    new: Dataset,
+    sources: Mapping[str, str],
+    encodings: Mapping[str, Encoding],
+) -> Known:
+    """Return the node names of unrenamed nodes, the metadata of unchanged arrays, and the forms of kept values."""
     old, data, groups = before.dataset, before.data, before.groups
     nodes = _node_names(
         {fqn: groups[fqn] for fqn in new.all_groups if fqn in old.all_groups and fqn in groups},
@@ -152,19 +149,16 @@ def _known(before: Before, given: Dataset, new: Dataset, sources: Mapping[str, s
     )
     arrays: dict[str, tuple[ArrayMetadata, Binding]] = {}
     unchanged = list(old.all_dimensions) == list(new.all_dimensions) and old.all_types == new.all_types
-    fixed = set()
+    fixed = {fqn for fqn in sources if data[sources[fqn]].path in before.foreign}
     for fqn, source in sources.items():
-        foreign = data[source].path in before.foreign
         variable, shape = given.all_variables[fqn], data[source].shape
         same = fqn == source and variable is old.all_variables[fqn]
-        if not (unchanged or foreign) or not same or new.shape(variable) != shape:
-            continue
-        metadata = before.array(fqn)
-        if metadata.shape[: len(variable.dimensions)] == shape:
-            arrays[fqn] = (metadata, data[fqn].binding)
-            if foreign:
-                fixed.add(fqn)
-    return Known(nodes, arrays, frozenset(fixed), identity=before.identity)
+        if (unchanged or fqn in fixed) and same and new.shape(variable) == shape:
+            metadata = before.array(fqn)
+            if metadata.shape[: len(variable.dimensions)] == shape:
+                arrays[fqn] = (metadata, data[fqn].binding)
+    grids = {fqn: before.array(sources[fqn]).chunk_grid for fqn in encodings}
+    return Known(nodes, arrays, frozenset(fixed & arrays.keys()), encodings, grids, before.identity)
 
 
 def _removed(plan: Plan, before: Before, sources: Mapping[str, str]) -> list[str]:
@@ -226,12 +220,12 @@ def _kept_encodings(before: Before, new: Dataset, sources: Mapping[str, str]) ->
     for fqn, source in sources.items():
         old, after = before.dataset.all_variables[source], new.all_variables[fqn]
         if (
-            not _alike(old.type, after.type)
+            _unnamed(old.type) != _unnamed(after.type)
             or old.storage != after.storage
             or len(old.dimensions) != len(after.dimensions)
         ):
             continue
-        encoding = before.data[source].binding.encoding.renamed(after.type)
+        encoding = replace(before.data[source].encoding, type=after.type)
         if not _same_fill(old, after) and not encoding.can_fill(model.fill_value_of(after)):
             raise UnsupportedError(
                 "its values are stored in a form that cannot represent this fill value",
@@ -242,80 +236,69 @@ def _kept_encodings(before: Before, new: Dataset, sources: Mapping[str, str]) ->
     return kept
 
 
-def _alike(old: Type, new: Type) -> bool:
-    """Return whether two types differ in their names only, as the types of a renamed group."""
-    if not isinstance(old, model.UserType) or not isinstance(new, model.UserType):
-        return old == new
-    if isinstance(old, model.VlenType) and isinstance(new, model.VlenType):
-        return _alike(old.base, new.base)
-    if isinstance(old, model.CompoundType) and isinstance(new, model.CompoundType):
-        return len(old.fields) == len(new.fields) and all(
-            (a.name, a.shape) == (b.name, b.shape) and _alike(a.type, b.type)
-            for a, b in zip(old.fields, new.fields, strict=True)
-        )
-    return replace(old, fqn=new.fqn) == new
+def _unnamed(type_: Type) -> Type:
+    """Return a type without names of its own and of its parts, for comparison with the types of a renamed group."""
+    return replace(map_parts(type_, _unnamed), fqn="/") if isinstance(type_, model.UserType) else type_
 
 
 def _same_fill(a: Variable, b: Variable) -> bool:
     return a.attribute.get("_FillValue") == b.attribute.get("_FillValue")
 
 
-def _pairs(
-    plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str]
-) -> Iterator[tuple[str, ArrayMetadata, ArrayMetadata, Variable, Variable]]:
-    """Yield the FQN, the stored and planned array, and the old and new variable of each changed array."""
-    for fqn, source in sources.items():
-        existing, planned = before.array(source), plan.nodes[plan.variables[fqn].path]
-        assert isinstance(planned, ArrayMetadata)
-        if planned is not existing:
-            old, after = before.dataset.all_variables[source], new.all_variables[fqn]
-            yield fqn, existing, planned, old, after
-
-
-def _keep_storage(
+def _keep_arrays(
     plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str], encodings: Mapping[str, Encoding]
-) -> Plan:
-    """Return the plan with the current chunks and codecs of arrays, unless the model requests others."""
-    nodes, variables = dict(plan.nodes), dict(plan.variables)
-    kept_sources = {fqn: sources[fqn] for fqn in encodings}
-    for fqn, existing, planned, old, after in _pairs(plan, before, new, kept_sources):
-        path, encoding = plan.variables[fqn].path, encodings[fqn]
-        nodes[path] = replace(
-            planned,
-            shape=new.shape(after) + encoding.inner_shape,
-            data_type=existing.data_type,
-            chunk_grid=existing.chunk_grid,
-            chunk_key_encoding=existing.chunk_key_encoding,
-            codecs=existing.codecs,
-            fill_value=existing.fill_value if _same_fill(old, after) else planned.fill_value,
-            storage_transformers=existing.storage_transformers,
-            origin={**(existing.origin or {}), **(planned.origin or {})} or None,
-        )
-        variables[fqn] = Binding(path, encoding)
-    return replace(plan, nodes=nodes, variables=variables)
+) -> None:
+    """Keep in a plan the current chunks and codecs of arrays, unless the model requests others.
 
-
-def _keep_plain(plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str]) -> Plan:
-    """Return the plan, on plain Zarr with the stored attributes and labels where the model has not changed.
-
-    The model represents some differently (an object as text), adds some (the units of times), and omits some.
+    On plain Zarr, keep also the stored attributes and labels where the model has not changed. The model represents some
+    differently (an object as text), adds some (the units of times), and omits some.
     """
-    if not before.dialect.is_plain:
-        return plan
-    nodes = dict(plan.nodes)
+    for fqn, source in sources.items():
+        path = plan.variables[fqn].path
+        existing, planned = before.array(source), array_at(plan.nodes, path)
+        if planned is existing:
+            continue
+        old, after = before.dataset.all_variables[source], new.all_variables[fqn]
+        if fqn in encodings:
+            planned = replace(
+                planned,
+                shape=new.shape(after) + encodings[fqn].inner_shape,
+                data_type=existing.data_type,
+                chunk_grid=existing.chunk_grid,
+                chunk_key_encoding=existing.chunk_key_encoding,
+                codecs=existing.codecs,
+                fill_value=existing.fill_value if _same_fill(old, after) else planned.fill_value,
+                storage_transformers=existing.storage_transformers,
+                origin={**(existing.origin or {}), **(planned.origin or {})} or None,
+            )
+            plan.variables[fqn] = Binding(path, encodings[fqn])
+        if before.dialect.is_plain:
+            attributes = _kept(existing, planned, old, after)
+            if old.dimensions == after.dimensions and _same_fill(old, after):
+                planned = replace(planned, dimension_names=existing.dimension_names)
+            elif DIMENSIONS_KEY in planned.attributes:
+                attributes[DIMENSIONS_KEY] = planned.attributes[DIMENSIONS_KEY]
+            planned = replace(planned, attributes=attributes)
+        plan.nodes[path] = planned
+
+
+def _keep_groups(plan: Plan, before: Before, new: Dataset) -> None:
+    """Keep in a plan the stored attributes of groups on plain Zarr, and the groups of other datasets.
+
+    The document of a group from another dataset does not change unless its attributes do.
+    """
     for fqn, path in plan.groups.items():
-        if fqn in before.groups and not before.hierarchy.is_array(path):
-            group, stored = nodes[path], before.hierarchy.nodes[before.groups[fqn]]
-            attributes = _kept(stored, group, before.dataset.all_groups[fqn], new.all_groups[fqn])
-            nodes[path] = replace(group, attributes=attributes)
-    for fqn, existing, array, old, after in _pairs(plan, before, new, sources):
-        attributes = _kept(existing, array, old, after)
-        if old.dimensions == after.dimensions and _same_fill(old, after):
-            array = replace(array, dimension_names=existing.dimension_names)
-        elif DIMENSIONS_KEY in array.attributes:
-            attributes[DIMENSIONS_KEY] = array.attributes[DIMENSIONS_KEY]
-        nodes[plan.variables[fqn].path] = replace(array, attributes=attributes)
-    return replace(plan, nodes=nodes)
+        place = before.groups.get(fqn)
+        if place is None:
+            continue
+        old, after = before.dataset.all_groups[fqn], new.all_groups[fqn]
+        stored = before.hierarchy.nodes[place]
+        if before.dialect.is_plain and not before.hierarchy.is_array(path):
+            plan.nodes[path] = replace(
+                plan.nodes[path], attributes=_kept(stored, plan.nodes[path], old, after)
+            )
+        if place == path and place in before.foreign and old.attributes == after.attributes:
+            plan.nodes[path] = stored
 
 
 def _kept(
@@ -332,21 +315,10 @@ def _kept(
     return kept
 
 
-def _keep_foreign(plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str]) -> Plan:
-    """Return the plan with additions of other programs: conventions, and unknown keys.
-
-    The document of a group from another dataset does not change unless its attributes do.
-    """
-    groups, nodes = before.groups, dict(plan.nodes)
-    for fqn, path in plan.groups.items():
-        old = groups.get(fqn)
-        same = old is not None and before.dataset.all_groups[fqn].attributes == new.all_groups[fqn].attributes
-        if same and old == path and old in before.foreign:
-            nodes[path] = before.hierarchy.nodes[old]
-    places = {path: groups[fqn] for fqn, path in plan.groups.items() if fqn in groups}
-    places.update({plan.variables[fqn].path: before.data[source].path for fqn, source in sources.items()})
+def _keep_additions(plan: Plan, before: Before, places: Mapping[str, str]) -> None:
+    """Keep in a plan the additions of other programs: conventions, and unknown keys; `places` are the old paths."""
     for path, old in places.items():
-        existing, planned = before.hierarchy.nodes[old], nodes[path]
+        existing, planned = before.hierarchy.nodes[old], plan.nodes[path]
         if planned is existing:
             continue
         # Keys of earlier versions of NCZarr are now in other places, and would contradict the current keys.
@@ -367,8 +339,7 @@ def _keep_foreign(plan: Plan, before: Before, new: Dataset, sources: Mapping[str
             if others:
                 attributes = {**planned.attributes, spec.CONVENTION_KEY: [*own, *others]}
                 planned = replace(planned, attributes=attributes)
-        nodes[path] = planned
-    return replace(plan, nodes=nodes)
+        plan.nodes[path] = planned
 
 
 # --- rewriting all documents
@@ -383,46 +354,47 @@ def rewrite_documents(before: Before, reading: Reading, untouched: frozenset[str
     for fqn, values in before.data.items():
         if fqn not in untouched:
             values.extend()
-    dataset = reading.dataset
-    if reading.guessed:
-        dataset = model.rewrite(
-            dataset, dimension=lambda fqn, dimension: None if fqn in reading.guessed else dimension
-        )
-    plan = before.plan(dataset, _known_reading(hierarchy, reading, untouched))
+    dataset = model.rewrite(reading.dataset, dimension=lambda fqn, d: None if fqn in reading.guessed else d)
+    found = {fqn: (array_at(hierarchy.nodes, b.path), b) for fqn, b in reading.variables.items()}
+    arrays = {fqn: entry for fqn, entry in found.items() if fqn in untouched}
+    known = Known(
+        _node_names(reading.groups, {fqn: b.path for fqn, b in reading.variables.items()}),
+        arrays,
+        frozenset(arrays),
+        {fqn: binding.encoding for fqn, (_, binding) in found.items()},
+        {fqn: metadata.chunk_grid for fqn, (metadata, _) in found.items()},
+        reading.identity,
+    )
+    plan = before.plan(dataset, known)
     for fqn, variable in dataset.all_variables.items():
         path = plan.variables[fqn].path
-        planned, array = plan.nodes[path], array_at(hierarchy, path)
-        if fqn in untouched:
-            continue
-        assert isinstance(planned, ArrayMetadata)
-        plan.nodes[path] = replace(
-            array,
-            attributes=_unchanged_attributes(array, planned, variable, dataset, variable.type),
-            dimension_names=planned.dimension_names,
-            extra=planned.extra,
-            extensions=planned.extensions,
-        )
+        if fqn not in untouched:
+            planned, array = array_at(plan.nodes, path), array_at(hierarchy.nodes, path)
+            plan.nodes[path] = replace(
+                array,
+                attributes=_unchanged_attributes(array, planned, variable, dataset, variable.type),
+                dimension_names=planned.dimension_names,
+                extra=planned.extra,
+                extensions=planned.extensions,
+            )
     for fqn, group in dataset.all_groups.items():
         path = plan.groups[fqn]
-        existing, planned = hierarchy.nodes[path], plan.nodes[path]
-        assert isinstance(planned, GroupMetadata)
-        assert isinstance(existing, GroupMetadata)
-        planned = _with_damaged_types(existing, planned)
-        attributes = _unchanged_attributes(existing, planned, group, dataset, None)
-        plan.nodes[path] = replace(planned, attributes=attributes)
-    plan = _keep_foreign(plan, before, dataset, {fqn: fqn for fqn in plan.variables})
+        existing = hierarchy.nodes[path]
+        completed = _with_damaged_types(existing, plan.nodes[path])
+        attributes = _unchanged_attributes(existing, completed, group, dataset, None)
+        plan.nodes[path] = replace(completed, attributes=attributes)
+    _keep_groups(plan, before, dataset)
+    own = [*plan.groups.values(), *(binding.path for binding in plan.variables.values())]
+    _keep_additions(plan, before, {path: path for path in own})
     put_changed(hierarchy, plan.nodes)
     return replace(plan, variables=dict(reading.variables))
 
 
-def _with_damaged_types(existing: GroupMetadata, planned: GroupMetadata) -> GroupMetadata:
+def _with_damaged_types(existing: Metadata, planned: Metadata) -> Metadata:
     """Return a group's document with its damaged type declarations, which nczarr must not delete."""
-    listed = member(spec.group_keys(existing)[0], spec.GROUP_KEY).get("types")
     info = member(planned.attributes, spec.GROUP_KEY)
-    if not listed:
-        return planned
     try:
-        declared = declarations(listed)
+        declared = declarations(member(_keys(existing), spec.GROUP_KEY).get("types") or [])
     except MetadataError:
         return planned  # declarations without names
     known = {t["name"]: t for t in info.get("types", ())}
@@ -433,25 +405,22 @@ def _with_damaged_types(existing: GroupMetadata, planned: GroupMetadata) -> Grou
     return replace(planned, attributes={**planned.attributes, spec.GROUP_KEY: info})
 
 
-def _known_reading(hierarchy: Hierarchy, reading: Reading, untouched: frozenset[str]) -> Known:
-    nodes = _node_names(reading.groups, {fqn: b.path for fqn, b in reading.variables.items()})
-    found = {fqn: (array_at(hierarchy, b.path), b) for fqn, b in reading.variables.items()}
-    arrays = {fqn: entry for fqn, entry in found.items() if fqn in untouched}
-    encodings = {fqn: binding.encoding for fqn, (_, binding) in found.items()}
-    grids = {fqn: metadata.chunk_grid for fqn, (metadata, _) in found.items()}
-    return Known(nodes, arrays, frozenset(arrays), encodings, grids, reading.identity)
+def _keys(node: Metadata) -> JSONObject:
+    return (spec.array_keys(node) if isinstance(node, ArrayMetadata) else spec.group_keys(node))[0]
 
 
 def _unchanged_attributes(
     existing: Metadata, planned: Metadata, node: Group | Variable, dataset: Dataset, array: Type | None
 ) -> JSONObject:
     """Return the stored attributes (nested objects, true and false) if they mean the same as the planned ones."""
-    keys = spec.array_keys(planned) if isinstance(planned, ArrayMetadata) else spec.group_keys(planned)
-    info = keys[0].get(ATTR_KEY)
     own = {k: v for k, v in planned.attributes.items() if k in RESERVED}
     plain = {k: v for k, v in existing.attributes.items() if k not in RESERVED}
     stale: list[str] = []
     decoded = decode_attributes(
-        plain, info, dataset.all_types, array=array, stale=lambda name, why: stale.append(name)
+        plain,
+        _keys(planned).get(ATTR_KEY),
+        dataset.all_types,
+        array=array,
+        stale=lambda name, why: stale.append(name),
     )
     return {**plain, **own} if decoded == node.attributes and not stale else planned.attributes

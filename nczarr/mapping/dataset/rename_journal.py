@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 
 from nczarr.errors import MetadataError, NCZarrError, StoreError
-from nczarr.mapping.guarding.changes import takeovers
-from nczarr.mapping.rewriting.documents import Metadata, array_at, is_same, put_changed
+from nczarr.mapping.dataset.changes import takeovers
+from nczarr.mapping.dataset.documents import is_same, put_changed
+from nczarr.mapping.dialect import Metadata, array_at
 from nczarr.mapping.values.scalars import JSONObject
 from nczarr.stores import Store
 from nczarr.stores.base import batched
@@ -133,10 +134,10 @@ def plan_steps(moves: Sequence[Step]) -> tuple[list[Step], bool]:
     pending = list(moves)
     steps: list[Step] = []
     number = 0
-    taken = _Paths(here for here, _ in moves)
+    taken = Paths(here for here, _ in moves)
     entangled = any(taken.touch(there) for _, there in moves)
     while pending:
-        taken = _Paths(here for here, _ in pending)
+        taken = Paths(here for here, _ in pending)
         free = [step for step in pending if not taken.touch(step[1])]
         if free:
             steps += free
@@ -149,8 +150,8 @@ def plan_steps(moves: Sequence[Step]) -> tuple[list[Step], bool]:
     return steps, entangled
 
 
-class _Paths:
-    """A set of paths, for fast comparison with :func:`touch`."""
+class Paths:
+    """A set of paths, for fast comparison."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = set(paths)
@@ -166,18 +167,16 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def touch(a: str, b: str) -> bool:
-    """Return whether two paths are equal, or one is above the other."""
-    return a == b or a.startswith(f"{b}/") or b.startswith(f"{a}/")
-
-
-def move(
+@contextmanager
+def moving(
     hierarchy: Hierarchy,
     moves: Sequence[Step],
     nodes: Mapping[str, Metadata],
     gone: Iterable[str],
-) -> Journal | None:
+) -> Iterator[None]:
     """Copy arrays with their chunks to new places; originals remain unless another array took their place.
+
+    In the block, the caller writes the nodes and removes the paths; then a journal, if the steps need one, is removed.
 
     Parameters
     ----------
@@ -185,14 +184,9 @@ def move(
     moves : sequence of (str, str)
         Source and target of each array.
     nodes : mapping
-        All nodes as the caller writes them afterwards.
+        All nodes as the caller writes them.
     gone : iterable of str
-        The paths that the caller removes then.
-
-    Returns
-    -------
-    Journal or None
-        The caller removes it at the end; None if the steps need no journal.
+        The paths that the caller removes.
     """
     steps, entangled = plan_steps(moves)
     store, journal = hierarchy.store, None
@@ -208,11 +202,13 @@ def move(
         journal.write(store)
     try:
         _copy_arrays(hierarchy, steps, 0, journal)
+        yield
+        if journal is not None:
+            journal.remove(store)
     except BaseException:
         if journal is not None:
             journal.give_up(store)
         raise
-    return journal
 
 
 def _copy_arrays(hierarchy: Hierarchy, steps: Sequence[Step], done: int, journal: Journal | None) -> None:
@@ -224,7 +220,7 @@ def _copy_arrays(hierarchy: Hierarchy, steps: Sequence[Step], done: int, journal
 
 def _copy_array(hierarchy: Hierarchy, here: str, there: str) -> None:
     """Copy an array: its chunks first, so that readers never find it without them."""
-    metadata = array_at(hierarchy, here)
+    metadata = array_at(hierarchy.nodes, here)
     for path in (*_above(there), there):
         if path in hierarchy.nodes and (path == there or hierarchy.is_array(path)):
             hierarchy.delete(path)  # it has moved before
@@ -311,7 +307,7 @@ def _finish(store: Store, journal: Journal) -> None:
         hierarchy.delete_many(gone)
     hierarchy.sync()
     for path in journal.gone:  # documents are removed before chunks
-        if not any(touch(path, node) for node in hierarchy.nodes if node):
+        if not Paths(hierarchy.nodes).touch(path):
             store.delete_prefix(hierarchy.chunk_prefix(path).rstrip("/"))
 
 

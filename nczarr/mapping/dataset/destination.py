@@ -4,30 +4,22 @@
 * The old dataset stays unchanged until the new one is complete. The new one is written beside it, and then replaces it:
   a local directory or zip file by one renaming. Other stores cannot rename: one write of the marker declares that the
   new dataset is complete; an interrupted replacement can be repeated by ``nczarr clean``.
-* While a new dataset is written to an empty place, the marker identifies it
-  (:mod:`nczarr.mapping.guarding.unfinished`).
+* While a new dataset is written to an empty place, the key ``.nczarr-unfinished`` marks it. If the process dies, the
+  marker distinguishes its remains from other data, so that they may be replaced or cleaned like a dataset.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from nczarr.errors import DatasetExistsError, NCZarrError, StoreError
-from nczarr.mapping.guarding.unfinished import (
-    ORPHANS,
-    ROOTS,
-    UNFINISHED,
-    UnfinishedMarker,
-    holds_orphans,
-    is_zarr,
-    put_in_place,
-    remove_unfinished,
-)
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.system import atomic
@@ -35,6 +27,156 @@ from nczarr.system.atomic import is_writing, new_writer
 from nczarr.system.durability import sync_path
 from nczarr.system.environment import read_json
 from nczarr.system.locks import is_locked_elsewhere
+
+#: The key that exists while a dataset is unfinished.
+UNFINISHED = ".nczarr-unfinished"
+#: The key of the record of finished blocks, with which a copy resumes.
+RECORD = ".nczarr-blocks"
+#: The description of :func:`holds_orphans`.
+ORPHANS = "there are chunks of arrays without documents, which workers of an interrupted copy have left"
+_NOTE = "This dataset was not finished: nczarr is writing it, or was stopped. `nczarr clean` finishes or removes it."
+
+#: Documents of the root of a Zarr dataset, and their required members; the first is written last.
+ROOTS = {
+    "zarr.json": ("zarr_format",),
+    ".zgroup": ("zarr_format",),
+    ".zarray": ("zarr_format",),
+    ".zmetadata": ("zarr_consolidated_format",),
+    ".nczarr": ("zarr_format", "nczarr_version"),
+}
+#: The keys of chunks in a group, in version 3 and in version 2.
+_NEW_CHUNK, _OLD_CHUNK = re.compile(r".+/c(/\d+)*"), re.compile(r".+/\d+(\.\d+)*")
+
+
+@dataclass(frozen=True)
+class UnfinishedMarker:
+    """The content of the key ``.nczarr-unfinished``.
+
+    Attributes
+    ----------
+    writer : str
+        The writing process; see :func:`nczarr.system.atomic.is_writing`. Empty if it is unknown.
+    staged : bool
+        The new dataset is complete, but not in its place.
+    """
+
+    writer: str
+    staged: bool = False
+
+    @classmethod
+    def read(cls, store: Store) -> UnfinishedMarker | None:
+        """Return the marker of a store, None if there is none.
+
+        Examples
+        --------
+        >>> from nczarr.stores import MemoryStore
+        >>> store = MemoryStore(); store.set(UNFINISHED, UnfinishedMarker("1f", staged=True).data)
+        >>> UnfinishedMarker.read(store), UnfinishedMarker.read(MemoryStore())
+        (UnfinishedMarker(writer='1f', staged=True), None)
+        """
+        data = store.get(UNFINISHED) if store.takes_any_key else None
+        if data is None:
+            return None
+        try:
+            content = read_json(data.splitlines()[1])
+            return cls(str(content["writer"]), bool(content["staged"]))
+        except (ValueError, LookupError, TypeError):  # written by an earlier version
+            return cls("")
+
+    @property
+    def data(self) -> bytes:
+        """The value of the key."""
+        return f"{_NOTE}\n{json.dumps({'writer': self.writer, 'staged': self.staged})}\n".encode()
+
+
+def is_zarr(store: Store) -> bool:
+    """Return whether the root of a store contains a document of a Zarr dataset, of any version.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore(); store.set("zarr.json", b'{"zarr_format": 3, "node_type": "group"}')
+    >>> is_zarr(store), is_zarr(MemoryStore())
+    (True, False)
+    """
+    for keys, data in zip(ROOTS.values(), store.get_many(list(ROOTS)), strict=True):
+        if data is None:
+            continue
+        try:
+            document = read_json(data)
+        except ValueError:
+            continue
+        if isinstance(document, dict) and any(key in document for key in keys):
+            return True
+    return False
+
+
+def holds_orphans(store: Store) -> bool:
+    """Return whether a store contains chunks of arrays only, which workers write after their copy has ended.
+
+    In the layout of version 2 a name with dots is required, because other programs number their files, too.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore(); store.set("g/v/c/0/1", b"")
+    >>> holds_orphans(store), holds_orphans(MemoryStore())
+    (True, False)
+    """
+    fits, dots, empty = {_NEW_CHUNK, _OLD_CHUNK}, False, True
+    for key in store.list() if store.lists_all else ():
+        empty = False
+        fits = {pattern for pattern in fits if pattern.fullmatch(key)}
+        dots = dots or "." in key.rpartition("/")[2]
+        if not fits:
+            return False
+    return not empty and (_NEW_CHUNK in fits or dots)
+
+
+def refuse_unfinished(store: Store) -> None:
+    """Raise DatasetNotFoundError with the reason if the dataset in a store is unfinished."""
+    marker = UnfinishedMarker.read(store)
+    if marker is None:
+        return
+    if marker.staged:
+        message = "a replacement of the dataset was interrupted; the new dataset is complete"
+        raise DatasetNotFoundError(message, path=store.url, hint="nczarr clean puts it in place")
+    if is_writing(marker.writer):
+        raise DatasetNotFoundError("the dataset is unfinished: another process writes it", path=store.url)
+    message = "the dataset is unfinished: its writer was stopped, or runs on another machine"
+    raise DatasetNotFoundError(message, path=store.url, hint="nczarr clean removes it")
+
+
+def put_in_place(store: Store, marker: UnfinishedMarker) -> None:
+    """Replace a dataset by the complete new one beside it; may be repeated after an interruption."""
+    staged = StagedStore(store, marker.writer)
+    keys = set(staged.list())
+    # Staged keys are removed after the marker only: while it exists, the list is complete.
+    if UnfinishedMarker.read(store) != marker:
+        raise StoreError("another process has put the new dataset in place meanwhile", path=store.url)
+    staged.put_in_place(keys, list(ROOTS))
+    store.delete(UNFINISHED)
+    staged.discard()
+
+
+def remove_unfinished(store: Store, kept: str | None = None) -> None:
+    """Remove all keys of a store but `kept`, the marker last, so that an interrupted removal stays recognisable."""
+    _clear(store, kept)
+    store.delete(UNFINISHED)
+
+
+def _clear(store: Store, kept: str | None = None) -> None:
+    """Remove an unfinished dataset, or the old dataset where the store cannot stage a new one."""
+    # Icechunk records the deletion of a missing key as a deletion of later values.
+    keys = list(ROOTS)
+    if store.listable:
+        keys = [key for key in store.list() if key not in (UNFINISHED, kept)]
+    for key in ROOTS:
+        if key in keys:
+            store.delete(key)
+    if store.listable:
+        store.delete_many([key for key in keys if key not in ROOTS])
+
 
 _TAKEN = "another process has begun to write the same dataset"
 
@@ -56,8 +198,9 @@ class Destination:
 
     def settle(self) -> None:
         """Wait until the values of a new dataset are on disk, before its documents are written."""
-        self.store.settle()
-        self.store.keep_order()
+        if not self.replaces:  # a replacement waits for the disk, and other stores have no cache of their own
+            self.store.settle()
+            self.store.keep_order()
 
     def finish(self, *, durable: bool = True) -> Store | None:
         """Put the complete dataset in its place.
@@ -108,19 +251,8 @@ class _InPlace(Destination):
         if self.store.takes_any_key:
             _set_marker(self.store, self._marker, self._seen)
         self._prepared = True
-        if not self._resume:
-            self._clear()
-
-    def _clear(self) -> None:
-        """Remove an unfinished dataset, or the old dataset where the store cannot stage a new one."""
-        store = self.store
-        # Icechunk records the deletion of a missing key as a deletion of later values.
-        keys = [key for key in store.list() if key != UNFINISHED] if store.listable else list(ROOTS)
-        for key in ROOTS:
-            if key in keys:
-                store.delete(key)
-        if store.listable:
-            store.delete_many([key for key in keys if key not in ROOTS])
+        if not self._resume and not isinstance(self.store, LocalStore):  # a new directory is empty
+            _clear(self.store)
 
     def _is_marked(self) -> bool:
         return not self.store.takes_any_key or UnfinishedMarker.read(self.store) == self._marker
@@ -154,9 +286,6 @@ class _NewDirectory(_InPlace):
         super().__init__(store, seen, resume=resume)
         self._created = created
 
-    def _clear(self) -> None:
-        """A new directory is empty."""
-
     def finish(self, *, durable: bool = True) -> Store | None:
         super().finish(durable=durable)
         if durable:
@@ -182,9 +311,6 @@ class _ReplacedDirectory(Destination):
         self._temporary = atomic.partial_path(final)
         super().__init__(LocalStore(self._temporary, "w"))
         self.store.url = url
-
-    def settle(self) -> None:
-        """The replacement waits for the disk."""
 
     def finish(self, *, durable: bool = True) -> Store | None:
         self.store.close()
@@ -244,9 +370,6 @@ class _Staged(Destination):
         for writer in staged_writers(self._final):
             if is_writing(writer) is False and writer != self._earlier:
                 StagedStore(self._final, writer).discard()
-
-    def settle(self) -> None:
-        """These stores have no cache of their own."""
 
     def finish(self, *, durable: bool = True) -> Store | None:
         marker = UnfinishedMarker(self._writer, staged=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from nczarr.errors import SelectionError, error_context
 from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
+from nczarr.model.sources import handed
 from nczarr.zarr import Array, Selection
 from nczarr.zarr.chunks.selection import normalize
 
@@ -85,39 +86,25 @@ class VariableData:
     [7, -2147483647]
     """
 
+    __slots__ = ("__weakref__", "binding", "dtype", "encoding", "fqn", "owner", "path", "shape")
+
     def __init__(self, owner: Owner, fqn: str, binding: Binding, shape: tuple[int, ...]) -> None:
-        self._owner = owner
+        self.owner = owner
         self.fqn = fqn
-        self._binding = binding
-        self._shape = shape
+        self.binding = binding
+        self.path = binding.path
+        self.encoding = binding.encoding
+        self.dtype = binding.encoding.dtype
+        #: The sizes of the variable's dimensions.
+        self.shape = shape
 
     def __repr__(self) -> str:
-        return f"<VariableData {self.fqn} {self._shape} {self.dtype}>"
-
-    @property
-    def path(self) -> str:
-        """The path of the array."""
-        return self._binding.path
-
-    @property
-    def owner(self) -> Owner:
-        """The stored dataset that the data belong to."""
-        return self._owner
-
-    @property
-    def binding(self) -> Binding:
-        """The place and the encoding of the values."""
-        return self._binding
+        return f"<VariableData {self.fqn} {self.shape} {self.dtype}>"
 
     @property
     def array(self) -> Array:
         """The Zarr array."""
-        return self._owner.hierarchy.array(self._binding.path)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The sizes of the variable's dimensions."""
-        return self._shape
+        return self.owner.hierarchy.array(self.path)
 
     @property
     def in_place(self) -> bool:
@@ -128,61 +115,51 @@ class VariableData:
     @property
     def stored_shape(self) -> tuple[int, ...]:
         """The shape of the array, which another program may have made longer than the dimensions."""
-        return tuple(self.array.shape)[: len(self._shape)]
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of the variable's type."""
-        return self._binding.encoding.dtype
+        return tuple(self.array.shape)[: len(self.shape)]
 
     @property
     def limited(self) -> bool:
         """True if the encoding refuses some values of the type."""
-        return self._binding.encoding.limited
+        return self.encoding.limited
 
     def check(self, values: np.ndarray) -> None:
         """Raise the error of :meth:`write` for values that cannot be stored, without writing."""
         with error_context(fqn=self.fqn):
-            self._binding.encoding.encode(values)
+            self.encoding.encode(values)
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
         """The best shape of blocks for writing: the shape of the chunks, or of the shards."""
-        return tuple(self.array.chunk_shape)[: len(self._shape)]
+        return tuple(self.array.chunk_shape)[: len(self.shape)]
 
     @property
     def block_shape(self) -> tuple[int, ...]:
         """The shape of the blocks of a cache: of the inner chunks, if shards grow in place, or of the chunks."""
         array = self.array
-        return tuple(array.inner_chunk_shape if self._grows else array.chunk_shape)[: len(self._shape)]
+        return tuple(array.inner_chunk_shape if self._grows else array.chunk_shape)[: len(self.shape)]
 
     @property
     def _grows(self) -> bool:
         """True if inner chunks are added to a shard at the cost of their own bytes."""
         array = self.array
-        inner = self._binding.encoding.inner_shape
         # Extensions change shapes, and chunks of nested values may be cut.
         return (
             array.shards_grow
             and not array.metadata.extensions
-            and tuple(array.inner_chunk_shape[len(self._shape) :]) == tuple(inner)
+            and tuple(array.inner_chunk_shape[len(self.shape) :]) == tuple(self.encoding.inner_shape)
         )
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
-        encoding = self._binding.encoding
-        selection = (*region, *(slice(None),) * len(encoding.inner_shape))
+        selection = (*region, *(slice(None),) * len(self.encoding.inner_shape))
         with error_context(fqn=self.fqn):
             if self.is_short:
                 values = self._read_short(region)
-            elif encoding.is_identity:
+            elif self.encoding.is_identity:
                 return self.array.read(selection, out)
             else:
-                values = encoding.decode(self.array.read(selection))
-        if out is None:
-            return values
-        out[...] = values
-        return out
+                values = self.encoding.decode(self.array.read(selection))
+        return handed(values, out)
 
     def read_orthogonal(self, selection: object) -> np.ndarray:
         """Read with one index for each dimension: an integer, a slice of any step, integers, or a mask.
@@ -202,10 +179,10 @@ class VariableData:
         SelectionError
             The selection does not fit the shape.
         """
-        encoding = self._binding.encoding
+        encoding = self.encoding
         with error_context(fqn=self.fqn):
             array = self.array
-            if array.shape != self._shape and self.is_short:
+            if array.shape != self.shape and self.is_short:
                 return self._read_short(selection)
             raw = array.read(self._chosen(selection))
             return raw if encoding.is_identity else encoding.decode(np.asarray(raw))
@@ -224,88 +201,74 @@ class VariableData:
         ------
         SelectionError, ReadOnlyError
         """
-        encoding = self._binding.encoding
         if not isinstance(values, np.ndarray):
             values = np.asarray(values, self.dtype)
+        with self._writing():
+            if not self.encoding.is_identity:
+                values = self.encoding.encode(values.astype(self.dtype, copy=False))
+            claimed = self.owner.hierarchy.claimed(self.path)
+            self.array.write(self._chosen(selection), values, claimed=claimed)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
         with error_context(fqn=self.fqn):
             self.extend()
-            if not encoding.is_identity:
-                if values.dtype != self.dtype:
-                    values = values.astype(self.dtype)
-                values = encoding.encode(values)
-            claimed = self._owner.hierarchy.claimed(self.path)
             try:
-                self.array.write(self._chosen(selection), values, claimed=claimed)
+                yield
             finally:  # a concurrent record of chunks may lack these
-                self._owner.written.add(self._binding.path)
-
-    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
-        """Write values of :attr:`chunk_shape` to a chunk, given by its place in the grid.
-
-        Values beyond the end of the array must be fill values.
-        """
-        encoding, array = self._binding.encoding, self.array
-        with error_context(fqn=self.fqn):
-            self.extend()
-            raw = values if encoding.is_identity else encoding.encode(values)
-            # Of a shard at the edge, only the inner chunks inside the array are stored.
-            inside = array.inner_chunk_shape == array.chunk_shape or all(
-                (i + 1) * c <= n for i, c, n in zip(index, values.shape, self._shape, strict=True)
-            )
-            if inside and array.takes_chunk(raw):
-                try:
-                    array.write_chunk((*index, *(0,) * len(encoding.inner_shape)), raw)
-                finally:
-                    self._owner.written.add(self._binding.path)
-                return
-        region = [
-            slice(i * c, min((i + 1) * c, n))
-            for i, c, n in zip(index, values.shape, self._shape, strict=True)
-        ]
-        self.write(tuple(region), values[tuple([slice(0, s.stop - s.start) for s in region])])
+                self.owner.written.add(self.path)
 
     def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
         """Write values of :attr:`block_shape` to blocks, given by their places in the grid.
 
         Values beyond the end of the array must be fill values.
         """
-        if not self._grows:
-            for index, values in blocks.items():
-                self.write_chunk(index, values)
+        if self._grows:
+            rest = (0,) * len(self.encoding.inner_shape)
+            with self._writing():
+                self.array.write_blocks({(*i, *rest): self.encoding.encode(v) for i, v in blocks.items()})
             return
-        encoding, array = self._binding.encoding, self.array
-        rest = (0,) * len(encoding.inner_shape)
-        with error_context(fqn=self.fqn):
-            self.extend()
-            raw = {
-                (*index, *rest): values if encoding.is_identity else encoding.encode(values)
-                for index, values in blocks.items()
-            }
-            try:
-                array.write_blocks(raw)
-            finally:
-                self._owner.written.add(self._binding.path)
+        for index, values in blocks.items():
+            self.write_chunk(index, values)
+
+    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
+        """Write values of :attr:`chunk_shape` to a chunk, given by its place in the grid.
+
+        Values beyond the end of the array must be fill values.
+        """
+        array, encoding = self.array, self.encoding
+        cut = zip(index, values.shape, self.shape, strict=True)
+        region = tuple([slice(i * c, min((i + 1) * c, n)) for i, c, n in cut])
+        inside = values[tuple([slice(0, s.stop - s.start) for s in region])]
+        # Of a shard at the edge, only the inner chunks inside the array are stored.
+        if array.inner_chunk_shape == array.chunk_shape or inside.shape == values.shape:
+            with self._writing():
+                raw = encoding.encode(values)
+                if array.takes_chunk(raw):
+                    array.write_chunk((*index, *(0,) * len(encoding.inner_shape)), raw)
+                    return
+        self.write(region, inside)
 
     def grow(self, shape: tuple[int, ...]) -> None:
         """Make the array longer in memory, for writing; the next :meth:`StoredDataset.update` writes its document."""
         full = self._full_shape(shape)
         # Another program may have made the array longer.
         self.array.grow((*map(max, shape, self.stored_shape), *full[len(shape) :]))
-        self._shape = tuple(shape)
+        self.shape = tuple(shape)
 
     def _full_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if len(shape) != len(self._shape):
+        if len(shape) != len(self.shape):
             raise SelectionError(
-                f"the shape {shape} does not have {len(self._shape)} dimensions", fqn=self.fqn
+                f"the shape {shape} does not have {len(self.shape)} dimensions", fqn=self.fqn
             )
-        return (*shape, *self._binding.encoding.inner_shape)
+        return (*shape, *self.encoding.inner_shape)
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return fill values of a shape, as in unwritten regions."""
-        encoding, array = self._binding.encoding, self.array
-        raw = np.empty(shape + encoding.inner_shape, array.dtype)
+        array = self.array
+        raw = np.empty(shape + self.encoding.inner_shape, array.dtype)
         raw.fill(array.metadata.fill)
-        return raw if encoding.is_identity else encoding.decode(raw)
+        return self.encoding.decode(raw)
 
     def clear_outside(self, axes: tuple[int, ...]) -> None:
         """Remove the values of dead writers beyond the end of the array, before the axes grow."""
@@ -318,12 +281,12 @@ class VariableData:
         The sizes of dimensions do not change: :meth:`StoredDataset.update` changes both.
         """
         self.array.resize(self._full_shape(shape))
-        self._shape = tuple(shape)
+        self.shape = tuple(shape)
 
     @property
     def is_short(self) -> bool:
         """True if the array is shorter than an unlimited dimension, as other programs leave it; the rest is fill."""
-        shape = self._shape  # read this first: another thread that extends both begins with the array
+        shape = self.shape  # read this first: another thread that extends both begins with the array
         stored = self.array.shape
         return stored != shape and any(n < size for n, size in zip(stored, shape, strict=False))
 
@@ -331,33 +294,24 @@ class VariableData:
         """Extend an array that is shorter than its dimensions."""
         if not self.is_short:
             return
-        with self._owner.hierarchy.lock:
+        with self.owner.hierarchy.lock:
             # Check again: a second thread would remove values that the first has written.
             if self.is_short:
-                inner = self._binding.encoding.inner_shape
-                extend_with_fill(self.array, (*map(max, self.array.shape, self._shape), *inner))
+                shape = (*map(max, self.array.shape, self.shape), *self.encoding.inner_shape)
+                extend_with_fill(self.array, shape)
 
     def _chosen(self, selection: object) -> Selection:
         """Return a selection of the variable's dimensions, extended to the dimensions of the array."""
-        return normalize(selection, self._shape).followed_by(self._binding.encoding.inner_shape)
+        return normalize(selection, self.shape).followed_by(self.encoding.inner_shape)
 
     def _read_short(self, selection: object) -> np.ndarray:
         """Read the stored values, and fill values beyond the end of the array."""
-        encoding = self._binding.encoding
-        chosen = normalize(selection, self._shape)
+        chosen = normalize(selection, self.shape)
         places = [axis.places for axis in chosen.axes]
         inside = [np.flatnonzero(p < n) for p, n in zip(places, self.array.shape, strict=False)]
-        raw_fill = np.empty(encoding.inner_shape, self.array.dtype)
-        raw_fill[...] = self.array.metadata.fill
-        fill = encoding.decode(raw_fill)[()]
-        out = np.empty(chosen.shape, self.dtype)
-        if out.dtype.hasobject:
-            for index in np.ndindex(*out.shape):
-                out[index] = fill
-        else:
-            out[...] = fill
+        out = self.filled(chosen.shape)
         if all(map(len, inside)):
             stored = Selection.of([p[i] for p, i in zip(places, inside, strict=True)])
-            values = self.array.read(stored.followed_by(encoding.inner_shape))
-            chosen.expand(out)[np.ix_(*inside)] = values if encoding.is_identity else encoding.decode(values)
+            values = self.array.read(stored.followed_by(self.encoding.inner_shape))
+            chosen.expand(out)[np.ix_(*inside)] = self.encoding.decode(values)
         return out
