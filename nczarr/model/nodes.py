@@ -536,8 +536,10 @@ def same_values(a: object, b: object, *, nan_payloads: bool = True) -> bool:
     >>> same_values(np.float64(np.nan), np.float64(np.nan)), same_values(np.float64(0.0), np.float64(-0.0))
     (True, False)
     """
-    if isinstance(a, str) or isinstance(b, str) or a is None or b is None:
-        return type(a) is type(b) and bool(a == b)
+    if isinstance(a, str) or isinstance(b, str):
+        return isinstance(a, str) and isinstance(b, str) and bool(a == b)
+    if a is None or b is None:
+        return a is b
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape or a.dtype != b.dtype:
         return False

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import random_texts
 
 from nczarr.cdl import DumpOptions, dumps, loads
 from nczarr.errors import CDLError
@@ -24,6 +25,11 @@ EXAMPLES: dict[str, list[tuple[str, str, str]]] = {
     "2^63 to": [(":a = 9223372036854775808;", ":a = -9223372036854775808LL", ":a = 9223372036854775808ULL")],
     "`08`": [(":a = 08;", ":a = 0 ;", "begins with 0, so it is octal")],
     "`0x1Fs`": [(":a = 0x1Fs;", ":a = 31U ;", ":a = 31s ;"), (":a = 0x1FLL;", ":a = 31U ;", ":a = 31LL ;")],
+    "a hexadecimal size": [
+        ("types: byte enum e {A = 0x1F};", "", "{A = 31}"),
+        ("types: int enum e {A = 0xabcL};", "{A = 2748}", "{A = 2748}"),
+        ("dimensions: x = 0x10;", "", "x = 16 ;"),
+    ],
     r'`"\x41"`': [(r':a = "\x41";', "1", ':a = "A" ;')],
     r'`"\x4"`': [(r':a = "\x4";', ":a = ", "a hexadecimal escape needs two digits")],
     r"`'\0'`": [(r":a = '\7';", ":a = 55b ;", "an octal escape needs three digits")],
@@ -73,6 +79,19 @@ EXAMPLES: dict[str, list[tuple[str, str, str]]] = {
     "more `_ChunkSizes`": [
         ("dimensions: x = 3; variables: int v(x); v:_ChunkSizes = 1, 2;", "x = 3", "2 chunk sizes for 1")
     ],
+    "`_DeflateLevel`, `_NoFill`": [
+        ("dimensions: x = 3; variables: string v(x); v:_DeflateLevel = 4;", "", "v:_DeflateLevel = 4 ;"),
+        ('dimensions: x = 3; variables: string v(x); v:_NoFill = "true";', "", 'v:_NoFill = "true" ;'),
+    ],
+    "`_NoFill = ": [
+        (
+            "dimensions: y = 3; x = unlimited; variables: short v(x, y); v:_FillValue = 3s;"
+            ' v:_NoFill = "true"; int w(x); data: w = 1, 2;',
+            "-32767, -32767",
+            "_, _, _",
+        )
+    ],
+    "a special attribute": [('int :_NoFill = "false";', "netcdf a", "takes no type")],
     "`_Filter": [
         (
             'dimensions: x = 3; variables: int v(x); v:_Filter = "1,0x5";',
@@ -91,6 +110,11 @@ EXAMPLES: dict[str, list[tuple[str, str, str]]] = {
     ],
     "an attribute that occurs": [(":a = 1; :a = 2;", ":a = 2 ;", ":a = 2 ;")],
     r"`\/` in": [(r":a\/b = 1;", "", r":a\/b = 1 ;")],
+    "a blank at the end": [(r":a\ = 1;", "", r":a\  = 1 ;")],
+    "a type and a variable": [
+        ("types: byte enum e {A = 1}; variables: int e;", "", "int e ;"),
+        ("dimensions: x = 3; group: x { }", "", "group: x {"),
+    ],
     "`type :a = ;`": [("int :a = ;", "", "int :a =  ;")],
     "`int v(3)`": [("variables: int v(3);", "", "_Anonymous_Dim_3 = 3 ;")],
     "NIL inside": [
@@ -115,6 +139,7 @@ def row_of(start: str) -> int:
 
 
 def test_each_row_has_an_example() -> None:
+    assert {row_of(start) for start in random_texts.KNOWN} <= set(range(len(rows())))
     assert sorted(row_of(start) for start in EXAMPLES) == list(range(len(rows())))
 
 

@@ -217,7 +217,7 @@ def test_null_pointers(tmp_path: Path) -> None:
             _same(source.dataset, path, flags)
         assert "NIL" not in dumps(source.dataset)
         assert dumps(loads(_NULLS)) == dumps(source.dataset)
-        copy(path, tmp_path / "x.zarr")
+        copy(path, tmp_path / "x.zarr", verify=True)
         with nczarr.Dataset(tmp_path / "x.zarr") as ds:
             assert ds["v"][:].tolist() == ["a", "", ""]
     copy(tmp_path / "x.cdl", tmp_path / "again.nc", overwrite=True)

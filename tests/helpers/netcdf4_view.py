@@ -53,7 +53,7 @@ def _same(a: Any, b: Any) -> bool:
     if a.shape != b.shape or a.dtype.newbyteorder("=") != b.dtype.newbyteorder("="):
         return False
     if a.dtype == object:
-        return a.tolist() == b.tolist()
+        return all(x == y if isinstance(x, str) else _same(x, y) for x, y in zip(a.flat, b.flat, strict=True))
     native = a.dtype.newbyteorder("=")
     return a.astype(native).tobytes() == b.astype(native).tobytes()
 

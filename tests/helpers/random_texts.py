@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import subprocess
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +18,29 @@ import netcdf4_view
 from nczarr import copy, netcdf
 from nczarr.cdl import loads
 from nczarr.errors import CDLError
-from nczarr.model import OpaqueType, compare
+from nczarr.model import Dataset, OpaqueType, compare
 
 INTEGERS = {
     "byte": "b", "ubyte": "ub", "short": "s", "ushort": "us", "int": "l", "uint": "ul", "int64": "ll", "uint64": "ull",
 }  # fmt: skip
 PRIMITIVES = [*INTEGERS, "float", "double", "char", "string"]
+#: Words of CDL that are no names for ncgen.
+RESERVED = {
+    *PRIMITIVES,
+    *("real", "long", "integer", "ulong", "uinteger", "enum", "opaque", "compound", "struct", "structure"),
+    *(
+        "unlimited",
+        "UNLIMITED",
+        "NaN",
+        "NIL",
+        "Infinity",
+        "data",
+        "types",
+        "dimensions",
+        "variables",
+        "group",
+    ),
+}
 NAMES = [
     "a",
     "b_1",
@@ -57,6 +76,78 @@ ESCAPES = [
     "x y",
     r"\q",
 ]
+
+
+#: Tokens that a mistake may put into a text.
+STRAY = [
+    *(
+        "NIL",
+        "_",
+        "NaN",
+        "-Infinityf",
+        "0x1F",
+        "0xabcL",
+        "017",
+        "08",
+        "1b",
+        "300ub",
+        "-1u",
+        "1e400",
+        "1.5f",
+        "-0",
+    ),
+    *(
+        "99999999999999999999",
+        "9223372036854775808",
+        "'a'",
+        '"abc"',
+        r'"\x4"',
+        r"'\0'",
+        "int",
+        "string",
+        "char",
+    ),
+    *(
+        "time",
+        'time("2000-01-01")',
+        "unlimited",
+        "data",
+        "_FillValue",
+        "_ChunkSizes",
+        "{}",
+        "{1, 2}",
+        "{{1}}",
+        "-",
+    ),
+]
+
+
+#: By the start of a row of the page's table: how the reading ends, and a pattern of the reason or the text.
+KNOWN: dict[str, list[tuple[str, str]]] = {
+    "a reserved word as a name": [("only nczarr reads it", r"which has the names \[")],
+    "`0x1Fs`": [("different", "0x[0-9a-fA-F]+[LUSBlus]")],
+    "2^63 to": [("different", "9223372036854775808")],
+    "`08`": [("only ncgen reads it", "begins with 0, so it is octal")],
+    r'`"\x4"`': [("only ncgen reads it", "a hexadecimal escape needs two digits")],
+    r"`'\0'`": [("only ncgen reads it", "an octal escape needs three digits")],
+    "NaN, or a float": [("only ncgen reads it", "has no value of the type|is out of the range of")],
+    "the name of another enum": [("only ncgen reads it", "has no member")],
+    "a member or a size": [("only ncgen reads it", "is not a value of the type")],
+    "more `_ChunkSizes`": [("only ncgen reads it", "chunk sizes for")],
+    "`:a = time": [("only ncgen reads it", "so a function cannot be its value")],
+    "a blank at the end": [
+        ("only nczarr reads it", "Name contains illegal characters"),
+        ("different", "attributes: .*"),
+    ],
+    "a plain integer for": [("only nczarr reads it", "not consistent with the expected type")],
+    "a type and a variable": [("only nczarr reads it", "name in use|HDF error")],
+    "a special attribute": [("only ncgen reads it", "_[A-Z][A-Za-z0-9]+ (?:is|takes|has) ")],
+}
+
+
+def known(end: str, why: str) -> bool:
+    """Return True if the page lists a difference."""
+    return any(end == kind and re.search(pattern, why) for pairs in KNOWN.values() for kind, pattern in pairs)
 
 
 class Text:
@@ -95,7 +186,7 @@ class Text:
 
     def value(self, type_: str) -> str:
         if type_ == "string":
-            return self.pick("NIL", "_", *[self.string()] * 8)
+            return self.pick("NIL", *[self.string()] * 8)
         if type_ == "char":
             return self.pick("'a'", '"b"', r"'\101'", r"'\n'")
         if type_ in PRIMITIVES:
@@ -176,10 +267,16 @@ class Text:
         """An attribute that chooses the storage of a variable with dimensions."""
         level, words = self.random.randrange(10), self.pick("true", "false")
         chunks = f"_ChunkSizes = {', '.join(str(self.random.randrange(1, n + 1)) for n in sizes)}"
-        options = [chunks, '_Storage = "chunked"', f'_NoFill = "{words}"', f"_DeflateLevel = {level}"]
+        options = [chunks, '_Storage = "chunked"']
         if type_ != "string":
-            options += [f'_Shuffle = "{words}"', f'_Fletcher32 = "{words}"']
-        if type_ not in ("char", "string"):
+            options += [f'_Shuffle = "{words}"', f'_Fletcher32 = "{words}"', f"_DeflateLevel = {level}"]
+            options += ['_NoFill = "false"']
+        if type_ not in (
+            "byte",
+            "ubyte",
+            "char",
+            "string",
+        ):  # a byte has no order; netCDF4-python gives it one
             options += [f'_Endianness = "{self.pick("little", "big")}"', f'_Filter = "1,{level}"']
         return self.pick(*options)
 
@@ -231,6 +328,38 @@ def make(seed: int) -> str:
     return f"netcdf a {{\n{Text(seed).body(2, {})}\n}}\n"
 
 
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\w.+\\-]+|[{}(),;:=*]')
+
+
+def slip(text: str, seed: int) -> str:
+    """Return the text with one token exchanged for another of its kind, or now and then left out, or doubled."""
+    chance = random.Random(seed)
+    tokens = [t for t in _TOKEN.finditer(text) if t.start() > len("netcdf a {")]
+    if len(tokens) < 2:
+        return text
+    structural = chance.random() < 0.2
+    here = chance.choice([t for t in tokens if structural or t[0] not in "{}(),;:=*"])
+    if structural:
+        return text[: here.start()] + here[0] * chance.choice([0, 2]) + text[here.end() :]
+    constant = here[0][0] in "\"0123456789+-.'"
+    same = [t[0] for t in tokens if (t[0][0] in "\"0123456789+-.'") == constant and t[0] not in "{}(),;:=*"]
+    new = chance.choice([*(STRAY * 3 if constant else ()), *same])
+    return text[: here.start()] + new + text[here.end() :]
+
+
+def names_in(dataset: Dataset) -> set[str]:
+    """Return all names of a dataset."""
+    found: set[str] = set()
+    for _, group in dataset.walk():
+        owners = [group, *group.variables]
+        found.update(node.name for part in (group.types, group.dimensions, owners) for node in part)
+        found.update(a.name for owner in owners for a in owner.attributes)
+        for type_ in group.types:
+            parts = getattr(type_, "members", None) or [(f.name,) for f in getattr(type_, "fields", ())]
+            found.update(part[0] for part in parts)
+    return found
+
+
 def judge(text: str, folder: Path) -> tuple[str, str]:
     """Return how the reading of nczarr compares with that of ncgen, and an explanation."""
     (folder / "a.cdl").write_text(text, "utf-8", "surrogateescape")
@@ -247,7 +376,9 @@ def judge(text: str, folder: Path) -> tuple[str, str]:
         except CDLError as error:
             return ("both refuse it", "") if refused else ("only ncgen reads it", str(error))
         if refused:
-            return "only nczarr reads it", done.stderr.decode("utf-8", "replace")
+            words = sorted(name for name in names_in(ours) if name in RESERVED or name.startswith("_"))
+            why = done.stderr.decode("utf-8", "replace")
+            return "only nczarr reads it", f"{why}, which has the names {words}" if words else why
         with netcdf.open_dataset(folder / "a.nc") as file:
             theirs = replace(file.dataset, name=ours.name, format=ours.format)
             found = [str(d) for d in compare(theirs, ours, nan_payloads=False, order=False)]
@@ -255,5 +386,6 @@ def judge(text: str, folder: Path) -> tuple[str, str]:
             # netCDF4-python crashes on opaque types.
             copy(ours, folder / "b.nc")
             with netCDF4.Dataset(folder / "a.nc") as a, netCDF4.Dataset(folder / "b.nc") as b:
-                found = list(netcdf4_view.differences(a, b))
+                with suppress(KeyError):  # netCDF4-python reads no attributes of some types
+                    found = list(netcdf4_view.differences(a, b))
     return ("different", found[0]) if found else ("equal", "")

@@ -265,7 +265,15 @@ ODD_TYPES: list[Any] = [
 ODD_TEXTS: list[Any] = [None, np.str_("a"), "a\0b", "\ud800", "\udcff", "", b"a", 1]
 ODD_SHAPES: list[Any] = [(0,), (1,), (1, 1), (1.5,), 1, (-1,), (1 << 40,), ()]
 #: The reasons for which a netCDF file or CDL refuses a part that the model has.
-REASONS = ("the maximum is 256", "a NUL inside", "in one group", "before the group", "reserves", "two names")
+REASONS = (
+    "the maximum is 256",
+    "a NUL inside",
+    "at its first NUL",
+    "in one group",
+    "before the group",
+    "reserves",
+    "two names",
+)
 
 
 @st.composite

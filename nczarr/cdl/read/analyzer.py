@@ -248,6 +248,8 @@ class Analyzer:
     def _integer(self, token: Token) -> int | None:
         with self._problems.recording(token):
             constant = parse_constant(token)
+            if constant.kind == "opaque":
+                return int(constant.value, 16)
             if constant.kind not in ("byte", "ubyte", "short", "ushort"):
                 return int(constant.value)
             raise ConstantError(f"expected a plain integer, not {token}")

@@ -14,7 +14,7 @@ from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_
 from nczarr.cdl.write.times import TimeTexts
 from nczarr.cdl.write.values import ValueText, escape_name, escape_path, plain_path, quote
 from nczarr.display.text import did_you_mean
-from nczarr.errors import CDLError, LossError
+from nczarr.errors import CDLError, LossError, error_context
 from nczarr.model.types import NullText
 
 _SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
@@ -46,8 +46,8 @@ def dump(dataset: model.Dataset, file: TextIO, options: DumpOptions = _DEFAULT) 
     ModelError
         If the dataset breaks a rule of the model; not in ncdump's style, and not for a header.
     LossError
-        If a type is used before the group that declares it, which CDL cannot say; not in ncdump's style, and not
-        for a header.
+        If a type is used before the group that declares it, or a string contains a NUL, which CDL cannot say; not in
+        ncdump's style, and not for a header.
 
     Notes
     -----
@@ -296,13 +296,15 @@ class _Dump:
         self._print(head)
         if not options.ncdump:
             line.position = line.indent + 14 + len(head)
-        if isinstance(type_, model.CompoundType | model.VlenType) and len(attribute.values):
-            to_text = self._values.of(type_)
-            for value in attribute.values[:-1]:
-                line.put(to_text(value) + ", ")
-            line.put(to_text(attribute.values[-1]))
-        else:
-            line.file.write(self._attribute_text(attribute))
+        place = fqn if variable is None else model.join_fqn(fqn, variable.name)
+        with error_context(fqn=f"{place}@{attribute.name}"):
+            if isinstance(type_, model.CompoundType | model.VlenType) and len(attribute.values):
+                to_text = self._values.of(type_)
+                for value in attribute.values[:-1]:
+                    line.put(to_text(value) + ", ")
+                line.put(to_text(attribute.values[-1]))
+            else:
+                line.file.write(self._attribute_text(attribute))
         line.file.write(" ;")
         if variable is not None:
             self._times.note_bounds(variable, attribute)
@@ -315,10 +317,9 @@ class _Dump:
             return '""' if options.ncdump else ""
         if type_ == model.CHAR:
             return self._char_attribute(attribute.text)
-        if type_ == model.STRING:
-            null = NullText if options.ncdump else ()
-            return ", ".join(["NIL" if isinstance(v, null) else self._char_attribute(v) for v in values])
-        if isinstance(type_, model.PrimitiveType):
+        if type_ == model.STRING and options.ncdump:
+            return ", ".join(["NIL" if isinstance(v, NullText) else self._char_attribute(v) for v in values])
+        if isinstance(type_, model.PrimitiveType) and type_ != model.STRING:
             name = type_.name
             digits, exact = self._values.digits.get(name, 0), self._values.exact.get(name, False)
             return ", ".join([attribute_number(v, name, digits, exact) for v in values])
@@ -345,8 +346,10 @@ class _Dump:
         if group.variables:
             self._print("data:\n")
         for variable in group.variables:
-            if model.join_fqn(fqn, variable.name) in self._with_data:
-                self._data.write(variable, self._times.of(variable))
+            at = model.join_fqn(fqn, variable.name)
+            if at in self._with_data:
+                with error_context(fqn=at):
+                    self._data.write(variable, self._times.of(variable))
 
 
 def _refuse_losses(dataset: model.Dataset) -> None:

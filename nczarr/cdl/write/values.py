@@ -16,6 +16,7 @@ import numpy as np
 from nczarr import model
 from nczarr.cdl.write.numbers import float_text
 from nczarr.cdl.write.options import DumpOptions
+from nczarr.errors import LossError
 from nczarr.model.types import NullText
 
 #: Value to text.
@@ -116,7 +117,7 @@ class ValueText:
     """
 
     def __init__(self, dataset: model.Dataset, options: DumpOptions) -> None:
-        self._ncdump = options.ncdump
+        self._ncdump, self._header_only = options.ncdump, options.header_only
         self.digits = {"float": options.float_digits or 7, "double": options.double_digits or 15}
         self.exact = {
             "float": not options.ncdump and options.float_digits is None,
@@ -157,6 +158,11 @@ class ValueText:
             if isinstance(value, NullText):
                 return "NIL"
             return quote(str(value).replace("\v", "\n"), ncdump=True)
+        if "\0" in value and not self._header_only:
+            raise LossError(
+                f"CDL ends the string {str(value)[:40]!r} at its first NUL",
+                hint="--ncdump prints it as it is",
+            )
         return quote(str(value))
 
     def chars(self, raw: bytes) -> str:
