@@ -33,7 +33,7 @@ from nczarr.transfer import NoProgress
 #: Options that are passed unchanged to :func:`nczarr.copy` as keywords.
 _PASSED = (
     "chunks", "chunk_bytes", "shards", "compression", "quantize", "concat", "join", "repack", "expect_step",
-    "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask", "durable",
+    "preprocess", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask", "durable",
 )  # fmt: skip
 #: Options that are passed as lists of names.
 _NAMES = ("variables", "only", "groups", "exclude", "unlimited", "adjust")
@@ -74,6 +74,8 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
     option(several, "--tolerance", text, "NAME=N", action="append", default=[])
     text = "name missing and repeated steps of the joined coordinate: 6h, 1d, 1mo, 1y, a number, or auto"
     option(several, "--expect-step", text, "STEP")
+    text = "a Python function that changes the model of each source: gets and returns a nczarr.model.Dataset"
+    option(parser, "--preprocess", text, "MODULE:FUNCTION")
     option(several, "--append", "append to the target along its unlimited dimension")
     option(several, "--replace", "with --append: overwrite existing steps")
     subset = parser.add_argument_group(

@@ -19,6 +19,7 @@ from nczarr.convert.endpoints import (
     check_options,
     create_sink,
     expand_sources,
+    hook_of,
     name_of,
     refuse_existing,
     refuse_same_place,
@@ -99,6 +100,7 @@ def copy(
     adjust: str | Sequence[str] = (),
     tolerance: Mapping[str, float] | None = None,
     expect_step: str | None = None,
+    preprocess: str | Callable[[Dataset], Dataset] | None = None,
     append: bool = False,
     replace: bool = False,
     overwrite: bool = False,
@@ -189,6 +191,10 @@ def copy(
     expect_step : str, optional
         With `concat`, the step of the joined coordinate: ``"1d"``, ``"6h"``, ``"1mo"``, a number, or ``"auto"`` for the
         most frequent one. Missing steps are refused, or filled with ``join="fill"``.
+    preprocess : callable or str, optional
+        A function, or its name ``"module:function"``, that gets the :class:`nczarr.model.Dataset` of each source, whose
+        values are lazy, and returns the one to copy. It is called whenever a source is opened, on a cluster in each
+        worker, and must return the same each time.
     append : bool, default False
         Append the sources to the existing dataset `target`, along its unlimited dimension (or `concat`). Steps that
         exist already are refused.
@@ -292,7 +298,8 @@ def copy(
     nodes = [names_of(patterns) for patterns in (variables, only, groups, exclude)]
     subset = Subset(nodes[0], nodes[1], nodes[2], nodes[3], select or {}, rename or {})
     where = allowing(source_options, allow)
-    sources = Sources(tuple(expand_sources(source, where)), where, subset, concat, fitting)
+    paths, hook = tuple(expand_sources(source, where)), hook_of(preprocess)
+    sources = Sources(paths, where, subset, concat, fitting, hook)
     if append:
         from nczarr.convert.appending import AppendTask
 
@@ -301,6 +308,8 @@ def copy(
             AppendTask(request, part, replace).run()
         return ()
     if virtual:
+        if hook is not None:
+            raise UnsupportedError("--virtual cannot be combined with --preprocess")
         _refer(request, sources)
         return ()
     if concat is not None:
@@ -403,7 +412,8 @@ class CopyTask:
         def fingerprint() -> SourceFingerprint:
             from nczarr.convert.values.resume import fingerprint_of
 
-            how = (sources.subset, sources.fitting, request.output, sorted(options.items(), key=str))
+            hook = sources.hook and f"{sources.hook.__module__}:{getattr(sources.hook, '__qualname__', '')}"
+            how = (sources.subset, sources.fitting, hook, request.output, sorted(options.items(), key=str))
             return fingerprint_of(dataset, sources.paths, repr(how), sources.options)
 
         if resume and kind_of_target(target) == "zarr":
@@ -529,7 +539,7 @@ def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tupl
 
 def _without_old_digest(dataset: Dataset, sources: Sources, how: OutputOptions) -> Dataset:
     """Remove the stored digest of a source, unless the copy has the same content."""
-    same = sources.concat is None and sources.subset == Subset()
+    same = sources.concat is None and sources.subset == Subset() and sources.hook is None
     if same and not (how.quantize or how.fixed or how.unlimited):
         return dataset
     return without_digest(dataset)

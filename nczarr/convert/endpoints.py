@@ -5,10 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -115,6 +117,66 @@ def _modelled(source: object) -> object:
     from nczarr.labelled.write import from_xarray
 
     return from_xarray(source)
+
+
+Hook = Callable[[Dataset], Dataset]
+"""A function of the user that changes the model of each source."""
+
+
+def hook_of(preprocess: str | Hook | None) -> Hook | None:
+    """Return the function that `preprocess` is or names (``module:function``, also in the working directory).
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no such function.
+
+    Examples
+    --------
+    >>> hook_of("nczarr.model:resolve").__name__
+    'resolve'
+    """
+    if preprocess is None or callable(preprocess):
+        return preprocess
+    module, _, name = preprocess.partition(":")
+    try:
+        if not all(part.isidentifier() for part in (*module.split("."), name)):
+            raise ImportError("the form is MODULE:FUNCTION")
+        sys.path.insert(0, os.getcwd())  # as Python does for scripts
+        try:
+            found = getattr(import_module(module), name)
+        finally:
+            sys.path.remove(os.getcwd())
+        if not callable(found):
+            raise ImportError(f"{name} is no function")
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedError(f"--preprocess {preprocess}: {error}") from error
+    hook: Hook = found
+    return hook
+
+
+@contextmanager
+def open_processed(
+    source: object, storage_options: Mapping[str, object] | None, hook: Hook | None, *, fresh: bool = True
+) -> Iterator[Dataset]:
+    """Open a source, and apply a function of the user to its model.
+
+    Raises
+    ------
+    UnsupportedError
+        If the function does not return a model.
+    """
+    with open_source(source, storage_options=storage_options, fresh=fresh) as dataset:
+        if hook is None:
+            yield dataset
+            return
+        found: object = hook(dataset)
+        if not isinstance(found, Dataset):
+            raise UnsupportedError(
+                f"--preprocess: the function returned {type(found).__name__}, not nczarr.model.Dataset",
+                path=name_of(source),
+            )
+        yield resolve(found)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from nczarr.convert.change.nodes import Subset
-from nczarr.convert.endpoints import name_of, open_source
+from nczarr.convert.endpoints import Hook, name_of, open_processed
 from nczarr.convert.many.fit import Fitting
 from nczarr.errors import LossError, NCZarrError, error_context
 from nczarr.formats import state_of_file
@@ -27,6 +27,8 @@ class Sources:
         The dimension along which the sources are joined.
     fitting : Fitting
         How sources that differ are joined.
+    hook : callable or None
+        Changes the model of each source.
     """
 
     paths: tuple[object, ...]
@@ -34,6 +36,7 @@ class Sources:
     subset: Subset
     concat: str | None = None
     fitting: Fitting = field(default_factory=Fitting)
+    hook: Hook | None = None
 
     def each(self) -> list[Sources]:
         """Return each source on its own."""
@@ -59,7 +62,7 @@ class Sources:
             Take the requested part of the dimensions of each source before joining them.
         """
         if self.concat is None:
-            with open_source(self.paths[0], storage_options=self.options, fresh=fresh) as opened:
+            with open_processed(self.paths[0], self.options, self.hook, fresh=fresh) as opened:
                 yield opened
             return
         from nczarr.convert.many.joining import join
@@ -69,7 +72,12 @@ class Sources:
             return [self.subset.cut(part) for part in nodes] if cut else nodes
 
         with join(
-            self.paths, self.concat, fitting=self.fitting, storage_options=self.options, choose=chosen
+            self.paths,
+            self.concat,
+            fitting=self.fitting,
+            storage_options=self.options,
+            choose=chosen,
+            hook=self.hook,
         ) as joined:
             yield joined
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from nczarr.convert.change.selecting import cut_source, find_dimension
-from nczarr.convert.endpoints import call_all, name_of, open_source
+from nczarr.convert.endpoints import Hook, call_all, name_of, open_processed
 from nczarr.convert.many.adjusting import fitted, with_fill
 from nczarr.convert.many.expected import missing_steps
 from nczarr.convert.many.fit import Fitting
@@ -53,9 +53,14 @@ _G = TypeVar("_G", bound=Group)
 class Files:
     """The sources of a joined dataset; those used last are open."""
 
-    def __init__(self, sources: Sequence[object], options: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        sources: Sequence[object],
+        options: Mapping[str, object] | None = None,
+        hook: Hook | None = None,
+    ) -> None:
         self.sources = list(sources)
-        self._options = options
+        self._options, self._hook = options, hook
         self._lock = make_lock(Rank.OWNER)
         self._open: OrderedDict[int, tuple[AbstractContextManager[Dataset], Dataset]] = OrderedDict()
         self._states = [state_of_file(source) for source in self.sources]
@@ -123,9 +128,7 @@ class Files:
             source = self.sources[number]
             if state_of_file(source) != self._states[number]:
                 raise NCZarrError("the file has changed while it was copied", path=str(source))
-            context: AbstractContextManager[Dataset] = open_source(
-                source, storage_options=self._options, fresh=True
-            )
+            context: AbstractContextManager[Dataset] = open_processed(source, self._options, self._hook)
             found = context, context.__enter__()
         self._open[number] = found
         while len(self._open) > _OPEN:
@@ -243,6 +246,7 @@ def join(
     fitting: Fitting | None = None,
     storage_options: Mapping[str, object] | None = None,
     choose: Callable[[list[Dataset]], list[Dataset]] = lambda datasets: datasets,
+    hook: Hook | None = None,
 ) -> Iterator[Dataset]:
     """Join sources into one dataset with lazy data.
 
@@ -257,6 +261,8 @@ def join(
         How sources that differ are joined.
     choose : callable
         Returns the parts of the sources to join.
+    hook : callable, optional
+        Changes the model of each source, whenever it is opened.
 
     Yields
     ------
@@ -270,7 +276,7 @@ def join(
     UnsupportedError
         If times cannot be converted to the units of the first source, or the joined coordinate is not monotonic.
     """
-    with closing(Files(sources, storage_options)) as files:
+    with closing(Files(sources, storage_options, hook)) as files:
         fqn, is_new = files.dimension(along)
         headers = choose(call_all(partial(files.header, number, fqn) for number in range(len(sources))))
         yield _joined(headers, sources, fqn, is_new, fitting or Fitting())
