@@ -226,7 +226,7 @@ class LocalStore(Store):
     # --- writing
 
     def set(self, key: str, data: Buffer) -> None:
-        self._put(key, partial(write_bytes, as_view(data)), os.replace, self.order)
+        self._put(key, partial(write_bytes, as_view(data)))
 
     def set_from_file(self, key: str, descriptor: int, offset: int, size: int) -> None:
         """Set a value to bytes of an open file; the operating system copies them if it can.
@@ -245,7 +245,7 @@ class LocalStore(Store):
                     path=self.place(key),
                 )
 
-        self._put(key, write, os.replace, self.order)
+        self._put(key, write)
 
     def set_if_absent(self, key: str, data: Buffer) -> bool:
         def link(temporary: str, path: str) -> None:
@@ -253,7 +253,7 @@ class LocalStore(Store):
             os.unlink(temporary)
 
         try:
-            self._put(key, partial(write_bytes, as_view(data)), link, self.order)
+            self._put(key, partial(write_bytes, as_view(data)), link)
         except StoreError as error:
             if isinstance(error.__cause__, FileExistsError):
                 return False
@@ -277,7 +277,7 @@ class LocalStore(Store):
 
         with self._deferring(documents=True):
             for name, value in earlier:
-                self._put(name, partial(write, as_view(value)), os.replace, self.order)
+                self._put(name, partial(write, as_view(value)))
             self.set(key, data)
 
     def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
@@ -303,11 +303,7 @@ class LocalStore(Store):
             self._fail("write", "", error)
 
     def _put(
-        self,
-        key: str,
-        write: Callable[[int], None],
-        place: Callable[[str, str], object],
-        order: WriteOrder | None,
+        self, key: str, write: Callable[[int], None], place: Callable[[str, str], object] | None = None
     ) -> None:
         self.check_writable(key)
         path = self.file_path(key)
@@ -323,32 +319,26 @@ class LocalStore(Store):
                 self._case_sensitive = not os.path.lexists(f"{folder}/{name.upper()}")
                 if not self._case_sensitive:
                     self._check_case(key)
-            place(temporary, path)
+            (place or os.replace)(temporary, path)
 
         try:
             if self._case_sensitive is False:
                 self._check_case(key)
-            put_file(path, write, place_checked, order, document=_is_document(key))
+            put_file(path, write, place_checked, self.order, document=_is_document(key))
         except OSError as error:
             self._fail("write", key, error)
 
-    def prepare_folder(self, folder: str, name: str | None = None, descriptor: int | None = None) -> None:
+    def prepare_folder(self, folder: str) -> None:
         """Check a directory as :meth:`check_links` does, and create it if it is not known.
 
         Most directories are new; one that was created here is not a link, and needs no check.
-
-        Parameters
-        ----------
-        folder : str
-        name, descriptor : optional
-            The same directory, relative to an open one.
         """
         if not folder or folder in self._plain:
             return
         self.check_names([folder])
         self.check_links(folder.rpartition("/")[0])
         try:
-            os.mkdir(self._base + folder if name is None else name, dir_fd=descriptor)
+            os.mkdir(self._base + folder)
         except OSError:
             # It exists; or its parent is missing, and `_create` creates both.
             self.check_links(folder)
@@ -548,29 +538,20 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def refuse_dangling(path: str, place: str, folder: int | None = None) -> None:
+def refuse_dangling(path: str, place: str) -> None:
     """Raise an error if a file is missing because a symbolic link in its path has no target.
 
-    The target may be on a disk that is not mounted, so the key does not count as missing.
-
-    Parameters
-    ----------
-    path : str
-        The path of the missing file.
-    place : str
-        For the message.
-    folder : int, optional
-        Descriptor of the directory to which the path is relative.
+    The target may be on a disk that is not mounted, so the key does not count as missing. `place` is for the message.
     """
     while path:
         try:
-            status = os.stat(path, dir_fd=folder, follow_symlinks=False)
+            status = os.lstat(path)
         except OSError:
             path = path.rpartition("/")[0]
             continue
         if stat.S_ISLNK(status.st_mode):
             try:
-                os.stat(path, dir_fd=folder)
+                os.stat(path)
             except OSError as error:
                 raise StoreError(
                     f"cannot read: the symbolic link {path} has no target", path=place
@@ -581,12 +562,10 @@ def refuse_dangling(path: str, place: str, folder: int | None = None) -> None:
 def put_file(
     path: str,
     write: Callable[[int], None],
-    place: Callable[[str, str], object] | None,
+    place: Callable[[str, str], object],
     order: WriteOrder | None,
     *,
     document: bool = False,
-    folder: str = "",
-    descriptor: int | None = None,
 ) -> None:
     """Write a file under a temporary name, and move it to its place; missing directories are created.
 
@@ -594,71 +573,58 @@ def put_file(
     ----------
     write : callable
         Writes the bytes to a file descriptor.
-    place : callable or None
-        Moves the file from the first path to the second; None: by a system call.
+    place : callable
+        Moves the file from the first path to the second.
     document : bool
         True for a document: it describes chunks, and an empty one would make all unreadable.
-    folder, descriptor : optional
-        The directory to which the path is relative.
     """
     temporary = path[: path.rfind("/") + 1] + value_name()
-    file = _create(temporary, folder, descriptor)
+    file = _create(temporary)
     waits = False
 
     def change(wanted: bool) -> None:
         if not wanted:
             with contextlib.suppress(OSError):
-                os.unlink(folder + temporary)
+                os.unlink(temporary)
             return
         try:
-            if place is None:
-                os.replace(folder + temporary, folder + path)
-            else:
-                place(temporary, path)
+            place(temporary, path)
             if order is not None:
-                order.note(folder + path, synced=waits)
+                order.note(path, synced=waits)
         except BaseException:
             # An interrupt may come after the rename.
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(folder + temporary)
+                os.unlink(temporary)
             raise
 
     try:
         try:
             write(file)
-            waits = order is not None and (document or _exists(path, descriptor))
+            waits = order is not None and (document or os.path.lexists(path))
             if order is not None and waits:
-                if order.defer(folder + temporary, folder + path, change, document=document):
+                if order.defer(temporary, path, change, document=document):
                     return
                 order.before_replacing(file, document=document)
         finally:
             os.close(file)
     except BaseException:
         if order is not None:
-            order.withdraw(folder + temporary)
+            order.withdraw(temporary)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=descriptor)
+            os.unlink(temporary)
         raise
     change(True)
 
 
-def _create(path: str, folder: str, descriptor: int | None) -> int:
+def _create(path: str) -> int:
     # A directory disappears before its use if another thread deletes its last key.
     for _ in range(100):
         try:
-            return os.open(path, _CREATE, 0o666, dir_fd=descriptor)
+            return os.open(path, _CREATE, 0o666)
         except FileNotFoundError:
             with contextlib.suppress(FileNotFoundError):
-                LocalStore.make_folder((folder + path).rpartition("/")[0])
-    return os.open(path, _CREATE, 0o666, dir_fd=descriptor)
-
-
-def _exists(path: str, folder: int | None) -> bool:
-    try:
-        os.stat(path, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
+                LocalStore.make_folder(path.rpartition("/")[0])
+    return os.open(path, _CREATE, 0o666)
 
 
 def _copy_bytes(source: int, offset: int, size: int, target: int) -> int:

@@ -82,7 +82,7 @@ def test_values(kind: str, endian: str, order: list[int], tmp_path: Path, starts
 
 def test_without_the_optional_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     array = make(LocalStore(tmp_path, "w"), ORDERS[0])
-    monkeypatch.setattr(codec_zstd, "_zstandard", lambda: None)
+    monkeypatch.setattr(codec_zstd, "optional_module", lambda name: None)
     np.testing.assert_array_equal(array.read(POINTS), VALUES[POINTS])
 
 

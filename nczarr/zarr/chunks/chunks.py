@@ -11,7 +11,7 @@ import numpy as np
 
 from nczarr.errors import ChunkError, CodecError, StoreError, error_context
 from nczarr.lazy import cached_property
-from nczarr.stores import Store
+from nczarr.stores import LocalStore, Store
 from nczarr.system.locks import TABLES, LockTable, Rank
 from nczarr.zarr.codecs.base import Buffer
 from nczarr.zarr.codecs.chain import Chain, chain_of
@@ -129,6 +129,8 @@ class Chunks:
         self.prefix = prefix
         self.metadata = metadata
         self.path = path
+        #: The path of the chunks' files before their names, in a directory.
+        self.folder = f"{store.root}/{prefix}" if isinstance(store, LocalStore) else ""
         #: The array's name in messages.
         self.fqn = "/" + path
         #: The dtype of values in memory, and the shape of the largest chunk (or shard); only the array's shape changes.

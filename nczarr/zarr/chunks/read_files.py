@@ -1,14 +1,14 @@
 """Read a region of an array from local files, without extra copies, and without locks during system calls.
 
 The operating system copies bytes directly into the result: whole chunks, or only the necessary bytes of an
-uncompressed chunk. Files are opened relative to the array's directory, which saves the resolution of the path.
+uncompressed chunk.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, product
@@ -18,7 +18,6 @@ from operator import mul
 import numpy as np
 
 from nczarr.errors import ChunkError, CodecError, StoreError
-from nczarr.stores import LocalStore
 from nczarr.stores.local import READ, refuse_dangling, refuse_special, system_error
 from nczarr.zarr.chunks import scatter
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
@@ -33,115 +32,43 @@ from nczarr.zarr.pool import local_workers, run
 PIECE = 1024 << 10
 #: Reading this many unnecessary bytes costs as much as another system call.
 GAP = 96 << 10
-#: The operating system scatters rows of at least this many bytes (``preadv``).
-ROW = 2 << 10
-#: The largest number of buffers in one system call.
-MAX_BUFFERS = 1024
 
 
 def supported() -> bool:
-    """Return True if the system can open files relative to a directory and read into several buffers (not Windows)."""
-    return hasattr(os, "preadv") and os.open in os.supports_dir_fd
+    """Return True if the system can read into several buffers (not Windows)."""
+    return hasattr(os, "preadv")
 
 
-class Directory:
-    """An open directory; a missing directory has no files.
+def _open(chunks: Chunks, name: str) -> int | None:
+    """Return the descriptor of a chunk's file, opened for reading; None if it does not exist."""
+    try:
+        return os.open(chunks.folder + name, READ)
+    except FileNotFoundError:
+        refuse_dangling(chunks.folder + name, chunks.place(name))
+        return None
 
-    Parameters
-    ----------
-    path : str
-        The path of the directory.
-    place : callable
-        Returns the location of a file for messages.
-    few : bool
-        True: the caller opens only a few files, so the directory is not opened.
+
+def open_chunk(chunks: Chunks, name: str) -> tuple[int, os.stat_result] | None:
+    """Return the descriptor and the status of a chunk's file, opened for reading; None if it does not exist.
+
+    Raises
+    ------
+    StoreError
+        If the file cannot be opened, or is not a regular file.
     """
-
-    def __init__(self, path: str, place: Callable[[str], str], few: bool = False) -> None:
-        self.path = path.rstrip("/") + "/"
-        self.place = place
-        self.descriptor: int | None = None
-        self._start = self.path if few else ""
-        if few:
-            return
-        try:
-            self.descriptor = os.open(path, READ | getattr(os, "O_DIRECTORY", 0))
-        except FileNotFoundError:
-            refuse_dangling(path.rstrip("/"), place(""))
-        except OSError as error:
-            raise system_error("open", place(""), error) from error
-
-    def __enter__(self) -> Directory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.descriptor is not None:
-            os.close(self.descriptor)
-
-    def _open(self, name: str) -> int | None:
-        """Return the descriptor of a file opened for reading; None if it does not exist."""
-        if self.descriptor is None and not self._start:
-            return None
-        try:
-            return os.open(self._start + name, READ, dir_fd=self.descriptor)
-        except FileNotFoundError:
-            refuse_dangling(self._start + name, self.place(name), self.descriptor)
-            return None
-
-    def open(self, name: str) -> tuple[int, os.stat_result] | None:
-        """Return the file descriptor and the status of a file opened for reading; None if it does not exist."""
-        try:
-            descriptor = self._open(name)
-        except StoreError:  # a dangling link
-            raise
-        except OSError as error:
-            raise system_error("read", self.place(name), error) from error
-        if descriptor is None:
-            return None
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            os.close(descriptor)
-            refuse_special(status, self.place(name))
-        return descriptor, status
-
-    def read_into(self, name: str, buffer: Buffer) -> int:
-        """Read a file from its beginning until `buffer` (contiguous bytes) is full.
-
-        Returns
-        -------
-        int
-            The number of bytes, -1 if the file does not exist.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be read.
-        """
-        descriptor = self._open(name)
-        if descriptor is None:
-            return -1
-        try:
-            return os.preadv(descriptor, [buffer], 0)
-        finally:
-            os.close(descriptor)
-
-    def read_stretch(self, name: str, buffer: Buffer, start: int, size: int) -> bool:
-        """Fill `buffer` (contiguous bytes) from offset `start` of a file; False unless the file has `size` bytes.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be read.
-        """
-        descriptor = self._open(name)
-        if descriptor is None:
-            return False
-        try:
-            # A read of two bytes at the end returns only one: cheaper than fstat.
-            end = os.pread(descriptor, 2, size - 1)
-            return len(end) == 1 and os.preadv(descriptor, [buffer], start) == buffer.nbytes
-        finally:
-            os.close(descriptor)
+    try:
+        descriptor = _open(chunks, name)
+    except StoreError:  # a dangling link
+        raise
+    except OSError as error:
+        raise system_error("read", chunks.place(name), error) from error
+    if descriptor is None:
+        return None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        refuse_special(status, chunks.place(name))
+    return descriptor, status
 
 
 def read_exactly(descriptor: int, buffer: Buffer, offset: int) -> None:
@@ -222,12 +149,9 @@ def read_box(
 
 def _read_steps(descriptor: int, target: np.ndarray, steps: list[int], stored: np.dtype, base: int) -> None:
     """Read elements with the strides `steps` in the file, the first one at offset `base`."""
-    if _dense(target, steps, stored):
-        if target.flags.c_contiguous:
-            read_exactly(descriptor, target.reshape(-1).view(np.uint8), base)
-            return
-        if _scatter(descriptor, target, base):
-            return
+    if target.flags.c_contiguous and _dense(target, steps, stored):
+        read_exactly(descriptor, target.reshape(-1).view(np.uint8), base)
+        return
     if target.ndim == 0:
         _read_span(descriptor, target, steps, stored, base)
         return
@@ -267,70 +191,35 @@ def _read_span(
     np.copyto(target, view)
 
 
-def _scatter(descriptor: int, target: np.ndarray, base: int) -> bool:
-    """Read consecutive bytes into the contiguous rows of `target`; return False if the rows are too short."""
-    row_dims = target.ndim
-    length = target.itemsize
-    while row_dims and target.strides[row_dims - 1] == length:
-        row_dims -= 1
-        length *= target.shape[row_dims]
-    if length < ROW or row_dims == 0:
-        return False
-    try:
-        rows = target.view()
-        rows.shape = (-1, length // target.itemsize) if row_dims == 1 else (*target.shape[:row_dims], -1)
-    except AttributeError:
-        return False
-    for index in np.ndindex(rows.shape[: row_dims - 1]):
-        lines = list(rows[index].view(np.uint8))
-        for start in range(0, len(lines), MAX_BUFFERS):
-            some = lines[start : start + MAX_BUFFERS]
-            size = len(some) * length
-            done = os.preadv(descriptor, some, base)
-            if done != size:  # rare: the file is too short, or the system read only a part
-                for i, line in enumerate(some):
-                    read_exactly(descriptor, line, base + i * length)
-            base += size
-    return True
-
-
 #: Attempts to read an index while another process replaces it.
 _ATTEMPTS = 5
-#: The reader opens the directory first if it reads at least this many files.
-FEW_FILES = 4
 #: Each thread reads whole shards if there are at least this many.
 FEW_SHARDS = 4
 #: The size of a Python object of a variable-length value, without its characters.
 OBJECT_BYTES = 64
-#: Uncompressed chunks up to this size are read at once, and copied if their region is not contiguous.
-WHOLE_BYTES = 256 << 10
 
 
 def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray) -> None:
     """Read the chunks of a plan into `target`, which has the full shape of the selection."""
-    store = chunks.store
-    assert isinstance(store, LocalStore)
     items = list(product(*parts))
     count = len(items)
-    folder = f"{store.root}/{chunks.prefix}"
-    if count == 1 and chunks.are_kept and _scatter_cached(chunks, folder, items[0], target):
+    if count == 1 and chunks.are_kept and _scatter_cached(chunks, items[0], target):
         return
     chain, sharding = chunks.fixed
     unit = chunks.chunk_shape if sharding is None else sharding.inner_shape
     workers = local_workers(target.nbytes, prod(unit) * target.itemsize, count)
-    with Directory(folder, chunks.place, few=count < FEW_FILES) as directory:
-        if sharding is not None:
-            # Few shards: the threads share the inner chunks of each shard. Many shards: each thread reads whole ones.
-            few = count < FEW_SHARDS
-            run(_Reader(chunks, directory, target, workers if few else 1).read, items, 1 if few else workers)
-            return
-        # A region of many chunks would only evict the cached chunks.
-        keep = _weight(chain or chunks.chain()) * count <= CHUNKS.bound // 2
-        reader = _Reader(chunks, directory, target, workers, keep and not (chain and chain.is_raw))
-        if count == 1:
-            reader.read(items[0])
-        else:
-            run(reader.read_row, scatter.shared_rows(chain, parts, items, workers, not reader.keep), workers)
+    if sharding is not None:
+        # Few shards: the threads share the inner chunks of each shard. Many shards: each thread reads whole ones.
+        few = count < FEW_SHARDS
+        run(_Reader(chunks, target, workers if few else 1).read, items, 1 if few else workers)
+        return
+    # A region of many chunks would only evict the cached chunks.
+    keep = _weight(chain or chunks.chain()) * count <= CHUNKS.bound // 2
+    reader = _Reader(chunks, target, workers, keep and not (chain and chain.is_raw))
+    if count == 1:
+        reader.read(items[0])
+    else:
+        run(reader.read_row, scatter.shared_rows(chain, parts, items, workers, not reader.keep), workers)
 
 
 def _weight(chain: Chain) -> int:
@@ -343,11 +232,11 @@ def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
     return (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _scatter_cached(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
+def _scatter_cached(chunks: Chunks, item: Item, target: np.ndarray) -> bool:
     """Copy the selected elements of a chunk from the cache; return False if it is not cached or its file changed."""
     index = tuple([part.chunk for part in item])
     try:
-        status = os.stat(folder + chunks.name(index))
+        status = os.stat(chunks.folder + chunks.name(index))
     except OSError:  # the reader raises the exact error
         return False
     chunk = CHUNKS.get((chunks.owner, *index), _fingerprint(status))
@@ -359,7 +248,7 @@ def _scatter_cached(chunks: Chunks, folder: str, item: Item, target: np.ndarray)
 
 @dataclass(slots=True)
 class _Reader:
-    """Read chunks, or parts of shards, from the files of a directory into the result.
+    """Read chunks, or parts of shards, from files into the result.
 
     Parameters
     ----------
@@ -370,7 +259,6 @@ class _Reader:
     """
 
     chunks: Chunks
-    directory: Directory
     target: np.ndarray
     workers: int | None
     keep: bool = False
@@ -380,7 +268,7 @@ class _Reader:
         chunks = self.chunks
         index = tuple([part.chunk for part in item])
         chain = chunks.fixed_chain or chunks.chain(index)
-        found = self.directory.open(chunks.name(index))
+        found = open_chunk(chunks, chunks.name(index))
         if found is None:
             chunks.miss()
             scatter.put_fill(self.target, take(item, "out"), chain.spec.fill)
@@ -405,7 +293,7 @@ class _Reader:
 
     def read_row(self, row: Sequence[Item]) -> None:
         """Read a row of chunks. If that fails, they are read one by one, which raises the exact error."""
-        if len(row) == 1 or not _read_row(self.chunks, self.directory, row, self.target):
+        if len(row) == 1 or not _read_row(self.chunks, row, self.target):
             for item in row:
                 self.read(item)
 
@@ -479,7 +367,7 @@ class _Reader:
         read_runs(chunks, [index], jobs, read, target, self.workers)
 
 
-def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:
+def _read_row(chunks: Chunks, row: Sequence[Item], target: np.ndarray) -> bool:
     """Read a row of chunks; return False if a chunk is missing, too long or damaged."""
     chain = chunks.chain()
     whole = all(map(is_whole, row[0]))
@@ -490,9 +378,9 @@ def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target:
     try:
         # A chunk is read as a whole if at least half of it lies between the first and the last selected element.
         if chain.is_raw and not whole and 2 * scatter.needed_bytes(chain, row[0])[1] < size:
-            bounds = _read_stretches(chain, directory, names, row, buffer)
+            bounds = _read_stretches(chunks, chain, names, row, buffer)
         else:
-            bounds = _read_whole(chain, directory, names, buffer)
+            bounds = _read_whole(chunks, chain, names, buffer)
         if bounds is None:
             return False
         if whole:
@@ -505,15 +393,20 @@ def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target:
 
 
 def _read_whole(
-    chain: Chain, directory: Directory, names: Sequence[str], buffer: np.ndarray
+    chunks: Chunks, chain: Chain, names: Sequence[str], buffer: Buffer
 ) -> list[tuple[int, int]] | None:
     """Read files into one buffer, and return the bounds of each; None if a file is missing or has another size."""
-    size = chain.decoded_size or 0
     bounds = []
     start = 0
     for name in names:
-        count = directory.read_into(name, buffer[start:])
-        if count <= 0 or start + count == buffer.nbytes or (chain.is_raw and count != size):
+        descriptor = _open(chunks, name)
+        if descriptor is None:
+            return None
+        try:
+            count = os.preadv(descriptor, [buffer[start:]], 0)
+        finally:
+            os.close(descriptor)
+        if count == 0 or start + count == buffer.nbytes or (chain.is_raw and count != chain.decoded_size):
             return None
         bounds.append((start, start + count))
         start += count
@@ -521,25 +414,30 @@ def _read_whole(
 
 
 def _read_stretches(
-    chain: Chain, directory: Directory, names: Sequence[str], row: Sequence[Item], buffer: np.ndarray
+    chunks: Chunks, chain: Chain, names: Sequence[str], row: Sequence[Item], buffer: Buffer
 ) -> list[tuple[int, int]] | None:
     """Read only the bytes between the selected elements of uncompressed chunks, each at its offset in a whole chunk."""
     size = chain.decoded_size or 0
     begin, length = scatter.needed_bytes(chain, row[0])
     distance = scatter.strides(chain)[-1]
-    bounds = []
     before = row[0][-1].inner
-    low = 0
-    for name, item in zip(names, row, strict=True):
+    for number, (name, item) in enumerate(zip(names, row, strict=True)):
         inner = item[-1].inner  # the chunks of a row have equal parts in all other dimensions
         begin += (inner.start - before.start) * distance
         length += (inner.stop - inner.start - before.stop + before.start) * distance
-        if not directory.read_stretch(name, buffer[low + begin : low + begin + length], begin, size):
-            return None
-        bounds.append((low, low + size))
         before = inner
-        low += size
-    return bounds
+        stretch = buffer[number * size + begin :][:length]
+        descriptor = _open(chunks, name)
+        if descriptor is None:
+            return None
+        try:
+            # A read of two bytes at the end returns only one: cheaper than fstat.
+            end = os.pread(descriptor, 2, size - 1)
+            if len(end) != 1 or os.preadv(descriptor, [stretch], begin) != length:
+                return None
+        finally:
+            os.close(descriptor)
+    return [(number * size, (number + 1) * size) for number in range(len(row))]
 
 
 def _check_size(chain: Chain, found: int) -> None:
@@ -564,11 +462,6 @@ def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, ta
         view = target[take(item, "out")].transpose(order)
         if whole and view.flags.c_contiguous and view.dtype == stored:
             read_exactly(descriptor, view.reshape(-1).view(np.uint8), base)
-        elif whole and (chain.decoded_size or 0) <= WHOLE_BYTES and not view.flags.c_contiguous:
-            size = chain.decoded_size or 0
-            buffer = scratch("box", size)[:size]
-            read_exactly(descriptor, buffer, base)
-            np.copyto(view, buffer.view(stored).reshape(shape))
         else:
             read_box(descriptor, view, [item[i].inner for i in order], shape, stored, base)
         return

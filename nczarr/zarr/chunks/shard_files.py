@@ -19,14 +19,17 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.system.durability import WriteOrder, sync_descriptor
-from nczarr.zarr.chunks.read_files import Directory, read_exactly, read_index
+from nczarr.zarr.chunks.read_files import read_exactly, read_index
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array
 from nczarr.zarr.codecs.sharding import MISSING, ShardingCodec
 
 #: Bytes of replaced inner chunks that are never worth writing the shard as a whole.
 _LITTLE_WASTE = 256 << 10
-#: Errors of files that are written as a whole instead: symbolic links, and files without write permission.
-_NOT_IN_PLACE = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.EMLINK, errno.EROFS, errno.ETXTBSY})
+#: Errors of files that are written as a whole instead: missing ones, symbolic links, files without write permission.
+_NOT_IN_PLACE = frozenset({
+    errno.EACCES, errno.EPERM, errno.ELOOP, errno.EMLINK, errno.EROFS, errno.ETXTBSY, errno.ENOENT, errno.EISDIR,
+    errno.ENXIO,
+})  # fmt: skip
 _OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -159,17 +162,15 @@ def _has_name(descriptor: int, path: str) -> bool:
     return (status.st_dev, status.st_ino) == (own.st_dev, own.st_ino)
 
 
-def open_in_place(directory: Directory, key: str) -> int | None:
+def open_in_place(path: str) -> int | None:
     """Open a file for reading and writing; None if there is none, or it must be replaced as a whole.
 
     A file with several hard links may belong to a snapshot, so it is replaced.
     """
-    if directory.descriptor is None:
-        return None
     try:
-        descriptor = os.open(key, _OPEN, dir_fd=directory.descriptor)
+        descriptor = os.open(path, _OPEN)
     except OSError as error:
-        if error.errno in (*_NOT_IN_PLACE, errno.ENOENT, errno.EISDIR, errno.ENXIO):
+        if error.errno in _NOT_IN_PLACE:
             return None
         raise
     status = os.fstat(descriptor)

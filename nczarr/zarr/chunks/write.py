@@ -7,7 +7,8 @@ chunk to a temporary file and renames it, so that readers see either the old chu
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice, product
 from math import prod
@@ -17,11 +18,12 @@ import numpy as np
 
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
-from nczarr.stores.local import put_file, system_error, write_bytes
+from nczarr.stores.base import as_view
+from nczarr.stores.local import READ, put_file, system_error, write_bytes
 from nczarr.system.locks import lock_open_file, while_held
 from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks, Index
 from nczarr.zarr.chunks.plan import Item, Part, take
-from nczarr.zarr.chunks.read_files import MAX_BUFFERS, ROW, Directory, read_file
+from nczarr.zarr.chunks.read_files import open_chunk, read_file
 from nczarr.zarr.chunks.read_shards import inner_items
 from nczarr.zarr.chunks.scatter import encode_row, is_covered, row_view, shared_rows
 from nczarr.zarr.chunks.shard_files import GrowingShard, open_in_place, write_at
@@ -174,7 +176,8 @@ def write_to_files(
     `claimed` is the length of the first axis up to which readers may look.
     """
     items = list(product(*parts))
-    with _Files(chunks, reads=not all(map(is_covered, items))) as files:
+    files = _Files(chunks)
+    with files.turn(reads=not all(map(is_covered, items))):
 
         def work(item: Item) -> None:
             files.write(
@@ -198,50 +201,46 @@ def write_to_files(
 
 def write_blocks(chunks: Chunks, shard: Index, changes: Sequence[Change]) -> None:
     """Write inner chunks of one shard of a store of local files, in place if possible."""
-    with _Files(chunks, reads=True) as files:  # other inner chunks of the shard are kept
+    files = _Files(chunks)
+    with files.turn(reads=True):  # other inner chunks of the shard are kept
         files.write(shard, lambda key: files.change(key, changes, afresh=False))
 
 
 class _Files:
-    """Write the files of an array; its directory is created if it is missing.
+    """Write the files of an array; missing directories are created."""
 
-    Parameters
-    ----------
-    reads : bool
-        True: stored chunks are read, changed and written. If other processes write the array, they wait until the end.
-    """
-
-    def __init__(self, chunks: Chunks, *, reads: bool) -> None:
+    def __init__(self, chunks: Chunks) -> None:
         assert isinstance(chunks.store, LocalStore)
         self.chunks, self.store = chunks, chunks.store
-        folder = f"{self.store.root}/{chunks.prefix}"
         self.store.check_links(chunks.prefix.rstrip("/"))
         self.store.check_names([chunks.prefix])
-        self.directory = Directory(folder, chunks.place)
-        if self.directory.descriptor is None:
-            try:
-                self.store.make_folder(folder.rstrip("/"))
-            except OSError as error:
-                raise system_error("write", chunks.place(""), error) from error
-            self.directory = Directory(folder, chunks.place)
-        if reads and self.store.shared and self.directory.descriptor is not None:
-            lock_open_file(self.directory.descriptor)
 
-    def __enter__(self) -> _Files:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.directory.__exit__(*details)
+    @contextmanager
+    def turn(self, *, reads: bool) -> Iterator[None]:
+        """Wait until no other process writes the array, if stored chunks are read, changed and written."""
+        if not (reads and self.store.shared):
+            yield
+            return
+        try:
+            self.store.make_folder(self.chunks.folder.rstrip("/"))
+            descriptor = os.open(self.chunks.folder, READ)
+        except OSError as error:
+            raise system_error("write", self.chunks.place(""), error) from error
+        try:
+            lock_open_file(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
 
     def write(self, index: Index, write: Callable[[str], None]) -> None:
         """Call `write` with the name of a chunk's file while no other thread writes it; errors name the chunk."""
         chunks, store, key = self.chunks, self.store, self.chunks.name(index)
         if parent := key.rpartition("/")[0]:
-            store.prepare_folder(chunks.prefix + parent, parent, self.directory.descriptor)
+            store.prepare_folder(chunks.prefix + parent)
         try:
             with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
                 if store.order is not None:
-                    store.order.finish(self.directory.path + key)
+                    store.order.finish(chunks.folder + key)
                 write(key)
         except CodecError as error:
             raise chunks.damaged(index, error) from error
@@ -259,7 +258,7 @@ class _Files:
                 key = chunks.name(tuple([part.chunk for part in item]))
                 self.store.check_links((chunks.prefix + key).rpartition("/")[0])
                 with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
-                    self._replace(key, [data])
+                    self._replace(key, data)
         except (CodecError, OSError):
             return False
         return True
@@ -273,13 +272,9 @@ class _Files:
         whole = covered and values.shape == chain.spec.shape
         data: Buffer
         if whole and chain.is_raw:
-            self._replace(key, _rows(values, chain))
-            return
-        if whole and chunks.sharding is not None:
+            data = _serialized(values, chain)
+        elif whole and chunks.sharding is not None:
             data = chunks.sharding.encode_shard(values, lambda size: scratch("shard", size)[:size])
-        elif whole and chain.writes_rows and not values.flags.c_contiguous:
-            # Reuse the scratch buffer of the thread: a new one of this size costs as much as the copy.
-            data = encode_row(chain, 1, values)[0]
         elif chunks.sharding is not None:
             self.change(key, _changes(chunks.sharding, item, source), afresh=covered)
             return
@@ -289,22 +284,22 @@ class _Files:
             data = encode_chunk(
                 chunks, chain, item, None if covered else self._old(key, chain.longest), source
             )
-        self._replace(key, [as_bytes_array(data)])
+        self._replace(key, data)
 
     def change(self, key: str, changes: Sequence[Change], *, afresh: bool) -> None:
         """Change inner chunks of a shard: in place if possible. `afresh`: no other inner chunk is kept."""
         codec = self.chunks.sharding
         assert codec is not None
-        descriptor = open_in_place(self.directory, key) if codec.grows and not afresh else None
+        descriptor = open_in_place(self.chunks.folder + key) if codec.grows and not afresh else None
         if descriptor is not None:
             try:
-                shard = GrowingShard(codec, self.directory.path + key, descriptor, self.store.order)
+                shard = GrowingShard(codec, self.chunks.folder + key, descriptor, self.store.order)
                 if shard.add(_encoded(codec, changes, shard.inner)):
                     return
             finally:
                 os.close(descriptor)
         old = None if afresh else self._old(key, self.chunks.chain().longest)
-        self._replace(key, [_updated_shard(codec, old, changes)])
+        self._replace(key, _updated_shard(codec, old, changes))
 
     def _write_unclaimed(
         self, chain: Chain, key: str, item: Item, values: np.ndarray, claimed: int | None
@@ -318,7 +313,7 @@ class _Files:
             or item[0].chunk * shape[0] + rows.start < claimed
         ):
             return False
-        descriptor = open_in_place(self.directory, key)
+        descriptor = open_in_place(self.chunks.folder + key)
         if descriptor is None:
             return False
         try:
@@ -329,11 +324,11 @@ class _Files:
         finally:
             os.close(descriptor)
         if self.store.order is not None:
-            self.store.order.note_changed(self.directory.path + key)
+            self.store.order.note_changed(self.chunks.folder + key)
         return True
 
     def _old(self, key: str, limit: int) -> Buffer | None:
-        found = self.directory.open(key)
+        found = open_chunk(self.chunks, key)
         if found is None:
             return None
         try:
@@ -341,42 +336,18 @@ class _Files:
         finally:
             os.close(found[0])
 
-    def _replace(self, key: str, buffers: Sequence[Buffer]) -> None:
-        directory = self.directory
-        write = partial(_write_all, buffers)
-        put_file(key, write, None, self.store.order, folder=directory.path, descriptor=directory.descriptor)
+    def _replace(self, key: str, data: Buffer) -> None:
+        write = partial(write_bytes, as_view(data))
+        put_file(self.chunks.folder + key, write, os.replace, self.store.order)
 
 
-def _rows(values: np.ndarray, chain: Chain) -> Sequence[Buffer]:
-    """Return the bytes of an uncompressed chunk as few contiguous buffers; copy them only if they are short."""
+def _serialized(values: np.ndarray, chain: Chain) -> Buffer:
+    """Return the bytes of an uncompressed chunk, if possible without a copy."""
     stored = values.transpose(chain.order or ())
-    if stored.dtype == chain.stored_dtype:
-        if stored.flags.c_contiguous:
-            return [as_bytes_array(stored)]
-        if (
-            stored.ndim == 2
-            and stored.strides[1] == stored.itemsize
-            and stored.shape[1] * stored.itemsize >= ROW
-        ):
-            return list(stored.view(np.uint8))
+    if stored.dtype == chain.stored_dtype and stored.flags.c_contiguous:
+        return stored
     assert chain.stored_dtype is not None
     size = stored.size * stored.itemsize
     buffer = scratch("write", size)[:size]
     np.copyto(buffer.view(chain.stored_dtype).reshape(stored.shape), stored)
-    return [buffer]
-
-
-def _write_all(buffers: Sequence[Buffer], file: int) -> None:
-    """Write flat buffers of equal length, one after another."""
-    if len(buffers) == 1:
-        write_bytes(memoryview(buffers[0]), file)
-        return
-    for start in range(0, len(buffers), MAX_BUFFERS):
-        some = buffers[start : start + MAX_BUFFERS]
-        done = os.writev(file, some)
-        if done == len(some) * some[0].nbytes:
-            continue
-        # Rare: a partial write, as above 2 GiB.
-        for buffer in some:
-            write_bytes(buffer[min(done, buffer.nbytes) :].data, file)
-            done = max(0, done - buffer.nbytes)
+    return buffer

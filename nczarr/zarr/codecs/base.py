@@ -129,10 +129,6 @@ class BytesBytesCodec(ABC):
     def encode(self, data: Buffer) -> Buffer:
         """Return the encoded bytes of a contiguous buffer."""
 
-    def encode_joined(self, data: np.ndarray, count: int) -> Sequence[Buffer]:
-        """Split `data` into `count` pieces of equal length, and return each of them encoded."""
-        return [self.encode(piece) for piece in data.reshape(count, -1)]
-
     @abstractmethod
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         """Return the decoded bytes.

@@ -10,7 +10,6 @@ import bz2
 import functools
 import lzma
 import struct
-import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -404,31 +403,6 @@ def numcodecs_codec(name: str, configuration: JsonMapping) -> Any:
         raise CodecError(f"codec {name!r} is not available, or misconfigured: {error}") from error
 
 
-@functools.cache
-def _zstandard() -> Any:
-    """Return the `zstandard` package if it can compress many pieces with one context; else None."""
-    found = optional_module("zstandard")
-    return found if found and "multi_compress_to_buffer" in found.backend_features else None
-
-
-#: Contexts of higher levels are not reused: they take much memory, and their creation takes little of the time.
-KEPT_LEVEL = 6
-
-_local = threading.local()
-
-
-def _compressor(zstandard: Any, level: int, checksum: bool) -> Any:
-    """Return the compressor of this thread, which reuses its context."""
-    kept = _local.__dict__
-    name = f"{level} {checksum}"
-    compressor = kept.get(name)
-    if compressor is None:
-        compressor = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
-        if level <= KEPT_LEVEL:
-            kept[name] = compressor
-    return compressor
-
-
 @register_codec("zstd", "numcodecs.zstd")
 class ZstdCodec(BytesBytesCodec):
     """``zstd`` and ``numcodecs.zstd``."""
@@ -444,18 +418,7 @@ class ZstdCodec(BytesBytesCodec):
         self._decompress = zstd.decompress
 
     def encode(self, data: Buffer) -> Buffer:
-        fast = _zstandard()
-        if fast is None:
-            return self._compress(data, self.level, self.checksum)
-        return _compressor(fast, self.level, self.checksum).compress(as_bytes_array(data))
-
-    def encode_joined(self, data: np.ndarray, count: int) -> Sequence[Buffer]:
-        fast = _zstandard()
-        if fast is None or count == 1:
-            return super().encode_joined(data, count)
-        compressor = _compressor(fast, self.level, self.checksum)
-        pieces: Sequence[Buffer] = compressor.multi_compress_to_buffer(list(data.reshape(count, -1)))
-        return pieces
+        return self._compress(data, self.level, self.checksum)
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         # The library rejects a target that is smaller than the content of all frames, or larger than a frame of
@@ -470,7 +433,7 @@ class ZstdCodec(BytesBytesCodec):
         return self._decompress(data, np.empty(size, np.uint8) if out is None else out)
 
     def decode_start(self, data: np.ndarray, size: int, out: np.ndarray) -> bool:
-        fast = _zstandard()
+        fast = optional_module("zstandard")
         if fast is None or frame_header(data)[1] != size or has_checksum(data):
             return False
         # All blocks must exist, although only the first ones are decoded.

@@ -289,10 +289,8 @@ class Chain:
         Requires `writes_rows`.
         """
         with _NOT_ENCODED:
-            if not self._bytes:
-                return list(data.reshape(count, -1))
-            pieces = self._bytes[0].encode_joined(data, count)
-            for compressor in self._bytes[1:]:
+            pieces: list[Buffer] = list(data.reshape(count, -1))
+            for compressor in self._bytes:
                 pieces = [compressor.encode(piece) for piece in pieces]
         return pieces
 
