@@ -12,6 +12,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
 from nczarr.errors import DatasetNotFoundError, StoreError
@@ -148,32 +149,102 @@ class _SourceFile(io.RawIOBase):
         return len(data)
 
 
-class ZipReader(Store):
-    """The members of a zip file, for reading.
+#: Bytes that are copied at a time.
+_PIECE = 1 << 20
+
+
+class ZipStore(Store):
+    """The members of a zip file.
 
     Two forms are read: members named by their keys, and all members below one top folder (as netcdf-c writes it), which
     is not part of the keys. Members may be stored, deflated or bzip2-compressed; parts of stored members are read
     without the rest. Each read of a whole member verifies its checksum.
 
+    Writing appends: new members are stored uncompressed. A key that is set again or deleted loses its place in the
+    directory of the zip file, but its bytes stay. A temporary file beside the target receives all bytes, and replaces
+    the target at :meth:`sync` and when the store is closed. An error that ends a ``with`` block leaves the target as it
+    was at the last :meth:`sync`. A target that another program has changed since it was opened is not replaced: the
+    first change or the :meth:`sync` raises an error.
+
     Parameters
     ----------
-    source : Source
-    url : str
-        For messages.
+    target : path, or (Store, str)
+        A local file; or a key of another store, for reading.
+    mode : {"r", "r+", "w"}
+        ``"r"`` and ``"r+"`` need an existing file; ``"w"`` creates it if it does not exist.
+    replace : bool
+        Begin with an empty zip file; an existing one stays until the new one replaces it.
 
     Raises
     ------
+    DatasetNotFoundError
+        If the file does not exist.
     StoreError
         If the file is not a zip file, or its directory is damaged.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "run42.zip")
+    >>> with ZipStore(path, "w") as store:
+    ...     store.set("v/c/0", b"abcdef")
+    >>> with ZipStore(path) as store:
+    ...     store.get("v/c/0"), store.list_dir()
+    (b'abcdef', ([], ['v']))
+    >>> folder.cleanup()
     """
 
-    writable = False
     is_one_file = True
     lists_all = True
 
-    def __init__(self, source: Source, url: str) -> None:
-        self.url = url
-        self._source: Source | None = source
+    def __init__(
+        self, target: str | os.PathLike[str] | tuple[Store, str], mode: str = "r", *, replace: bool = False
+    ) -> None:
+        self._lock = make_lock(Rank.STORE)
+        self._origin = Origin()
+        self._source: Source | None = None
+        self._writer: zipfile.ZipFile | None = None
+        self._file: BinaryIO | None = None
+        self._output: Output | None = None
+        #: The local file; empty if the zip file is in another store.
+        self.path = ""
+        #: Identity of the target when this store last read or wrote it; None if there was none.
+        self._seen: tuple[int, ...] | None = None
+        #: Locks of the target and of the temporary file, if this store wrote them.
+        self._target_lock: FileLock | None = None
+        self._output_lock: FileLock | None = None
+        self._changed = self._closed = False
+        self.writable = mode != "r"
+        if isinstance(target, tuple):
+            parent, key = target
+            if self.writable:
+                raise StoreError(
+                    "a zip file inside another store is for reading only", path=parent.place(key)
+                )
+            self.url = parent.place(key)
+            self._read_directory(StoreSource(parent, key))
+            return
+        self.path = os.path.realpath(os.fspath(target))
+        self.url = os.fspath(target)
+        self._seen = _identity(self.path)
+        if replace or (mode == "w" and self._seen is None):
+            self._index(())
+            self._begin_alone()
+            return
+        # A new file would replace it, which needs a permission of the folder only.
+        if self.writable and self._seen is not None and not os.access(self.path, os.W_OK):
+            raise StoreError("cannot open for writing: the file is read-only", path=self.url)
+        self._read_directory(FileSource(self.path, self.url))
+
+    def __reduce__(self) -> tuple[type[ZipStore], tuple[str | tuple[Store, str]]]:
+        if self.writable:
+            raise StoreError("a zip file that is being written cannot go to another process", path=self.url)
+        source = self._source
+        return type(self), ((source.store, source.key) if isinstance(source, StoreSource) else self.path,)
+
+    def _read_directory(self, source: Source) -> None:
+        self._source = source
         try:
             with zipfile.ZipFile(io.BufferedReader(_SourceFile(source), 1 << 16)) as archive:
                 self._index(archive.infolist())
@@ -199,7 +270,13 @@ class ZipReader(Store):
     def _open_source(self) -> Source:
         if self._source is None:
             raise StoreError("the store is closed", path=self.url)
+        if self._file is not None and self._changed:
+            self._file.flush()
         return self._source
+
+    def _turn(self) -> AbstractContextManager[object]:
+        """Return a block in which no other thread writes."""
+        return self._lock if self.writable else contextlib.nullcontext()
 
     # --- reading
 
@@ -207,7 +284,10 @@ class ZipReader(Store):
         return self.get_many([key])[0]
 
     def get_many(self, keys: Sequence[str]) -> Values:
-        source = self._open_source()
+        with self._turn():
+            return self._get_many(keys, self._open_source())
+
+    def _get_many(self, keys: Sequence[str], source: Source) -> Values:
         members = [(key, self._member(key, source)) for key in keys]
         pieces = [
             (member.header_offset, _HEADER.size + len(_raw_name(member)) + _SLACK + member.compress_size)
@@ -224,10 +304,13 @@ class ZipReader(Store):
         return self.get_ranges([(key, start, length)])[0]
 
     def get_ranges(self, requests: Sequence[Request]) -> Values:
-        source = self._open_source()
+        with self._turn():
+            return self._get_ranges(requests, self._open_source())
+
+    def _get_ranges(self, requests: Sequence[Request], source: Source) -> Values:
         self._find_starts({key for key, _, _ in requests if self._is_stored(key)}, source)
         whole = [key for key, _, _ in requests if not self._is_stored(key)]
-        values = dict(zip(whole, self.get_many(whole), strict=True)) if whole else {}
+        values = dict(zip(whole, self._get_many(whole, source), strict=True)) if whole else {}
         pieces = []
         for key, start, length in requests:
             if key not in values:
@@ -317,142 +400,10 @@ class ZipReader(Store):
             raise StoreError(f"the member is damaged: {error}", path=self.place(key)) from error
         raise StoreError(f"compression method {member.compress_type} is not supported", path=self.place(key))
 
-    # --- listing and writing
-
     def list(self, prefix: str = "") -> Iterator[str]:
         start = start_of(prefix)
-        return iter(sorted(key for key in self._members if key.startswith(start)))
-
-    def set(self, key: str, data: Buffer) -> None:
-        self.check_writable(key)
-
-    def delete(self, key: str) -> None:
-        self.check_writable(check_key(key))
-
-    def close(self) -> None:
-        if self._source is not None:
-            self._source.close()
-
-
-def _top_folder(keys: Iterable[str]) -> str:
-    """Return the one folder that contains all keys, with its slash; empty if the keys begin at the top."""
-    tops = {key.partition("/")[0] for key in keys}
-    if len(tops) != 1:
-        return ""
-    top = f"{tops.pop()}/"
-    # Only a top folder with a document is the root of a hierarchy.
-    return top if any(top + name in keys for name in DOCUMENTS) else ""
-
-
-def _raw_name(member: zipfile.ZipInfo) -> bytes:
-    """Return the name of a member as it is in the file."""
-    return member.orig_filename.encode("utf-8" if member.flag_bits & 0x800 else "cp437")
-
-
-#: Bytes that are copied at a time.
-_PIECE = 1 << 20
-
-
-class ZipStore(ZipReader):
-    """The members of a zip file; see :class:`ZipReader` for the forms that are read.
-
-    Writing appends: new members are stored uncompressed. A key that is set again or deleted loses its place in the
-    directory of the zip file, but its bytes stay. A temporary file beside the target receives all bytes, and replaces
-    the target at :meth:`sync` and when the store is closed. An error that ends a ``with`` block leaves the target as it
-    was at the last :meth:`sync`. A target that another program has changed since it was opened is not replaced: the
-    first change or the :meth:`sync` raises an error.
-
-    Parameters
-    ----------
-    target : path, or (Store, str)
-        A local file; or a key of another store, for reading.
-    mode : {"r", "r+", "w"}
-        ``"r"`` and ``"r+"`` need an existing file; ``"w"`` creates it if it does not exist.
-    replace : bool
-        Begin with an empty zip file; an existing one stays until the new one replaces it.
-
-    Raises
-    ------
-    DatasetNotFoundError
-        If the file does not exist.
-    StoreError
-        If the file is not a zip file, or its directory is damaged.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = os.path.join(folder.name, "run42.zip")
-    >>> with ZipStore(path, "w") as store:
-    ...     store.set("v/c/0", b"abcdef")
-    >>> with ZipStore(path) as store:
-    ...     store.get("v/c/0"), store.list_dir()
-    (b'abcdef', ([], ['v']))
-    >>> folder.cleanup()
-    """
-
-    def __init__(
-        self, target: str | os.PathLike[str] | tuple[Store, str], mode: str = "r", *, replace: bool = False
-    ) -> None:
-        self._lock = make_lock(Rank.STORE)
-        self._origin = Origin()
-        self._writer: zipfile.ZipFile | None = None
-        self._file: BinaryIO | None = None
-        self._output: Output | None = None
-        #: The local file; empty if the zip file is in another store.
-        self.path = ""
-        #: Identity of the target when this store last read or wrote it; None if there was none.
-        self._seen: tuple[int, ...] | None = None
-        #: Locks of the target and of the temporary file, if this store wrote them.
-        self._target_lock: FileLock | None = None
-        self._output_lock: FileLock | None = None
-        self._changed = self._closed = False
-        self.writable = mode != "r"
-        if isinstance(target, tuple):
-            parent, key = target
-            if self.writable:
-                raise StoreError(
-                    "a zip file inside another store is for reading only", path=parent.place(key)
-                )
-            super().__init__(StoreSource(parent, key), parent.place(key))
-            return
-        self.path = os.path.realpath(os.fspath(target))
-        self.url = os.fspath(target)
-        self._seen = _identity(self.path)
-        if replace or (mode == "w" and self._seen is None):
-            self._source = None
-            self._index(())
-            self._begin_alone()
-            return
-        # A new file would replace it, which needs a permission of the folder only.
-        if self.writable and self._seen is not None and not os.access(self.path, os.W_OK):
-            raise StoreError("cannot open for writing: the file is read-only", path=self.url)
-        super().__init__(FileSource(self.path, self.url), self.url)
-
-    def __reduce__(self) -> tuple[type[ZipStore], tuple[str | tuple[Store, str]]]:
-        if self.writable:
-            raise StoreError("a zip file that is being written cannot go to another process", path=self.url)
-        source = self._source
-        return type(self), ((source.store, source.key) if isinstance(source, StoreSource) else self.path,)
-
-    # --- reading what is written
-
-    def _open_source(self) -> Source:
-        if self._file is not None and self._changed:
-            self._file.flush()
-        return super()._open_source()
-
-    def get_many(self, keys: Sequence[str]) -> Values:
-        with self._lock if self.writable else contextlib.nullcontext():
-            return super().get_many(keys)
-
-    def get_ranges(self, requests: Sequence[Request]) -> Values:
-        with self._lock if self.writable else contextlib.nullcontext():
-            return super().get_ranges(requests)
-
-    def list(self, prefix: str = "") -> Iterator[str]:
         with self._lock:
-            return super().list(prefix)
+            return iter(sorted(key for key in self._members if key.startswith(start)))
 
     # --- writing
 
@@ -567,7 +518,8 @@ class ZipStore(ZipReader):
             self._drop()
             if self._target_lock is not None:
                 self._target_lock.release()
-            super().close()
+            if self._source is not None:
+                self._source.close()
 
     def _drop(self) -> None:
         """Remove the temporary file."""
@@ -640,6 +592,21 @@ class ZipStore(ZipReader):
             self.close()
         else:
             self.discard()
+
+
+def _top_folder(keys: Iterable[str]) -> str:
+    """Return the one folder that contains all keys, with its slash; empty if the keys begin at the top."""
+    tops = {key.partition("/")[0] for key in keys}
+    if len(tops) != 1:
+        return ""
+    top = f"{tops.pop()}/"
+    # Only a top folder with a document is the root of a hierarchy.
+    return top if any(top + name in keys for name in DOCUMENTS) else ""
+
+
+def _raw_name(member: zipfile.ZipInfo) -> bytes:
+    """Return the name of a member as it is in the file."""
+    return member.orig_filename.encode("utf-8" if member.flag_bits & 0x800 else "cp437")
 
 
 def _identity(path: str) -> tuple[int, ...] | None:

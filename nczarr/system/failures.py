@@ -16,33 +16,18 @@ _CODE = re.compile(r"<Code>(\w+)</Code>|An error occurred \((\w+)\)")
 _STATUS = re.compile(r"(?:status code|status)[:= ]+(\d{3})(?: (\w[\w ]*))?")
 _PLACE = re.compile(r"https?://([^/\s\"'?]+)")
 _HOST = re.compile(r"connect to host (\S+)")
-_REFUSED = (
-    "AccessDenied",
-    "Access Denied",
-    "Forbidden",
-    "InvalidAccessKeyId",
-    "PermissionDenied",
-    "SignatureDoesNotMatch",
-    "Unauthenticated",
-    "Unauthorized",
+_REFUSED = re.compile(
+    "AccessDenied|Access Denied|Forbidden|InvalidAccessKeyId|PermissionDenied|SignatureDoesNotMatch"
+    "|Unauthenticated|Unauthorized"
 )
-_UNREACHED = (
-    "error sending request",
-    "Could not connect",
-    "Cannot connect",
-    "Connect call failed",
-    "Connection refused",
-    "Name or service not known",
-    "dns error",
+_UNREACHED = re.compile(
+    "error sending request|Could not connect|Cannot connect|Connect call failed|Connection refused"
+    "|Name or service not known|dns error"
 )
-_CERTIFICATE = (
-    "CERTIFICATE_VERIFY_FAILED",
-    "InvalidCertificate",
-    "certificate verify failed",
-    "invalid peer certificate",
-    "SSLCertVerif",
+_CERTIFICATE = re.compile(
+    "CERTIFICATE_VERIFY_FAILED|InvalidCertificate|certificate verify failed|invalid peer certificate|SSLCertVerif"
 )
-_SILENT = ("TimeoutError", "timed out", "Timeout on reading", "Read timeout", "Connect timeout")
+_SILENT = re.compile("TimeoutError|timed out|Timeout on reading|Read timeout|Connect timeout")
 _NO_ANSWER = "check the address and the network, or set NCZARR_ANSWER_SECONDS to a longer time"
 
 
@@ -54,11 +39,6 @@ def _whole_text(error: BaseException) -> str:
         texts.append(f"{type(cause).__name__}: {cause}")
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return " ".join(texts)
-
-
-def _first(words: tuple[str, ...], text: str) -> str:
-    """Return the first of several words that occurs in a text; empty if none does."""
-    return next((word for word in words if word in text), "")
 
 
 def lacks_bucket(error: BaseException) -> bool:
@@ -98,7 +78,8 @@ def is_unreached(error: BaseException) -> bool:
     >>> is_unreached(FileNotFoundError("Cannot connect to host 127.0.0.1:9")), is_unreached(FileNotFoundError("404"))
     (True, False)
     """
-    return bool(_first(_UNREACHED + _SILENT, _whole_text(error)))
+    text = _whole_text(error)
+    return bool(_UNREACHED.search(text) or _SILENT.search(text))
 
 
 def reason_of(error: BaseException) -> tuple[str, str | None]:
@@ -121,22 +102,20 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
     number = status[1] if status else ""
     if lacks_bucket(error):
         return "there is no such bucket", None
-    refusal = _first(_REFUSED, text)
+    refusal = _REFUSED.search(text)
     if refusal or isinstance(error, PermissionError) or number in ("401", "403"):
-        detail = f" ({code or refusal})" if code or refusal else ""
+        detail = code or (refusal[0] if refusal else "")
+        detail = f" ({detail})" if detail else ""
         return f"the server refuses access{detail}", "obtain access, or give credentials"
-    if _first(_CERTIFICATE, text):
-        place = _PLACE.search(text) or _HOST.search(text)
-        server = f"the server{f' {place[1]}' if place else ''}"
+    place = _PLACE.search(text) or _HOST.search(text)
+    server = f"the server {place[1]}" if place else "the server"
+    if _CERTIFICATE.search(text):
         hint = "check the address, or name the file of your authority in SSL_CERT_FILE and AWS_CA_BUNDLE"
         return f"the certificate of {server} is not valid here", hint
     # After a timeout, some clients also report that they could not send the request.
-    silent = _first(_SILENT, text)
-    if silent or _first(_UNREACHED, text):
-        place = _PLACE.search(text) or _HOST.search(text)
-        server = f"the server{f' {place[1]}' if place else ''}"
-        if silent:
-            return f"{server} does not answer in time", _NO_ANSWER
+    if _SILENT.search(text):
+        return f"{server} does not answer in time", _NO_ANSWER
+    if _UNREACHED.search(text):
         return f"{server} cannot be reached", "check the address and the network"
     if code or number:
         return f"the server answers {' '.join(filter(None, (number, code)))}", None
