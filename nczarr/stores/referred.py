@@ -7,7 +7,6 @@ import binascii
 import json
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
@@ -46,7 +45,7 @@ class ReferenceStore(Store):
 
     Parameters
     ----------
-    references : References
+    references : JSONReferences or ParquetReferences
     reach : Reach
         The files that references may name.
     url : str
@@ -57,7 +56,7 @@ class ReferenceStore(Store):
     lists_all = True
     lists_by_folder = True
 
-    def __init__(self, references: References, reach: Reach, url: str) -> None:
+    def __init__(self, references: JSONReferences | ParquetReferences, reach: Reach, url: str) -> None:
         self._references = references
         self._reach = reach
         self.url = url
@@ -73,8 +72,7 @@ class ReferenceStore(Store):
 
     def get_ranges(self, requests: Sequence[Request]) -> Values:
         values: Values = [None] * len(requests)
-        elsewhere: list[int] = []
-        asked: list[Request] = []
+        elsewhere: dict[int, Request] = {}
         for number, (key, start, length) in enumerate(requests):
             with error_context(self.place(key)):
                 found = self._references.find(check_key(key))
@@ -85,14 +83,11 @@ class ReferenceStore(Store):
                 if size is not None:
                     first, last = clip(size, start, length)
                     start, length = offset + first, last - first
-                elsewhere.append(number)
-                asked.append((url, start, length))
+                elsewhere[number] = url, start, length
         try:
-            read = self._reach.read(asked)
+            read = self._reach.read(list(elsewhere.values()))
         except StoreError as error:
-            keys = [
-                requests[n][0] for n, (url, _, _) in zip(elsewhere, asked, strict=True) if url == error.path
-            ]
+            keys = [requests[number][0] for number, (url, _, _) in elsewhere.items() if url == error.path]
             if keys:
                 error.message += f"; it holds the value of {keys[0]}"
             raise
@@ -127,23 +122,7 @@ class ReferenceStore(Store):
         self._reach.close()
 
 
-class References(ABC):
-    """The keys of kerchunk's references, with their values or locations."""
-
-    @abstractmethod
-    def find(self, key: str) -> bytes | Part | None:
-        """Return the value of a key or its location; None if the key has none."""
-
-    @abstractmethod
-    def keys(self, start: str) -> Iterable[str]:
-        """Return all keys that begin with `start`, and possibly others."""
-
-    def near(self, start: str) -> Iterable[str]:
-        """Return keys like :meth:`keys`: enough of them for the names directly below `start`."""
-        return self.keys(start)
-
-
-class JSONReferences(References):
+class JSONReferences:
     """The references in one JSON document.
 
     Examples
@@ -169,6 +148,7 @@ class JSONReferences(References):
         self._templates = {str(name): str(text) for name, text in templates.items()}
 
     def find(self, key: str) -> bytes | Part | None:
+        """Return the value of a key or its location; None if the key has none."""
         if key not in self._refs:
             return None
         entry = self._refs[key]
@@ -184,10 +164,13 @@ class JSONReferences(References):
         return _part(url, *(entry[1:] if len(entry) == 3 else (0, None)))
 
     def keys(self, start: str) -> Iterable[str]:
+        """Return all keys that begin with `start`, and possibly others."""
         return self._refs
 
+    near = keys
 
-class ParquetReferences(References):
+
+class ParquetReferences:
     """The references in a directory: documents in ``.zmetadata``, chunks in Parquet files.
 
     Parameters
@@ -212,6 +195,7 @@ class ParquetReferences(References):
         self._rows = lru_cache(_RECORDS)(self._read)
 
     def find(self, key: str) -> bytes | Part | None:
+        """Return the value of a key or its location; None if the key has none."""
         if key in self._documents:
             text = self._documents[key]
             return text.encode() if isinstance(text, str) else json.dumps(text).encode()
@@ -263,6 +247,7 @@ class ParquetReferences(References):
                 yield from self._chunks(array)
 
     def near(self, start: str) -> Iterable[str]:
+        """Return keys like :meth:`keys`: enough of them for the names directly below `start`."""
         return self.keys(start) if start in self._arrays() else self._documents
 
     def _arrays(self) -> list[str]:

@@ -185,7 +185,8 @@ class FileLock:
             if error.errno in _TAKEN:
                 raise BlockingIOError(error.errno, "it is locked", path) from error
             return  # no locks here
-        self._descriptor, self._inode = descriptor, _inode(descriptor)
+        status = os.fstat(descriptor)
+        self._descriptor, self._inode = descriptor, (status.st_dev, status.st_ino)
         _own[self._inode] += 1
         _held.add(self)
 
@@ -289,14 +290,7 @@ def is_locked_elsewhere(path: str) -> bool:
     ...     is_locked_elsewhere(folder)
     False
     """
-    try:
-        FileLock(path).release()
-    except BlockingIOError:
-        status = os.stat(path)
-        return not _own[status.st_dev, status.st_ino]
-    return False
-
-
-def _inode(descriptor: int) -> tuple[int, int]:
-    status = os.fstat(descriptor)
-    return status.st_dev, status.st_ino
+    if not is_locked(path):
+        return False
+    status = os.stat(path)
+    return not _own[status.st_dev, status.st_ino]

@@ -99,7 +99,7 @@ def _encoded(
 
 def _updated_shard(codec: ShardingCodec, old: Buffer | None, changes: Sequence[Change]) -> np.ndarray:
     """Return a shard with changed inner chunks; the other inner chunks keep their stored bytes."""
-    stored: list[np.ndarray | None] = [None] * codec.count
+    stored: list[Buffer | None] = [None] * codec.count
     if old is not None:
         data = as_bytes_array(old)
         index = codec.index_of(data)
@@ -107,7 +107,7 @@ def _updated_shard(codec: ShardingCodec, old: Buffer | None, changes: Sequence[C
             start = int(index.offsets[number])
             stored[number] = data[start : start + int(index.lengths[number])]
     for number, piece in _encoded(codec, changes, stored.__getitem__).items():
-        stored[number] = as_bytes_array(piece)
+        stored[number] = piece
     return codec.assemble(stored)
 
 
@@ -273,9 +273,7 @@ class _Files:
         data: Buffer
         if whole and chain.is_raw:
             data = _serialized(values, chain)
-        elif whole and chunks.sharding is not None:
-            data = chunks.sharding.encode_shard(values, lambda size: scratch("shard", size)[:size])
-        elif chunks.sharding is not None:
+        elif chunks.sharding is not None and not whole:
             self.change(key, _changes(chunks.sharding, item, source), afresh=covered)
             return
         elif self._write_unclaimed(chain, key, item, values, claimed):

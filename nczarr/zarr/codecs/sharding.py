@@ -5,7 +5,7 @@ Implements the section *Sharding codec* of the Zarr v3 core specification. Inner
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
 from types import EllipsisType
@@ -21,13 +21,6 @@ from nczarr.zarr.types import JsonMapping
 
 #: Offset and length of an inner chunk that is not stored.
 MISSING = 2**64 - 1
-
-
-Allocate = Callable[[int], np.ndarray]
-
-
-def _new(size: int) -> np.ndarray:
-    return np.empty(size, np.uint8)
 
 
 class ShardIndex:
@@ -174,33 +167,25 @@ class ShardingCodec(ArrayBytesCodec):
             raise CodecError(f"inner chunk {number}: {error.message}", hint=error.hint) from error
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
-        return self.encode_shard(chunk, _new)
-
-    def encode_shard(self, chunk: np.ndarray, allocate: Allocate) -> np.ndarray:
-        """Return the bytes of a shard, in memory from `allocate`, which takes a number of bytes."""
         inner = self.inner
-        length = inner.decoded_size or 0
-        size = self.count * length
-        pieces: Sequence[Buffer]
         if not inner.writes_rows or not self.grid:
-            pieces = [inner.encode(chunk[self._region(number)]) for number in range(self.count)]
-        elif inner.is_raw:
-            result = allocate(size + self._overhead)
+            return self.assemble([inner.encode(chunk[self._region(number)]) for number in range(self.count)])
+        length = inner.decoded_size or 0
+        if inner.is_raw:
+            result = np.empty(self.count * length + self._overhead, np.uint8)
             lengths = np.full(self.count, length, np.uint64)
-            data = self._finish(result, lengths, np.zeros(self.count, bool))
-            inner.serialize(chunk, self.grid, data)
+            inner.serialize(chunk, self.grid, self._finish(result, lengths, np.zeros(self.count, bool)))
             return result
-        else:
-            serialized = base.scratch("serialized", size)[:size]
-            inner.serialize(chunk, self.grid, serialized)
-            pieces = inner.encode_row(serialized, self.count)
-        return self.assemble([as_bytes_array(piece) for piece in pieces], allocate)
+        serialized = base.scratch("serialized", self.count * length)[: self.count * length]
+        inner.serialize(chunk, self.grid, serialized)
+        return self.assemble(inner.encode_row(serialized, self.count))
 
-    def assemble(self, parts: Sequence[np.ndarray | None], allocate: Allocate = _new) -> np.ndarray:
+    def assemble(self, pieces: Sequence[Buffer | None]) -> np.ndarray:
         """Return the shard of encoded inner chunks in C order; None stands for a chunk that is not stored."""
+        parts = [None if piece is None else as_bytes_array(piece) for piece in pieces]
         lengths = np.array([0 if part is None else part.nbytes for part in parts], np.uint64)
         missing = np.array([part is None for part in parts], bool)
-        result = allocate(int(lengths.sum()) + self._overhead)
+        result = np.empty(int(lengths.sum()) + self._overhead, np.uint8)
         data = self._finish(result, lengths, missing)
         present = [part for part in parts if part is not None]
         if present:
