@@ -143,21 +143,15 @@ class NoProgress:
         """Do nothing."""
 
 
-class PartOfProgress:
+class PartOfProgress(NoProgress):
     """Forward the progress of one part of a job to the progress of the whole job, which has already started."""
 
     def __init__(self, whole: Progress) -> None:
         self._whole = whole
 
-    def start(self, total: int) -> None:
-        """Do nothing: the whole job has started."""
-
     def advance(self, count: int, fqn: str) -> None:
         """Report the bytes to the whole job."""
         self._whole.advance(count, fqn)
-
-    def finish(self) -> None:
-        """Do nothing: other parts follow."""
 
 
 @contextmanager

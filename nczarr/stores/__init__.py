@@ -6,12 +6,4 @@ from nczarr.stores.memory import MemoryStore
 from nczarr.stores.open import open_store
 from nczarr.targets import Target, parse_target
 
-__all__ = [
-    "LocalStore",
-    "MemoryStore",
-    "Store",
-    "Target",
-    "check_key",
-    "open_store",
-    "parse_target",
-]
+__all__ = ["LocalStore", "MemoryStore", "Store", "Target", "check_key", "open_store", "parse_target"]

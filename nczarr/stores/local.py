@@ -241,8 +241,7 @@ class LocalStore(Store):
             done = _copy_bytes(descriptor, offset, size, target)
             if done != size:
                 raise StoreError(
-                    f"the source file is truncated: it ends at byte {offset + done}",
-                    path=self.place(key),
+                    f"the source file is truncated: it ends at byte {offset + done}", path=self.place(key)
                 )
 
         self._put(key, write)

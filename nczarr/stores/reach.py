@@ -128,11 +128,7 @@ class Reach:
     """
 
     def __init__(
-        self,
-        folder: str | None,
-        allow: Iterable[str],
-        options: Options,
-        open_folder: OpenFolder,
+        self, folder: str | None, allow: Iterable[str], options: Options, open_folder: OpenFolder
     ) -> None:
         self.folder = folder
         self._local = folder if folder is not None and "://" not in folder else None

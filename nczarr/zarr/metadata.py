@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.grids import ChunkGrid
 from nczarr.zarr.types import DataType, JsonMapping, JsonObject, Scalar, bad, show
@@ -69,17 +70,12 @@ def parse_named_config(value: object, key: str) -> NamedConfig:
         if not value:
             raise bad(f"{key}: the name is empty")
         return NamedConfig(value)
-    if not isinstance(value, dict):
-        raise bad(f"{key}: {show(value)} is not an object with a name")
+    value = types.checked_object(value, key, "an object with a name")
     name = value.get("name")
     if not isinstance(name, str) or not name:
         raise bad(f"{key}.name: {show(name)} is not a name")
-    configuration = value.get("configuration", {})
-    if not isinstance(configuration, dict):
-        raise bad(f"{key}.configuration: {show(configuration)} is not an object")
-    must_understand = value.get("must_understand", True)
-    if not isinstance(must_understand, bool):
-        raise bad(f"{key}.must_understand: {show(must_understand)} is not true or false")
+    configuration = types.checked_object(value.get("configuration", {}), f"{key}.configuration")
+    must_understand = types.checked_flag(value.get("must_understand", True), f"{key}.must_understand")
     extra = value.keys() - {"name", "configuration", "must_understand"}
     if extra:
         raise bad(f"{key}: the keys {show(sorted(extra))} are unknown")
@@ -88,9 +84,9 @@ def parse_named_config(value: object, key: str) -> NamedConfig:
 
 def parse_named_configs(value: object, key: str) -> tuple[NamedConfig, ...]:
     """Return a list of codecs, transformers or extensions from JSON."""
-    if not isinstance(value, list):
-        raise bad(f"{key}: {show(value)} is not a list")
-    return tuple(parse_named_config(item, f"{key}[{i}]") for i, item in enumerate(value))
+    return tuple(
+        parse_named_config(item, f"{key}[{i}]") for i, item in enumerate(types.checked_list(value, key))
+    )
 
 
 def inner_codecs(shards: NamedConfig) -> tuple[NamedConfig, ...]:

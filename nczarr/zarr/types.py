@@ -431,15 +431,29 @@ def _item_length(configuration: JsonMapping) -> int:
     return value
 
 
-@dataclass(frozen=True)
-class StringType(DataType):
-    """``string``: variable-length Unicode text; the fill value is a JSON string."""
-
-    name: str = "string"
+class _ObjectType(DataType):
+    """A type of variable length."""
 
     @property
     def dtype(self) -> np.dtype:
         return np.dtype(object)
+
+
+class _FixedType(DataType):
+    """A type of values of `length_bytes` bytes each."""
+
+    length_bytes: int
+
+    @property
+    def configuration(self) -> JsonMapping:
+        return {"length_bytes": self.length_bytes}
+
+
+@dataclass(frozen=True)
+class StringType(_ObjectType):
+    """``string``: variable-length Unicode text; the fill value is a JSON string."""
+
+    name: str = "string"
 
     def fill_from_json(self, value: object) -> str:
         if not isinstance(value, str):
@@ -461,17 +475,13 @@ class StringType(DataType):
 
 
 @dataclass(frozen=True)
-class BytesType(DataType):
+class BytesType(_ObjectType):
     """``bytes`` (older name: ``variable_length_bytes``): variable-length bytes.
 
     The fill value is a base64 string; a list of integers is read, too.
     """
 
     name: str = "bytes"
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.dtype(object)
 
     def fill_from_json(self, value: object) -> bytes:
         return _bytes_from_json(value)
@@ -491,7 +501,7 @@ class BytesType(DataType):
 
 
 @dataclass(frozen=True)
-class FixedTextType(DataType):
+class FixedTextType(_FixedType):
     """``fixed_length_utf32``: numpy's ``U``; the fill value is a JSON string.
 
     Parameters
@@ -515,10 +525,6 @@ class FixedTextType(DataType):
             raise bad(f"configuration.length_bytes: {length} is not a multiple of 4")
         return cls(name, length)
 
-    @property
-    def configuration(self) -> JsonMapping:
-        return {"length_bytes": self.length_bytes}
-
     def fill_from_json(self, value: object) -> np.str_:
         if not isinstance(value, str):
             raise bad(f"{show(value)} is not a string")
@@ -531,7 +537,7 @@ class FixedTextType(DataType):
 
 
 @dataclass(frozen=True)
-class FixedBytesType(DataType):
+class FixedBytesType(_FixedType):
     """``null_terminated_bytes`` (numpy's ``S``) and ``raw_bytes`` (numpy's ``V``); the fill value is base64."""
 
     name: str
@@ -545,10 +551,6 @@ class FixedBytesType(DataType):
     def parse(cls, name: str, configuration: JsonMapping) -> FixedBytesType:
         """Return the type for a name and the ``configuration`` of a document."""
         return cls(name, _item_length(configuration))
-
-    @property
-    def configuration(self) -> JsonMapping:
-        return {"length_bytes": self.length_bytes}
 
     def fill_from_json(self, value: object) -> Scalar:
         data = _bytes_from_json(value)
@@ -640,7 +642,7 @@ def parse_data_type(value: object) -> DataType:
     >>> parse_data_type({"name": "raw_bytes", "configuration": {"length_bytes": 3}}).dtype
     dtype('V3')
     """
-    document = {"name": value} if isinstance(value, str) else value
+    document: Json = {"name": value} if isinstance(value, str) else value
     if not isinstance(document, dict):
         raise bad(f"{show(value)} is not a data type")
     name = document.get("name")

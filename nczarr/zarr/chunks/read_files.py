@@ -130,21 +130,12 @@ def read_box(
     base : int
         The offset of the chunk in the file.
     """
-    distances = list(accumulate(reversed(shape[1:]), mul, initial=stored.itemsize))
-    steps = []
+    distances = [*accumulate(reversed(shape[1:]), mul, initial=stored.itemsize)][::-1][: len(slices)]
+    base += sum([part.start * distance for part, distance in zip(slices, distances, strict=True)])
+    steps = [part.step * distance for part, distance in zip(slices, distances, strict=True)]
     # Leading dimensions of length 1 only change the offset.
-    first = 0
-    leading = True
-    for part, distance, count in zip(slices, reversed(distances), target.shape):
-        base += part.start * distance
-        if leading and count == 1:
-            first += 1
-        else:
-            leading = False
-            steps.append(part.step * distance)
-    if first:
-        target = target[(0,) * first + (Ellipsis,)]
-    _read_steps(descriptor, target, steps, stored, base)
+    first = next((i for i, count in enumerate(target.shape) if count != 1), target.ndim)
+    _read_steps(descriptor, target[(0,) * first + (Ellipsis,)], steps[first:], stored, base)
 
 
 def _read_steps(descriptor: int, target: np.ndarray, steps: list[int], stored: np.dtype, base: int) -> None:

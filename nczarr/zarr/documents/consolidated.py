@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from nczarr.errors import MetadataError, error_context
@@ -181,15 +180,9 @@ def join_inline(root: bytes, texts: Iterable[tuple[str, bytes]]) -> bytes:
     >>> join_inline(b'{"node_type":"group"}', [("v", b'{"node_type":"array"}')]).decode()[21:]
     '"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{"v":{"node_type":"array"}}}}'
     """
-    inside = b",".join([_name(path) + text for path, text in texts])
+    inside = b",".join([dump_json(path) + b":" + text for path, text in texts])
     head = b'"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{'
     return b"".join((root[:-1], b"," if len(root) > 2 else b"", head, inside, b"}}}"))
-
-
-@lru_cache(maxsize=1 << 14)
-def _name(path: str) -> bytes:
-    """Return a path as the name of a JSON member; cached, because each sync writes the same paths."""
-    return dump_json(path) + b":"
 
 
 class DocumentTexts:
