@@ -307,10 +307,7 @@ class LocalStore(Store):
         self.check_writable(key)
         path = self.file_path(key)
         self.check_current()
-        if self._case_sensitive:
-            self.prepare_folder(key.rpartition("/")[0])
-        else:
-            self.check_links(key.rpartition("/")[0])
+        self.check_links(key.rpartition("/")[0])
 
         def place_checked(temporary: str, path: str) -> None:
             if self._case_sensitive is None:
@@ -326,23 +323,6 @@ class LocalStore(Store):
             put_file(path, write, place_checked, self.order, document=_is_document(key))
         except OSError as error:
             self._fail("write", key, error)
-
-    def prepare_folder(self, folder: str) -> None:
-        """Check a directory as :meth:`check_links` does, and create it if it is not known.
-
-        Most directories are new; one that was created here is not a link, and needs no check.
-        """
-        if not folder or folder in self._plain:
-            return
-        self.check_names([folder])
-        self.check_links(folder.rpartition("/")[0])
-        try:
-            os.mkdir(self._base + folder)
-        except OSError:
-            # It exists; or its parent is missing, and `_create` creates both.
-            self.check_links(folder)
-        else:
-            self._note_plain(folder)
 
     def check_links(self, folder: str) -> None:
         """Refuse to change files in a directory whose path has a symbolic link below the root.
@@ -360,30 +340,19 @@ class LocalStore(Store):
                     path=path,
                     hint="open the target of the link",
                 )
-            self._note_plain(place)
-
-    def _note_plain(self, folder: str) -> None:
-        if len(self._plain) >= _REMEMBERED:
-            self._plain.clear()
-        self._plain.add(folder)
+            if len(self._plain) >= _REMEMBERED:
+                self._plain.clear()
+            self._plain.add(place)
 
     @staticmethod
     def make_folder(path: str) -> None:
         """Create a directory, and its parents if they are missing."""
         try:
-            os.mkdir(path)
+            os.makedirs(path, exist_ok=True)
         except FileExistsError:
             # If it has disappeared, another thread removed the directory; the caller tries again.
-            with contextlib.suppress(FileNotFoundError):
-                if not stat.S_ISDIR(os.lstat(path).st_mode) and not os.path.isdir(path):
-                    raise
-        except FileNotFoundError:
-            above = path.rstrip("/").rpartition("/")[0]
-            if not above:
+            if os.path.lexists(path) and not os.path.isdir(path):
                 raise
-            LocalStore.make_folder(above)
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(path)
         except UnicodeEncodeError:
             raise _unknown_name(path) from None
 

@@ -17,24 +17,13 @@ from contextlib import suppress
 from typing import Literal
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, error_context
+from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents import v2 as encoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types import (
-    DataType,
-    Endian,
-    Json,
-    JsonMapping,
-    JsonObject,
-    TimeType,
-    bad,
-    checked_flag,
-    checked_list,
-    checked_object,
-    show,
-)  # fmt: skip
+from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, TimeType, bad, show
 
 CORE_URI = "http://purl.org/zarr/spec/protocol/core/3.0"
 _CODEC_URI = "http://purl.org/zarr/spec/codec/{}/1.0"
@@ -91,10 +80,12 @@ def _check_version(value: object) -> None:
 
 def _extensions(document: JsonMapping) -> tuple[NamedConfig, ...]:
     entries = []
-    for i, item in enumerate(checked_list(document.get("extensions", []), "extensions")):
+    for i, item in enumerate(types.checked_list(document.get("extensions", []), "extensions")):
         if not isinstance(item, dict) or not isinstance(item.get("extension"), str):
             raise bad(f"extensions[{i}]: {show(item)} is not an object with the URI of an extension")
-        must_understand = checked_flag(item.get("must_understand", True), f"extensions[{i}].must_understand")
+        must_understand = types.checked_flag(
+            item.get("must_understand", True), f"extensions[{i}].must_understand"
+        )
         uri = item["extension"]
         if must_understand and uri != _FILTERS_URI and find_extension(uri) is None:
             raise ExtensionError(f"extensions[{i}]: the extension {uri!r} must be understood, but is unknown")
@@ -115,7 +106,7 @@ def parse_group(document: JsonMapping, place: str) -> GroupMetadata:
         if "zarr_format" in document:
             _check_version(document["zarr_format"])
         extra = {key: value for key, value in document.items() if key not in _GROUP_KEYS}
-        attributes = checked_object(document.get("attributes", {}), "attributes")
+        attributes = types.checked_object(document.get("attributes", {}), "attributes")
         return apply_on_metadata(GroupMetadata(attributes, _extensions(document), extra))
 
 
@@ -149,12 +140,12 @@ def _has_wrong_fallback(data_type: Json) -> bool:
 
 def _codec_id(item: object, key: str) -> JsonObject:
     """Return a codec of the draft as a v2 codec."""
-    codec = checked_object(item, key, "an object with a codec")
+    codec = types.checked_object(item, key, "an object with a codec")
     uri = codec.get("codec")
     match = _CODEC.fullmatch(uri) if isinstance(uri, str) else None
     if match is None:
         raise bad(f"{key}.codec: {show(uri)} is not the URI of a known codec")
-    configuration = checked_object(codec.get("configuration", {}), f"{key}.configuration")
+    configuration = types.checked_object(codec.get("configuration", {}), f"{key}.configuration")
     inline = {option: value for option, value in codec.items() if option not in ("codec", "configuration")}
     return {**inline, **configuration, "id": match[1]}
 
@@ -185,7 +176,7 @@ def _data_type(value: object, filters: object) -> tuple[DataType, Endian | None]
 def _filters(document: JsonMapping, extensions: tuple[NamedConfig, ...], attributes: JsonObject) -> Json:
     for entry in extensions:
         if entry.name == _FILTERS_URI:
-            items = checked_list(entry.configuration.get("filters"), "extensions: filters")
+            items = types.checked_list(entry.configuration.get("filters"), "extensions: filters")
             return [_codec_id(item, f"filters[{i}]") for i, item in enumerate(items)]
     filters = attributes.get("filters")
     by_zarr_python = isinstance(filters, list) and all(isinstance(f, dict) and "id" in f for f in filters)
@@ -193,7 +184,7 @@ def _filters(document: JsonMapping, extensions: tuple[NamedConfig, ...], attribu
 
 
 def _grid(value: object, shape: tuple[int, ...]) -> tuple[RegularGrid, Literal["/", "."]]:
-    grid = checked_object(value, "chunk_grid")
+    grid = types.checked_object(value, "chunk_grid")
     if grid.get("type") != "regular":
         raise bad(f"chunk_grid.type: the grid {show(grid.get('type'))} is unknown")
     separator = grid.get("separator", ".")
@@ -231,7 +222,7 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
         for key in _REQUIRED:
             if key not in document:
                 raise bad(f"{key}: missing")
-        attributes = checked_object(document.get("attributes", {}), "attributes")
+        attributes = types.checked_object(document.get("attributes", {}), "attributes")
         extensions = _extensions(document)
         filters = _filters(document, extensions, attributes)
         shape = parse_shape(document["shape"])
@@ -241,7 +232,7 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
         if not isinstance(order, str):
             raise bad(f"chunk_memory_layout: {show(order)} is unknown")
         # The codecs after the filters are a list, as in the draft's first months, or one compressor.
-        items = checked_list(document.get("chunk_codecs", []), "chunk_codecs")
+        items = types.checked_list(document.get("chunk_codecs", []), "chunk_codecs")
         steps = [_codec_id(item, f"chunk_codecs[{i}]") for i, item in enumerate(items)]
         last = None if "chunk_codecs" in document else document.get("compressor")
         compressor = None if last is None else _codec_id(last, "compressor")

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import TypeVar
 
 from nczarr.errors import ExtensionError, MetadataError, error_context
+from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
 from nczarr.zarr.documents.extensions import (
     apply_on_document,
@@ -28,17 +29,7 @@ from nczarr.zarr.metadata import (
     parse_named_config,
     parse_named_configs,
 )
-from nczarr.zarr.types import (
-    DataType,
-    Json,
-    JsonObject,
-    Scalar,
-    bad,
-    checked_list,
-    checked_object,
-    parse_data_type,
-    show,
-)
+from nczarr.zarr.types import DataType, Json, JsonObject, Scalar, bad, parse_data_type, show
 
 Parsed = TypeVar("Parsed")
 _ARRAY_REQUIRED = frozenset({
@@ -118,7 +109,9 @@ def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> Array
     if metadata is None:
         return _array(parse_part(text))
     found = parse_part(attributes)
-    return metadata.with_attributes(found if type(found) is dict else checked_object(found, "attributes"))
+    return metadata.with_attributes(
+        found if type(found) is dict else types.checked_object(found, "attributes")
+    )
 
 
 def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:
@@ -212,13 +205,13 @@ def _required(value: object, key: str) -> NamedConfig:
 
 
 def _attributes(document: JsonObject) -> JsonObject:
-    return checked_object(document.get("attributes", {}), "attributes")
+    return types.checked_object(document.get("attributes", {}), "attributes")
 
 
 def _dimension_names(value: object, shape: tuple[int, ...]) -> tuple[str | None, ...] | None:
     if value is None:  # null means no names; zarr-python 3.0 wrote it
         return None
-    names = checked_list(value, "dimension_names")
+    names = types.checked_list(value, "dimension_names")
     if len(names) != len(shape):
         raise bad(f"dimension_names: {len(names)} names for {len(shape)} dimensions")
     for i, name in enumerate(names):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from nczarr.errors import (
     DatasetNotFoundError,
-    ExtensionError,
     MetadataError,
     NCZarrError,
     ReadOnlyError,
@@ -231,7 +230,7 @@ class Hierarchy:
                 continue
             try:
                 self._nodes[path]
-            except (ExtensionError, MetadataError, UnsupportedError) as error:
+            except (MetadataError, UnsupportedError) as error:
                 found[path] = error.message
         return found
 
