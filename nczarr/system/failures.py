@@ -64,10 +64,10 @@ def may_mean_missing(error: BaseException) -> bool:
     False
     """
     text = _whole_text(error)
-    words = ("AccessDenied", "Access Denied", "Forbidden", "403")
-    others = ("Signature", "InvalidAccessKeyId", "Expired", "InvalidToken")
-    refused = isinstance(error, PermissionError) or bool(_first(words, text))
-    return refused and not _first(others, text)
+    refused = isinstance(error, PermissionError) or re.search(
+        "AccessDenied|Access Denied|Forbidden|403", text
+    )
+    return bool(refused) and not re.search("Signature|InvalidAccessKeyId|Expired|InvalidToken", text)
 
 
 def is_unreached(error: BaseException) -> bool:
