@@ -307,7 +307,7 @@ class LocalStore(Store):
         self.check_writable(key)
         path = self.file_path(key)
         self.check_current()
-        self.check_links(key.rpartition("/")[0])
+        self.prepare_folder(key.rpartition("/")[0])
 
         def place_checked(temporary: str, path: str) -> None:
             if self._case_sensitive is None:
@@ -323,6 +323,22 @@ class LocalStore(Store):
             put_file(path, write, place_checked, self.order, document=_is_document(key))
         except OSError as error:
             self._fail("write", key, error)
+
+    def prepare_folder(self, folder: str, name: str | None = None, descriptor: int | None = None) -> None:
+        """Check a directory as :meth:`check_links` does, and create it if it is not known.
+
+        Parameters
+        ----------
+        folder : str
+        name, descriptor : optional
+            The same directory, relative to an open one.
+        """
+        if folder and folder not in self._plain:
+            self.check_links(folder)
+            with contextlib.suppress(
+                OSError
+            ):  # it exists; or its parent is missing, and `_create` creates both
+                os.mkdir(self._base + folder if name is None else name, dir_fd=descriptor)
 
     def check_links(self, folder: str) -> None:
         """Refuse to change files in a directory whose path has a symbolic link below the root.

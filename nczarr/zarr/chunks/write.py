@@ -234,7 +234,7 @@ class _Files:
     def write(self, index: Index, write: Callable[[str], None]) -> None:
         """Call `write` with the name of a chunk's file while no other thread writes it; errors name the chunk."""
         chunks, store, key = self.chunks, self.store, self.chunks.name(index)
-        store.check_links((chunks.prefix + key).rpartition("/")[0])
+        store.prepare_folder((chunks.prefix + key).rpartition("/")[0])
         try:
             with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
                 if store.order is not None:
