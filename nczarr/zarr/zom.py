@@ -41,7 +41,16 @@ from nczarr.zarr.types import Json, JsonMapping, JsonObject, checked_object, sho
 
 
 @dataclass(frozen=True)
-class ZomArray:
+class _Node:
+    """A node of the model."""
+
+    zarr_format: Literal[2, 3]
+    properties: JsonObject = field(default_factory=dict)
+    attributes: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ZomArray(_Node):
     """An array of the model.
 
     Parameters
@@ -57,17 +66,13 @@ class ZomArray:
     {'zarr_format': 2, 'shape': [4], 'dtype': '<i4', 'attributes': {}}
     """
 
-    zarr_format: Literal[2, 3]
-    properties: JsonObject = field(default_factory=dict)
-    attributes: JsonObject = field(default_factory=dict)
-
     def to_json(self) -> JsonObject:
         """Return the array as JSON."""
         return node_document(self)
 
 
 @dataclass(frozen=True)
-class ZomGroup:
+class ZomGroup(_Node):
     """A group of the model.
 
     Parameters
@@ -85,9 +90,6 @@ class ZomGroup:
     {'g': {'zarr_format': 3, 'node_type': 'group', 'attributes': {}, 'members': {}}}
     """
 
-    zarr_format: Literal[2, 3]
-    properties: JsonObject = field(default_factory=dict)
-    attributes: JsonObject = field(default_factory=dict)
     members: dict[str, ZomArray | ZomGroup] = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
@@ -110,15 +112,13 @@ class ZomGroup:
         >>> [path for path, _ in ZomGroup(3, members={"g": ZomGroup(3, members={"v": ZomArray(3)})}).walk()]
         ['', 'g', 'g/v']
         """
-        stack: list[tuple[str, ZomArray | ZomGroup]] = [(path, self)]
-        while stack:
-            here, node = stack.pop()
-            yield here, node
-            if isinstance(node, ZomGroup):
-                below = [
-                    (f"{here}/{name}" if here else name, member) for name, member in node.members.items()
-                ]
-                stack.extend(reversed(below))
+        yield path, self
+        for name, member in self.members.items():
+            here = f"{path}/{name}" if path else name
+            if isinstance(member, ZomGroup):
+                yield from member.walk(here)
+            else:
+                yield here, member
 
 
 ZomNode = ZomArray | ZomGroup
