@@ -153,7 +153,12 @@ class GroupFinder:
 
     def children(self, path: str) -> list[str]:
         """Return the paths of the nodes in a group that can be opened."""
-        return [child for child in self.hierarchy.children(path) if child not in self.unknown]
+        return [child for child in self._index.get(path, ()) if child not in self.unknown]
+
+    @cached_property
+    def _index(self) -> dict[str, list[str]]:
+        # Without the lock of the hierarchy, which no other thread has yet.
+        return self.hierarchy.nodes.index_children()
 
     @cached_property
     def copies(self) -> dict[str, JSONObject]:

@@ -94,12 +94,13 @@ class _Reader:
         self.variables: dict[str, Binding] = {}
         self.groups: dict[str, str] = {}
         self.unknown = hierarchy.unknown_nodes()
+        self.children = hierarchy.nodes.index_children()
         self.losses = [*left_out_nodes(self.unknown)]
 
     def group(self, fqn: str, path: str, name: str, single: str | None = None) -> model.Group:
         self.groups[fqn] = path
         names: dict[str, str] = {}
-        for child in [""] if single else self.hierarchy.children(path):
+        for child in [""] if single else self.children.get(path, ()):
             if child in self.unknown:
                 continue
             node = single or child.rpartition("/")[2]
