@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nczarr import filters
+from nczarr.display.text import did_you_mean
 from nczarr.errors import ModelError
 from nczarr.lazy import cached_property
 from nczarr.model.names import ROOT, find_nearest, join_fqn
@@ -410,15 +411,9 @@ def dataset_of(root: Group, name: str, format: str | None = None) -> Dataset:
 
 
 def _find(nodes: Mapping[str, Any], fqn: str, what: str) -> Any:
-    try:
-        return nodes[fqn]
-    except KeyError:
-        from difflib import get_close_matches
-
-        near = get_close_matches(fqn, nodes, 1)
-        raise ModelError(
-            f"there is no {what} {fqn!r}", hint=f"did you mean {near[0]!r}?" if near else None
-        ) from None
+    if fqn not in nodes:
+        raise ModelError(f"there is no {what} {fqn!r}", hint=did_you_mean(fqn, nodes))
+    return nodes[fqn]
 
 
 _G = TypeVar("_G", bound=Group)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nczarr.display.text import did_you_mean
 from nczarr.errors import ModelError
 from nczarr.model.names import (
     check_length,
@@ -381,10 +382,8 @@ class _Resolver:
 
 
 def _near(text: str, names: set[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(text, names, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(text, names)
+    return f"; {hint}" if hint else ""
 
 
 def long_names(dataset: Dataset) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections import Counter
@@ -18,7 +19,7 @@ from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.rename_journal import finish_moves, forget_moves
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dataset.subgroup import refuse_group, refuse_group_of_dataset
-from nczarr.mapping.dialect import Reading
+from nczarr.mapping.dialect import Reading, array_at
 from nczarr.mapping.findings import Finding, RecoveryWarning, make_finding
 from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.plain.write import Labels
@@ -126,8 +127,7 @@ def _validate(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
     labels = Labels(reading.dataset)
     faulty = {finding.where for finding in reading.findings if finding.severity == "error"}
     for fqn, variable in reading.dataset.all_variables.items():
-        metadata = hierarchy.nodes[reading.variables[fqn].path]
-        assert isinstance(metadata, ArrayMetadata)
+        metadata = array_at(hierarchy.nodes, reading.variables[fqn].path)
         keys = spec.array_keys(metadata)[0]
         yield from _check_attributes(fqn, metadata.attributes, keys)
         if (keys or spec.has_object(metadata)) and fqn not in faulty:
@@ -138,12 +138,8 @@ def _check_version(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
     root = hierarchy.nodes[""]
     assert isinstance(root, GroupMetadata)
     version = member(spec.group_keys(root)[0], spec.SUPERBLOCK_KEY).get("version")
-    nodes = {b.path: hierarchy.nodes[b.path] for b in reading.variables.values()}
-    old = [
-        path
-        for path, node in nodes.items()
-        if isinstance(node, ArrayMetadata) and not spec.has_object(node) and spec.array_keys(node)[0]
-    ]
+    arrays = {b.path: array_at(hierarchy.nodes, b.path) for b in reading.variables.values()}
+    old = [path for path, a in arrays.items() if not spec.has_object(a) and spec.array_keys(a)[0]]
     if hierarchy.layout == "v3" and ((isinstance(version, str) and version < spec.VERSION) or old):
         what = f"the keys are written as in version {version or '3.0.0'}"
         if old and version == spec.VERSION:
@@ -165,7 +161,7 @@ def _check_attributes(fqn: str, plain: JSONObject, keys: JSONObject) -> Iterator
 
 def _has_bare_number(value: object) -> bool:
     if isinstance(value, float):
-        return value != value or value in (float("inf"), float("-inf"))
+        return not math.isfinite(value)
     if isinstance(value, list):
         return any(map(_has_bare_number, value))
     return isinstance(value, dict) and any(map(_has_bare_number, value.values()))

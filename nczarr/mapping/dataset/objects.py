@@ -44,8 +44,9 @@ def stored_objects(target: object, storage_options: Options | None = None) -> li
     --------
     >>> from nczarr.mapping import create_dataset
     >>> from nczarr.model import INT, Dataset, Variable
-    >>> store = {"notes.txt": b"abc"}
+    >>> store = {}
     >>> create_dataset(store, Dataset("d", variables=(Variable("v", INT),))).close()
+    >>> store["notes.txt"] = b"abc"
     >>> [(item.path, item.objects) for item in stored_objects(store)]
     [('(metadata)', 2), ('(others)', 1)]
     """

@@ -216,4 +216,4 @@ class Rooter:
         """Return the binding with the converted type."""
         type_ = binding.encoding.type
         moved = self.type(type_)
-        return binding if moved is type_ else replace(binding, encoding=binding.encoding.renamed(moved))
+        return binding if moved is type_ else replace(binding, encoding=replace(binding.encoding, type=moved))

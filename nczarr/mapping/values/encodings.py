@@ -17,8 +17,7 @@ everything else           ``bytes``: the packed form                            
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -82,10 +81,6 @@ class Encoding:
         except NCZarrError:
             return False
         return True
-
-    def renamed(self, type_: Type) -> Self:
-        """Return the same encoding for a type that has another name only."""
-        return replace(self, type=type_)
 
 
 @dataclass(frozen=True)
