@@ -254,6 +254,7 @@ def copy(
     Examples
     --------
     >>> import nczarr, tempfile, os
+    >>> from nczarr.convert import open_source
     >>> from nczarr.model import Attribute, Dataset
     >>> out = os.path.join(tempfile.mkdtemp(), "out.zarr")
     >>> copy(Dataset("d", attributes=(Attribute.of("title", "an example"),)), out)

@@ -68,7 +68,7 @@ class ZomArray(_Node):
 
     def to_json(self) -> JsonObject:
         """Return the array as JSON."""
-        return node_document(self)
+        return _node_document(self)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class ZomGroup(_Node):
         name = "_members"
         while name in self.properties:
             name = "_" + name
-        document = {name if key == "members" else key: value for key, value in node_document(self).items()}
+        document = {name if key == "members" else key: value for key, value in _node_document(self).items()}
         return {**document, "members": {key: member.to_json() for key, member in self.members.items()}}
 
     def walk(self, path: str = "") -> Iterator[tuple[str, ZomArray | ZomGroup]]:
@@ -124,7 +124,7 @@ class ZomGroup(_Node):
 ZomNode = ZomArray | ZomGroup
 
 
-def node_document(node: ZomNode) -> JsonObject:
+def _node_document(node: ZomNode) -> JsonObject:
     """Return one node as JSON, without its members."""
     head: JsonObject = {"zarr_format": node.zarr_format}
     if node.zarr_format == 3:
@@ -263,7 +263,7 @@ def flatten(zom: ZomNode) -> dict[str, JsonObject]:
     ['', 'g']
     """
     nodes = zom.walk() if isinstance(zom, ZomGroup) else [("", zom)]
-    return {path: node_document(node) for path, node in nodes}
+    return {path: _node_document(node) for path, node in nodes}
 
 
 def unflatten(documents: Mapping[str, JsonMapping]) -> ZomNode:
@@ -324,7 +324,7 @@ def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetada
     """
     if node.zarr_format == 3:
         with error_context(place):
-            document = node_document(replace(node, properties=_in_v3_spelling(node.properties)))
+            document = _node_document(replace(node, properties=_in_v3_spelling(node.properties)))
         return documents_v3.parse_node(document, place)
     document = {"zarr_format": 2, **node.properties}
     if isinstance(node, ZomArray):
@@ -437,7 +437,7 @@ def _properties(node: ZomNode) -> JsonMapping:
             result["filters"] = None
         return result
     try:
-        return _own_properties(documents_v3.node_document(node_metadata(node)))
+        return _own_properties(documents_v3._node_document(node_metadata(node)))
     except NCZarrError:
         return node.properties
 
@@ -547,7 +547,7 @@ def _match_node(node: ZomNode, pattern: Json, key: str, problems: list[str]) -> 
         raise MetadataError(f"{key or 'the pattern'}: {show(pattern)} is not an object")
     dot = f"{key}." if key else ""
     own = {k: v for k, v in pattern.items() if k != "members"}
-    _match(own, node_document(node), key, problems)
+    _match(own, _node_document(node), key, problems)
     members = pattern.get("members")
     if members is None or members == ANY:
         return
@@ -631,7 +631,7 @@ def _to_v3(node: ZomNode, path: str) -> ZomNode:
         del attributes["_ARRAY_DIMENSIONS"]
     with error_context(path):
         changes = {"fill_value": metadata.fill, "dimension_names": dimension_names, "extra": {}}
-        document = documents_v3.node_document(replace(metadata, attributes=attributes, **changes))
+        document = documents_v3._node_document(replace(metadata, attributes=attributes, **changes))
     return ZomArray(3, _own_properties(document), attributes)
 
 

@@ -62,9 +62,9 @@ def added(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     add = GrowingShard.add
 
-    def counted(self: GrowingShard, pieces: Any, order: Any) -> bool:
+    def counted(self: GrowingShard, pieces: Any) -> bool:
         counts.append(len(pieces))
-        return add(self, pieces, order)
+        return add(self, pieces)
 
     monkeypatch.setattr(GrowingShard, "add", counted)
     return counts
