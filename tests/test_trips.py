@@ -17,10 +17,10 @@ SCRIPT = Path(__file__).parents[1] / "docs" / "trace_trips.py"
 #: looks at something new should say so here. Calls back: `transfer` takes the blocks of a generator in `convert`, the
 #: wait for the disk (`system`) ends with the renaming of files (`stores`), and `model` checks the sources of `netcdf`.
 MOST = {
-    "copy a.nc b.zarr": (30, 3, 85),
-    'Dataset("b.zarr")': (22, 0, 56),
-    "variable[1:3]": (13, 0, 26),
-    "gen a.cdl c.zarr": (29, 2, 91),
+    "copy a.nc b.zarr": (28, 4, 83),
+    'Dataset("b.zarr")': (19, 0, 56),
+    "variable[1:3]": (12, 0, 26),
+    "gen a.cdl c.zarr": (27, 3, 88),
 }
 
 

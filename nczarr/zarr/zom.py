@@ -437,7 +437,7 @@ def _properties(node: ZomNode) -> JsonMapping:
             result["filters"] = None
         return result
     try:
-        return _own_properties(documents_v3._node_document(node_metadata(node)))
+        return _own_properties(documents_v3.node_document(node_metadata(node)))
     except NCZarrError:
         return node.properties
 
@@ -631,7 +631,7 @@ def _to_v3(node: ZomNode, path: str) -> ZomNode:
         del attributes["_ARRAY_DIMENSIONS"]
     with error_context(path):
         changes = {"fill_value": metadata.fill, "dimension_names": dimension_names, "extra": {}}
-        document = documents_v3._node_document(replace(metadata, attributes=attributes, **changes))
+        document = documents_v3.node_document(replace(metadata, attributes=attributes, **changes))
     return ZomArray(3, _own_properties(document), attributes)
 
 
