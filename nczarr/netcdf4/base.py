@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from nczarr.display import ArrayDescription, Each, GroupDescription, show_array, show_group
 from nczarr.display.text import did_you_mean
@@ -37,16 +37,6 @@ _RESERVED = """
 """
 #: Names of Python attributes, which cannot be set as netCDF attributes.
 RESERVED = frozenset(_RESERVED.split())
-
-
-class Owner(Protocol):
-    """A dataset or group, as the objects inside it see it."""
-
-    _nc_session: Session
-    _nc_node: GroupNode
-
-    @property
-    def name(self) -> str: ...
 
 
 class AttributeOwner:
@@ -210,6 +200,11 @@ def _attribute_name(name: str) -> str:
         return kept_name(name)
     except EditError as error:
         raise NetCDFAttributeError(error.message, hint=error.hint) from error
+
+
+def member(group: Any, kind: str, name: str) -> Any:
+    """Return an unpickled object of a group."""
+    return getattr(group, kind)[name]
 
 
 def data_model_of(session: Session) -> str:

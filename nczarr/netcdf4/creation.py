@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,7 +17,7 @@ from nczarr import model
 from nczarr.filters import FILTERS, OF_REFERENCES
 from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
 from nczarr.model.chunk_shapes import chunks_in_shards, misfit
-from nczarr.netcdf4.base import Owner, data_model_of
+from nczarr.netcdf4.base import data_model_of
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
 from nczarr.netcdf4.declarations import UserDefinedType, shown_type, text_type
 from nczarr.netcdf4.errors import (
@@ -347,7 +347,7 @@ def _int(name: str, value: object) -> int:
 
 
 def resolve_datatype(
-    group: Owner, datatype: UserDefinedType | type[str] | DTypeLike, where: str
+    group: Any, datatype: UserDefinedType | type[str] | DTypeLike, where: str
 ) -> ResolvedType:
     """Return the type of the model for ``datatype``.
 
@@ -395,7 +395,7 @@ def resolve_datatype(
     return type_, None, dtype
 
 
-def _complex_type(group: Owner, datatype: np.dtype, where: str) -> ResolvedType:
+def _complex_type(group: Any, datatype: np.dtype, where: str) -> ResolvedType:
     """Return the compound of a real and an imaginary part, or in netCDF-3 models the type of the pairs' parts."""
     data_model = data_model_of(group._nc_session)
     if not group._nc_session.auto_complex:
@@ -413,7 +413,7 @@ def _complex_type(group: Owner, datatype: np.dtype, where: str) -> ResolvedType:
     return node, shown_type(node), None
 
 
-def _user_type(group: Owner, datatype: UserDefinedType, where: str) -> ResolvedType:
+def _user_type(group: Any, datatype: UserDefinedType, where: str) -> ResolvedType:
     node: TypeNode | None = datatype._nc_node
     if node is None:
         return STRING, datatype, None

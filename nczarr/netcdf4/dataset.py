@@ -21,7 +21,7 @@ from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError
 from nczarr.formats import local_path, storage_of
 from nczarr.model import normalize_name
 from nczarr.netcdf4 import declarations, errors
-from nczarr.netcdf4.base import AttributeOwner, Named, data_model_of, html_of, reference_to
+from nczarr.netcdf4.base import AttributeOwner, Named, data_model_of, html_of, member, reference_to
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL, get_chunk_cache
 from nczarr.netcdf4.compatibility import storage as storage_rule
 from nczarr.netcdf4.declarations import CompoundType, Dimension, EnumType, OpaqueType, VLType
@@ -396,7 +396,9 @@ class Dataset(AttributeOwner):
 
         def fits(variable: Variable, key: str, requested: object) -> bool:
             value = getattr(variable, key, None)
-            return requested(value) is True if callable(requested) else _equal(value, requested)
+            if callable(requested):
+                return requested(value) is True
+            return value is not None and bool(np.all(value == requested))
 
         variables = self.variables.values() if kwargs else ()
         return [v for v in variables if all(fits(v, key, requested) for key, requested in kwargs.items())]
@@ -574,8 +576,8 @@ class Dataset(AttributeOwner):
     # -- settings ----------------------------------------------------------------------------------------
 
     def _nc_each(self, method: str, value: bool) -> None:
-        for member in (*self.variables.values(), *self.groups.values()):
-            getattr(member, method)(value)
+        for inside in (*self.variables.values(), *self.groups.values()):
+            getattr(inside, method)(value)
 
     def set_auto_mask(self, value: bool) -> None:
         """:meth:`Variable.set_auto_mask` for all variables here and below."""
@@ -787,7 +789,7 @@ class Group(Dataset):
         return group
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _member, (self._nc_parent, "groups", self._nc_node.name)
+        return member, (self._nc_parent, "groups", self._nc_node.name)
 
     def isopen(self) -> bool:
         """Return False, as netCDF4-python does: only the dataset is opened and closed."""
@@ -801,10 +803,6 @@ class Group(Dataset):
 def reopened(cls: type[Dataset], origin: dict[str, Any]) -> Dataset:
     """Open an unpickled dataset."""
     return cls(**origin)
-
-
-def _member(group: Dataset, kind: str, name: str) -> object:
-    return getattr(group, kind)[name]
 
 
 def find_dimension(group: Dataset, name: str | bytes) -> Dimension:
@@ -826,11 +824,3 @@ def find_dimension(group: Dataset, name: str | bytes) -> Dimension:
         fqn=group.path,
         hint=did_you_mean(requested, names),
     )
-
-
-def _equal(value: object, requested: object) -> bool:
-    same = value == requested
-    try:
-        return value is not None and bool(same)
-    except ValueError:  # arrays
-        return value is not None and bool(np.all(same))

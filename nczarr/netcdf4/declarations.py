@@ -13,7 +13,7 @@ from nczarr import model
 from nczarr.display import show_dimension, show_type, visible
 from nczarr.model import CHAR, Field, Type, UserType, join_fqn, normalize_name, primitive_for_dtype
 from nczarr.model.describe import describe_dimension, describe_type
-from nczarr.netcdf4.base import Owner, reference_to
+from nczarr.netcdf4.base import member, reference_to
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFKeyError,
@@ -103,7 +103,7 @@ class CompoundType(UserDefinedType):
 
     dtype_view: np.dtype
 
-    def __init__(self, grp: Owner, dt: DTypeLike, dtype_name: str) -> None:
+    def __init__(self, grp: Any, dt: DTypeLike, dtype_name: str) -> None:
         dtype = np.dtype(dt)
         if dtype.names is None:
             raise NetCDFTypeError(f"a compound type needs a structured dtype, not {dtype}")
@@ -174,7 +174,7 @@ class VLType(UserDefinedType):
     __slots__ = ()
     _nc_kind = "vlen"
 
-    def __init__(self, grp: Owner, dt: Any, dtype_name: str | None) -> None:
+    def __init__(self, grp: Any, dt: Any, dtype_name: str | None) -> None:
         if dt is str:
             self._nc_bind(None, model.STRING)
             return
@@ -236,7 +236,7 @@ class EnumType(UserDefinedType):
 
     enum_dict: dict[str, int]
 
-    def __init__(self, grp: Owner, dt: Any, dtype_name: str, enum_dict: Mapping[str, int]) -> None:
+    def __init__(self, grp: Any, dt: Any, dtype_name: str, enum_dict: Mapping[str, int]) -> None:
         with translating("unsupported datatype specified for ENUM"):
             base = primitive_for_dtype(dt)
         if base is None or not base.is_integer:
@@ -415,12 +415,7 @@ class Dimension:
         return f"\"<class 'nczarr.Dimension'>\"{kind}: name = '{name}', size = {self._nc_node.size}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _dimension_of, (self._nc_group, self._nc_node.name)
-
-
-def _dimension_of(group: Any, name: str) -> Dimension:
-    """Return an unpickled dimension."""
-    return group.dimensions[name]
+        return member, (self._nc_group, "dimensions", self._nc_node.name)
 
 
 def shown_dimension(group: Any, node: DimensionNode) -> Dimension:

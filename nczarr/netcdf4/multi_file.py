@@ -15,7 +15,7 @@ from nczarr.netcdf4 import errors
 from nczarr.netcdf4.base import data_model_of
 from nczarr.netcdf4.dataset import Dataset
 from nczarr.netcdf4.values.attributes import lookup_in
-from nczarr.netcdf4.values.indexing import AxisIndex, parse_selection
+from nczarr.netcdf4.values.indexing import parse_selection
 from nczarr.netcdf4.variable import Variable
 
 
@@ -271,7 +271,7 @@ class _Variable:
                 "negative strides not allowed when slicing MFVariable Variable instance"
             )
         records = np.atleast_1d(np.asarray(axes[0], dtype=np.intp))
-        rest = tuple(_index(axis) for axis in axes[1:])
+        rest = tuple(np.asarray(axis, np.intp) if isinstance(axis, range) else axis for axis in axes[1:])
         pieces, order, first = [], [], 0
         for part, length in zip(self._recVar, self._recLen, strict=True):
             here = np.flatnonzero((records >= first) & (records < first + length))
@@ -299,14 +299,6 @@ class _Variable:
 
 def _is_backward(axis: object) -> bool:
     return isinstance(axis, range) and axis.step < 0 < len(axis) - 1
-
-
-def _index(axis: AxisIndex) -> int | slice | np.ndarray:
-    if _is_backward(axis):
-        return np.array(axis)
-    if isinstance(axis, range):
-        return slice(axis.start, axis.stop, axis.step) if len(axis) else slice(0, 0)
-    return axis
 
 
 def _ratio(a: float, b: float) -> float:

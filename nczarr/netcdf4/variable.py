@@ -150,8 +150,7 @@ class Variable(AttributeOwner):
     @property
     def name(self) -> str:
         """The name."""
-        self._nc_session.check_open()
-        return self._nc_node.name
+        return self._nc_open.name
 
     _name = name
 
@@ -225,6 +224,12 @@ class Variable(AttributeOwner):
         """The dimensions without that of the parts of complex numbers."""
         dimensions = self._nc_node.dimensions
         return dimensions[:-1] if self._nc_settings.paired else dimensions
+
+    @property
+    def _nc_open(self) -> VariableNode:
+        """The node, if the dataset is open."""
+        self._nc_session.check_open()
+        return self._nc_node
 
     def _nc_lookup(self, name: str) -> Any:
         return lookup_in(self._nc_node)(name)
@@ -331,10 +336,8 @@ class Variable(AttributeOwner):
 
     def filters(self) -> dict[str, Any] | None:
         """The filters with their settings; None for netCDF-3 models."""
-        self._nc_session.check_open()
-        if self._nc_session.netcdf3:
-            return None
-        return types.describe_filters(self._nc_node.storage.filters)
+        filters = self._nc_open.storage.filters
+        return None if self._nc_session.netcdf3 else types.describe_filters(filters)
 
     def chunking(self) -> str | list[int] | None:
         """``'contiguous'`` or the chunk shape; None for netCDF-3 models."""
@@ -346,8 +349,7 @@ class Variable(AttributeOwner):
 
     def shards(self) -> tuple[int, ...] | None:
         """The shape of the shards of a Zarr array, which pack chunks into one object; None without shards."""
-        self._nc_session.check_open()
-        return self._nc_node.storage.shard_shape
+        return self._nc_open.storage.shard_shape
 
     def quantization(self) -> tuple[int, str] | None:
         """Number of digits (or bits) and the mode of quantisation, or None."""
@@ -356,15 +358,12 @@ class Variable(AttributeOwner):
 
     def endian(self) -> str:
         """Return the byte order in the store: ``'little'``, ``'big'``, or ``'native'``, the default."""
-        self._nc_session.check_open()
-        if self._nc_session.netcdf3:
-            return "native"
-        return self._nc_endian or types.stored_endian(self._nc_node.type, self._nc_node.storage)
+        stored = types.stored_endian(self._nc_open.type, self._nc_node.storage)
+        return "native" if self._nc_session.netcdf3 else self._nc_endian or stored
 
     def get_fill_value(self) -> Any:
         """``_FillValue``, or the default fill value; None if unwritten elements are not filled."""
-        self._nc_session.check_open()
-        if self._nc_node.storage.no_fill:
+        if self._nc_open.storage.no_fill:
             return None
         value = self._nc_lookup("_FillValue")
         if value is not None:

@@ -165,9 +165,9 @@ class Session(State):
         self.at_publish: Callable[[], Releasable] | None = None
         #: Opens the dataset for reading as it is stored now: for a reader, and where nothing excludes other writers.
         self.reopen: Callable[[], Stored] | None = None
-        self._pending: deque[tuple[VariableNode, Selection, np.ndarray]] = deque()
-        self._pending_nodes: set[VariableNode] = set()
-        self._pending_bytes = 0
+        #: The values of new variables that wait for the next flush.
+        self._pending: dict[VariableNode, deque[tuple[Selection, np.ndarray]]] = {}
+        self._pending_count = self._pending_bytes = 0
 
     # -- structure
 
@@ -201,23 +201,18 @@ class Session(State):
         if self.generation == self._stored_generation and not self._pending:
             return
         self._store_changes(failures)
-        left: deque[tuple[VariableNode, Selection, np.ndarray]] = deque()
-        refused: set[VariableNode] = set()
-        while self._pending:
-            node, selection, values = self._pending[0]
-            if node not in refused and node.stored_as is not None:
-                try:
+        for node, waiting in list(self._pending.items()):
+            try:
+                while waiting and node.stored_as is not None:
+                    selection, values = waiting[0]
                     self.cache.write(node, selection, values)
-                except STORE_ERRORS as error:  # later values of the variable stay behind these
-                    failures.add(node.fqn, error)
-                    refused.add(node)
-            if node in refused or node.stored_as is None:
-                left.append(self._pending.popleft())
-            else:
-                self._pending_bytes -= _weight(values)
-                self._pending.popleft()
-        self._pending = left
-        self._pending_nodes = {node for node, _, _ in left}
+                    waiting.popleft()
+                    self._pending_count -= 1
+                    self._pending_bytes -= _weight(values)
+            except STORE_ERRORS as error:  # later values of the variable stay behind these
+                failures.add(node.fqn, error)
+            if not waiting:
+                del self._pending[node]
 
     def _flush_all(self, failures: Failures) -> None:
         """Write everything, values before the lengths that claim them; the gate is closed."""
@@ -355,11 +350,11 @@ class Session(State):
                     with self.lock:
                         weight = _weight(values)
                         # A loop over one variable may flush; a loop over many variables must not flush for each.
-                        most = max(_FEW_WRITES * max(len(self._pending_nodes), 1), self._stored_count)
-                        few = len(self._pending) < most
+                        most = max(_FEW_WRITES * max(len(self._pending), 1), self._stored_count)
+                        few = self._pending_count < most
                         if may_wait and few and self._pending_bytes + weight <= _PENDING_BYTES:
-                            self._pending.append((node, selection, values.copy()))
-                            self._pending_nodes.add(node)
+                            self._pending.setdefault(node, deque()).append((selection, values.copy()))
+                            self._pending_count += 1
                             self._pending_bytes += weight
                             return
             self._flush_for(node) if passes else self._gate.wait()
@@ -383,11 +378,11 @@ class Session(State):
 
     def _has(self, node: VariableNode) -> bool:
         """True if the store has a variable, and none of its values are pending; the thread passes the gate."""
-        return node.stored_as is not None and not (self._pending_nodes and node in self._pending_nodes)
+        return node.stored_as is not None and node not in self._pending
 
     def has_values(self, node: VariableNode) -> bool:
         """True if values of a variable are stored, or are to be stored."""
-        return node.stored_as is not None or node in self._pending_nodes
+        return node.stored_as is not None or node in self._pending
 
     def chunk_shape(self, node: VariableNode) -> tuple[int, ...] | None:
         """Return the chunk shape of a variable in the store; None if the store does not have it."""
@@ -434,12 +429,12 @@ class Session(State):
     def _durable(self, durable: bool | None) -> Iterator[None]:
         """Set whether the store waits for the disk within the block; None: as the dataset was opened."""
         before = self.stored.durable
-        if durable is not None and durable != before:
+        if durable is not None:
             self.stored.durable = durable
         try:
             yield
         finally:
-            if self.is_open and self.stored.durable != before:
+            if self.is_open and durable is not None:
                 self.stored.durable = before
 
     @contextmanager

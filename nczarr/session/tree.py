@@ -137,10 +137,9 @@ class State:
 
     def check_growth(self, name: str, size: int) -> None:
         """Raise as :meth:`check_size` if an unlimited dimension cannot have a length."""
-        if size >= 1 << 63:
-            raise RangeError(
-                f"the dimension {name!r} cannot have the size {size}, which needs more than 63 bits"
-            )
+        if not 0 <= size < 1 << 63:
+            wrong = "is negative" if size < 0 else "needs more than 63 bits"
+            raise RangeError(f"the dimension {name!r} cannot have the size {size}, which {wrong}")
         if self.format in _RECORDS_OF_32_BITS and size >= 1 << 32:
             raise EditError(
                 f"NetCDF: Index exceeds dimension bound: the size {size} of {name!r}",
@@ -150,8 +149,6 @@ class State:
 
     def check_size(self, name: str, size: int) -> None:
         """Raise if a dimension cannot have a size, before pending changes depend on it."""
-        if size < 0:
-            raise RangeError(f"the dimension {name!r} cannot have the negative size {size}")
         self.check_growth(name, size)
         largest = LARGEST_DIMENSION.get(self.format or "", size)
         if size > largest:
@@ -371,10 +368,10 @@ class VariableNode(_WithAttributes):
     def fqn(self) -> str:
         return join_fqn(self.group.fqn, self.name)
 
-    def sample(self, attributes: tuple[Attribute, ...], name: str | None = None) -> model.Dataset:
+    def sample(self, attributes: tuple[Attribute, ...]) -> model.Dataset:
         names = {d: f"d{i}" for i, d in enumerate(dict.fromkeys(self.dimensions))}
         variable = model.Variable(
-            self.name if name is None else name,
+            self.name,
             self.type,
             tuple([join_fqn("/", names[d]) for d in self.dimensions]),
             attributes=attributes,

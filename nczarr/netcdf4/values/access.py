@@ -367,8 +367,10 @@ def _single(node: VariableNode, elem: object, data: object) -> tuple[object, np.
         whole = [isinstance(i, float | np.floating) and float(i).is_integer() for i in indices]
         indices = tuple([int(i) if w else i for i, w in zip(indices, whole, strict=True)])
         elem = indices if isinstance(elem, tuple) else indices[0]
-        if not all(map(_is_integer, indices)):
-            raise errors.NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
+        try:
+            list(map(operator.index, indices))
+        except TypeError:
+            raise errors.NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn) from None
     if not isinstance(elem, tuple) and ndim > 1:
         raise errors.NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
     if len(indices) != max(ndim, 1):
@@ -376,14 +378,6 @@ def _single(node: VariableNode, elem: object, data: object) -> tuple[object, np.
     boxed = np.empty((), object)
     boxed[()] = data
     return elem, boxed
-
-
-def _is_integer(index: Any) -> bool:
-    try:
-        operator.index(index)
-    except TypeError:
-        return False
-    return True
 
 
 def _is_whole(elem: object) -> bool:
