@@ -286,6 +286,22 @@ class TypeReference(Type):
         return self.text
 
 
+AnyType = TypeVar("AnyType", bound="Type")
+
+
+def requalified(type_: AnyType, fqn_of: Callable[[str], str]) -> AnyType:
+    """Return a type with new fully qualified names of it and its parts.
+
+    Examples
+    --------
+    >>> requalified(VlenType("/row", OpaqueType("/blob", 4)), lambda fqn: f"/g{fqn}").base.fqn
+    '/g/blob'
+    """
+    if not isinstance(type_, UserType):
+        return type_
+    return replace(map_parts(type_, lambda part: requalified(part, fqn_of)), fqn=fqn_of(type_.fqn))
+
+
 def walk_types(type_: Type) -> Iterator[Type]:
     """Yield `type_` and all types that it contains, innermost first.
 

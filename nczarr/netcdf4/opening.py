@@ -54,7 +54,6 @@ _FILE_HINT = "close it there; netCDF4-python and other readers of HDF5 lock a fi
 #: Formats of files that are not HDF5.
 _CLASSIC_FILES = ("classic", "64-bit offset", "cdf5")
 
-
 # netCDF-C's numbers of errors.
 _NC_ENOTNC = -51
 _NC_EIO = -68

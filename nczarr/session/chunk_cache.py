@@ -105,8 +105,6 @@ class ChunkCache:
         Return the stored array of a variable: as it is, and grown to the variable's current shape.
     lock : RLock
         The session's lock, which guards the table of chunks.
-    bound : int, optional
-        Limit of the bytes of all chunks; default: :func:`default_bytes`.
 
     Attributes
     ----------
@@ -120,9 +118,9 @@ class ChunkCache:
         source: Callable[[VariableNode], StoredArray],
         grown: Callable[[VariableNode], StoredArray],
         lock: threading.RLock,
-        bound: int | None = None,
     ) -> None:
-        self.bound = default_bytes() if bound is None else bound
+        #: Limit of the bytes of all chunks.
+        self.bound = default_bytes()
         self._source = source
         self._grown = grown
         self._lock = lock
@@ -185,27 +183,20 @@ class ChunkCache:
         if not chunk or weight > self._limit(node) * _OVERSIZE:
             self._write_through(node, selection, values)
             return
-        # The last chunk of an unlimited dimension is never whole: later writes add to it.
-        sizes = [_NO_END if d.unlimited else d.size for d in node.dimensions]
-        item = _only_item(selection, chunk, sizes)
+        item = _only_item(selection, chunk, _sizes(node))
         if item is None:
-            self._write_chunks(node, source, selection, values, sizes)
+            self._write_chunks(node, layout, selection, values)
         elif (weight >= _SMALL and item.covers and not is_divided) or self._change(
-            node, source, [item], values, weight
+            node, layout, [item], values
         ):
             self._write_through(node, selection, values, [[i] for i in item.chunk])
 
     def _write_chunks(
-        self,
-        node: VariableNode,
-        source: StoredArray,
-        selection: Selection,
-        values: np.ndarray,
-        sizes: list[int],
+        self, node: VariableNode, layout: BlockLayout, selection: Selection, values: np.ndarray
     ) -> None:
         """Write to several chunks: whole chunks at once to the store, parts of chunks to memory."""
-        assert node.layout is not None
-        _, chunk, weight, is_divided = node.layout
+        source, chunk, weight, is_divided = layout
+        sizes = _sizes(node)
         parts = _parts(selection, chunk, sizes)
         numbers, count = _numbers(parts), prod(map(len, parts))
         stored = _parts(selection, source.chunk_shape, sizes) if is_divided else parts
@@ -222,9 +213,7 @@ class ChunkCache:
             inside = tuple([slice(axis[0].out.start, axis[-1].out.stop) for axis in whole])
             self._write_through(node, box, values[inside], _numbers(whole))
         items = [_item(along) for along in itertools.product(*parts)]
-        for item in self._change(
-            node, source, [i for i in items if is_divided or not i.covers], values, weight
-        ):
+        for item in self._change(node, layout, [i for i in items if is_divided or not i.covers], values):
             place = _outside(item.parts, chunk)
             self._write_through(node, place, values[item.outer], [[i] for i in item.chunk])
 
@@ -232,9 +221,10 @@ class ChunkCache:
         return self.bound if node.cache_bytes is None else min(self.bound, node.cache_bytes)
 
     def _change(
-        self, node: VariableNode, source: StoredArray, items: list[_Item], values: np.ndarray, weight: int
+        self, node: VariableNode, layout: BlockLayout, items: list[_Item], values: np.ndarray
     ) -> list[_Item]:
         """Write to parts of chunks in memory. Return the items that must be written past the cache now."""
+        source, shape, weight, is_divided = layout
         while items:
             blocks = self._pin(node, items, weight)
             if blocks is None:
@@ -248,11 +238,12 @@ class ChunkCache:
                             continue
                         chunk = block.values
                         if chunk is None:
-                            block.values = chunk = (
-                                source.filled(source.block_shape)
+                            chunk = (
+                                source.filled(shape)
                                 if item.covers
                                 else self._loaded(node, source, block.index)
                             )
+                            block.values = chunk
                         piece = values if item.outer is None else values[item.outer]
                         chunk[item.inner] = piece
                         if node.group.state.shared:
@@ -269,7 +260,7 @@ class ChunkCache:
                             rows = slice(int(rows.flat[0]), int(rows.flat[-1]) + 1)
                         block.first = min(block.first, rows.start)
                         block.stop = max(block.stop, rows.stop)
-                        if block.written >= chunk.size and weight >= _SMALL and not _is_divided(node):
+                        if block.written >= chunk.size and weight >= _SMALL and not is_divided:
                             self._store([block])
             finally:
                 self._unpin(blocks)
@@ -659,6 +650,11 @@ def _parts(selection: Selection, chunk: tuple[int, ...], sizes: Sequence[int]) -
 @lru_cache(maxsize=1024)  # a loop over steps divides all axes but the first alike
 def _cut(start: int, stop: int, step: int, chunk: int, size: int) -> list[Part]:
     return plan_axis(Axis(start, len(range(start, stop, step)), step), size, chunk)
+
+
+def _sizes(node: VariableNode) -> list[int]:
+    """Return the lengths of the axes. The last chunk of an unlimited one is never whole: later writes add to it."""
+    return [_NO_END if d.unlimited else d.size for d in node.dimensions]
 
 
 def _numbers(parts: list[list[Part]]) -> ChunkNumbers:

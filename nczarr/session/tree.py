@@ -18,24 +18,14 @@ from nczarr.model import Attribute, DimensionRef, Storage, Type, UserType, join_
 from nczarr.model.names import check_new_name, is_unicode
 from nczarr.model.nodes import LARGEST_DIMENSION
 from nczarr.model.parts import Restrictions
+from nczarr.model.types import requalified
+from nczarr.session import errors
 from nczarr.session.backend import StoredArray
-from nczarr.session.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DroppedError,
-    EditError,
-    NodeAttributeError,
-    NotWritableError,
-    RangeError,
-    UnknownNameError,
-    check_unicode,
-)
 from nczarr.system.forks import Origin
 from nczarr.system.locks import Rank, make_lock
 
 #: The value of ``_Format`` of the data model with groups, user types and strings, which is also the default.
 _ENHANCED = "netCDF-4"
-AnyType = TypeVar("AnyType", Type, UserType)
 Node = TypeVar("Node")
 _RECORDS_OF_32_BITS = frozenset(("classic", "64-bit offset"))
 
@@ -89,27 +79,27 @@ class State:
         """Raise if the dataset is closed, or belongs to the process from which this one was forked."""
         if self.is_open:
             if self.is_inherited:
-                raise EditError(
+                raise errors.EditError(
                     "the dataset was opened for writing before the fork, and belongs to the parent process",
                     path=self.name,
                     hint="open it again in this process",
                 )
             return
         if self.dropped:
-            raise DroppedError("weakly-referenced object no longer exists", path=self.name)
-        raise EditError("NetCDF: Not a valid ID: the dataset is closed", path=self.name)
+            raise errors.DroppedError("weakly-referenced object no longer exists", path=self.name)
+        raise errors.EditError("NetCDF: Not a valid ID: the dataset is closed", path=self.name)
 
     def check_writable(self) -> None:
         """Raise if the dataset is closed or read-only."""
         self.check_open()
         if not self.writable:
-            raise NotWritableError("NetCDF: Write to read only", path=self.name)
+            raise errors.NotWritableError("NetCDF: Write to read only", path=self.name)
 
     def check_structure(self) -> None:
         """Raise if only values, or nothing, can be changed."""
         self.check_writable()
         if self.shared:
-            raise EditError(
+            raise errors.EditError(
                 "the dataset is open for shared writing: dimensions, attributes and names cannot be changed",
                 path=self.name,
                 hint="make them before, and open it without shared=True",
@@ -130,18 +120,18 @@ class State:
             If the string contains a NUL, and the store's strings end there.
         """
         if not is_unicode(text):
-            check_unicode(text, "the string", fqn)
+            errors.check_unicode(text, "the string", fqn)
         if self.restrictions.strings_end_at_nul and "\0" in text:
             message = f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}"
-            raise ArgumentError(message, path=self.name, fqn=fqn)
+            raise errors.ArgumentError(message, path=self.name, fqn=fqn)
 
     def check_growth(self, name: str, size: int) -> None:
         """Raise as :meth:`check_size` if an unlimited dimension cannot have a length."""
         if not 0 <= size < 1 << 63:
             wrong = "is negative" if size < 0 else "needs more than 63 bits"
-            raise RangeError(f"the dimension {name!r} cannot have the size {size}, which {wrong}")
+            raise errors.RangeError(f"the dimension {name!r} cannot have the size {size}, which {wrong}")
         if self.format in _RECORDS_OF_32_BITS and size >= 1 << 32:
-            raise EditError(
+            raise errors.EditError(
                 f"NetCDF: Index exceeds dimension bound: the size {size} of {name!r}",
                 path=self.name,
                 hint="the data model counts records in 32 bits",
@@ -152,7 +142,7 @@ class State:
         self.check_growth(name, size)
         largest = LARGEST_DIMENSION.get(self.format or "", size)
         if size > largest:
-            raise EditError(
+            raise errors.EditError(
                 f"NetCDF: Invalid dimension size: {size} of {name!r}",
                 path=self.name,
                 hint=f"the data model has no more than {largest}",
@@ -162,7 +152,7 @@ class State:
         """Raise if the data model is a classic one, which lacks `what`."""
         if self.classic:
             message = f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file: {what}"
-            raise EditError(message, path=self.name)
+            raise errors.EditError(message, path=self.name)
 
 
 class _WithAttributes:
@@ -196,16 +186,16 @@ class _WithAttributes:
     def check_attribute(self, attribute: Attribute) -> None:
         """Raise if the store cannot hold an attribute."""
         if f"{self.fqn}@{attribute.name}" in self.state.restrictions.omitted:
-            raise NodeAttributeError(
+            raise errors.NodeAttributeError(
                 f"NetCDF: the attribute {attribute.name!r} has a type that netCDF lacks", fqn=self.fqn
             )
         if attribute.name not in self.attributes:  # attributes of other programs stay changeable
-            checked_name(attribute.name, "attribute", NodeAttributeError)
+            checked_name(attribute.name, "attribute", errors.NodeAttributeError)
         if attribute.type == model.STRING:
             for text in attribute.values:
                 self.state.check_text(text, self.fqn)
         if attribute.name in self.state.restrictions.reserved_names:
-            raise NodeAttributeError(
+            raise errors.NodeAttributeError(
                 f"NetCDF: String match to name in use: {attribute.name!r} is netCDF-4's own", fqn=self.fqn
             )
         if "attribute" in self.state.restrictions.limited:
@@ -231,7 +221,7 @@ class _WithAttributes:
             if old not in self.attributes:
                 raise self._no_attribute(old)
             if new in self.attributes or new in self.state.restrictions.reserved_names:
-                raise EditError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
+                raise errors.EditError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
             # A new dictionary: another thread may iterate over the old one.
             self.attributes = {
                 new if key == old else key: Attribute(new, a.type, a.values) if key == old else a
@@ -239,9 +229,9 @@ class _WithAttributes:
             }
             self.touch()
 
-    def _no_attribute(self, name: str) -> EditError:
-        check_unicode(kept_name(name), "the name of an attribute", self.fqn)
-        return EditError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
+    def _no_attribute(self, name: str) -> errors.EditError:
+        errors.check_unicode(kept_name(name), "the name of an attribute", self.fqn)
+        return errors.EditError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
 
     @property
     def fqn(self) -> str:
@@ -511,7 +501,7 @@ class GroupNode(_WithAttributes):
             self.state.check_size(name, size)
             self._check_storable(dimensions=(model.Dimension(name, size, unlimited),))
             if unlimited and self.state.classic and any(d.unlimited for d in self.dimensions.values()):
-                raise EditError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
+                raise errors.EditError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
             node = self.dimensions[name] = DimensionNode(self, name, size, unlimited=unlimited)
             self.touch()
             return node
@@ -601,7 +591,7 @@ class GroupNode(_WithAttributes):
             or (shared and kind == "type" and name in self.variables)
         )
         if used:
-            raise EditError(f"NetCDF: String match to name in use: the {kind} {name!r}", fqn=self.fqn)
+            raise errors.EditError(f"NetCDF: String match to name in use: the {kind} {name!r}", fqn=self.fqn)
         if shared or kind in ("variable", "group"):
             self._check_omitted(lambda fqn: fqn == join_fqn(self.fqn, name))
 
@@ -684,7 +674,7 @@ class GroupNode(_WithAttributes):
 
     def _check_rename(self, nodes: Mapping[str, object], old: str, new: str, what: str) -> str:
         if old not in nodes:
-            raise UnknownNameError(f"{old} not a valid {what} name", fqn=self.fqn)
+            raise errors.UnknownNameError(f"{old} not a valid {what} name", fqn=self.fqn)
         new = self._new_name(new, what)
         sample = {
             "variable": model.Variable(new, model.INT, ()),
@@ -704,17 +694,21 @@ class GroupNode(_WithAttributes):
         if self.parent is not None:
             self.fqn = join_fqn(self.parent.fqn, self.name)
         self.frozen = None
+
+        def moved(fqn: str) -> str:
+            return new + fqn[len(old) :] if fqn.startswith(f"{old}/") else fqn
+
         for node in self.types:
-            node.type = requalified(node.type, old, new)
+            node.type = requalified(node.type, moved)
         for variable in self.variables.values():
-            variable.type = requalified(variable.type, old, new)
+            variable.type = requalified(variable.type, moved)
             variable.frozen = None
         for group in self.groups.values():
             group._requalify(old, new)
 
 
-def _type_too_late(type_: str, user: str) -> EditError:
-    return EditError(
+def _type_too_late(type_: str, user: str) -> errors.EditError:
+    return errors.EditError(
         f"NetCDF: Bad type ID: netCDF-4 files cannot hold a use of the type {type_} before the group that declares it",
         fqn=user,
         hint="declare the type in the root group",
@@ -739,7 +733,7 @@ def _check_type(type_: UserType) -> None:
     else:
         return
     if not names:
-        raise EditError(f"NetCDF: Invalid argument: the type has no {what}s", fqn=type_.fqn)
+        raise errors.EditError(f"NetCDF: Invalid argument: the type has no {what}s", fqn=type_.fqn)
     for name in names:
         checked_name(name, what)
     _check_different(names, what, type_.fqn)
@@ -748,7 +742,7 @@ def _check_type(type_: UserType) -> None:
     else:
         for field in type_.fields:
             if 0 in field.shape:
-                raise EditError(
+                raise errors.EditError(
                     f"NetCDF: Invalid argument: the field {field.name!r} has no elements", fqn=type_.fqn
                 )
 
@@ -756,7 +750,9 @@ def _check_type(type_: UserType) -> None:
 def _check_different(items: Sequence[str | int], what: str, fqn: str) -> None:
     if len(set(items)) != len(items):
         twice = next(item for item in items if items.count(item) > 1)
-        raise EditError(f"NetCDF: String match to name in use: the {what} {twice!r} is there twice", fqn=fqn)
+        raise errors.EditError(
+            f"NetCDF: String match to name in use: the {what} {twice!r} is there twice", fqn=fqn
+        )
 
 
 def _renamed(nodes: dict[str, Node], old: str, new: str, *, to_end: bool) -> dict[str, Node]:
@@ -767,29 +763,10 @@ def _renamed(nodes: dict[str, Node], old: str, new: str, *, to_end: bool) -> dic
     return {**rest, new: nodes[old]}
 
 
-def requalified(type_: AnyType, old: str, new: str) -> AnyType:
-    """Return the type with the group `old` renamed to `new` in all fully qualified names.
-
-    Examples
-    --------
-    >>> requalified(model.OpaqueType("/g/blob", 4), "/g", "/h").fqn
-    '/h/blob'
-    """
-    if not isinstance(type_, model.UserType):
-        return type_
-    fqn = new + type_.fqn[len(old) :] if type_.fqn.startswith(old + "/") else type_.fqn
-    if isinstance(type_, model.VlenType):
-        return replace(type_, fqn=fqn, base=requalified(type_.base, old, new))
-    if isinstance(type_, model.CompoundType):
-        fields = tuple(replace(f, type=requalified(f.type, old, new)) for f in type_.fields)
-        return replace(type_, fqn=fqn, fields=fields)
-    return replace(type_, fqn=fqn)
-
-
 _HINT = "begin with a letter, a digit or '_'; no '/', no control character, no blank at the end"
 
 
-def checked_name(name: object, what: str, error: type[NCZarrError] = EditError) -> str:
+def checked_name(name: object, what: str, error: type[NCZarrError] = errors.EditError) -> str:
     """Return the name of a dimension, variable, group, type or attribute, or raise :class:`EditError` or `error`.
 
     Examples
@@ -798,7 +775,7 @@ def checked_name(name: object, what: str, error: type[NCZarrError] = EditError) 
     'lat'
     """
     text = kept_name(name)
-    check_unicode(text, f"the name of a {what}")
+    errors.check_unicode(text, f"the name of a {what}")
     wrong = check_new_name(text)
     if wrong is not None:
         raise error(f"NetCDF: Name contains illegal characters: {what}: {wrong}", hint=_HINT)
@@ -808,11 +785,11 @@ def checked_name(name: object, what: str, error: type[NCZarrError] = EditError) 
 def kept_name(name: object) -> str:
     """Return a name in netCDF's Unicode form, or raise :class:`ArgumentTypeError` if it is not a string."""
     if not isinstance(name, str | bytes):
-        raise ArgumentTypeError(f"a name is text, not {type(name).__name__}: {name!r}")
+        raise errors.ArgumentTypeError(f"a name is text, not {type(name).__name__}: {name!r}")
     try:
         return normalize_name(str(name) if isinstance(name, str) else str(name, "utf-8"))
     except UnicodeDecodeError:
-        raise EditError(
+        raise errors.EditError(
             f"NetCDF: Name contains illegal characters: {name!r} is not UTF-8", hint=_HINT
         ) from None
 

@@ -17,13 +17,9 @@ from nczarr.model import (
     CHAR,
     STRING,
     Attribute,
-    CompoundType,
     Dataset,
     Group,
-    Type,
-    UserType,
     Variable,
-    VlenType,
     check_name,
     format_fqn,
     join_fqn,
@@ -34,6 +30,7 @@ from nczarr.model import (
     split_fqn,
 )
 from nczarr.model.names import check_length
+from nczarr.model.types import requalified
 
 #: Attributes whose words are names of variables (CF conventions, chapters 5 to 7).
 NAMING = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables", "cell_measures",
@@ -284,7 +281,7 @@ class _Renamer:
         renamed = replace(
             old,
             attributes=self.attributes(fqn, old.attributes),
-            types=tuple(self.user_type(t) for t in old.types),
+            types=tuple(requalified(t, self.inside) for t in old.types),
             dimensions=tuple(
                 replace(d, name=self.name(join_fqn(fqn, d.name), d.name)) for d in old.dimensions
             ),
@@ -298,7 +295,7 @@ class _Renamer:
         return replace(
             old,
             name=self.name(fqn, old.name),
-            type=self.type(old.type),
+            type=requalified(old.type, self.inside),
             dimensions=tuple(r if isinstance(r, int) else self.dimension(r) for r in old.dimensions),
             attributes=self.attributes(fqn, tuple(self.naming(fqn, a) for a in old.attributes)),
         )
@@ -329,7 +326,8 @@ class _Renamer:
 
     def attributes(self, owner: str, old: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
         return tuple(
-            replace(a, name=self.name(f"{owner}@{a.name}", a.name), type=self.type(a.type)) for a in old
+            replace(a, name=self.name(f"{owner}@{a.name}", a.name), type=requalified(a.type, self.inside))
+            for a in old
         )
 
     def name(self, fqn: str, old: str) -> str:
@@ -349,17 +347,6 @@ class _Renamer:
         """Return the new FQN of a dimension or a variable."""
         group, name = split_fqn(self.inside(fqn))
         return join_fqn(group, self.name(fqn, name))
-
-    def type(self, old: Type) -> Type:
-        return self.user_type(old) if isinstance(old, UserType) else old
-
-    def user_type(self, old: UserType) -> UserType:
-        fqn = self.inside(old.fqn)
-        if isinstance(old, CompoundType):
-            return replace(old, fqn=fqn, fields=tuple(replace(f, type=self.type(f.type)) for f in old.fields))
-        if isinstance(old, VlenType):
-            return replace(old, fqn=fqn, base=self.type(old.base))
-        return replace(old, fqn=fqn)
 
 
 def _refuse_twins(fqn: str, group: Group) -> None:
