@@ -260,20 +260,17 @@ class Dataset(AttributeOwner):
     @property
     def groups(self) -> dict[str, Group]:
         """Groups by name."""
-        found = self._nc_groups
-        return self._nc_show("group", Group) if found is None else found
+        return self._nc_show("group", Group) if self._nc_groups is None else self._nc_groups
 
     @property
     def dimensions(self) -> dict[str, Dimension]:
         """Dimensions by name."""
-        found = self._nc_dimensions
-        return self._nc_show("dimension", Dimension) if found is None else found
+        return self._nc_show("dimension", Dimension) if self._nc_dimensions is None else self._nc_dimensions
 
     @property
     def variables(self) -> dict[str, Variable]:
         """Variables by name."""
-        found = self._nc_variables
-        return self._nc_show("variable", Variable) if found is None else found
+        return self._nc_show("variable", Variable) if self._nc_variables is None else self._nc_variables
 
     def _nc_show(self, kind: str, cls: Any) -> dict[str, Any]:
         """Create the objects of the nodes of a kind; another thread may have done it."""

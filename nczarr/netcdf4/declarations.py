@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from nczarr import model
 from nczarr.display import show_dimension, show_type, visible
-from nczarr.model import CHAR, Field, Type, UserType, join_fqn, normalize_name, primitive_for_dtype
+from nczarr.model import CHAR, Field, Type, UserType, join_fqn, primitive_for_dtype
 from nczarr.model.describe import describe_dimension, describe_type
 from nczarr.netcdf4.base import member, reference_to
 from nczarr.netcdf4.errors import (
@@ -108,9 +108,6 @@ class CompoundType(UserDefinedType):
         if dtype.names is None:
             raise NetCDFTypeError(f"a compound type needs a structured dtype, not {dtype}")
         name = checked_name(dtype_name, "type")
-        names = [normalize_name(n) for n in dtype.names]
-        if twice := next((n for i, n in enumerate(names) if n in names[:i]), None):
-            raise NetCDFRuntimeError(f"NetCDF: String match to name in use: the field {twice!r}")
         fields = tuple(_field(grp._nc_node, n, dtype[n]) for n in dtype.names)
         group = grp._nc_node
         self._nc_declare(group, model.CompoundType(join_fqn(group.fqn, name), fields))

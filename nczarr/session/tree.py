@@ -736,7 +736,7 @@ def _check_type(type_: UserType) -> None:
         raise errors.EditError(f"NetCDF: Invalid argument: the type has no {what}s", fqn=type_.fqn)
     for name in names:
         checked_name(name, what)
-    _check_different(names, what, type_.fqn)
+    _check_different([normalize_name(name) for name in names], what, type_.fqn)
     if isinstance(type_, model.EnumType):
         _check_different([value for _, value in type_.members], "value", type_.fqn)
     else:

@@ -52,6 +52,11 @@ class Packing:
     def __bool__(self) -> bool:
         return self.scale is not None or self.offset is not None
 
+    @property
+    def is_single(self) -> bool:
+        """True if no step has several numbers."""
+        return all(step is None or np.size(step) == 1 for step in (self.scale, self.offset))
+
     def unpack(self, data: np.ndarray) -> np.ndarray:
         """Convert stored values to numbers, with numpy's promotion.
 
@@ -348,7 +353,7 @@ def can_pack_in_blocks(data: np.ndarray, dtype: np.dtype, packing: Packing) -> b
         and dtype.kind in "iuf"
         and data.flags.c_contiguous
         and packing.valid
-        and all(v is None or np.size(v) == 1 for v in (packing.scale, packing.offset))
+        and packing.is_single
         and (bool(packing) or ma.isMA(data))
     )
 
@@ -392,7 +397,7 @@ def can_fuse(data: object, missing: Missing | None, packing: Packing) -> bool:
         and data.dtype.kind in "iuf"
         and data.flags.c_contiguous
         and (missing is None or missing.simple)
-        and all(v is None or np.size(v) == 1 for v in (packing.scale, packing.offset))
+        and packing.is_single
         and bool(packing)
     )
 
