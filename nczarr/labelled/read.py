@@ -290,6 +290,7 @@ def opened(source: Source, group: str, options: Mapping[str, Any]) -> xr.Dataset
         raise
     for name in store.texts.keys() & dataset.variables.keys():
         encoding = dataset.variables[name].encoding
-        kept = store.texts[name]
-        encoding.update({key: value for key, value in kept.items() if key not in encoding or value is str})
+        for key, value in store.texts[name].items():
+            if key not in encoding or (value is str and getattr(encoding[key], "kind", "") == "O"):
+                encoding[key] = value
     return dataset

@@ -117,7 +117,8 @@ class NCZarrAccessor:
             raise TypeError(f"``region`` must be a dict or 'auto', got {region!r}")
         if append_dim is not None and mode not in ("a", "a-"):
             raise ValueError("cannot set append_dim unless mode='a', mode='a-' or mode=None")
-        place, top = Shared(store, storage_options), fqn_of(group or "")
+        place = Shared(store, None if storage_options is None else dict(storage_options))
+        top = fqn_of(group or "")
         is_safe = not safe_chunks or align_chunks
         if group and top != "/" and mode in ("w", "w-") and (there := place.groups()):
             if top in there:
@@ -139,7 +140,7 @@ class NCZarrAccessor:
         found = None
         if mode in ("a", "a-", "r+"):
             update = Update(place, mode, append_dim, region, options)
-            found = update.run(groups, given, unlimited_dims, is_safe=is_safe, in_tasks=True)
+            found = update.run(groups, given, unlimited_dims, is_safe=is_safe)
         if found is not None:
             work, blocks, starts = found
         else:
@@ -216,5 +217,5 @@ class NCZarrAccessor:
 
 
 def _update_file(path: Any, groups: Any, given: Any, unlimited_dims: Any, options: Any) -> None:
-    if Update(Shared(path, None), "a").run(groups, given, unlimited_dims) is None:
+    if Update(Shared(path), "a", in_file=True).run(groups, given, unlimited_dims) is None:
         convert.copy(model_of(groups, given, unlimited_dims), path, **options)

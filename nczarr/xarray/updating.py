@@ -31,12 +31,7 @@ class Shared:
     """An existing dataset, which each task opens to write whole chunks."""
 
     store: Any
-    storage_options: Mapping[str, Any] | None
-
-    @property
-    def options(self) -> dict[str, Any] | None:
-        """The storage options as a dictionary."""
-        return None if self.storage_options is None else dict(self.storage_options)
+    options: dict[str, Any] | None = None
 
     def dataset(self, mode: str, **how: Any) -> Dataset:
         """Open the dataset."""
@@ -127,8 +122,10 @@ class Update:
     mode: str
     append_dim: str | None = None
     region: Any = None
-    #: Options of a new dataset.
-    options: Collection[str] = ()
+    #: Options of a new dataset, which an existing one refuses.
+    refused: Collection[str] = ()
+    #: Write to a file, through one handle; otherwise tasks write Dask arrays.
+    in_file: bool = False
 
     def run(
         self,
@@ -137,9 +134,8 @@ class Update:
         unlimited_dims: Collection[str] | None,
         *,
         is_safe: bool = True,
-        in_tasks: bool = False,
     ) -> tuple[list[Work], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]] | None:
-        """Check everything, grow dimensions, and write the values, with `in_tasks` all but those of Dask arrays.
+        """Check everything, grow dimensions, and write the values, to Zarr all but those of Dask arrays.
 
         Returns
         -------
@@ -153,18 +149,18 @@ class Update:
             if self.mode == "r+" or self.region is not None:
                 raise DatasetNotFoundError("there is no dataset to change", path=place_of(self.place.store))
             return None
-        groups = groups if in_tasks else {path: self._loaded(ds) for path, ds in groups.items()}
+        groups = {path: self._loaded(ds) for path, ds in groups.items()} if self.in_file else groups
         with self.place.dataset("r+") as target:
-            if self.options:
+            if self.refused:
                 raise UnsupportedError(
-                    f"the dataset exists, and has its own {', '.join(self.options)}",
+                    f"the dataset exists, and has its own {', '.join(self.refused)}",
                     path=place_of(self.place.store),
                     hint="give options of a new dataset only with mode='w' or 'w-'",
                 )
             session = target._nc_session
             known = {node.fqn: node for node in session.root.walk()}
             places: Places = {}
-            with closing(Source(self.place.store if in_tasks else target, self.place.options)) as source:
+            with closing(Source(target if self.in_file else self.place.store, self.place.options)) as source:
                 for path, ds in groups.items():
                     at = "/".join(model.parse_fqn(path))
                     old = opened(source, at, {}) if path in known else xr.Dataset()
@@ -176,7 +172,7 @@ class Update:
                 path, name = model.split_fqn(fqn)
                 start = [places[path][d].start if d in places[path] else 0 for d in groups[path][name].dims]
                 starts[fqn] = (*start, *[0] * (len(variable.dimensions) - len(start)))  # characters
-            work = chunked_work(dataset) if in_tasks else []
+            work = [] if self.in_file else chunked_work(dataset)
             nodes = _nodes(session)
             for one in () if is_safe else work:
                 there = session.chunk_shape(nodes[one[0]]) if one[0] in nodes else block_of(one)
@@ -297,7 +293,9 @@ class Update:
                     f"Mismatched dtypes for variable {name} between Zarr store on disk and dataset to append. Store "
                     f"has dtype {there.dtype} but dataset to append has dtype {variable.dtype}."
                 )
-            variable.attrs, variable.encoding = dict(there.attrs), dict(there.encoding)
+            # As in xarray, attributes of a variable are set in files alone.
+            attrs = dict(variable.attrs) if self.in_file else {}
+            variable.attrs, variable.encoding = {**there.attrs, **attrs}, dict(there.encoding)
         ds.encoding = {k: v for k, v in ds.encoding.items() if k != KEPT}
         return ds
 
@@ -325,6 +323,10 @@ class Update:
                     node.set_attribute(attribute)
         for variable in group.variables:
             if variable.name in node.variables:
+                old, wanted = node.variables[variable.name], ds[variable.name].attrs
+                for attribute in variable.attributes:
+                    if attribute.name in wanted and attribute != old.attribute(attribute.name):
+                        old.set_attribute(attribute)
                 continue
             dimensions = []
             for ref, size in zip(variable.dimensions, dataset.shape(variable), strict=True):
@@ -357,7 +359,8 @@ class Update:
 def _kept_after_errors(root: GroupNode) -> Iterator[None]:
     """Restore the tree of nodes after an error, so that nothing of a refused change is stored."""
     parts = ("groups", "variables", "dimensions", "types", "attributes")
-    before = [(node, {part: copy(getattr(node, part)) for part in parts}) for node in root.walk()]
+    nodes: list[Any] = [*root.walk(), *root.walk_variables()]
+    before = [(n, {part: copy(getattr(n, part)) for part in parts if hasattr(n, part)}) for n in nodes]
     try:
         yield
     except BaseException:

@@ -146,12 +146,15 @@ def test_variables_and_groups_are_added_to_a_file(tmp_path: Path, made: Any) -> 
     made(0, 2).nczarr.to_netcdf(path, "a")
     made(0, 2)[["v"]].rename(v="w").nczarr.to_netcdf(path, mode="a")
     made(0, 3).nczarr.to_netcdf(path, "a", group="g/h")
-    (made(0, 2) * 2).assign_attrs(title="t").nczarr.to_netcdf(path, "a", compute=False).compute()
+    with_units = (made(0, 2) * 2).assign_attrs(title="t")
+    with_units["v"].attrs["units"] = "K"
+    with_units.nczarr.to_netcdf(path, "a", compute=False).compute()
     read(path)[["v"]].rename(v="u").nczarr.to_netcdf(path, "a")
     with xr.open_dataset(path, engine="nczarr", chunks={}) as lazy:
         lazy[["v"]].rename(v="lazy").nczarr.to_netcdf(path, "a")
     v = days(0, 2)["v"]
-    expected = (days(0, 2) * 2).assign(w=v, u=v * 2, lazy=v * 2).assign_attrs(title="t")
+    twice = (v * 2).assign_attrs(units="K")
+    expected = (days(0, 2) * 2).assign(v=twice, w=v, u=twice, lazy=twice).assign_attrs(title="t")
     xr.testing.assert_identical(xr.load_dataset(path, engine="netcdf4"), expected)
     xr.testing.assert_identical(xr.load_dataset(path, engine="netcdf4", group="g/h"), days(0, 3))
     before = path.read_bytes()
