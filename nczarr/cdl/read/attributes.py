@@ -178,7 +178,8 @@ def read_special(name: str, items: Sequence[Value]) -> Any:
     if name == "_ChunkSizes":
         return _integers(name, items)
     if name == "_ShardSizes":
-        return None if _is_auto(items) else _integers(name, items)
+        constants = [parse_constant(item) for item in items if isinstance(item, Token)]
+        return None if [c.value for c in constants] == [b"auto"] else _integers(name, items)
     if name == "_DeflateLevel":
         levels = _integers(name, items)
         if len(levels) != 1 or levels[0] > _MOST_DEFLATE:
@@ -211,11 +212,6 @@ def _filters(text: str) -> tuple[Filter, ...]:
 def _parameter(text: str) -> int:
     text = text.strip().lower()
     return int(text, 16) if text.startswith("0x") else int(text.rstrip("ubsl"))
-
-
-def _is_auto(items: Sequence[Value]) -> bool:
-    constants = [parse_constant(item) for item in items if isinstance(item, Token)]
-    return [c.value for c in constants if c is not None] == [b"auto"]
 
 
 def _integers(name: str, items: Sequence[Value]) -> list[int]:

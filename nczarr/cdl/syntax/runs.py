@@ -91,8 +91,11 @@ def parse_run(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarr
             missing = _fill_marks(block)
             block = block.replace("_", "0")
         values = _parse(block, wide)
-        if kind is not None and kind.kind != "f" and not _fits(values, kind):
-            raise NeedsSlowPath
+        if kind is not None and kind.kind != "f":
+            limits = np.iinfo(kind)  # the parser has saturated at the ends of 64-bit integers
+            low, high = max(limits.min, np.iinfo("i8").min + 1), min(limits.max, np.iinfo("i8").max - 1)
+            if values.min() < low or values.max() > high:
+                raise NeedsSlowPath
         if wide.kind == "i":
             values = _checked(values, block, dtype)
         with np.errstate(over="ignore", under="ignore"):
@@ -113,13 +116,6 @@ def _without(block: str, suffix: str) -> tuple[str, np.dtype]:
     if kind is None or block.count(suffix + ",") + block.count("_,") != block.count(","):
         raise NeedsSlowPath
     return block.replace(suffix + ",", ",")[:-1], PRIMITIVES[kind].dtype
-
-
-def _fits(values: np.ndarray, kind: np.dtype) -> bool:
-    """Return True if a type holds all numbers; the parser of 64-bit integers has saturated at its ends."""
-    limits = np.iinfo(kind)
-    low, high = max(limits.min, np.iinfo("i8").min + 1), min(limits.max, np.iinfo("i8").max - 1)
-    return bool(values.min() >= low and values.max() <= high)
 
 
 def _parse(block: str, dtype: np.dtype) -> np.ndarray:

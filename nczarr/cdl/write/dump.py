@@ -144,7 +144,7 @@ class _Dump:
         self._line = Line(file, options.line_length, 0)
         self._values = ValueText(dataset, options)
         self._data = DataWriter(self._dataset, options, self._line, self._values)
-        self._times = TimeTexts(self._dataset, options)
+        self._times = TimeTexts(options)
         self._with_data = set(dumped_variables(self._dataset, options))
         self._groups = set(_wanted(options.groups, self._dataset.all_groups, "group"))
 

@@ -7,7 +7,7 @@ from typing import TextIO
 from xml.sax.saxutils import escape
 
 from nczarr import model
-from nczarr.cdl.write.numbers import special_float
+from nczarr.cdl.write.numbers import special_float, with_point
 from nczarr.cdl.write.options import HIDDEN, DumpOptions
 from nczarr.cdl.write.values import ValueText, plain_path
 from nczarr.errors import LossError
@@ -158,9 +158,7 @@ class _Writer:
             return self.text(self._values.of(type_)(value))
         number = float(value)  # type: ignore[arg-type]
         if self._options.ncdump:
-            text = f"{number:#.{self._values.digits[type_.name]}g}"
-            mantissa, e, exponent = text.partition("e")
-            return mantissa.rstrip("0") + e + exponent
+            return with_point(number, self._values.digits[type_.name])
         return special_float(number, False) or self._values.of(type_)(value)
 
 

@@ -93,9 +93,19 @@ def attribute_number(value: Any, type_name: str, digits: int, exact: bool) -> st
     special = special_float(number, single)
     if special is not None:
         return special
-    text = f"{number:#.{significant_digits(value, digits, exact)}g}"
-    mantissa, e, exponent = text.partition("e")
-    return mantissa.rstrip("0") + e + exponent + ("f" if single else "")
+    return with_point(number, significant_digits(value, digits, exact)) + ("f" if single else "")
+
+
+def with_point(number: float, digits: int) -> str:
+    """Return a number with a point, and without zeros at the end of its fraction.
+
+    Examples
+    --------
+    >>> with_point(1, 7), with_point(1e30, 7)
+    ('1.', '1.e+30')
+    """
+    mantissa, e, exponent = f"{number:#.{digits}g}".partition("e")
+    return mantissa.rstrip("0") + e + exponent
 
 
 #: Matrix of bytes, one number in each row; zero bytes are padding.

@@ -14,7 +14,7 @@ from typing import SupportsFloat
 from nczarr.cdl.write.numbers import special_float
 from nczarr.cdl.write.options import DumpOptions
 from nczarr.cdl.write.values import ToText
-from nczarr.model import CHAR, Attribute, Dataset, PrimitiveType, Variable
+from nczarr.model import CHAR, Attribute, PrimitiveType, Variable
 
 #: Year, month, day, hour with its fraction.
 Date = tuple[int, int, int, float]
@@ -37,6 +37,8 @@ _BASE = re.compile(
 #: Longer numbers are parts of no date, and need not be converted.
 _MOST_DIGITS = 30
 _MONTHS = {"month": 1, "season": 3, "year": 12}
+#: Hours in the units: a division is more exact than a product with a fraction.
+_DIVISORS, _FACTORS = {"second": 3600.0, "minute": 60.0}, {"day": 24.0, "week": 168.0}
 _GREGORIAN_START: Date = (1582, 10, 15, 0.0)
 _JULIAN_END: Date = (1582, 10, 5, 0.0)
 _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -62,7 +64,7 @@ class TimeUnits:
         if self.unit in _MONTHS:
             calendar = "gregorian" if calendar == "mixed" else calendar
             return self._months(value, calendar)
-        hours = _to_hours(value, self.unit)
+        hours = value / _DIVISORS.get(self.unit, 1.0) * _FACTORS.get(self.unit, 1.0)
         if calendar != "mixed":
             return _from_hours(_hours(self.base, calendar) + hours, calendar)
         if self.base < _GREGORIAN_START:
@@ -160,14 +162,6 @@ def _parse_base(text: str) -> Date | None:
     return year, month, day, hour
 
 
-def _to_hours(value: float, unit: str) -> float:
-    if unit == "second":
-        return value / 3600.0
-    if unit == "minute":
-        return value / 60.0
-    return value * {"hour": 1.0, "day": 24.0, "week": 168.0}[unit]
-
-
 def _is_leap(year: int, calendar: str) -> bool:
     if calendar == "gregorian":
         return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
@@ -230,7 +224,7 @@ class TimeTexts:
     With neither ``times`` nor ``iso_times`` in the options, there are no time variables.
     """
 
-    def __init__(self, dataset: Dataset, options: DumpOptions) -> None:
+    def __init__(self, options: DumpOptions) -> None:
         self._on = options.times or options.iso_times
         self._separator = "T" if options.iso_times else " "
         self._limit = options.line_length

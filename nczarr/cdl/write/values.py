@@ -5,10 +5,10 @@ CDL escapes more in names than an FQN does: a leading digit, and every ASCII cha
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -195,33 +195,28 @@ class ValueText:
     def _vlen(self, type_: model.VlenType) -> ToText:
         if type_.base == model.CHAR:
             return lambda value: "{" + (self.chars(value.tobytes()) if len(value) else "") + "}"
-        inside = self.of(type_.base)
-        return lambda value: "{" + ", ".join([inside(v) for v in value]) + "}"
+        return _in_braces(self.of(type_.base))
 
     def _compound(self, type_: model.CompoundType) -> ToText:
         parts: list[tuple[str, ToText]] = []
         for field in type_.fields:
-            if not field.shape:
-                parts.append((field.name, self.of(field.type)))
-            elif field.type == model.CHAR:
-                parts.append((field.name, self._char_rows(field.shape)))
-            else:
-                parts.append((field.name, self._field_array(self.of(field.type))))
+            text = self.of(field.type)
+            if field.shape and field.type == model.CHAR:
+                rows, chars = _in_braces(lambda row: self.chars(row.tobytes())), field.shape[-1]
+                text = partial(_of_rows, rows, chars)
+            elif field.shape:
+                text = partial(_of_rows, _in_braces(text), None)
+            parts.append((field.name, text))
         return lambda value: "{" + ", ".join([part(value[name]) for name, part in parts]) + "}"
 
-    def _char_rows(self, shape: tuple[int, ...]) -> ToText:
-        count, length = math.prod(shape[:-1]), shape[-1]
 
-        def text(value: np.ndarray) -> str:
-            raw = value.tobytes()
-            rows = [self.chars(raw[i * length : (i + 1) * length]) for i in range(count)]
-            return "{" + ", ".join(rows) + "}"
+def _in_braces(inside: ToText) -> ToText:
+    return lambda values: "{" + ", ".join([inside(value) for value in values]) + "}"
 
-        return text
 
-    @staticmethod
-    def _field_array(inside: ToText) -> ToText:
-        return lambda value: "{" + ", ".join([inside(v) for v in value.reshape(-1)]) + "}"
+def _of_rows(text: ToText, length: int | None, values: np.ndarray) -> str:
+    """Return the text of an array as a list of rows of `length`, or of single values."""
+    return text(values.reshape(-1) if length is None else values.reshape(-1, length))
 
 
 def same_as_ncdump(type_: model.Type, fill: Any, value: Any) -> bool:

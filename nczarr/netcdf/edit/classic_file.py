@@ -17,8 +17,7 @@ from nczarr.model.parts import Restrictions
 from nczarr.netcdf import classic
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, cut_at_chunks, file_errors, read_all, write_all
 from nczarr.netcdf.classic import Header, padded
-from nczarr.netcdf.edit.editor import VALUE_BLOCK, Axes, EditedFile, EditedValues, block_shape
-from nczarr.netcdf.edit.matching import Matches, match
+from nczarr.netcdf.edit.editor import VALUE_BLOCK, Axes, EditedFile, EditedValues, Matches, block_shape, match
 from nczarr.system.atomic import Output
 from nczarr.system.locks import FileLock, Rank, make_lock
 

@@ -1,4 +1,4 @@
-"""Change the objects of a netCDF-4 file from one model to another."""
+"""Read and write the values of a netCDF-4 file, and change its objects from one model to another."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from nczarr import model
-from nczarr.errors import ModelError, NCZarrError
+from nczarr.errors import ModelError, NCZarrError, NetCDFFileError, UnsupportedError, error_context
+from nczarr.lazy import cached_property
 from nczarr.model.parts import Part, without
 from nczarr.netcdf.bytes.file import bytes_of, text_of
-from nczarr.netcdf.edit.hdf5_values import HDF5Values
-from nczarr.netcdf.edit.matching import Matches
-from nczarr.netcdf.hdf5.library import call, hdf5, hdf5_errors
+from nczarr.netcdf.edit.editor import Axes, EditedValues, Matches, block_shape
+from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.objects import ObjectMaker, coordinate_of
 from nczarr.netcdf.hdf5.reader import FoundObjects
-from nczarr.netcdf.hdf5.source import OWN_CACHE, HDF5File, HDF5Source
+from nczarr.netcdf.hdf5.source import OWN_CACHE, HDF5File, HDF5Source, fill_with
 from nczarr.netcdf.hdf5.tree import NON_COORDINATE, GroupObject, variable_name
-from nczarr.netcdf.hdf5.types import encode, layout_of, make_type
+from nczarr.netcdf.hdf5.types import Converted, encode, has_fixed_text, has_pointers, layout_of
 
 if TYPE_CHECKING:
     from h5py.h5d import DatasetID
@@ -35,6 +35,106 @@ _SCALE = (b"CLASS", b"NAME", b"REFERENCE_LIST", _DIMENSION_ID)
 Attributes: TypeAlias = tuple[model.Attribute, ...]
 #: The group of a link, its name, and its new name.
 Move: TypeAlias = "tuple[GroupID, bytes, bytes]"
+
+
+@dataclass(eq=False)
+class HDF5Values(HDF5Source, EditedValues):
+    """The values of a variable, for reading and writing.
+
+    Attributes
+    ----------
+    group, link : str, bytes
+        The FQN of the variable's group, and the name of its link there.
+    touched : bool
+        True if the dataset was created or written to; values that HDF5 cannot read must not stay in it.
+    """
+
+    group: str
+    link: bytes
+    touched: bool = False
+
+    def __post_init__(self) -> None:
+        #: True if the values are strings or sequences.
+        self.pointers = has_pointers(self.layout)
+        self.limited = has_fixed_text(self.layout) or isinstance(self.layout, Converted)
+
+    @cached_property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """Return the chunk shape, or a block shape if the dataset has no chunks."""
+        with hdf5().phil, hdf5_errors(self.file.path, self.fqn):
+            chunk = self.file.opened(self.path).chunk
+        return chunk or block_shape(self.shape, (1,) * len(self.shape), self.layout.dtype.itemsize)
+
+    def filled(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Return an array of the unwritten value."""
+        values = np.empty(shape, self.dtype)
+        fill_with(values, self.fill)
+        return values
+
+    def check(self, values: np.ndarray) -> None:
+        """Raise :class:`UnsupportedError` for a text longer than the file's strings, and for converted numbers."""
+        if isinstance(self.layout, Converted):
+            raise UnsupportedError(
+                "the file stores numbers of a form that netCDF lacks; they are only readable",
+                hint="copy the dataset, which stores them in their netCDF type",
+            )
+        encode(self.layout, values, self.type, [])
+
+    def _read(self, axes: Axes) -> np.ndarray:
+        return self.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
+
+    def _write(self, axes: Axes, values: np.ndarray) -> None:
+        if not values.size:
+            return
+        keep: list[object] = []
+        file = self.file
+        with error_context(file.path, fqn=self.fqn):
+            raw = np.ascontiguousarray(encode(self.layout, values, self.type, keep)).reshape(values.shape)
+        with hdf5().phil, hdf5_errors(file.path, self.fqn, "the values cannot be written"):
+            file.check()
+            opened = file.opened(self.path)
+            needed = tuple([max(n, a[-1] + 1) for n, a in zip(self.stored, axes, strict=True)])
+            if needed != self.stored:
+                if any(n > most for n, most in zip(needed, self.shape, strict=True)):
+                    raise NetCDFFileError(f"the index {needed} is outside the shape {self.shape}")
+                opened.id.set_extent(needed)
+                self.stored = needed
+            origin = None
+            if opened.chunk is not None and not opened.filters and not self.pointers:
+                origin = _chunk_at(axes, opened.chunk)
+            if origin is not None:
+                opened.id.write_direct_chunk(origin, raw, 0)
+            else:
+                opened.write(axes, raw)
+            self.touched = True
+            file.check()
+
+    def extend(self, shape: tuple[int, ...]) -> None:
+        """Extend the HDF5 dataset to the length of its dimensions. The caller holds the lock."""
+        if shape != self.stored:
+            self.file.dataset(self.path).set_extent(shape)
+            self.stored = shape
+
+    def complete(self) -> None:
+        """Write unwritten chunks of strings or sequences, which HDF5 cannot read otherwise."""
+        with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be written"):
+            opened = self.file.opened(self.path)
+            if not opened.lacks_chunks():
+                return
+            assert opened.chunk is not None
+            for region in model.regions(opened.id.shape, opened.chunk):
+                origin = tuple(s.start for s in region)
+                if opened.id.get_chunk_info_by_coord(origin).byte_offset is None:
+                    shape = tuple(s.stop - s.start for s in region)
+                    self._write(tuple(range(s.start, s.stop) for s in region), self.filled(shape))
+
+
+def _chunk_at(axes: Axes, chunk: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the origin of the chunk that ranges cover exactly, or None if they cover no whole chunk."""
+    for axis, length in zip(axes, chunk, strict=True):
+        if len(axis) != length or axis.start % length or (axis.step != 1 and length != 1):
+            return None
+    return tuple([axis.start for axis in axes])
 
 
 @dataclass(eq=False)
@@ -483,7 +583,7 @@ class _Change:
                 break
             if present is not attribute and present != attribute:
                 try:
-                    if not self.overwrite(owner, attribute, fqn):
+                    if not self.make.overwrite_attribute(owner, attribute, fqn):
                         break
                 except NCZarrError as error:
                     self.refused[Part("attribute", fqn, attribute.name)] = error
@@ -498,31 +598,6 @@ class _Change:
                 _delete_named(owner, attribute.name)
                 if fqn in known:  # the old value stays
                     self.make.attributes(owner, [a for a in before if a.name == attribute.name], fqn)
-
-    def overwrite(self, owner: ObjectID, attribute: model.Attribute, fqn: str) -> bool:
-        """Write other values to an attribute. Return False if its type or size differs."""
-        api = hdf5()
-        name = bytes_of(attribute.name)
-        if not attribute.values.size or not api.h5a.exists(owner, name):
-            return False
-        current = api.h5a.open(owner, name)
-        type_id, space, count = current.get_type(), current.get_space(), attribute.values.size
-        if attribute.type == model.CHAR:
-            fixed = type_id.get_class() == api.h5t.STRING and not type_id.is_variable_str()
-            if not fixed or type_id.get_size() != count or space.get_simple_extent_type() == api.h5s.SIMPLE:
-                return False
-            raw = np.frombuffer(attribute.values.tobytes(), "S1")
-        else:
-            same = make_type(attribute.type, self.make.committed)
-            if not type_id.equal(same) or space.get_simple_extent_npoints() != count:
-                return False
-            type_id = same
-            keep: list[object] = []
-            layout = layout_of(type_id, attribute.type)
-            raw = encode(layout, attribute.values, attribute.type, keep)
-        with hdf5_errors(self.make.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
-            call("H5Awrite", current, type_id, raw)
-        return True
 
 
 def parent_of(fqn: str) -> str:

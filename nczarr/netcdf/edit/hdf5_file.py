@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, UnsupportedError
 from nczarr.model import Dataset, bind_data
@@ -14,10 +13,8 @@ from nczarr.model.parts import Restrictions
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, bytes_of, text_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
 from nczarr.netcdf.classic import refuse_losses
-from nczarr.netcdf.edit.editor import EditedFile
-from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
-from nczarr.netcdf.edit.hdf5_values import HDF5Values
-from nczarr.netcdf.edit.matching import match
+from nczarr.netcdf.edit.editor import EditedFile, match
+from nczarr.netcdf.edit.hdf5_changes import HDF5Objects, HDF5Values
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.objects import ObjectMaker, check_names
 from nczarr.netcdf.hdf5.reader import find_objects
@@ -25,9 +22,6 @@ from nczarr.netcdf.hdf5.source import HDF5File, remember_editor
 from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup
 from nczarr.netcdf.hdf5.types import address_of
 from nczarr.system.atomic import Output
-
-if TYPE_CHECKING:
-    from h5py import h5g
 
 #: Numbers of datasets that stay open, in a file that is edited and in one that is written once.
 _KEPT, _ALL = 64, 1 << 20
@@ -109,8 +103,7 @@ class EditedHDF5(EditedFile):
             with hdf5().phil, hdf5_errors(path):
                 found = find_objects(self.file, Path(path).stem)
                 if dataset is None:
-                    _check_order(found.root.id)
-                    _check_links(found.root)
+                    _check_changeable(found.root)
                 if found.omitted:
                     self.restrictions = replace(type(self).restrictions, omitted=found.omitted)
                 self._objects = HDF5Objects(self.file, self._make)
@@ -217,18 +210,16 @@ class EditedHDF5(EditedFile):
                 self.file.close()
 
 
-def _check_order(root: h5g.GroupID) -> None:
-    """Refuse a file without creation order, to which the netCDF library does not write either."""
-    tracked = root.get_create_plist().get_link_creation_order() & hdf5().h5p.CRT_ORDER_TRACKED
-    if not tracked:
-        raise FixedFileError(
-            "the HDF5 file is readable but cannot be changed: it does not record the order of its objects",
-            hint="copy it first, which makes a netCDF-4 file",
-        )
+def _check_changeable(root: FoundGroup) -> None:
+    """Refuse a file that cannot be changed safely.
 
-
-def _check_links(root: FoundGroup) -> None:
-    """Refuse an object under two names: it would be changed, or get its dimensions, twice."""
+    Without creation order, the netCDF library does not write to it either. An object under two names would be
+    changed, or get its dimensions, twice.
+    """
+    message = "the HDF5 file is readable but cannot be changed: "
+    hint = "copy it first, which makes a netCDF-4 file"
+    if not root.id.get_create_plist().get_link_creation_order() & hdf5().h5p.CRT_ORDER_TRACKED:
+        raise FixedFileError(f"{message}it does not record the order of its objects", hint=hint)
     seen = set()
     file = address_of(root.id)[0]
     for group in root.walk():
@@ -236,9 +227,5 @@ def _check_links(root: FoundGroup) -> None:
         for fqn, found in [(group.fqn, group.id), *datasets]:
             address = address_of(found)
             if address in seen or address[0] != file:
-                raise FixedFileError(
-                    "the HDF5 file is readable but cannot be changed: a link leads to another name or file",
-                    fqn=fqn,
-                    hint="copy it first, which makes a netCDF-4 file",
-                )
+                raise FixedFileError(f"{message}a link leads to another name or file", fqn=fqn, hint=hint)
             seen.add(address)

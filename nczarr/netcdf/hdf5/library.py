@@ -24,7 +24,7 @@ from nczarr.netcdf.bytes.file import text_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
 
 if TYPE_CHECKING:
-    from h5py import h5f, h5p, h5s, h5t
+    from h5py import h5p, h5s, h5t
     from h5py._objects import ObjectID
 
 
@@ -182,13 +182,6 @@ def make_attribute(owner: ObjectID, name: bytes, type_id: h5t.TypeID, space: h5s
 def reclaim(type_id: h5t.TypeID, values: np.ndarray) -> None:
     """Free the memory behind all pointers of an array that HDF5 filled."""
     call("H5Dvlen_reclaim", type_id, hdf5().h5s.create_simple((values.size,)), 0, values)
-
-
-def file_number(file: h5f.FileID) -> int:
-    """Return HDF5's file number, which is equal for all handles of one file."""
-    found = ctypes.c_ulong()
-    call("H5Fget_fileno", file, ctypes.byref(found))
-    return found.value
 
 
 @contextmanager

@@ -217,25 +217,41 @@ class ObjectMaker:
         for attribute in attributes:
             doing = f"the attribute {attribute.name!r} cannot be written"
             with hdf5().phil, hdf5_errors(self.path, fqn, doing):
-                self._attribute(owner, attribute)
+                keep: list[object] = []
+                name, form = bytes_of(attribute.name), self.attribute_form(attribute, keep)
+                try:
+                    make_attribute(owner, name, *form)
+                except OSError:
+                    if hdf5().h5a.exists(owner, name):
+                        raise LossError("netCDF-4 reserves this attribute name") from None
+                    raise
 
-    def _attribute(self, owner: ObjectID, attribute: model.Attribute) -> None:
-        api, name, values = hdf5(), bytes_of(attribute.name), attribute.values
-        keep: list[object] = []
-        raw: object = None
+    def overwrite_attribute(self, owner: ObjectID, attribute: model.Attribute, fqn: str) -> bool:
+        """Write other values to an existing attribute. Return False if its type or size differs."""
+        name = bytes_of(attribute.name)
+        with hdf5_errors(self.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
+            if not attribute.values.size or not hdf5().h5a.exists(owner, name):
+                return False
+            keep: list[object] = []
+            type_id, space, raw = self.attribute_form(attribute, keep)
+            current = hdf5().h5a.open(owner, name)
+            same = current.shape == space.shape and type_id.equal(current.get_type())
+            if same:
+                call("H5Awrite", current, type_id, raw)
+            return bool(same)
+
+    def attribute_form(
+        self, attribute: model.Attribute, keep: list[object]
+    ) -> tuple[h5t.TypeID, h5s.SpaceID, object]:
+        """Return the HDF5 type, the dataspace and the raw values of an attribute; see :func:`encode` for `keep`."""
+        values, h5s = attribute.values, hdf5().h5s
         if attribute.type == model.CHAR and values.size:
-            type_id, space, raw = self._text_type(values.size), self._scalar, values.tobytes()
-        else:
-            type_id = make_type(attribute.type, self.committed)
-            space = api.h5s.create_simple(values.shape) if values.size else api.h5s.create(api.h5s.NULL)
-            if values.size:
-                raw = encode(layout_of(type_id, attribute.type), values, attribute.type, keep)
-        try:
-            make_attribute(owner, name, type_id, space, raw)
-        except OSError:
-            if api.h5a.exists(owner, name):
-                raise LossError("netCDF-4 reserves this attribute name") from None
-            raise
+            return self._text_type(values.size), self._scalar, values.tobytes()
+        type_id = make_type(attribute.type, self.committed)
+        if not values.size:
+            return type_id, h5s.create(h5s.NULL), None
+        raw = encode(layout_of(type_id, attribute.type), values, attribute.type, keep)
+        return type_id, h5s.create_simple(values.shape), raw
 
     def text(self, owner: ObjectID, name: bytes, text: bytes) -> None:
         """Create an attribute of characters."""

@@ -246,22 +246,22 @@ def _storage(plist: h5p.PropDCID, type_: model.Type, layout: MemoryLayout) -> mo
     api = hdf5()
     kinds = {api.h5d.COMPACT: "compact", api.h5d.CONTIGUOUS: "contiguous", api.h5d.CHUNKED: "chunked"}
     kind = kinds.get(plist.get_layout())
+    filters = []
+    for i in range(plist.get_nfilters()):
+        number, parameters = plist.get_filter(i)[::2]
+        if number in (model.Filter.SHUFFLE, model.Filter.FLETCHER32):
+            parameters = ()
+        elif number == model.Filter.SZIP:
+            parameters = (parameters[0] & _SZIP_CHOICES, parameters[1])
+        filters.append(model.Filter(number, tuple(parameters)))
     endian = "native"
     if isinstance(type_, model.PrimitiveType) and type_.dtype.kind in "iuf" and layout.dtype.itemsize > 1:
         endian = "big" if layout.dtype == layout.dtype.newbyteorder(">") else "little"
     return model.Storage(
         layout=kind,
         chunk_shape=tuple(plist.get_chunk()) if kind == "chunked" else None,
-        filters=tuple(_filter(*plist.get_filter(i)[::2]) for i in range(plist.get_nfilters())),
+        filters=tuple(filters),
         endian=endian,
         # As in netCDF, a variable whose dataset defines no fill value is in no-fill mode.
         no_fill=plist.fill_value_defined() != api.h5d.FILL_VALUE_USER_DEFINED,
     )
-
-
-def _filter(number: int, values: tuple[int, ...]) -> model.Filter:
-    if number in (model.Filter.SHUFFLE, model.Filter.FLETCHER32):
-        return model.Filter(number)
-    if number == model.Filter.SZIP:
-        return model.Filter(number, (values[0] & _SZIP_CHOICES, values[1]))
-    return model.Filter(number, tuple(values))

@@ -357,11 +357,6 @@ class HDF5Source:
     def dtype(self) -> np.dtype:
         return self.type.dtype
 
-    @property
-    def _is_big(self) -> bool:
-        dtype = self.layout.dtype
-        return dtype == dtype.newbyteorder(">") and dtype.itemsize > 1
-
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         requested = [range(s.start, s.stop, s.step or 1) for s in region]
@@ -453,7 +448,10 @@ class HDF5Source:
                 if offset is None:
                     return None
                 shape, places = self.shape, {(0,) * len(self.shape): (offset, opened.id.get_storage_size())}
-            return FilePlaces(file, self.file.path, shape, filters, self._is_big, places, skipped)
+            is_big = (
+                self.layout.dtype == self.layout.dtype.newbyteorder(">") and self.layout.dtype.itemsize > 1
+            )
+            return FilePlaces(file, self.file.path, shape, filters, is_big, places, skipped)
 
     def _with_pointers(
         self, opened: OpenDataset, axes: tuple[range, ...], shape: tuple[int, ...]

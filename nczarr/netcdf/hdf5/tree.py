@@ -94,7 +94,10 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
         name = normalize_name(text_of(link))
         fqn = join_fqn(group.fqn, name)
         with hdf5().phil, hdf5_errors(path, fqn):
-            _refuse_external(group.id, link)
+            info = group.id.links.get_info(link)
+            if info.type == api.h5l.TYPE_EXTERNAL and not is_on("NCZARR_EXTERNAL_FILES"):
+                name = os.fsdecode(group.id.links.get_val(link)[0])
+                raise NetCDFFileError(f"the object is in another file, {name!r}", hint=FOLLOW)
             found = api.h5o.open(group.id, link)
             if isinstance(found, api.h5g.GroupID):
                 if address_of(found) in above:
@@ -106,13 +109,6 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
                 group.types.append((fqn, found))
     for child in group.groups:
         _collect(child, path, above)
-
-
-def _refuse_external(group: h5g.GroupID, link: bytes) -> None:
-    api = hdf5()
-    if group.links.get_info(link).type == api.h5l.TYPE_EXTERNAL and not is_on("NCZARR_EXTERNAL_FILES"):
-        name = os.fsdecode(group.links.get_val(link)[0])
-        raise NetCDFFileError(f"the object is in another file, {name!r}", hint=FOLLOW)
 
 
 def _link_names(group: h5g.GroupID) -> list[bytes]:

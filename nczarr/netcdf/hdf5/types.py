@@ -12,6 +12,7 @@ import ctypes
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -297,7 +298,7 @@ class KnownTypes:
             text = model.STRING if type_id.is_variable_str() or type_id.get_size() > 1 else model.CHAR
             return text, layout_of(type_id, text)
         if kind in (h5t.ENUM, h5t.OPAQUE, h5t.COMPOUND, h5t.VLEN):
-            named = self._named(type_id, group)
+            named = self._named(type_id)
             if named is None and self._may_name:
                 named = self._name_it(type_id, group)
             if named is None:
@@ -305,14 +306,11 @@ class KnownTypes:
             return named, layout_of(type_id, named)
         raise NoTypeError(f"netCDF has no type for HDF5's class {_KINDS.get(kind, kind)}")
 
-    def _named(self, type_id: TypeID, group: str) -> model.UserType | None:
+    def _named(self, type_id: TypeID) -> model.UserType | None:
         if type_id.committed() and (known := self.by_address.get(address_of(type_id))):
             return known
-        for named in self.by_group.values():
-            for other, made in named:
-                if type_id.equal(other):
-                    return made
-        return None
+        named = chain.from_iterable(self.by_group.values())
+        return next((made for other, made in named if type_id.equal(other)), None)
 
     def _name_it(self, type_id: TypeID, group: str) -> model.UserType | None:
         number = 1
