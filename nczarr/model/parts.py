@@ -95,7 +95,8 @@ def known_variables(new: Dataset, data: Mapping[str, object]) -> dict[str, str]:
         if before is not None:
             found[fqn] = before
     used = set(found.values())
-    return found | {fqn: fqn for fqn in new.all_variables if fqn in data and fqn not in {*found, *used}}
+    rest = [fqn for fqn in new.all_variables if fqn in data and fqn not in found and fqn not in used]
+    return found | dict(zip(rest, rest, strict=True))
 
 
 _T = TypeVar("_T")

@@ -84,7 +84,12 @@ def dump(dataset: model.Dataset, file: TextIO, options: DumpOptions = _DEFAULT) 
     else:
         if not (options.header_only or options.ncdump):
             dataset = model.resolve(dataset)
-            _refuse_losses(dataset)
+            for fqn, type_ in model.forward_references(dataset):
+                raise LossError(
+                    f"CDL cannot use the type {type_.fqn} before the group that declares it",
+                    fqn=fqn,
+                    hint="declare the type in the root group",
+                )
         _Dump(dataset, file, options).run()
 
 
@@ -170,7 +175,11 @@ class _Dump:
         if group.dimensions:
             self._print("dimensions:\n")
         for dimension in group.dimensions:
-            self._print(f"\t{self._escape(dimension.name)} = {self._size(dimension)}\n")
+            size = f"UNLIMITED ; // ({dimension.size} currently)"
+            if not dimension.unlimited:
+                long = dimension.size >= _LONG and not self._options.ncdump
+                size = f"{dimension.size}{'LL' * long} ;"
+            self._print(f"\t{self._escape(dimension.name)} = {size}\n")
         if group.variables:
             self._print("variables:\n")
         for variable in group.variables:
@@ -186,12 +195,6 @@ class _Dump:
             self._group(model.join_fqn(fqn, child.name), child)
             self._print(f"}} // group {name}\n")
             self._line.indent -= 2
-
-    def _size(self, dimension: model.Dimension) -> str:
-        if dimension.unlimited:
-            return f"UNLIMITED ; // ({dimension.size} currently)"
-        long = dimension.size >= _LONG and not self._options.ncdump
-        return f"{dimension.size}{'LL' * long} ;"
 
     # Types.
 
@@ -248,7 +251,12 @@ class _Dump:
     # Variables and attributes.
 
     def _variable(self, fqn: str, variable: model.Variable) -> None:
-        dimensions = [self._dimension_name(str(ref), fqn) for ref in variable.dimensions]
+        # A reference is a path if the simple name is shadowed in the group.
+        dimensions = []
+        for ref in map(str, variable.dimensions):
+            simple = model.split_fqn(ref)[1]
+            plain = self._dataset.find_dimension(simple, fqn) == ref
+            dimensions.append(self._escape(simple) if plain else self._path(ref))
         shape = f"({', '.join(dimensions)})" if dimensions else ""
         name = self._escape(variable.name)
         self._print(f"\t{self._type_name(variable.type, fqn)} {name}{shape} ;\n")
@@ -258,11 +266,6 @@ class _Dump:
             gap = " " if variable.name in _SECTIONS and not self._options.ncdump else ""
             for special, text in variable_specials(self._dataset, variable, self._options):
                 self._print(f"\t\t{name}{gap}:{special} = {text} ;\n")
-
-    def _dimension_name(self, ref: str, group: str) -> str:
-        """Return the reference to a dimension from a group: a path if the simple name is shadowed there."""
-        name = model.split_fqn(ref)[1]
-        return self._escape(name) if self._dataset.find_dimension(name, group) == ref else self._path(ref)
 
     def _global_attributes(self, fqn: str, group: model.Group) -> None:
         root = fqn == "/"
@@ -350,15 +353,6 @@ class _Dump:
             if at in self._with_data:
                 with error_context(fqn=at):
                     self._data.write(variable, self._times.of(variable))
-
-
-def _refuse_losses(dataset: model.Dataset) -> None:
-    for fqn, type_ in model.forward_references(dataset):
-        raise LossError(
-            f"CDL cannot use the type {type_.fqn} before the group that declares it",
-            fqn=fqn,
-            hint="declare the type in the root group",
-        )
 
 
 def _upwards(group: str) -> Iterator[str]:

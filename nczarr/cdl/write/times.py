@@ -104,13 +104,10 @@ class TimeUnits:
             hours, minute = hours + (minute + 1) // 60, (minute + 1) % 60
         second, _, fraction = seconds.partition(".")
         text = f"{_padded(year, 4)}-{_padded(month, 2)}-{_padded(day, 2)}"
-        if fraction != "000000":
-            return f"{text}{separator}{hours:02d}:{minute:02d}:{seconds}"
-        if second != "0":
-            return f"{text}{separator}{hours:02d}:{minute:02d}:{second:>02}"
-        if minute:
-            return f"{text}{separator}{hours:02d}:{minute:02d}"
-        return f"{text}{separator}{hours:02d}" if hours else text
+        parts = [f"{hours:02d}", f"{minute:02d}", seconds if fraction != "000000" else f"{second:>02}"]
+        while parts and parts[-1] == "00":
+            parts.pop()
+        return f"{text}{separator}{':'.join(parts)}" if parts else text
 
 
 def _padded(number: int, width: int) -> str:
@@ -246,9 +243,8 @@ class TimeTexts:
 
     def _to_text(self, variable: Variable, owner: Variable) -> ToText | None:
         units, calendar = owner.attribute.get("units"), owner.attribute.get("calendar")
-        if not isinstance(variable.type, PrimitiveType) or variable.type.dtype.kind not in "iuf":
-            return None
-        if units is None or units.type != CHAR:
+        numeric = isinstance(variable.type, PrimitiveType) and variable.type.dtype.kind in "iuf"
+        if not numeric or units is None or units.type != CHAR:
             return None
         system = calendar.text if calendar is not None and calendar.type == CHAR else ""
         parsed = parse_units(units.text.partition("\0")[0], system, ncdump=self._ncdump)

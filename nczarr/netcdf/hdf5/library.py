@@ -128,8 +128,9 @@ def call(name: str, *arguments: Any) -> int:
     OSError
         If the function fails.
     """
-    values = [a.ctypes.data if isinstance(a, np.ndarray) else getattr(a, "id", a) for a in arguments]
-    result = _functions()[name](*values)
+    result = _functions()[name](
+        *[a.ctypes.data if type(a) is np.ndarray else getattr(a, "id", a) for a in arguments]
+    )
     if result < 0:
         raise OSError(f"HDF5's function {name} failed")
     return result
@@ -171,12 +172,14 @@ def read_text(owner: ObjectID, name: bytes) -> str | None:
 
 def make_attribute(owner: ObjectID, name: bytes, type_id: h5t.TypeID, space: h5s.SpaceID, raw: Any) -> None:
     """Create an attribute with values in its own type: bytes, a contiguous array, or None for no values."""
-    made = call("H5Acreate2", owner, name, type_id, space, 0, 0)
+    functions = _functions()  # files have thousands of attributes
+    made = functions["H5Acreate2"](owner.id, name, type_id.id, space.id, 0, 0)
+    data = raw.ctypes.data if isinstance(raw, np.ndarray) else raw
     try:
-        if raw is not None:
-            call("H5Awrite", made, type_id, raw)
+        if made < 0 or (data is not None and functions["H5Awrite"](made, type_id.id, data) < 0):
+            raise OSError("HDF5 cannot write the attribute")
     finally:
-        call("H5Aclose", made)
+        functions["H5Aclose"](made)
 
 
 def reclaim(type_id: h5t.TypeID, values: np.ndarray) -> None:

@@ -214,9 +214,10 @@ class ObjectMaker:
 
     def attributes(self, owner: ObjectID, attributes: Iterable[model.Attribute], fqn: str) -> None:
         """Create attributes."""
-        for attribute in attributes:
-            doing = f"the attribute {attribute.name!r} cannot be written"
-            with hdf5().phil, hdf5_errors(self.path, fqn, doing):
+        errors = hdf5_errors(self.path, fqn)
+        with errors:
+            for attribute in attributes:
+                errors.doing = f"the attribute {attribute.name!r} cannot be written"
                 keep: list[object] = []
                 name, form = bytes_of(attribute.name), self.attribute_form(attribute, keep)
                 try:
@@ -244,14 +245,18 @@ class ObjectMaker:
         self, attribute: model.Attribute, keep: list[object]
     ) -> tuple[h5t.TypeID, h5s.SpaceID, object]:
         """Return the HDF5 type, the dataspace and the raw values of an attribute; see :func:`encode` for `keep`."""
-        values, h5s = attribute.values, hdf5().h5s
-        if attribute.type == model.CHAR and values.size:
+        type_, values = attribute.type, attribute.values
+        if type_ == model.CHAR and values.size:
             return self._text_type(values.size), self._scalar, values.tobytes()
-        type_id = make_type(attribute.type, self.committed)
+        type_id = make_type(type_, self.committed)
         if not values.size:
-            return type_id, h5s.create(h5s.NULL), None
-        raw = encode(layout_of(type_id, attribute.type), values, attribute.type, keep)
-        return type_id, h5s.create_simple(values.shape), raw
+            return type_id, hdf5().h5s.create(hdf5().h5s.NULL), None
+        space = self._one if values.size == 1 else hdf5().h5s.create_simple(values.shape)
+        if (
+            isinstance(type_, model.PrimitiveType) and type_ != model.STRING
+        ):  # most attributes: without a layout
+            return type_id, space, values.astype(type_.dtype, copy=False).tobytes()
+        return type_id, space, encode(layout_of(type_id, type_), values, type_, keep)
 
     def text(self, owner: ObjectID, name: bytes, text: bytes) -> None:
         """Create an attribute of characters."""
@@ -266,6 +271,10 @@ class ObjectMaker:
             if len(self._texts) < _TEXT_TYPES:
                 self._texts[size] = found
         return found
+
+    @cached_property
+    def _one(self) -> h5s.SpaceID:
+        return hdf5().h5s.create_simple((1,))
 
     @cached_property
     def _scalar(self) -> h5s.SpaceID:

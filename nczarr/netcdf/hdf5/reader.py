@@ -29,6 +29,7 @@ from nczarr.netcdf.hdf5.tree import (
     variable_name,
 )
 from nczarr.netcdf.hdf5.types import (
+    Converted,
     FixedText,
     KnownTypes,
     MemoryLayout,
@@ -180,15 +181,16 @@ class _Reader:
 
     def attribute(self, attribute: h5a.AttrID, name: str, group: str) -> model.Attribute:
         api = hdf5()
-        file_type = attribute.get_type()
-        type_id = memory_type(file_type)
+        type_id = attribute.get_type()
         space = attribute.get_space()
         try:
-            type_, layout = self.types.find(file_type, group)
+            type_, layout = self.types.find(type_id, group)
         except NoTypeError:
             raise
         except NetCDFFileError as error:
             raise NetCDFFileError(f"the attribute {name!r} cannot be read: {error.message}") from None
+        if isinstance(layout, Converted):
+            type_id = memory_type(type_id)
         kind = space.get_simple_extent_type()
         if type_id.get_class() == api.h5t.STRING and not type_id.is_variable_str():
             scalar = kind != api.h5s.SIMPLE

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -88,17 +88,11 @@ class Record(MemoryLayout):
     fields: tuple[MemoryLayout, ...]
 
 
-def _parts(layout: MemoryLayout) -> Iterator[MemoryLayout]:
-    """Yield a layout, and those of a compound's fields at any depth."""
-    yield layout
-    if isinstance(layout, Record):
-        for part in layout.fields:
-            yield from _parts(part)
-
-
 def has_pointers(layout: MemoryLayout) -> bool:
     """Return True if HDF5 allocates memory for values of the layout."""
-    return any(isinstance(part, Text | Sequence) for part in _parts(layout))
+    if isinstance(layout, Record):
+        return any(map(has_pointers, layout.fields))
+    return isinstance(layout, Text | Sequence)
 
 
 def is_raw(layout: MemoryLayout) -> bool:
@@ -108,10 +102,9 @@ def is_raw(layout: MemoryLayout) -> bool:
 
 def has_fixed_text(layout: MemoryLayout) -> bool:
     """Return True if strings of the layout have a maximum length."""
-    return any(
-        has_fixed_text(part.base) if isinstance(part, Sequence) else isinstance(part, FixedText)
-        for part in _parts(layout)
-    )
+    if isinstance(layout, Record | Sequence):
+        return any(map(has_fixed_text, layout.fields if isinstance(layout, Record) else (layout.base,)))
+    return isinstance(layout, FixedText)
 
 
 def decode(layout: MemoryLayout, raw: np.ndarray, type_: model.Type) -> np.ndarray:
@@ -288,12 +281,15 @@ class KnownTypes:
         h5t = hdf5().h5t
         kind = type_id.get_class()
         if kind in (h5t.INTEGER, h5t.FLOAT):
-            memory = memory_type(type_id)
-            dtype = _number_dtype(memory)
+            try:
+                layout = Plain(_number_dtype(type_id))
+            except NoTypeError:
+                layout = Converted(_number_dtype(memory_type(type_id)))
+            dtype = layout.dtype
             primitive = model.primitive_for_dtype(dtype)
             if primitive is None:
                 raise NoTypeError(f"netCDF has no type for HDF5's {dtype}")
-            return primitive, (Plain if memory is type_id else Converted)(dtype)
+            return primitive, layout
         if kind == h5t.STRING:
             text = model.STRING if type_id.is_variable_str() or type_id.get_size() > 1 else model.CHAR
             return text, layout_of(type_id, text)
