@@ -52,7 +52,13 @@ class AttributeReader:
         for item in expand(items):
             constant = _constant(item)
             if constant is None or not (is_number(constant.kind) or constant.kind == "string"):
-                raise _not_simple(name, item, constant)
+                what = "a function" if isinstance(item, Call) else "a value in braces"
+                what = what if constant is None else as_text(constant.text)[:40]
+                hint: str | None = "write the type before the name"
+                if constant is not None and constant.kind == "fill":
+                    what, hint = "'_'", None
+                message = f"the attribute {name!r} has no type, so {what} cannot be its value"
+                raise ConstantError(message, position_of(item), hint=hint)
             constants.append(constant)
         texts = [c.value for c in constants if c.kind == "string"]
         if len(texts) == len(constants):
@@ -106,17 +112,6 @@ def _constant(item: Value) -> Constant | None:
         return parse_constant(item) if isinstance(item, Token) else None
     except ConstantError as error:
         raise ConstantError(str(error), position_of(item)) from None
-
-
-def _not_simple(name: str, item: Value, constant: Constant | None) -> ConstantError:
-    what = "a function" if isinstance(item, Call) else "a value in braces"
-    if constant is not None:
-        what = as_text(constant.text)[:40]
-    hint: str | None = "write the type before the name"
-    if constant is not None and constant.kind == "fill":
-        what, hint = "'_'", None
-    message = f"the attribute {name!r} has no type, so {what} cannot be its value"
-    return ConstantError(message, position_of(item), hint=hint)
 
 
 def _widest(constants: Sequence[Constant]) -> PrimitiveType:

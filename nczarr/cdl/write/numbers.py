@@ -251,7 +251,9 @@ def float_columns(values: np.ndarray, digits: int, exact: bool, separator: int) 
     single = values.dtype.itemsize == 4
     most = (9 if single else 17) if exact else digits
     if digits > 17:
-        return _one_by_one(values, digits, exact, separator)
+        columns = np.empty((len(values), _TOKEN + 4 + separator), "u1")
+        columns[:, : _TOKEN + 4] = _tokens([float_text(v, digits, exact) for v in values], _TOKEN + 4)
+        return columns
     with np.errstate(invalid="ignore"):
         x = np.abs(values.astype(np.float64))
         zero = x == 0
@@ -286,12 +288,6 @@ def float_columns(values: np.ndarray, digits: int, exact: bool, separator: int) 
         columns[where, : columns.shape[1] - separator] = _tokens(
             [float_text(v, digits, exact) for v in values[where]], columns.shape[1] - separator
         )
-    return columns
-
-
-def _one_by_one(values: np.ndarray, digits: int, exact: bool, separator: int) -> Columns:
-    columns = np.empty((len(values), _TOKEN + 4 + separator), "u1")
-    columns[:, : _TOKEN + 4] = _tokens([float_text(v, digits, exact) for v in values], _TOKEN + 4)
     return columns
 
 

@@ -237,26 +237,17 @@ class FoundDimensions:
         return tuple(found)
 
     def attached_scale(self, dataset: h5d.DatasetID, axis: int) -> FoundDimension | None:
-        h5ds = hdf5().h5ds
-        if h5ds.get_num_scales(dataset, axis) < 1:
-            return None
-        seen: list[FoundDimension] = []
-
-        def look(scale: h5d.DatasetID) -> None:
-            known = self.scales.get(address_of(scale))
-            if known is not None:
-                seen.append(known)
-
-        h5ds.iterate(dataset, axis, look)
-        return seen[0] if seen else None
+        h5ds, seen = hdf5().h5ds, list[FoundDimension | None]()
+        if h5ds.get_num_scales(dataset, axis) > 0:
+            h5ds.iterate(dataset, axis, lambda scale: seen.append(self.scales.get(address_of(scale))))
+        return next(filter(None, seen), None)
 
     def phony(
         self, group: FoundGroup, size: int, unlimited: bool, taken: list[FoundDimension]
     ) -> FoundDimension:
         """Return a dimension for an axis without a scale: one for each size, as in the netCDF library."""
         for known in self.dimensions.values():
-            same = known.group is group and known.size == size and known.unlimited == unlimited
-            if same and known not in taken:
+            if (known.group, known.size, known.unlimited) == (group, size, unlimited) and known not in taken:
                 return known
         return self.add_dimension(group, f"phony_dim_{self.next_number}", size, unlimited, None)
 
