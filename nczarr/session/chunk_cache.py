@@ -26,7 +26,7 @@ from nczarr.session.errors import STORE_ERRORS, Failures
 from nczarr.session.tree import BlockLayout, VariableNode
 from nczarr.system.environment import limit
 from nczarr.system.locks import Rank, make_lock, while_held
-from nczarr.zarr.chunks.plan import Part, plan_axis, take
+from nczarr.zarr.chunks.plan import Part, each_axis, plan_axis
 from nczarr.zarr.chunks.selection import Axis
 from nczarr.zarr.pool import run, run_while_quick
 
@@ -401,7 +401,7 @@ class ChunkCache:
                 try:
                     with block.lock:
                         if block.values is not None and not block.evicted:
-                            return block.values[take([axis[0] for axis in parts], "inner")].copy()
+                            return block.values[each_axis([axis[0].inner for axis in parts])].copy()
                 finally:
                     self._unpin([block])
         with self._lock:
@@ -614,8 +614,8 @@ def _rows(blocks: list[Block]) -> Iterator[list[Block]]:
 
 def _item(parts: tuple[Part, ...]) -> _Item:
     """Return the part of a selection in the chunk at the intersection of parts along all axes."""
-    inner, outer = take(parts, "inner"), take(parts, "out")
-    return _Item(tuple([p.chunk for p in parts]), inner, outer, all(p.covers for p in parts), parts)
+    chunk, out, inner, _, covers, _ = zip(*parts, strict=True)
+    return _Item(chunk, each_axis(inner), each_axis(out), all(covers), parts)
 
 
 def _only_item(selection: Selection, chunk: tuple[int, ...], sizes: list[int]) -> _Item | None:
