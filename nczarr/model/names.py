@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Container, Sequence
+from itertools import accumulate
 
 from nczarr.errors import ModelError
 
@@ -192,9 +193,8 @@ def find_nearest(name: str, group: str, declared: Container[str]) -> str | None:
     >>> find_nearest("x", "/g/h", {"/x", "/g/x"})
     '/g/x'
     """
-    names = parse_fqn(group)
-    for depth in range(len(names), -1, -1):
-        fqn = join_fqn(format_fqn(names[:depth]), name)
+    for above in reversed(list(accumulate(parse_fqn(group), join_fqn, initial=ROOT))):
+        fqn = join_fqn(above, name)
         if fqn in declared:
             return fqn
     return None

@@ -1,12 +1,13 @@
-"""How much processor time large CDL texts take, beside ncgen in the same run.
+"""How much processor time large CDL texts take, beside ncgen and ncdump in the same run.
 
-Run it by hand: ``python tests/benchmarks/cdl_load.py [megabytes] [repeats]``. It prints medians, the ratio, and the
-most memory that reading took. Of nczarr, the time is that of `load`, without the start of Python.
+Run it by hand: ``python tests/benchmarks/cdl_load.py [megabytes] [repeats] [case …]``. It prints medians, ratios, and
+the most memory. `load` is the reading alone, without the start of Python, and its growth of memory. `gen` is the whole
+program that makes a netCDF file, and `dump` the whole program that prints it as ncdump does.
 """
 
 from __future__ import annotations
 
-import resource
+import os
 import shutil
 import statistics
 import subprocess
@@ -20,6 +21,12 @@ import numpy as np
 
 TYPES = (
     "byte enum e {CLEAR = 0, CLOUDY = 1, OVERCAST = 2} ; int(*) row ; compound c {int a ; double b ; e k ;} ;"
+)
+
+
+CASES = (
+    *("double", "float", "int", "int64", "float, half fill", "int64, suffix LL", "float, suffix f"),
+    *("enum", "vlen", "compound", "variables"),
 )
 
 
@@ -50,11 +57,29 @@ def texts(megabytes: int) -> dict[str, tuple[str, str, int]]:
     }
 
 
-def write(path: Path, type_: str, data: str, count: int) -> None:
+def write(path: Path, name: str, megabytes: int) -> None:
+    """Write the text of a case."""
+    if name == "variables":  # with few values
+        count = 50 * megabytes
+        declared = "".join(f'\tdouble v{i}(x) ;\n\t\tv{i}:units = "K" ;\n' for i in range(count))
+        data = "".join(f" v{i} = {i}, 2.5, 3 ;\n" for i in range(count))
+        path.write_text(f"netcdf big {{\ndimensions:\n\tx = 3 ;\nvariables:\n{declared}data:\n{data}}}\n")
+        return
+    type_, data, count = texts(megabytes)[name]
     path.write_text(
         f"netcdf big {{\ntypes:\n\t{TYPES}\ndimensions:\n\tx = {count} ;\n"
         f"variables:\n\t{type_} v(x) ;\ndata:\n\n v = {data} ;\n}}\n"
     )
+
+
+def run(*command: str | Path) -> tuple[float, float]:
+    """Run a program; return its processor time in seconds, and its most memory in MiB."""
+    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = status
+    if status:
+        sys.exit(f"{command[0]} failed")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def _most_memory() -> int:
@@ -72,46 +97,61 @@ def child(path: str) -> None:
 
     before = _most_memory()
     start = time.process_time()
-    dataset = load(path)
-    seconds = time.process_time() - start
-    grown = _most_memory() - before
-    data = dataset.variables[0].data
-    assert data is not None
-    print(seconds, grown / 1024, data.dtype.itemsize * data.shape[0] / 2**20)
+    load(path)
+    print(time.process_time() - start, (_most_memory() - before) / 1024)
 
 
-def main(megabytes: int = 100, repeats: int = 3) -> None:
+def medians(found: list[tuple[float, float]]) -> tuple[float, float]:
+    seconds, memory = zip(*found, strict=True)
+    return statistics.median(seconds), max(memory)
+
+
+def compare(name: str, path: Path, repeats: int) -> None:
+    """Print the row of one text."""
+    theirs, ours = path.with_name("theirs.nc"), path.with_name("ours.nc")
+    nczarr = (sys.executable, "-m", "nczarr")
+    taken: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(repeats):
+        ours.unlink(missing_ok=True)
+        out = subprocess.run(
+            [sys.executable, __file__, "--child", str(path)], capture_output=True, text=True, check=True
+        )
+        seconds, memory = map(float, out.stdout.split())
+        taken.setdefault("load", []).append((seconds, memory))
+        for label, command in {
+            "ncgen": ("ncgen", "-4", "-o", theirs, path),
+            "gen": (*nczarr, "gen", path, ours),
+            "ncdump": ("ncdump", theirs),
+            "dump": (*nczarr, "dump", "--ncdump", theirs),
+        }.items():
+            taken.setdefault(label, []).append(run(*command))
+    by = {label: medians(found) for label, found in taken.items()}
+    parts = [f"{name:18}{path.stat().st_size / 2**20:5.0f} MB{by['ncgen'][0]:7.2f} s"]
+    for label, peer in (("load", "ncgen"), ("gen", "ncgen"), ("dump", "ncdump")):
+        if label == "dump":
+            parts.append(f"{by['ncdump'][0]:7.2f} s")
+        seconds, memory = by[label]
+        parts.append(f"{seconds:7.2f} s {seconds / by[peer][0]:5.2f}{memory:5.0f} MB")
+    print(*parts, flush=True)
+
+
+def main(megabytes: int = 100, repeats: int = 3, *chosen: str) -> None:
     if shutil.which("ncgen") is None:
         sys.exit("ncgen is not there")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "big.cdl"
-        print(f"{'case':18}{'text':>8}{'nczarr':>10}{'ncgen':>10}{'ratio':>8}{'memory':>10}{'data':>8}")
-        for name, (type_, data, count) in texts(megabytes).items():
-            write(path, type_, data, count)
-            size = path.stat().st_size / 2**20
-            ours, theirs, memory, values = [], [], 0.0, 0.0
-            for _ in range(repeats):
-                out = subprocess.run(
-                    [sys.executable, __file__, "--child", str(path)],
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                )
-                seconds, memory, values = map(float, out.stdout.split())
-                ours.append(seconds)
-                before = resource.getrusage(resource.RUSAGE_CHILDREN)
-                subprocess.run(["ncgen", "-4", "-o", str(path.with_suffix(".nc")), str(path)], check=True)
-                after = resource.getrusage(resource.RUSAGE_CHILDREN)
-                theirs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-            a, b = statistics.median(ours), statistics.median(theirs)
-            print(
-                f"{name:18}{size:6.0f} MB{a:8.2f} s{b:8.2f} s{b / a:7.2f}x{memory:7.0f} MB{values:5.0f} MB",
-                flush=True,
-            )
+        heads = [f"{label:>8} {'ratio':>6}{'memory':>8}" for label in ("load", "gen", "dump")]
+        print(f"{'case':18}{'text':>8}{'ncgen':>9}", *heads[:2], f"{'ncdump':>9}", heads[2])
+        for name in chosen or CASES:
+            # Linux counts the memory of a process from that of its parent, so this process stays small.
+            run(sys.executable, __file__, "--write", path, name, str(megabytes))
+            compare(name, path, repeats)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         child(sys.argv[2])
+    elif sys.argv[1:2] == ["--write"]:
+        write(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
     else:
-        main(*(int(argument) for argument in sys.argv[1:]))
+        main(*map(int, sys.argv[1:3]), *sys.argv[3:])

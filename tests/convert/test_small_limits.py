@@ -138,3 +138,15 @@ sys.exit(main(sys.argv[1:]))
 def test_a_netcdf_target_says_why_it_cannot_resume(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="does not show which of its values are written"):
         nczarr.copy(day(tmp_path / "a.nc", 0), tmp_path / "b.nc", resume=True)
+
+
+def test_the_deepest_groups_go_through_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCZARR_MAX_DEPTH", "200")
+    inside = "".join(f"group: g{i} {{ variables: int v(x); data: v = {i}, 2; " for i in range(200))
+    first = tmp_path / "a.cdl"
+    first.write_text(f"netcdf a {{ dimensions: x = 2; {inside}{'}' * 201}")
+    source = first
+    for name in ("a.zarr", "b.nc", "c.zarr.zip", "d.cdl"):
+        nczarr.copy(source, tmp_path / name)
+        source = tmp_path / name
+    assert list(nczarr.diff(first, source)) == []

@@ -17,7 +17,7 @@ import nczarr.netcdf4 as ours  # noqa: E402
 from nczarr.errors import NCZarrError  # noqa: E402
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Chunking:
     """A chunk shape. Where it grows, Zarr's default differs from that of netCDF files."""
 
@@ -31,6 +31,9 @@ class Chunking:
         if self.zarr != other.zarr and self.is_default and other.is_default:
             return True
         return bool(self.shape == other.shape)
+
+    def __repr__(self) -> str:
+        return "default chunks" if self.zarr and self.is_default else f"chunks of {self.shape}"
 
 
 class Log:

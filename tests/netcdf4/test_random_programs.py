@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +23,8 @@ from netcdf4_programs import Run, programs
 from netcdf4_wide_programs import WideRun, wide_programs
 
 import nczarr.netcdf4 as ours
+from nczarr import mapping
+from nczarr.cdl import DumpOptions, dumps
 from nczarr.errors import NCZarrError
 
 #: So many programs for each test, other ones each time: ``NCZARR_PROGRAMS=1000``. Without it 25, the same each time.
@@ -57,6 +61,17 @@ def agree(step: tuple[Any, ...], theirs: Any, mine: Any) -> bool:
     return step[0] == "write" and step[4][0] == "ramp" and mine == ("error", "IndexError")
 
 
+def as_ncdump(path: str, folder: str) -> list[str] | None:
+    """Return the lines of ncdump's text, sorted: netCDF-C moves what it changes to the end. None if there is none."""
+    if not os.path.exists(path) or shutil.which("ncdump") is None:
+        return None
+    if path.endswith(".nc"):
+        shown = subprocess.run(["ncdump", "-n", "a", path], capture_output=True, text=True, check=False)
+        return sorted(shown.stdout.splitlines()) if shown.returncode == 0 else None
+    with mapping.open_dataset(path) as stored:
+        return sorted(dumps(stored.dataset, DumpOptions(ncdump=True, name="a")).splitlines())
+
+
 def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
     """Run a program with both libraries, ours on `name`, and compare what each step shows."""
     format, steps = program
@@ -64,7 +79,8 @@ def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
         warnings.simplefilter("ignore")
         runs = []
         for library, path in ((netCDF4, Path(folder, "theirs.nc")), (ours, Path(folder, name))):
-            runs.append(made(library, str(path), format, make_log(library)))
+            log = make_log(library, zarr=not name.endswith(".nc"))
+            runs.append(made(library, str(path), format, log))
         try:
             for step in [*steps, ("close",)]:
                 for run in runs:
@@ -82,6 +98,9 @@ def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
                     return  # what was refused by one only makes all that follows different
                 for run in runs:
                     run.log.entries.clear()
+            texts = [as_ncdump(run.path, folder) for run in runs]
+            if None not in texts:
+                assert texts[0] == texts[1]
         finally:
             for run in runs:
                 if run.ds.isopen():

@@ -82,7 +82,6 @@ def collect(file: h5f.FileID, path: str) -> FoundGroup:
 
 def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) -> None:
     api = hdf5()
-    above = above | {address_of(group.id)}
     if len(above) > limit("NCZARR_MAX_DEPTH"):
         raise NetCDFFileError(
             f"more than {limit('NCZARR_MAX_DEPTH')} groups inside each other",
@@ -90,6 +89,7 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
             fqn=group.fqn,
             hint="set NCZARR_MAX_DEPTH to a larger number",
         )
+    above = above | {address_of(group.id)}
     for link in _link_names(group.id):
         name = normalize_name(text_of(link))
         fqn = join_fqn(group.fqn, name)
