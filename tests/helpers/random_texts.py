@@ -130,7 +130,9 @@ KNOWN: dict[str, list[tuple[str, str]]] = {
     "`08`": [("only ncgen reads it", "begins with 0, so it is octal")],
     r'`"\x4"`': [("only ncgen reads it", "a hexadecimal escape needs two digits")],
     r"`'\0'`": [("only ncgen reads it", "an octal escape needs three digits")],
-    "NaN, or a float": [("only ncgen reads it", "has no value of the type|is out of the range of")],
+    "NaN, or a float": [
+        ("only ncgen reads it", "has no value of the type|is out of the range of|are no value of")
+    ],
     "the name of another enum": [("only ncgen reads it", "has no member")],
     "a member or a size": [("only ncgen reads it", "is not a value of the type")],
     "more `_ChunkSizes`": [("only ncgen reads it", "chunk sizes for")],
