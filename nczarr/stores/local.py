@@ -307,7 +307,8 @@ class LocalStore(Store):
         self.check_writable(key)
         path = self.file_path(key)
         self.check_current()
-        self.prepare_folder(key.rpartition("/")[0])
+        # A name that differs from another one only in case must not be created first.
+        (self.prepare_folder if self._case_sensitive else self.check_links)(key.rpartition("/")[0])
 
         def place_checked(temporary: str, path: str) -> None:
             if self._case_sensitive is None:
