@@ -15,9 +15,15 @@ def define_plot(parser: argparse.ArgumentParser) -> None:
     option(parser, "source", SOURCE, "DATASET")
     option(parser, "variable", "name or full name: temp, /ocean/temp", "VARIABLE")
     _add_step_option(parser)
-    option(parser, "-o --output", "png, svg, pdf, jpg or webp (default: draw on the terminal)", "FILE")
+    text = "png, svg, pdf, jpg or webp; gif or mp4 with a frame for each step (default: draw on the terminal)"
+    option(parser, "-o --output", text, "FILE")
     option(parser, "--colours --colors", "name of a matplotlib colour map", "MAP")
     option(parser, "--limits", "values of the first and the last colour; either may be omitted", "LOW,HIGH")
+    text = "plate carrée, orthographic, north polar, south polar, Robinson or Mollweide (default: that of the grid)"
+    option(parser, "--projection", text, "NAME", default="")
+    option(parser, "--contours", "draw contours above the picture")
+    option(parser, "--vectors", "draw arrows of a pair of components, such as u and v")
+    option(parser, "--over", "dimension of the frames of gif and mp4 (default: the first)", "DIMENSION")
     option(parser, "--dpi", "pixels per inch (default: 150)", "N", type=int, default=150)
     define(
         parser,
@@ -34,6 +40,8 @@ def define_view(parser: argparse.ArgumentParser) -> None:
     option(parser, "source", SOURCE, "DATASET")
     option(parser, "variable", "the variable to show first", "VARIABLE", nargs="?")
     _add_step_option(parser)
+    text = "another dataset, shown as a group beside the first; may be repeated"
+    option(parser, "--beside", text, "DATASET", action="append", default=[])
     option(parser, "--port", "port (default: any free port)", "N", type=int, default=0)
     option(parser, "--no-open", "print the address, but do not open a browser")
     define(
@@ -42,6 +50,7 @@ def define_view(parser: argparse.ArgumentParser) -> None:
         """\
   nczarr view run.zarr
   nczarr view run.zarr /ocean/temp -d time=2020-03
+  nczarr view run.zarr --beside control.zarr          compare variables of two datasets
   nczarr view s3://bucket/run.zarr --no-open --port 8000""",
     )
 
@@ -56,22 +65,26 @@ def _add_step_option(parser: argparse.ArgumentParser) -> None:
 
 def run_plot(options: argparse.Namespace) -> None:
     """Run ``nczarr plot``."""
-    from nczarr.view.plotting import plot, show_image
+    from nczarr.view.plotting import drawn, plot
 
     if options.output is None and not sys.stdout.isatty():
         raise NCZarrError("standard output is not a terminal", hint="write a file: -o map.png")
-    data = plot(
-        options.source,
-        options.variable,
-        options.output,
-        at=pairs_in(options.dimension, "-d", "NAME=INDEX", "time=0"),
-        colours=options.colours,
-        limits=_limits(options.limits),
-        dpi=options.dpi,
-        storage_options=storage_options(options),
-    )
-    if options.output is None:
-        show_image(data)
+    arguments = {
+        "at": pairs_in(options.dimension, "-d", "NAME=INDEX", "time=0"),
+        "colours": options.colours,
+        "limits": _limits(options.limits),
+        "projection": options.projection,
+        "overlay": [name for name in ("contours", "vectors") if getattr(options, name)],
+        "storage_options": storage_options(options),
+    }
+    if options.output is not None:
+        over = {"over": options.over, "dpi": options.dpi}
+        plot(options.source, options.variable, options.output, **arguments, **over)
+        return
+    from nczarr.view.terminal import show
+
+    with drawn(options.source, options.variable, **arguments) as (drawings, colours):
+        show(next(drawings), colours)
 
 
 def _limits(text: str | None) -> tuple[float | None, float | None]:
@@ -92,7 +105,7 @@ def run_view(options: argparse.Namespace) -> None:
     from nczarr.view import serve
 
     with serve(
-        options.source,
+        [options.source, *options.beside] if options.beside else options.source,
         variable=options.variable,
         at=pairs_in(options.dimension, "-d", "NAME=INDEX", "time=0"),
         port=options.port,

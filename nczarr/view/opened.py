@@ -5,10 +5,11 @@ The fields of compound variables are separate variables, named ``point.x``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain, count
 from types import EllipsisType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -41,7 +42,7 @@ class OpenedDataset:
     Parameters
     ----------
     source : str, path, store or nczarr.model.Dataset
-        Any source that :func:`nczarr.convert.open_source` opens.
+        Any source that :func:`nczarr.convert.open_source` opens, or a list of them: a group for each.
     storage_options : mapping, optional
         Options for remote stores.
 
@@ -55,12 +56,17 @@ class OpenedDataset:
     """
 
     def __init__(self, source: object, storage_options: Mapping[str, object] | None = None) -> None:
-        self.name = source.name if isinstance(source, model.Dataset) else shown_location(str(source))
+        sources = list(source) if isinstance(source, list | tuple) else [source]
+        self.names = [s.name if isinstance(s, model.Dataset) else shown_location(str(s)) for s in sources]
+        self.name = ", ".join(self.names)
+        self._differences: dict[str, tuple[str, str]] = {}
         self._lock = make_lock(Rank.OWNER)
         self._stack = ExitStack()
         try:
-            found = self._stack.enter_context(open_source(source, storage_options=storage_options))
-            self.model = with_fields(found)
+            found = [
+                self._stack.enter_context(open_source(s, storage_options=storage_options)) for s in sources
+            ]
+            self.model = with_fields(found[0] if len(found) == 1 else joined(found, self.names))
             self._values = Dataset(self.model)
             self._stack.callback(self._values.close)
         except BaseException:
@@ -75,6 +81,9 @@ class OpenedDataset:
         NCZarrError
             If the values cannot be read.
         """
+        if fqn in self._differences:
+            one, other = self._differences[fqn]
+            return self.read(one, index).astype(np.float64) - self.read(other, index)
         # Paths of the netCDF interface have no escapes, so look up name by name.
         *groups, name = model.parse_fqn(fqn)
         with self._lock, error_context(fqn=fqn):
@@ -83,7 +92,20 @@ class OpenedDataset:
 
     def variable(self, fqn: str) -> model.Variable:
         """Return the variable at an FQN; raise :class:`nczarr.errors.ModelError` if there is none."""
-        return self.model.variable_at(fqn)
+        if fqn not in self._differences:
+            return self.model.variable_at(fqn)
+        first, second = map(self.variable, self._differences[fqn])
+        title = f"difference of {long_name(first)} and {long_name(second)}"
+        about = [a for a in first.attributes if a.name in (*_SHARED, "units")]
+        about.append(model.Attribute.of("long_name", title))
+        return replace(first, name=model.split_fqn(fqn)[1], type=model.DOUBLE, attributes=tuple(about))
+
+    def difference(self, first: str, second: str) -> str:
+        """Return the FQN of a new variable: the values of the first variable minus those of the second."""
+        group, name = model.split_fqn(first)
+        fqn = model.join_fqn(group, f"{name} − {second.strip('/').replace('/', ' ')}")
+        self._differences[fqn] = (first, second)
+        return fqn
 
     def shape(self, fqn: str) -> tuple[int, ...]:
         """Return the shape of a variable."""
@@ -116,6 +138,40 @@ class OpenedDataset:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def joined(datasets: Sequence[model.Dataset], locations: Sequence[str]) -> model.Dataset:
+    """Return one dataset with a group for each of several, named after its location.
+
+    Examples
+    --------
+    >>> from nczarr import cdl
+    >>> d = cdl.loads("netcdf d { dimensions: x = 2; variables: int v(x); }")
+    >>> both = joined([d, d], ["first/run.nc", "second/run.nc"])
+    >>> list(both.all_variables), both.variable_at("/run.nc/v").dimensions
+    (['/run.nc/v', '/run.nc-2/v'], ('/run.nc/x',))
+    """
+    groups: dict[str, model.Group] = {}
+    types: dict[str, model.UserType] = {}
+    for dataset, location in zip(datasets, locations):
+        stem = location.rstrip("/").rpartition("/")[2] or "dataset"
+        name = next(n for n in chain((stem,), (f"{stem}-{i}" for i in count(2))) if n not in groups)
+        before = model.join_fqn("/", name)
+
+        def moved(fqn: str, variable: model.Variable, before: str = before) -> model.Variable:
+            refs = (before + ref if isinstance(ref, str) else ref for ref in variable.dimensions)
+            return replace(variable, dimensions=tuple(refs))
+
+        inner = model.rewrite(dataset, variable=moved)
+        groups[name] = model.Group(
+            name,
+            dimensions=inner.dimensions,
+            variables=inner.variables,
+            groups=inner.groups,
+            attributes=inner.attributes,
+        )
+        types |= {t.name: t for t in inner.types if t.name not in types}
+    return model.Dataset("datasets", groups=tuple(groups.values()), types=tuple(types.values()))
 
 
 def text_attribute(variable: model.Variable, name: str) -> str:

@@ -18,7 +18,7 @@ from nczarr.view.opened import OpenedDataset
 from nczarr.view.picture.drawer import Drawer, zoomed
 from nczarr.view.picture.drawings import Picture
 from nczarr.view.picture.grids import Extent
-from nczarr.view.picture.sampling import Statistics, plan_overview, whole_statistics
+from nczarr.view.picture.sampling import plan_overview
 from nczarr.view.picture.selection import first_selection
 
 
@@ -94,27 +94,15 @@ def test_a_slice_with_too_many_chunks_is_coarse_and_says_so(tmp_path: Path) -> N
         assert detail.steps == (1, 1) or max(detail.steps) < max(picture.steps)
 
 
-@given(st.lists(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), max_size=20), max_size=8))
-def test_statistics_in_parts_are_those_of_the_whole(parts: list[list[float]]) -> None:
-    found = Statistics()
-    for part in parts:
-        found.add(np.array(part, "f8"))
-    whole = np.array([v for part in parts for v in part], "f8")
-    present = whole[~np.isnan(whole)]
-    assert (found.valid, found.missing) == (present.size, whole.size - present.size)
-    if present.size:
-        assert (found.low, found.high) == (present.min(), present.max())
-        np.testing.assert_allclose(found.mean, present.mean(), rtol=1e-9, atol=1e-6)
-        np.testing.assert_allclose(found.deviation, present.std(), rtol=1e-6, atol=1e-3)
+def test_the_statistics_are_those_of_the_shown_step() -> None:
+    from nczarr.view.page.details import statistics_html
 
-
-def test_statistics_of_a_whole_variable(tmp_path: Path) -> None:
     with OpenedDataset(Path(__file__).parents[1] / "data" / "example.nc") as opened:
-        parts: list[float] = []
-        found = whole_statistics(opened, "/ocean/temp", lambda part: parts.append(part) or True)
-        values = opened.read("/ocean/temp", ...)
-        assert found is not None
-        assert (found.low, found.high, found.valid) == (values.min(), values.max(), values.count())
-        np.testing.assert_allclose(found.mean, values.mean(), rtol=1e-12)
-        assert parts[-1] == 1
-        assert whole_statistics(opened, "/ocean/temp", lambda part: False) is None
+        drawer = Drawer(opened)
+        for step in (0, 3):
+            values = opened.read("/ocean/temp", (step, 0))
+            drawing = drawer.draw(first_selection(opened, drawer.coordinates, "/ocean/temp").moved(0, step))
+            html = statistics_html(drawing, ())
+            for number in (values.min(), values.max(), values.mean(), values.std()):
+                assert f"{number:.7g}" in html
+            assert f"{np.ma.count_masked(values):,}" in html

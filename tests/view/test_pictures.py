@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -80,12 +81,19 @@ def test_a_curvilinear_grid_is_a_map() -> None:
 
 
 def test_a_rotated_grid_is_a_map_where_it_really_is() -> None:
-    picture = drawn(ROTATED, "/v")
+    with OpenedDataset(cdl.loads(ROTATED)) as opened:
+        drawer = Drawer(opened)
+        selection = select(opened, drawer.coordinates, "/v", {})
+        own, picture = (drawer.draw(replace(selection, projection=name)) for name in ("", "plate carrée"))
+    assert isinstance(own, Picture)
     assert isinstance(picture, Picture)
     assert picture.is_map
     assert picture.index_at(18, 50.75) == (1, 1)  # the origin of this grid
     assert picture.extent.left > 15
     assert picture.extent.right < 21
+    assert own.pixels.tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    lon, lat = own.grid.places
+    assert (round(float(lon[1, 1]), 6), round(float(lat[1, 1]), 6)) == (18, 50.75)
 
 
 def test_points_are_a_map() -> None:

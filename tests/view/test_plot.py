@@ -6,6 +6,7 @@ import fcntl
 import io
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -100,7 +101,18 @@ def test_unknown_formats_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_picture_on_the_terminal() -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 60, 0, 0))
-    command = [sys.executable, "-m", "nczarr.cli", "plot", EXAMPLE, "lat", "--dpi", "40"]
+    command = [
+        sys.executable,
+        "-m",
+        "nczarr.cli",
+        "plot",
+        EXAMPLE,
+        "temp",
+        "-d",
+        "time=2020-03",
+        "--dpi",
+        "40",
+    ]
     if not (Path(nczarr.__file__).parent / "cli" / "__main__.py").exists():
         command[1:3] = ["-c", "import sys; from nczarr.cli import main; sys.exit(main(sys.argv[1:]))"]
     environment = os.environ | {
@@ -126,8 +138,15 @@ def test_a_picture_on_the_terminal() -> None:
         errors = process.stderr.read()
     os.close(ours)
     assert process.returncode == 0, errors
-    assert "▀".encode() in shown or "▄".encode() in shown
-    assert shown.count(b"\x1b[38;2;") > 50
+    assert shown.count(b"\x1b[48;2;") > 50  # pixels in true colours
+    text = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
+    assert "time = 2020-03-16 12:00" in text
+    assert any("⠀" < character < "⣿" for character in text)  # coastlines in braille dots
+    # Both axes and the legend have numbers.
+    assert "90 |" in text
+    assert "| 0 " in text
+    assert "temp (degree_Celsius): -2.78" in text
+    assert "26.96" in text
 
 
 def test_hostile_names_are_drawn_as_text(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 import numpy as np
@@ -10,14 +13,16 @@ from nczarr.display import format_value, safe_html, show_array, visible
 from nczarr.model import CompoundType, Dataset, Group, Variable, join_fqn, split_fqn
 from nczarr.model.describe import describe_variable
 from nczarr.view.opened import FieldSource, OpenedDataset, is_drawable, long_name, text_attribute
+from nczarr.view.page.state import Address
 from nczarr.view.picture.colours import Category
-from nczarr.view.picture.drawings import Drawing, Table
-from nczarr.view.picture.sampling import Statistics
+from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
+from nczarr.view.picture.selection import Selection
 
 Theme = Literal["light", "dark"]
 #: Maximum number of variables to list; a search finds the others.
 MOST_LISTED = 500
 _LONGEST = 80
+_MOST_ROWS = 100
 _TABLE = 'style="border-collapse:collapse;font-size:14px"'
 _CELL = 'style="padding:2px 24px 2px 0;text-align:left;vertical-align:top;overflow-wrap:anywhere"'
 _HEAD = 'style="padding:2px 24px 2px 0;text-align:left;font-weight:400;opacity:.7;white-space:nowrap"'
@@ -47,26 +52,21 @@ def about_html(opened: OpenedDataset, fqn: str, theme: Theme) -> str:
     return html
 
 
-def statistics_html(statistics: Statistics, of: str, categories: tuple[Category, ...] = ()) -> str:
-    """Return a table of statistics."""
-    rows = [("of", of), ("values", f"{statistics.valid:,}"), ("missing", f"{statistics.missing:,}")]
-    if statistics.valid and not categories:
-        numbers = (statistics.low, statistics.high, statistics.mean, statistics.deviation)
+def statistics_html(drawing: Drawing, categories: tuple[Category, ...]) -> str:
+    """Return tables of the statistics and of the categories of the values of a drawing."""
+    if isinstance(drawing, Table):
+        return ""
+    values, total = np.ma.compressed(drawing.sample), drawing.sample.size
+    of = "the shown values" if all(step == 1 for step in drawing.steps) else "the shown overview"
+    rows = [("of", of), ("values", f"{values.size:,}"), ("missing", f"{total - values.size:,}")]
+    if values.size and not categories:
+        values = values.astype(np.float64)
+        numbers = (values.min(), values.max(), values.mean(), values.std())
         names = ("minimum", "maximum", "mean", "standard deviation")
         rows += [(name, f"{number:.7g}") for name, number in zip(names, numbers)]
+    counts = [(c.name, int((values == c.value).sum())) for c in categories]
+    rows += [(name, f"{count:,} ({count / max(values.size, 1):.1%})") for name, count in counts]
     return _table(rows)
-
-
-def drawing_html(drawing: Drawing, categories: tuple[Category, ...]) -> str:
-    """Return tables of the statistics and of the categories of the values of a drawing."""
-    statistics = Statistics()
-    statistics.add(drawing.sample)
-    of = "the shown values" if all(step == 1 for step in drawing.steps) else "the shown overview"
-    html = statistics_html(statistics, of, categories)
-    total = max(np.ma.count(drawing.sample), 1)
-    counts = [(c.name, int((drawing.sample == c.value).sum() or 0)) for c in categories]
-    rows = [(name, f"{count:,} ({count / total:.1%})") for name, count in counts]
-    return html + _table(rows) if categories else html
 
 
 def table_html(table: Table) -> str:
@@ -75,6 +75,31 @@ def table_html(table: Table) -> str:
     if table.left_out > 0:
         html += f"<p>… {table.left_out:,} more</p>"
     return html if table.rows else "<p>no values</p>"
+
+
+def values_html(drawing: Drawing) -> str:
+    """Return the first values of a drawing with their places, as in the CSV file."""
+    if not isinstance(drawing, Line | Picture):
+        return ""
+    rows = [tuple(row) for row in csv.reader(io.StringIO(to_csv(drawing, _MOST_ROWS)))]
+    more = f"<p>the first of {drawing.sample.size:,} values; the CSV file has all</p>"
+    return _table(rows) + (more if drawing.sample.size > _MOST_ROWS else "")
+
+
+def python_html(names: list[str], selection: Selection, address: Address) -> str:
+    """Return the lines of Python that draw the same picture to a file."""
+    limits = None if address.low is address.high is None else (address.low, address.high)
+    options: dict[str, object] = {
+        "at": {selection.axes[i].name: selection.at[i] for i in selection.fixed},
+        "colours": address.colours,
+        "limits": limits,
+        "projection": address.projection,
+        "overlay": address.overlay,
+    }
+    given = "".join(f", {name}={value!r}" for name, value in options.items() if value)
+    source = names if len(names) > 1 else names[0]
+    line = f"from nczarr.view import plot\n\nplot({source!r}, {selection.fqn!r}, 'picture.png'{given})"
+    return f"<pre>{safe_html(line, layout=True)}</pre>"
 
 
 def alert_html(text: str) -> str:
@@ -90,11 +115,12 @@ def notes_html(notes: tuple[str, ...]) -> str:
     return "".join(f'<div style="opacity:.75">{safe_html(note)}</div>' for note in notes)
 
 
-def _table(rows: list[tuple[str, str]]) -> str:
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
     cells = "".join(
         f"<tr><th {_HEAD}><bdi>{safe_html(name, longest=200)}</bdi></th>"
-        f"<td {_CELL}><bdi>{safe_html(value)}</bdi></td></tr>"
-        for name, value in rows
+        + "".join(f"<td {_CELL}><bdi>{safe_html(value)}</bdi></td>" for value in values)
+        + "</tr>"
+        for name, *values in rows
     )
     return f"<table {_TABLE}>{cells}</table>"
 

@@ -125,12 +125,12 @@ def serve(
     open_browser: bool = True,
     storage_options: Mapping[str, object] | None = None,
 ) -> Served:
-    """Show a dataset in the browser.
+    """Show a dataset, or several, in the browser.
 
     Parameters
     ----------
     source : str, path, store or nczarr.model.Dataset
-        Any source that nczarr reads.
+        Any source that nczarr reads, or a list of them; each is a group of the page.
     variable : str, optional
         Name or FQN of the variable to show first.
     at : mapping, optional

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import numpy as np
@@ -15,6 +15,10 @@ from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL, Colours, adjust_c
 from nczarr.view.picture.drawer import Spread
 from nczarr.view.picture.drawings import Drawing
 from nczarr.view.picture.selection import Selection, first_selection, with_drawn
+from nczarr.view.planes import PROJECTIONS
+
+#: Lines above a picture.
+OVERLAYS = ("contours", "vectors")
 
 
 @dataclass
@@ -37,6 +41,12 @@ class Address:
         If True, each step has its own colour limits; if False, all steps have the same limits.
     place : tuple of int
         Indices of the point whose series is shown.
+    projection : str
+        Projection of a map; if empty, that of the grid.
+    overlay : tuple of str
+        ``contours``, ``vectors`` or both.
+    other : str
+        FQN of the variable to compare with.
 
     Examples
     --------
@@ -55,6 +65,9 @@ class Address:
     high: float | None = None
     per_step: bool = False
     place: tuple[int, ...] = ()
+    projection: str = ""
+    overlay: tuple[str, ...] = ()
+    other: str = ""
 
     def to_query(self) -> dict[str, str]:
         """Return the state as the query parameters of a URL; omit defaults."""
@@ -67,6 +80,9 @@ class Address:
             "high": "" if self.high is None else repr(self.high),
             "limits": "step" if self.per_step else "",
             "place": ",".join(map(str, self.place)),
+            "projection": self.projection,
+            "overlay": ",".join(self.overlay),
+            "other": self.other,
         }
         return {name: text for name, text in query.items() if text}
 
@@ -88,7 +104,7 @@ class Address:
             if name and _is_index(index):
                 at[unquote(name)] = int(index)
         place = texts.get("place", "").split(",")
-        colours = texts.get("colours", "")
+        colours, projection = texts.get("colours", ""), texts.get("projection", "")
         return cls(
             texts.get("variable", ""),
             at,
@@ -98,6 +114,9 @@ class Address:
             parse_limit(texts.get("high", "")),
             texts.get("limits") == "step",
             tuple(map(int, place)) if all(map(_is_index, place)) else (),
+            projection if projection in PROJECTIONS else "",
+            tuple(o for o in OVERLAYS if o in texts.get("overlay", "").split(",")),
+            texts.get("other", ""),
         )
 
     def selection(self, opened: OpenedDataset, coordinates: Coordinates) -> Selection | None:
@@ -113,7 +132,7 @@ class Address:
         drawn = tuple(names[name] for name in self.drawn if name in names)
         if 1 <= len(set(drawn)) == len(drawn) <= 2 and selection.drawn:
             selection = with_drawn(opened, coordinates, selection, drawn)
-        return selection
+        return replace(selection, projection=self.projection)
 
 
 def _is_index(text: str) -> bool:
@@ -166,13 +185,18 @@ class State:
 
     def choose_colours(self, opened: OpenedDataset) -> None:
         """Set the colours of the drawing, with the limits of all steps or of this step, as the user chose."""
-        address, spread, drawing = self.address, self.spread, self.drawing
-        assert drawing is not None
-        values = drawing.sample
-        if spread is not None and not address.per_step:
-            values = np.ma.array([spread.low, spread.high])
-        chosen = choose_colours(opened.variable(drawing.selection.fqn), values)
-        self.colours = adjust_colours(chosen, address.colours or None, address.low, address.high)
+        assert self.drawing is not None
+        values = self.limits_of(self.drawing, self.spread)
+        chosen = choose_colours(opened.variable(self.drawing.selection.fqn), values)
+        self.colours = adjust_colours(
+            chosen, self.address.colours or None, self.address.low, self.address.high
+        )
+
+    def limits_of(self, drawing: Drawing, spread: Spread | None) -> np.ma.MaskedArray:
+        """Return the values that the colours of a drawing cover."""
+        if spread is None or self.address.per_step:
+            return drawing.sample
+        return np.ma.array([spread.low, spread.high])
 
     def to_search(self, opened: OpenedDataset, coordinates: Coordinates) -> str:
         """Store the selection in the address, and return it as the query string of a URL."""

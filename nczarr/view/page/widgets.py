@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import permutations
 
 import panel as pn
 import panel_material_ui as pmui
@@ -14,16 +15,17 @@ from nczarr.errors import NCZarrError
 from nczarr.model import Dataset
 from nczarr.view.coordinates import Axis, Coordinates
 from nczarr.view.page.details import Item, list_tree
-from nczarr.view.page.state import Address, parse_limit
+from nczarr.view.page.state import OVERLAYS, Address, parse_limit
 from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL
 from nczarr.view.picture.selection import Selection
+from nczarr.view.planes import PROJECTIONS
 
-#: Option for the vertical axis: it shows the values, so that the drawing is a line.
-VALUES = "(values)"
 _AUTOMATIC = "automatic"
 _ALL_STEPS, _EACH_STEP = "of all steps", "of each step"
+_OF_GRID, _NOTHING = "of the grid", "(nothing)"
 _SMALL: dict[str, object] = {"size": "small", "width": 150, "margin": (4, 6)}
-_PLAY_MILLISECONDS = 700
+#: Milliseconds for each step.
+_SPEEDS = {"½×": 1400, "1×": 700, "2×": 350, "5×": 140, "10×": 70}
 _LONGEST = 80
 
 
@@ -100,7 +102,7 @@ def _paths(items: list[Item], before: tuple[int, ...] = ()) -> Iterator[tuple[tu
 
 
 class AxisChoice(_Chooser):
-    """Selectors of the drawn axes: one for a line, two for an image.
+    """A selector of the drawn axes: two for a picture (such as ``depth × time``), one for a line.
 
     Parameters
     ----------
@@ -109,51 +111,32 @@ class AxisChoice(_Chooser):
 
     Attributes
     ----------
-    up, across : panel_material_ui.Select
-        The widgets on the page.
+    widget : panel_material_ui.Select
+        The widget on the page.
     """
 
     def __init__(self, chosen: Callable[[tuple[int, ...]], None]) -> None:
         super().__init__()
-        self._chosen = chosen
-        self._names: list[str] = []
-        self.up = pmui.Select(label="up", options=[], **_SMALL)
-        self.across = pmui.Select(label="across", options=[], **_SMALL)
-        for widget in (self.up, self.across):
-            widget.param.watch(self._changed, "value")
+        self.widget = pmui.Select(label="axes: up × across", options=[], **{**_SMALL, "width": 170})
+        self.widget.param.watch(lambda event: None if self._is_setting else chosen(event.new), "value")
 
     def offer(self, selection: Selection) -> None:
-        """Show the axes of a selection and its drawn axes; hide the selectors if there is only one choice."""
-        self._names = [axis.name for axis in selection.axes]
-        names = [axis.name for i, axis in enumerate(selection.axes) if axis.size > 1 or i in selection.drawn]
-        drawn = [self._names[i] for i in selection.drawn]
+        """Show the axes of a selection and its drawn axes; hide the selector if there is only one choice."""
+        long = [i for i, axis in enumerate(selection.axes) if axis.size > 1 or i in selection.drawn]
+        drawn = [*permutations(long, 2), *((i,) for i in long)]
+        names = [" × ".join(visible(selection.axes[i].name[:_LONGEST]) for i in axes) for axes in drawn]
         with self._setting():
-            self.across.param.update(options=names, value=drawn[-1] if drawn else None)
-            self.up.param.update(options=[VALUES, *names], value=drawn[0] if len(drawn) == 2 else VALUES)
-        self.up.visible = self.across.visible = len(names) > 1 and bool(drawn)
-
-    def _changed(self, event: Event) -> None:
-        if self._is_setting:
-            return
-        up, across = self.up.value, self.across.value
-        if up == across:  # the same axis twice: exchange the axes
-            if event.obj is self.across:
-                up = event.old
-            elif event.old != VALUES:
-                across = event.old
-            else:
-                up = VALUES
-        drawn = (across,) if up == VALUES else (up, across)
-        self._chosen(tuple(self._names.index(name) for name in drawn))
+            self.widget.param.update(options=dict(zip(names, drawn)), value=selection.drawn or None)
+        self.widget.visible = len(long) > 1 and bool(selection.drawn)
 
 
-class ColourChoice(_Chooser):
-    """Selectors of the colour map and of the limits.
+class LookChoice(_Chooser):
+    """Selectors of the colour map, the limits, the projection, the lines above the picture, and a second variable.
 
     Parameters
     ----------
-    chosen : callable
-        Called after a change.
+    coloured, redrawn : callable
+        Called after a change of the colours, and after other changes.
 
     Attributes
     ----------
@@ -161,9 +144,8 @@ class ColourChoice(_Chooser):
         The widgets on the page.
     """
 
-    def __init__(self, chosen: Callable[[], None]) -> None:
+    def __init__(self, coloured: Callable[[], None], redrawn: Callable[[], None]) -> None:
         super().__init__()
-        self._chosen = chosen
         options = [_AUTOMATIC, *SEQUENTIAL, *DIVERGING]
         self._map = pmui.Select(label="colours", options=options, value=_AUTOMATIC, **_SMALL)
         self._ends = [
@@ -172,33 +154,44 @@ class ColourChoice(_Chooser):
         ]
         options = [_ALL_STEPS, _EACH_STEP]
         self._limits = pmui.Select(label="limits", options=options, value=_ALL_STEPS, **_SMALL)
-        self.widgets = (self._map, *self._ends, self._limits)
+        options = [_OF_GRID, *PROJECTIONS]
+        self._projection = pmui.Select(label="projection", options=options, value=_OF_GRID, **_SMALL)
+        self._lines = pmui.CheckButtonGroup(options=list(OVERLAYS), size="small", margin=(8, 6))
+        self._other = pmui.Select(label="compare with", options=[_NOTHING], value=_NOTHING, **_SMALL)
+        coloured_by = (self._map, *self._ends, self._limits)
+        self.widgets = (*coloured_by, self._projection, self._lines, self._other)
         for widget in self.widgets:
-            widget.param.watch(self._changed, "value")
+            call = coloured if widget in coloured_by else redrawn
+            widget.param.watch(lambda event, call=call: None if self._is_setting else call(), "value")
 
-    def offer(self, address: Address) -> None:
-        """Show the choices in an address."""
+    def offer(self, address: Address, others: list[str]) -> None:
+        """Show the choices in an address; `others` are the variables that compare with its variable."""
         with self._setting():
             self._map.value = address.colours or _AUTOMATIC
             for widget, limit in zip(self._ends, (address.low, address.high)):
                 widget.value = "" if limit is None else f"{limit:g}"
             self._limits.value = _EACH_STEP if address.per_step else _ALL_STEPS
+            self._projection.value = address.projection or _OF_GRID
+            self._lines.value = list(address.overlay)
+            other = address.other if address.other in others else _NOTHING
+            self._other.param.update(options=[_NOTHING, *others], value=other)
 
     def store(self, address: Address) -> None:
         """Store the choices in an address."""
         address.colours = "" if self._map.value == _AUTOMATIC else self._map.value
         address.low, address.high = (parse_limit(widget.value) for widget in self._ends)
         address.per_step = self._limits.value == _EACH_STEP
+        address.projection = "" if self._projection.value == _OF_GRID else self._projection.value
+        address.overlay = tuple(o for o in OVERLAYS if o in self._lines.value)
+        address.other = "" if self._other.value == _NOTHING else self._other.value
 
-    def show(self, *, is_coloured: bool, has_steps: bool) -> None:
+    def show(self, *, is_picture: bool, is_coloured: bool, is_map: bool, has_steps: bool) -> None:
         """Hide the selectors that do not apply to the drawing."""
         for widget in self.widgets:
             widget.visible = is_coloured
         self._limits.visible = is_coloured and has_steps
-
-    def _changed(self, event: Event) -> None:
-        if not self._is_setting:
-            self._chosen()
+        self._projection.visible = is_map
+        self._other.visible = is_picture and len(self._other.options) > 1
 
 
 class Sliders:
@@ -210,6 +203,8 @@ class Sliders:
         Source of the labels.
     moved : callable
         Called with the number of an axis and its new index.
+    is_ready : callable
+        Returns True if the page shows the newest step; only then an animation goes on.
 
     Attributes
     ----------
@@ -217,8 +212,11 @@ class Sliders:
         The widget on the page.
     """
 
-    def __init__(self, coordinates: Coordinates, moved: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, coordinates: Coordinates, moved: Callable[[int, int], None], is_ready: Callable[[], bool]
+    ) -> None:
         self._coordinates = coordinates
+        self._is_ready = is_ready
         self._moved = moved
         self._players: list[pn.io.PeriodicCallback] = []
         self.box = pn.Column(sizing_mode="stretch_width")
@@ -259,15 +257,34 @@ class Sliders:
             slider.value = (slider.value + by) % axis.size
 
         slider.param.watch(moved, "value")
-        back = pmui.IconButton(icon="chevron_left", size="small", description="previous", margin=(14, 0))
-        forth = pmui.IconButton(icon="chevron_right", size="small", description="next", margin=(14, 0))
+        icon: dict[str, object] = {"size": "small", "margin": (14, 0)}
+        back = pmui.IconButton(icon="chevron_left", description="previous", **icon)
+        forth = pmui.IconButton(icon="chevron_right", description="next", **icon)
         play = pmui.Toggle(icon="play_arrow", label="", size="small", margin=(14, 6), width=44)
+        speed = pmui.Select(label="speed", options=_SPEEDS, value=_SPEEDS["1×"], size="small", width=80)
+        loop = pmui.Checkbox(label="loop", value=True, size="small", margin=(14, 6))
         back.on_click(lambda event: step(-1))
         forth.on_click(lambda event: step(1))
-        player = pn.state.add_periodic_callback(lambda: step(1), period=_PLAY_MILLISECONDS, start=False)
-        play.param.watch(lambda event: player.start() if event.new else player.stop(), "value")
+
+        def play_on() -> None:
+            if not loop.value and slider.value == slider.end:
+                play.value = False
+            elif self._is_ready():  # each frame is seen before the next one
+                step(1)
+
+        player = pn.state.add_periodic_callback(play_on, period=speed.value, start=False)
+
+        def changed(event: Event) -> None:
+            player.stop()
+            player.period = speed.value
+            play.icon = "pause" if play.value else "play_arrow"
+            if play.value:
+                player.start()
+
+        play.param.watch(changed, "value")
+        speed.param.watch(changed, "value")
         self._players.append(player)
-        return pn.Row(back, slider, forth, play, sizing_mode="stretch_width")
+        return pn.Row(back, slider, forth, play, speed, loop, sizing_mode="stretch_width")
 
     def _label(self, axis: Axis, index: int) -> str:
         try:

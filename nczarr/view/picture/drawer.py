@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple, TypedDict
 
@@ -14,11 +14,12 @@ from nczarr.errors import NCZarrError
 from nczarr.model import CHAR, split_fqn
 from nczarr.system.locks import TABLES
 from nczarr.view.coordinates import Axis, Coordinates, Geography
-from nczarr.view.opened import OpenedDataset, is_drawable, long_name, text_attribute
+from nczarr.view.opened import OpenedDataset, is_drawable, long_name, number_attribute, text_attribute
+from nczarr.view.picture import grids
 from nczarr.view.picture.drawings import Columns, Drawing, Line, Picture, Scale, Table
-from nczarr.view.picture.grids import Cells, Extent, GlobeGrid, Grid, RectilinearGrid, unrotate
 from nczarr.view.picture.sampling import MOST_BYTES, Overview, plan_overview
 from nczarr.view.picture.selection import Selection
+from nczarr.view.planes import PROJECTIONS, Plane
 
 #: Maximum number of points of a line.
 MOST_POINTS = 4000
@@ -28,7 +29,8 @@ _MOST_PLACES = 500_000
 _MOST_ROWS = 200
 _MOST_CHARACTERS = 2000
 _MOST_NAMES = 10
-_KEPT_FRAMES = 8
+_KEPT_FRAMES, _KEPT_DRAWINGS = 8, 12
+_QUICK_STEPS = 3
 #: Maximum number of steps, and of bytes of decoded chunks, to read for the colour limits of all steps.
 _MOST_STEPS = 24
 _SAMPLE_BYTES = 64 << 20
@@ -41,7 +43,7 @@ Windows = tuple[tuple[int, int], ...]
 class _Frame(NamedTuple):
     """The grid of a picture, with its axes, notes and coordinates."""
 
-    grid: Grid
+    grid: grids.Grid
     x: Scale
     y: Scale
     notes: tuple[str, ...]
@@ -66,6 +68,8 @@ class Spread:
         Number of steps read, and total number of steps.
     is_whole : bool
         True if all values were read.
+    is_refined : bool
+        False after a quick sample.
     """
 
     low: float
@@ -73,6 +77,7 @@ class Spread:
     read: int
     count: int
     is_whole: bool
+    is_refined: bool = True
 
     @property
     def note(self) -> str:
@@ -101,6 +106,7 @@ class Drawer:
         self.opened = opened
         self.coordinates = Coordinates(opened)
         self._frames: OrderedDict[tuple[object, ...], _Frame] = OrderedDict()
+        self._drawn: OrderedDict[Selection, Drawing] = OrderedDict()
         self._spreads: dict[tuple[str, tuple[int, ...]], Spread | None] = {}
 
     def draw(
@@ -126,13 +132,28 @@ class Drawer:
         overview = self._plan(selection, windows, most_bytes)
         if 0 in self.opened.shape(selection.fqn):
             return self._table(selection)
-        sample = self._read(selection, overview)
+        sample = self.read(selection, overview.parts)
         if len(selection.drawn) == 1 and selection.geography is None:
             return self._line(selection, overview, sample)
         return self._picture(selection, overview, sample)
 
-    def spread(self, drawing: Drawing) -> Spread | None:
+    def draw_step(self, selection: Selection) -> Drawing:
+        """Return the drawing of a selection from the cache, or draw it; frames that come ahead of time wait there."""
+        with TABLES:
+            if selection in self._drawn:
+                self._drawn.move_to_end(selection)
+                return self._drawn[selection]
+        drawing = self.draw(selection)
+        with TABLES:
+            self._drawn[selection] = drawing
+            while len(self._drawn) > _KEPT_DRAWINGS:
+                self._drawn.popitem(last=False)
+        return drawing
+
+    def spread(self, drawing: Drawing, quick: bool = False) -> Spread | None:
         """Find the minimum and maximum of all steps of a picture, or of a sample of the steps.
+
+        A `quick` sample has at most three steps; a later call refines it.
 
         A step is a combination of indices on the axes that are not drawn. A sample includes the first and the last
         step, and skips steps that cannot be read.
@@ -148,18 +169,21 @@ class Drawer:
             return None
         key = (selection.fqn, selection.drawn)
         with TABLES:
-            if key in self._spreads:
-                return self._spreads[key]
-        found = self._find_spread(selection, sizes)
+            known = self._spreads.get(key)
+            if key in self._spreads and (quick or known is None or known.is_refined):
+                return known
+        found = self._find_spread(selection, sizes, _QUICK_STEPS if quick else _MOST_STEPS)
+        if found is not None and known is not None:  # the quick sample has other steps
+            found = replace(found, low=min(found.low, known.low), high=max(found.high, known.high))
         with TABLES:
             self._spreads[key] = found
         return found
 
-    def _find_spread(self, selection: Selection, sizes: list[int]) -> Spread | None:
+    def _find_spread(self, selection: Selection, sizes: list[int], steps: int) -> Spread | None:
         count = prod(sizes)
         chunk = prod(max(c, 1) for c in self.opened.chunk_shape(selection.fqn))
         chunk *= self.opened.variable(selection.fqn).type.dtype.itemsize
-        most = min(max(_SAMPLE_BYTES // max(chunk, 1), 2), _MOST_STEPS, count)
+        most = min(max(_SAMPLE_BYTES // max(chunk, 1), 2), steps, count)
         overview = self._plan(selection, None, _SAMPLE_BYTES // most)
         low, high, read = np.inf, -np.inf, 0
         for number in range(most):
@@ -169,7 +193,7 @@ class Drawer:
                 place, index = divmod(place, size)
                 selection = selection.moved(axis, index)
             try:
-                values = self._read(selection, overview)
+                values = self.read(selection, overview.parts)
             except NCZarrError:  # an unreadable chunk is reported when its step is shown
                 continue
             read += 1
@@ -177,7 +201,8 @@ class Drawer:
                 low, high = min(low, float(values.min())), max(high, float(values.max()))
         if low > high:
             return None
-        return Spread(low, high, read, count, read == count and overview.is_whole)
+        is_whole = read == count and overview.is_whole
+        return Spread(low, high, read, count, is_whole, is_whole or steps > _QUICK_STEPS)
 
     def series(self, selection: Selection, axis: int, place: tuple[int, ...]) -> Line:
         """Read a line through a point of a picture, along an axis that is not drawn.
@@ -215,8 +240,9 @@ class Drawer:
             most_bytes=most_bytes,
         )
 
-    def _read(self, selection: Selection, overview: Overview) -> np.ma.MaskedArray:
-        values = self.opened.read(selection.fqn, selection.index(overview.parts))
+    def read(self, selection: Selection, parts: tuple[slice, ...]) -> np.ma.MaskedArray:
+        """Return the values of a selection, in the order of the drawn axes, without NaN."""
+        values = self.opened.read(selection.fqn, selection.index(parts))
         if len(selection.drawn) == 2 and selection.drawn[0] > selection.drawn[1]:
             values = values.T
         if values.dtype.kind == "f":
@@ -255,12 +281,13 @@ class Drawer:
         places, scale, notes = self._places(axis, part, needs_order=False)
         return Line(
             **self._words(selection),
-            notes=(*self._notes(selection, overview), *notes),
+            notes=(*_emptiness(sample, sample), *self._notes(selection, overview), *notes),
             parts=overview.parts,
             sample=sample,
             places=places,
             x=scale,
             columns=(self._column(axis, part),),
+            instances=self.coordinates.instances(selection.fqn) if overview.is_whole else (),
         )
 
     def _column(self, axis: Axis, part: slice) -> tuple[str, np.ndarray]:
@@ -290,7 +317,7 @@ class Drawer:
         if axis.coordinate is None:
             return indices, Scale(axis.title or axis.name), ()
         numbers = self.coordinates.numbers(axis, part)
-        if numbers is None or (needs_order and Cells.of(numbers) is None):
+        if numbers is None or (needs_order and grids.Cells.of(numbers) is None):
             note = _NO_NUMBERS if numbers is None else _NOT_IN_ORDER
             return indices, Scale(f"{axis.name} (index)"), (note.format(axis.name),)
         if axis.times is None:
@@ -304,33 +331,30 @@ class Drawer:
 
     def _picture(self, selection: Selection, overview: Overview, sample: np.ma.MaskedArray) -> Picture:
         frame = self._frame(selection, overview)
+        pixels = frame.grid.pixels(sample)
         return Picture(
             **self._words(selection),
-            notes=(*self._notes(selection, overview), *frame.notes),
+            notes=(*_emptiness(sample, pixels), *self._notes(selection, overview), *frame.notes),
             parts=overview.parts,
             sample=sample,
             grid=frame.grid,
             x=frame.x,
             y=frame.y,
             columns=frame.columns,
-            pixels=frame.grid.pixels(sample),
-            is_map=selection.geography is not None,
+            pixels=pixels,
         )
 
     def _frame(self, selection: Selection, overview: Overview) -> _Frame:
         """Return the grid of a picture from the cache, or create it: finding nearest points is slow."""
         parts = tuple((part.start, part.stop, part.step) for part in overview.parts)
         geography = selection.geography
-        key = (geography or selection.fqn, selection.drawn, parts)
+        key = (geography or selection.fqn, selection.drawn, parts, selection.projection)
         with TABLES:
             if key in self._frames:
                 self._frames.move_to_end(key)
                 return self._frames[key]
-        frame = None if geography is None else self._globe(selection, overview, geography)
-        if frame is None:
-            frame = self._flat(selection, overview)
-            if geography is not None:
-                frame = frame._replace(x=Scale("longitude (index)"), y=Scale("latitude (index)"))
+        frame = None if geography is None else self._map(selection, overview, geography)
+        frame = frame or self._flat(selection, overview)
         with TABLES:
             self._frames[key] = frame
             while len(self._frames) > _KEPT_FRAMES:
@@ -342,38 +366,104 @@ class Drawer:
         notes: tuple[str, ...] = ()
         for number, part in zip(selection.drawn, overview.parts):
             places, scale, more = self._places(selection.axes[number], part, needs_order=True)
-            found = Cells.of(places)
+            found = grids.Cells.of(places)
             assert found is not None
             cells.append(found)
             scales.append(scale)
             columns.append(self._column(selection.axes[number], part))
             notes += more
-        return _Frame(RectilinearGrid(*cells), scales[1], scales[0], notes, tuple(columns))
+        if len(cells) == 1:  # places that cannot be drawn on a map
+            cells, scales = [grids.Cells(np.zeros(1)), *cells], [Scale(""), *scales]
+        return _Frame(grids.rectilinear(cells[0], cells[1]), scales[1], scales[0], notes, tuple(columns))
 
-    def _globe(self, selection: Selection, overview: Overview, geography: Geography) -> _Frame | None:
+    def _map(self, selection: Selection, overview: Overview, geography: Geography) -> _Frame | None:
         """Return the grid of a map; None if its coordinates are not numbers, or not monotonic."""
-        x, y = Scale("longitude (degrees east)"), Scale("latitude (degrees north)")
-        lat: np.ndarray | None
-        lon: np.ndarray | None
-        if geography.kind in ("curvilinear", "points"):
-            lat, lon = (
-                self.opened.read(fqn, overview.parts) for fqn in (geography.latitude, geography.longitude)
-            )
-        else:
+        names, parts = [selection.axes[i].name for i in selection.drawn], overview.parts
+        shape = tuple(len(range(p.start, p.stop, p.step)) for p in parts)
+        columns: Columns
+        if geography.kind == "axes":
             axes = [selection.axes[i] for i in selection.drawn]
-            lat, lon = (self.coordinates.numbers(axis, part) for axis, part in zip(axes, overview.parts))
-            if lat is None or lon is None:
+            y, x = (self.coordinates.numbers(axis, part) for axis, part in zip(axes, parts))
+            if y is None or x is None:
                 return None
-            if geography.kind == "rectilinear":
-                rows, columns = Cells.of(lat, (-90.0, 90.0)), Cells.of(np.unwrap(lon, period=360))
-                if rows is None or columns is None:
-                    return None
-                return _Frame(
-                    RectilinearGrid(rows, columns), x, y, (), ((axes[0].name, lat), (axes[1].name, lon))
-                )
-            lat, lon = unrotate(lat, lon, geography.pole)
-        names = (("latitude", np.ma.filled(lat, np.nan)), ("longitude", np.ma.filled(lon, np.nan)))
-        return _Frame(GlobeGrid(lat, lon), x, y, (), names)
+            own, columns = Plane(geography.plane), ((names[0], y), (names[1], x))
+            x = x * geography.unit if own.definition else np.unwrap(x, period=360)
+            rows = grids.Cells.of(y * geography.unit, (-np.inf, np.inf) if own.definition else (-90.0, 90.0))
+            across = grids.Cells.of(x)
+            if rows is None or across is None:
+                return None
+            if not selection.projection or (
+                selection.projection in PROJECTIONS and own == self._plane(selection)
+            ):
+                return _Frame(grids.rectilinear(rows, across, own), *_scales(own), (), columns)
+            locate, margin = grids.locate_on_axes(rows, across, own), 0.0
+            edges = [
+                cells.edges[np.linspace(0, len(cells.edges) - 1, 200).astype(int)] for cells in (across, rows)
+            ]
+            lon, lat = own.locate(*np.meshgrid(*edges))
+        else:
+            whole = geography.kind == "mesh" and overview.is_whole
+            if geography.kind == "mesh":
+                lat, lon = (self._floats(n) for n in (geography.latitude, geography.longitude))
+                nodes = self._faces(geography)
+                if not whole and not geography.on_nodes:
+                    lat, lon = (_corners(n, nodes).mean(axis=1) for n in (lat, lon))
+                if not whole:
+                    lat, lon = lat[parts], lon[parts]
+            else:
+                lat, lon = (self._floats(n, parts) for n in (geography.latitude, geography.longitude))
+            columns = () if whole and not geography.on_nodes else (("latitude", lat), ("longitude", lon))
+            if whole:
+                margin = 0.0
+            else:
+                locate, margin = grids.locate_points(lat, lon)
+        plane = self._plane(selection, lon, lat)
+        if not plane.definition:
+            extent = grids.globe_extent(lon, lat, margin / 2)
+        else:
+            near = np.abs(lat - {"north polar": 90, "south polar": -90}.get(selection.projection, lat)) < 75
+            u, v = plane.project(np.where(near, lon, np.nan), np.where(near, lat, np.nan))
+            extent = grids.Extent.around(u, v, margin * 55_000)
+        if geography.kind == "mesh" and whole:
+            turned = lon if plane.definition else extent.left + (lon - extent.left) % 360
+            u, v = (_corners(n, nodes) for n in plane.project(turned, lat))
+            if not plane.definition:  # each face is in one piece
+                u = u[:, :1] + (u - u[:, :1] + 180) % 360 - 180
+                if not geography.on_nodes:
+                    columns = (("latitude", np.nanmean(v, axis=1)), ("longitude", np.nanmean(u, axis=1)))
+            elif not geography.on_nodes:
+                columns = ((names[0], np.arange(shape[0])),)
+            grid = grids.polygons(u, v, nodes if geography.on_nodes else nodes[:0], shape[0], extent, plane)
+        else:
+            wide, high = extent.right - extent.left, extent.top - extent.bottom
+            # Adapt the number of pixels to the number of values: a coarse grid does not need a fine raster.
+            most = np.sqrt(np.prod(shape) * max(wide / high, high / wide)) * 8
+            grid = grids.sampled(
+                locate, shape, extent, plane, float(np.clip(most, 600 if plane.definition else 64, 1000))
+            )
+        return _Frame(grid, *_scales(plane), (), columns)
+
+    @staticmethod
+    def _plane(selection: Selection, lon: np.ndarray | None = None, lat: np.ndarray | None = None) -> Plane:
+        """Return the plane of a selection's projection, around the middle of the places."""
+        definition = PROJECTIONS.get(selection.projection, "")
+        if not definition or lon is None or lat is None:
+            return Plane(definition)
+        e = grids.globe_extent(lon, lat)
+        middle = 0 if e.right - e.left > 350 else round((e.left + e.right) / 2)
+        return Plane(definition.format(lon=middle, lat=round((e.bottom + e.top) / 2) or 20))
+
+    def _floats(self, fqn: str, parts: tuple[slice, ...] = (slice(None),)) -> np.ndarray:
+        """Return coordinates, with NaN for missing ones."""
+        return np.ma.filled(np.ma.asanyarray(self.opened.read(fqn, parts), np.float64), np.nan)
+
+    def _faces(self, geography: Geography) -> np.ndarray:
+        """Return the nodes of each face, one row for each face, from 0; -1 for corners that a face does not have."""
+        variable = self.opened.variable(geography.faces)
+        nodes = np.ma.filled(self.opened.read(geography.faces, ...).astype(np.int64), -1)
+        is_turned = nodes.shape[0] < nodes.shape[1] and nodes.shape[0] <= 8
+        first = 1 if variable.name == "nv" else int(number_attribute(variable, "start_index", 0))
+        return np.maximum((nodes.T if is_turned else nodes) - first, -1)
 
     def _table(self, selection: Selection) -> Table:
         """Return the first values as text; characters are joined to strings along their last dimension."""
@@ -404,6 +494,28 @@ class Drawer:
         )
 
 
+def _emptiness(sample: np.ma.MaskedArray, pixels: np.ma.MaskedArray) -> tuple[str, ...]:
+    """Return a note that says why a drawing shows no value."""
+    if not sample.count():
+        return ("all values of this step are missing (fill values, NaN, or outside of the valid range)",)
+    if not pixels.count():
+        return ("the map shows no value: latitudes or longitudes are missing, or not in this projection",)
+    return ()
+
+
+def _scales(plane: Plane) -> tuple[Scale, Scale]:
+    """Return the axes of a map; those of a projection have no numbers."""
+    if plane.definition:
+        return Scale("", "named"), Scale("", "named")
+    return Scale("longitude (degrees east)"), Scale("latitude (degrees north)")
+
+
+def _corners(numbers: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Return the numbers of the corners of each face; NaN for corners that it does not have."""
+    inside = (nodes >= 0) & (nodes < len(numbers))
+    return np.where(inside, numbers[np.where(inside, nodes, 0)], np.nan)
+
+
 def _joined(characters: np.ndarray) -> np.ndarray:
     """Join the bytes of each row to a string, without trailing null bytes.
 
@@ -423,7 +535,7 @@ def _plain(value: object) -> object:
     return list(value.tolist()) if isinstance(value, np.void) and value.dtype.names else value
 
 
-def zoomed(picture: Picture, extent: Extent) -> Windows | None:
+def zoomed(picture: Picture, extent: grids.Extent) -> Windows | None:
     """Return the windows to read for an extent of a picture; None if the picture already has all values."""
     if all(step == 1 for step in picture.steps):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 from nczarr.view.picture.grids import Extent, Grid
 from nczarr.view.picture.selection import Selection
 
+#: Maximum number of curves of one line.
+MOST_CURVES = 10
 Columns = tuple[tuple[str, np.ndarray], ...]
 
 
@@ -87,7 +90,8 @@ class Picture(Drawing):
         Coordinates for the CSV output: one array per drawn axis, or latitudes and longitudes of the sample's shape.
     pixels : MaskedArray
         The raster: rows from bottom to top.
-    is_map : bool
+    overlay : tuple of ndarray
+        Contours and arrows: lines of (x, y).
     """
 
     grid: Grid
@@ -95,7 +99,12 @@ class Picture(Drawing):
     y: Scale
     columns: Columns
     pixels: np.ma.MaskedArray
-    is_map: bool
+    overlay: tuple[np.ndarray, ...] = ()
+
+    @property
+    def is_map(self) -> bool:
+        """True if the picture has a place on the globe."""
+        return self.grid.plane is not None
 
     @property
     def extent(self) -> Extent:
@@ -129,11 +138,26 @@ class Picture(Drawing):
 
 @dataclass(frozen=True)
 class Line(Drawing):
-    """A line: values along one axis. The only column has the labels of the places."""
+    """A line: values along one axis. The only column has the labels of the places.
+
+    Parameters
+    ----------
+    places : ndarray
+    x : Scale
+    columns : tuple of (str, ndarray)
+    instances : tuple of (str, ndarray)
+        Name and indices of the values of each station or profile, if there are several.
+    """
 
     places: np.ndarray
     x: Scale
     columns: Columns
+    instances: Columns = ()
+
+    @property
+    def curves(self) -> Columns:
+        """Name and indices of the values of each curve."""
+        return self.instances or (("", np.arange(len(self.places))),)
 
 
 @dataclass(frozen=True)
@@ -144,8 +168,10 @@ class Table(Drawing):
     left_out: int = 0
 
 
-def to_csv(drawing: Drawing) -> str:
+def to_csv(drawing: Drawing, most: int | None = None) -> str:
     """Return the values of a drawing as CSV, one row per value with its coordinates; missing values are empty.
+
+    With `most`, the result has only so many values.
 
     The first columns contain the positions on the axes that are not drawn.
 
@@ -176,7 +202,7 @@ def to_csv(drawing: Drawing) -> str:
         arrays, sample = [values for _, values in drawing.columns], np.ma.asanyarray(drawing.sample)
         if arrays[0].shape != sample.shape:
             arrays = list(np.meshgrid(*arrays, indexing="ij"))
-        for index in np.ndindex(sample.shape):
+        for index in islice(np.ndindex(sample.shape), most):
             writer.writerow([*step, *(_cell(values[index]) for values in (*arrays, sample))])
     return out.getvalue()
 

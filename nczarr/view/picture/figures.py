@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from bokeh import models
@@ -10,9 +10,10 @@ from bokeh.events import RangesUpdate, Tap
 from bokeh.plotting import figure
 
 from nczarr.display import visible
-from nczarr.view.picture.colours import MISSING, Category, Colours
-from nczarr.view.picture.drawings import Drawing, Line, Picture, Scale
-from nczarr.view.picture.grids import Extent, coastlines
+from nczarr.view.picture.colours import MISSING, Category, Colours, palette
+from nczarr.view.picture.drawings import MOST_CURVES, Drawing, Line, Picture, Scale
+from nczarr.view.picture.grids import Extent, map_lines
+from nczarr.view.planes import Plane
 
 _HEIGHT = 500
 _LINE = "#0b7285"
@@ -25,7 +26,8 @@ _TOOLS = {
     "toolbar_location": "above",
 }
 _LONGEST_LABEL = 120
-_NO_IMAGE: dict[str, list[object]] = {name: [] for name in ("image", "where", "x", "y", "dw", "dh")}
+_IMAGE = ("image", "where", "x", "y", "dw", "dh", "longitude", "latitude")
+_NO_IMAGE: dict[str, list[object]] = {name: [] for name in _IMAGE}
 
 
 def _text(text: str) -> str:
@@ -44,6 +46,8 @@ class PictureFigure:
         Called with the point of a click.
     zoomed : callable
         Called with the visible extent after it changed.
+    beside : PictureFigure, optional
+        A figure whose visible extent this one shares.
     """
 
     def __init__(
@@ -52,27 +56,33 @@ class PictureFigure:
         colours: Colours,
         tapped: Callable[[float, float], None],
         zoomed: Callable[[Extent], None],
+        beside: PictureFigure | None = None,
     ) -> None:
         e = picture.extent
         self.picture = picture
         self._base, self._detail = models.ColumnDataSource(), models.ColumnDataSource(_NO_IMAGE)
-        self._mark = models.ColumnDataSource({"x": [], "y": []})
+        self._mark, self._overlay = (models.ColumnDataSource({"x": [], "y": []}) for _ in range(2))
+        is_projected = picture.grid.plane is not None and bool(picture.grid.plane.definition)
         self._mapper = models.LinearColorMapper(palette=["#000000"], low=0, high=1, nan_color=MISSING)
         shape: dict[str, object] = {"height": _HEIGHT, "sizing_mode": "stretch_width"}
         if picture.is_map:
             ratio = max(min((e.right - e.left) / max(e.top - e.bottom, 1e-9), 4.0), 0.5)
-            # Reserve space for the axis and the colour bar beside the map.
-            width = int(max(_HEIGHT * ratio + 120, 420))
-            shape = {"aspect_ratio": ratio * 0.93, "sizing_mode": "scale_width", "max_width": width}
+            # Reserve space for the axis and the colour bar beside the map, and for the title above it.
+            width, high = int(_HEIGHT * ratio + 150), _HEIGHT + (40 if is_projected else 90)
+            shape = {"aspect_ratio": width / high, "sizing_mode": "scale_width", "max_width": width}
         ends = (e.top, e.bottom) if picture.y.down else (e.bottom, e.top)
-        self.figure = fig = figure(
-            x_range=models.Range1d(e.left, e.right),
-            y_range=models.Range1d(*ends),
+        ranges = (models.Range1d(e.left, e.right), models.Range1d(*ends))
+        if beside is not None:
+            ranges = (beside.figure.x_range, beside.figure.y_range)
+        self.figure: figure = figure(
+            x_range=ranges[0],
+            y_range=ranges[1],
             min_border_right=_BAR_WIDTH,
-            name="picture",
+            name="picture" if beside is None else "beside",
             **_TOOLS,
             **shape,
         )
+        fig = self.figure
         fig.grid.visible = False
         _style_axis(fig, fig.xaxis, picture.x)
         _style_axis(fig, fig.yaxis, picture.y)
@@ -81,21 +91,19 @@ class PictureFigure:
         if picture.is_map:
             for axis in (*fig.xaxis, *fig.yaxis):
                 axis.ticker = models.AdaptiveTicker(base=10, mantissas=[1, 2, 3, 6], desired_num_ticks=8)
-            lines = coastlines(Extent(e.left - 360, e.right + 360, -90, 90))
-            x, y = ([line[:, i] for line in lines] for i in (0, 1))
-            fig.multi_line(x, y, color=_COAST, line_width=0.8)
-        mark = {
-            "marker": "circle_cross",
-            "size": 16,
-            "line_color": "#e8590c",
-            "line_width": 2,
-            "fill_alpha": 0,
-        }
-        fig.scatter("x", "y", source=self._mark, **mark)
+                axis.visible = not is_projected
+            around = e if is_projected else Extent(e.left - 360, e.right + 360, -90, 90)
+            for lines, thick in zip(map_lines(picture.grid.plane or Plane(), around), (0.8, 0.3)):
+                fig.multi_line(*_columns(lines), color=_COAST, line_width=thick)
+        fig.multi_line("x", "y", source=self._overlay, color=_COAST, line_width=1)
+        mark = {"size": 16, "line_color": "#e8590c", "line_width": 2, "fill_alpha": 0}
+        fig.scatter("x", "y", source=self._mark, marker="circle_cross", **mark)
         # The step is a column of the image source, so that an open tooltip always shows the step of its image.
         hover = [("value", "@image"), ("at", "@where")] if picture.where else [("value", "@image")]
         formats = {}
-        for name, scale in (("y", picture.y), ("x", picture.x)):
+        if is_projected:
+            hover += [("latitude", "@latitude{0.00}"), ("longitude", "@longitude{0.00}")]
+        for name, scale in () if is_projected else (("y", picture.y), ("x", picture.x)):
             form = "{%F %H:%M}" if scale.kind == "date" else "{0.[000]}"
             hover.append((_text(scale.label), f"${name}{form}"))
             if scale.kind == "date":
@@ -113,7 +121,7 @@ class PictureFigure:
 
     def fits(self, picture: Picture) -> bool:
         """Return True if this figure can show another picture: variable and drawn axes are the same."""
-        mine, other = ((p.selection.fqn, p.selection.drawn, p.is_map) for p in (self.picture, picture))
+        mine, other = ((p.selection.fqn, p.selection.drawn, p.grid.plane) for p in (self.picture, picture))
         return mine == other
 
     def show(self, picture: Picture, colours: Colours) -> None:
@@ -121,6 +129,7 @@ class PictureFigure:
         self.picture = picture
         self.colour(colours)
         self._base.data = _image(picture, colours)
+        self._overlay.data = dict(zip(("x", "y"), _columns(picture.overlay)))
         self.hide_detail()
         _set_title(self.figure, picture)
 
@@ -157,20 +166,22 @@ def _set_title(fig: figure, drawing: Drawing) -> None:
     fig.title.text = _text(drawing.where)
 
 
+def _columns(lines: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return x and y of each line."""
+    return [line[:, 0] for line in lines], [line[:, 1] for line in lines]
+
+
 def _image(picture: Picture, colours: Colours) -> dict[str, list[object]]:
-    pixels, e = colours.numbered(picture.pixels), picture.extent
+    pixels, e, plane = colours.numbered(picture.pixels), picture.extent, picture.grid.plane
     values = np.ma.asanyarray(pixels, np.float64).filled(np.nan)
     if _fits_float32(values):
         values = values.astype(np.float32)
-    cells = (
-        np.ascontiguousarray(values),
-        _text(picture.where),
-        e.left,
-        e.bottom,
-        e.right - e.left,
-        e.top - e.bottom,
-    )
-    return {name: [cell] for name, cell in zip(_NO_IMAGE, cells)}
+    edges = (e.left, e.bottom, e.right - e.left, e.top - e.bottom)
+    places: tuple[object, ...] = (0, 0)
+    if plane is not None and plane.definition:
+        places = tuple(np.asarray(place, np.float32) for place in picture.grid.places)
+    cells = (np.ascontiguousarray(values), _text(picture.where), *edges, *places)
+    return {name: [cell] for name, cell in zip(_IMAGE, cells)}
 
 
 def _fits_float32(values: np.ndarray) -> bool:
@@ -198,12 +209,15 @@ def _style_axis(fig: figure, axis: models.Axis, scale: Scale, ticks: int = 8) ->
 
 
 class LineFigure:
-    """A line: a series, or a profile with depth as its vertical axis."""
+    """A line: a series, or a profile with depth as its vertical axis; one curve for each station of a ragged array."""
 
     def __init__(self, line: Line, colours: Colours, *, name: str, tall: bool = True) -> None:
         self.line = line
         self._is_profile = line.x.down
-        self._source = models.ColumnDataSource({"place": [], "value": [], "label": []})
+        count = min(len(line.curves), MOST_CURVES)
+        self._sources = [
+            models.ColumnDataSource({"place": [], "value": [], "label": []}) for _ in range(count)
+        ]
         down = {"y_range": models.Range1d(1, 0)} if self._is_profile else {}
         height = _HEIGHT - 80 if tall else 300
         self.figure = fig = figure(height=height, sizing_mode="stretch_width", name=name, **_TOOLS, **down)
@@ -211,14 +225,17 @@ class LineFigure:
         _style_axis(fig, place, line.x, 8 if tall else 4)
         _style_axis(fig, value, Scale(line.label))
         x, y = ("value", "place") if self._is_profile else ("place", "value")
-        style = {"source": self._source, "color": _LINE}
         if colours.categories:
-            fig.step(x, y, mode="center", line_width=2, **style)
             names = _names(colours.categories)
             value.ticker, value.major_label_overrides = models.FixedTicker(ticks=list(names)), names
-        else:
-            fig.line(x, y, line_width=2, **style)
-        fig.scatter(x, y, size=5, **style).visible = len(line.places) <= 400
+        for source, (curve, _), colour in zip(self._sources, line.curves, palette("tab10", 10)):
+            style = {"source": source, "color": colour if line.instances else _LINE}
+            named = {"legend_label": _text(curve)[:30]} if line.instances else {}
+            if colours.categories:
+                fig.step(x, y, mode="center", line_width=2, **style, **named)
+            else:
+                fig.line(x, y, line_width=2, **style, **named)
+            fig.scatter(x, y, size=5, **style).visible = len(line.places) <= 400
         hover = [(_text(line.x.label), "@label"), ("value", "@value")]
         fig.add_tools(models.HoverTool(tooltips=hover, mode="mouse"))
         self.show(line, colours)
@@ -232,8 +249,9 @@ class LineFigure:
         """Show the values of another line."""
         self.line = line
         values = np.ma.asanyarray(colours.numbered(np.ma.asanyarray(line.sample)), np.float64).filled(np.nan)
-        labels = [_text(label) for label in line.columns[0][1]]
-        self._source.data = {"place": line.places, "value": values, "label": labels}
+        labels = np.array([_text(label) for label in line.columns[0][1]], object)
+        for source, (_, part) in zip(self._sources, line.curves):
+            source.data = {"place": line.places[part], "value": values[part], "label": labels[part]}
         if self._is_profile and len(line.places):
             low, high = float(line.places.min()), float(line.places.max())
             margin = (high - low) * 0.04 or 0.5
