@@ -24,7 +24,7 @@ from tests.convert.test_many_files import day
 def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each file is opened to join it."""
     found: Counter[str] = Counter()
-    whole = joining.open_source
+    whole = joining.open_processed
 
     @contextmanager
     def counting(source: Any, **options: Any) -> Iterator[Dataset]:
@@ -32,7 +32,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         with whole(source, **options) as dataset:
             yield dataset
 
-    monkeypatch.setattr(joining, "open_source", counting)
+    monkeypatch.setattr(joining, "open_processed", counting)
     return found
 
 
