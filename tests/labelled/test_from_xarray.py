@@ -18,11 +18,12 @@ import nczarr
 from nczarr import cdl
 from nczarr.convert import open_source
 from nczarr.errors import UnsupportedError
-from nczarr.model import CHAR, INT, SHORT, STRING, Dataset, EnumType, Filter, compare
+from nczarr.model import CHAR, INT, SHORT, STRING, Dataset, EnumType, Filter, compare, join_fqn
 
 xr = pytest.importorskip("xarray")
 
 from nczarr.labelled import from_xarray  # noqa: E402
+from nczarr.labelled.read import fqn_of  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::xarray.coding.common.SerializationWarning", "ignore::UserWarning"
@@ -69,24 +70,28 @@ def with_another_value(groups: dict[str, Any]) -> tuple[str, dict[str, Any]] | N
                 values[(0,) * values.ndim] = flat[other[0]]
                 changed = ds.assign({name: (variable.dims, values, variable.attrs, variable.encoding)})
                 changed = changed.set_coords([name]) if name in ds.coords else changed
-                return f"{path.rstrip('/')}/{name}", {**groups, path: changed}
+                return join_fqn(fqn_of(path), name), {**groups, path: changed}
     return None
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
-def test_exactly_what_changes_differs(path: Path) -> None:
-    groups = opened(path)
+def check_changes(want: Dataset, groups: dict[str, Any]) -> None:
+    """Exactly the changed attribute, variable, group or value differs."""
     root = groups["/"]
     with_value = with_another_value(groups)
-    changes = {
-        "/": {**groups, "/": root.assign_attrs(new_attribute="new")},
-        "/ ": {**groups, "/": root.assign(new_variable=((), 1.5))},
-        "/  ": {**groups, "/new_group": xr.Dataset()},
-        **dict([with_value] if with_value else []),
-    }
+    changes = [
+        ("/", {**groups, "/": root.assign_attrs(new_attribute="new")}),
+        ("/", {**groups, "/": root.assign(new_variable=((), 1.5))}),
+        ("/", {**groups, "/new_group": xr.Dataset()}),
+        *([with_value] if with_value else []),
+    ]
+    for fqn, changed in changes:
+        assert [d.fqn for d in compare(want, from_xarray(changed), storage=True)] == [fqn]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_exactly_what_changes_in_a_file_differs(path: Path) -> None:
     with open_source(path) as want:
-        for fqn, changed in changes.items():
-            assert [d.fqn for d in compare(want, from_xarray(changed), storage=True)] == [fqn.rstrip()]
+        check_changes(want, opened(path))
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -101,6 +106,7 @@ def test_an_unchanged_dataset_has_its_model(dataset: Dataset) -> None:
     with open_source(store) as want:
         assert differences(want, from_xarray(groups)) == []
         assert differences(want, from_xarray({name: ds.load() for name, ds in groups.items()})) == []
+        check_changes(want, groups)
 
 
 TEXT = """netcdf kept {
