@@ -151,7 +151,7 @@ def test_a_mesh_is_drawn_as_its_polygons(name: str, variable: str, projection: s
             sides = np.roll(corners, -1, axis=0) - corners
             if abs(sides[0, 0] * sides[1, 1] - sides[0, 1] * sides[1, 0]) < 0.004:
                 continue  # too narrow for pixels that no other face touches
-            within = corners.mean(axis=0) + 0.75 * (corners - corners.mean(axis=0))
+            within = corners.mean(axis=0) + 0.5 * (corners - corners.mean(axis=0))
             hit = Polygon(within).contains_points(points)
             hit = hit.reshape(inside.shape)
             inside |= hit
