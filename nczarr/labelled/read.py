@@ -36,7 +36,7 @@ try:
 except ImportError as error:  # pragma: no cover
     raise NCZarrError("xarray is not installed", hint="pip install xarray zarr") from error
 if [int(number) for number in xr.__version__.split(".")[:2]] < [2025, 6]:
-    raise NCZarrError(f"xarray {xr.__version__} is too old", hint="pip install --upgrade xarray")
+    raise NCZarrError(f"xarray {xr.__version__} is too old", hint="install a newer one")
 
 #: The key of the encoding of variables and datasets that holds a :class:`Kept`.
 KEPT = "nczarr"

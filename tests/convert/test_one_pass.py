@@ -27,9 +27,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     whole = joining.open_processed
 
     @contextmanager
-    def counting(source: Any, **options: Any) -> Iterator[Dataset]:
+    def counting(source: Any, *arguments: Any) -> Iterator[Dataset]:
         found[Path(source).name] += 1
-        with whole(source, **options) as dataset:
+        with whole(source, *arguments) as dataset:
             yield dataset
 
     monkeypatch.setattr(joining, "open_processed", counting)
