@@ -264,7 +264,7 @@ def test_while_steps_play_the_picture_its_limits_and_its_title_belong_together(
             title = f"time = {label:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
             possible[f"{100 * k}|{low}|{high}|{title}|{title}"] = k
         browser.driver.execute_script(_WATCH)
-        browser.wait(lambda: browser.find("button[aria-pressed]:not([value])"))[-1].click()
+        browser.wait(lambda: browser.find("button[aria-pressed][value='false']"))[-1].click()
         seen = browser.wait(
             lambda: (
                 (found := set(browser.driver.execute_script("return seen")))
