@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from s3_proxy import S3Proxy
 
 import nczarr
 from nczarr.cli import main
+from nczarr.convert.report import variable_storage
 from nczarr.errors import NCZarrError, StoreError, UnsupportedError
 from nczarr.mapping.dataset.objects import remove, stored_objects
 from nczarr.stores import open_store
@@ -141,6 +144,37 @@ def test_rm_on_disk(tmp_path: Path, name: str) -> None:
         remove(tmp_path / name)
     remove(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_removal_that_was_killed_is_completed_by_clean(tmp_path: Path) -> None:
+    fill(str(tmp_path / "a.zarr"))
+    killed = """
+import os, sys
+from nczarr.mapping.dataset import objects
+from nczarr.stores import LocalStore
+LocalStore.delete_many = lambda self, keys: os._exit(9)  # the documents of the root are gone
+objects.remove(sys.argv[1])
+"""
+    assert (
+        subprocess.run([sys.executable, "-c", killed, str(tmp_path / "a.zarr")], check=False).returncode == 9
+    )
+    with pytest.raises(NCZarrError, match="unfinished"):
+        nczarr.Dataset(tmp_path / "a.zarr")
+    assert main(["clean", str(tmp_path / "a.zarr")]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_info_asks_no_size_of_a_store_that_lists_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zarr = pytest.importorskip("zarr")
+    fill(str(tmp_path / "a.zarr"))
+    store = open_store(zarr.storage.LocalStore(tmp_path / "a.zarr"))
+    assert store.lists_all
+    monkeypatch.setattr(type(store), "size", lambda *_: pytest.fail("a request for each chunk"))
+    with nczarr.convert.open_source(store) as dataset:
+        found = {v.fqn: (v.objects_stored, v.stored_bytes) for v in variable_storage(dataset)}
+    assert found == {"/a": (3, None), "/g/names": (30, None)}
 
 
 def test_rm_refuses_all_that_is_no_hierarchy_alone(

@@ -124,16 +124,17 @@ def remove(target: object, *, storage_options: Options | None = None, force: boo
         with writing_alone(store) as check:
             if not force:
                 _refuse_foreign(store)
-            if not store.is_one_file:
-                check()
-                store.set(UNFINISHED, UnfinishedMarker("").data)
+            check()
+            if isinstance(store, ZipStore):
+                os.unlink(store.path)
+            else:
+                # After a kill, `clean` sees that the process has ended.
+                store.set(UNFINISHED, UnfinishedMarker(atomic.new_writer()).data)
                 remove_unfinished(store, kept=WRITING)
         if isinstance(store, LocalStore):
             atomic.remove_empty_directories(store.root)
             with suppress(OSError):  # not empty
                 store.root.rmdir()
-    if isinstance(store, ZipStore):
-        os.unlink(store.path)
 
 
 def _refuse_foreign(store: Store) -> None:
