@@ -21,7 +21,7 @@ from nczarr.filters import filter_name
 from nczarr.formats import Kind, local_path
 from nczarr.mapping import StoredDataset, VariableData
 from nczarr.model import Dataset, Variable, describe_type
-from nczarr.stores import LocalStore, MemoryStore
+from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.stores.base import AccessRefusedError
 from nczarr.transfer import value_bytes
 from nczarr.zarr import NamedConfig, inner_codecs
@@ -115,20 +115,27 @@ def _stored(
         count = size = None
         if id(store) not in listings:
             with suppress(AccessRefusedError):
-                listings[id(store)] = sorted(store.sizes()) if store.lists_all else []
+                listings[id(store)] = _listing(store)
         if store.lists_all:
             listed = listings[id(store)]
             first, last = (bisect_left(listed, (array.prefix + end,)) for end in ("", "\U0010ffff"))
+            sizes = dict(listed[first:last])
             encoding, skip = array.metadata.chunk_key_encoding, len(array.prefix)
-            sizes = [
-                n for key, n in listed[first:last] if encoding.indices([key], array.grid_shape, skip=skip)
-            ]
-            count, size = len(sizes), sum(sizes)
+            indices = encoding.indices(sizes, array.grid_shape, skip=skip)
+            count = len(indices)
+            size = sum(sizes[array.chunk_key(i)] for i in indices) if store.lists_sizes else None
         return (chunks, shards, names), (size, count, array.nchunks)
     # The metadata documents of an array are small, and not counted.
     places = [os.path.join(store.root, array.chunk_key(i)) for i in array.initialized_chunks()]
     size = sum(os.stat(place).st_size for place in places)
     return (chunks, shards, names), (size, len(places), array.nchunks)
+
+
+def _listing(store: Store) -> list[tuple[str, int]]:
+    """Return the sorted keys of a store with their sizes; 0 where the listing lacks them."""
+    if not store.lists_all:
+        return []
+    return sorted(store.sizes() if store.lists_sizes else ((key, 0) for key in store.list()))
 
 
 def _codec_name(name: str, configuration: Mapping[str, object]) -> str:

@@ -165,6 +165,8 @@ class Store(ABC):
     lists_by_folder : bool
         Listing a prefix costs a request for each folder below it, or for each thousand keys, so a search should skip
         folders that contain only chunks. Listings of folders may lack names that begin with a period.
+    lists_sizes : bool
+        :meth:`sizes` costs no more than :meth:`list`.
     is_one_file : bool
         All values are in one file, which appears when it is complete.
     has_conditions : bool
@@ -188,6 +190,7 @@ class Store(ABC):
     lists_all: bool = False
     takes_any_key: bool = True
     lists_by_folder: bool = False
+    lists_sizes: bool = False
     _held: Any = None
     is_one_file: bool = False
     has_conditions: bool = False

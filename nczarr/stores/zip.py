@@ -196,7 +196,7 @@ class ZipStore(Store):
     """
 
     is_one_file = True
-    lists_all = True
+    lists_all = lists_sizes = True
 
     def __init__(
         self, target: str | os.PathLike[str] | tuple[Store, str], mode: str = "r", *, replace: bool = False

@@ -93,6 +93,7 @@ class FsspecStore(FileSystemStore):
             self._flat = getattr(fs.find, "__func__", None) is not AbstractFileSystem.find
         self.removes_many = self._async and bool({"s3", "s3a"} & _protocols(fs))
         self.lists_by_folder = self._async and self.lists_all
+        self.lists_sizes = self._flat
         self._has_answered = not self._async
         if self._async and fs.asynchronous:
             raise StoreError(

@@ -64,7 +64,7 @@ class ObstoreStore(ConcurrentStore):
         self.writable = writable
         # A web server behind obstore does not list all keys.
         self.lists_all = self.has_conditions = type(store).__name__ != "HTTPStore"
-        self.lists_by_folder = self.lists_all
+        self.lists_by_folder = self.lists_sizes = self.lists_all
         self.removes_many = type(store).__name__ == "S3Store"
         self._keeps_buffers = type(store).__name__ == "MemoryStore"
 
