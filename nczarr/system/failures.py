@@ -27,6 +27,10 @@ _UNREACHED = re.compile(
 _CERTIFICATE = re.compile(
     "CERTIFICATE_VERIFY_FAILED|InvalidCertificate|certificate verify failed|invalid peer certificate|SSLCertVerif"
 )
+#: The frame that icechunk draws around its causes. It cuts long paths behind a slash.
+_FRAME = re.compile(r"(?<=/)\n\s*\|\s+|(?<=\n)\s*[|`](?:->)?")
+#: The largest number of characters of an error's own text in a message.
+_LONGEST = 600
 _SILENT = re.compile("TimeoutError|timed out|Timeout on reading|Read timeout|Connect timeout")
 _NO_ANSWER = "check the address and the network, or set NCZARR_ANSWER_SECONDS to a longer time"
 
@@ -119,7 +123,10 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
         return f"{server} cannot be reached", "check the address and the network"
     if code or number:
         return f"the server answers {' '.join(filter(None, (number, code)))}", None
-    plain = " ".join(str(error).partition("Debug source")[0].split())[:300].rstrip(" :,-")
+    plain = _FRAME.sub("", str(error).partition("Debug source")[0])
+    plain = " ".join(plain.split()).rstrip(" :,-")
+    if len(plain) > _LONGEST:  # the end names the object and the cause
+        plain = f"{plain[: _LONGEST // 4]} … {plain[-_LONGEST * 3 // 4 :]}"
     return f"{type(error).__name__}: {plain}" if plain else type(error).__name__, None
 
 
