@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from nczarr.cli.arguments import build_parser
 from nczarr.errors import NCZarrError
+from nczarr.system.environment import choice
 
 #: Commands whose exit status is 1 for findings and 2 for errors, like ``diff`` and ``cmp``.
 _COMPARING = ("diff", "check")
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.print_help(sys.stderr)
             return 2
         options = parser.parse_args(words)
+        _start_logging()
         status = 0
         with (
             _terminable(),
@@ -90,6 +92,15 @@ def _print_message(text: str, *, layout: bool = False) -> None:
     from nczarr.display import visible  # imports numpy, which --help does not need
 
     print(visible(f"nczarr: {text}", layout=layout), file=sys.stderr)
+
+
+def _start_logging() -> None:
+    """Print the log of nczarr on standard error, but not that of its libraries, which may contain credentials."""
+    if (level := choice("NCZARR_LOG")) != "off":
+        import logging
+
+        logging.basicConfig(format="nczarr: %(name)s: %(message)s")
+        logging.getLogger("nczarr").setLevel(level.upper())
 
 
 @contextmanager

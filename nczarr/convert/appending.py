@@ -32,7 +32,10 @@ from nczarr.mapping.dataset.changes import writing_alone
 from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, source_of
 from nczarr.session import DimensionNode, Session, VariableNode
 from nczarr.stores import open_store
+from nczarr.system.logs import logger_of
 from nczarr.transfer import blocks_of, data_bytes, dataset_bytes, reporting, transfer
+
+_LOG = logger_of(__name__)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class AppendTask:
             raise UnsupportedError(
                 "--append keeps the chunks and codecs of the dataset; omit the options of the storage"
             )
+        _LOG.info("%s: appending %s", name_of(target), self.sources)
         size = self._to_zarr() if kind == "zarr" else self._to_file()
         if request.report is not None:
             request.report.add(self.sources.paths, None, size)

@@ -36,6 +36,7 @@ from nczarr.formats import Kind, kind_of_source, kind_of_target
 from nczarr.mapping import ArrayShape
 from nczarr.mapping.options import ON_V3, FormatOptions
 from nczarr.model import Attribute, Dataset, Difference
+from nczarr.system.logs import logger_of
 from nczarr.targets import allowing
 from nczarr.transfer import MEMORY, NoProgress, PartOfProgress, Progress, dataset_bytes, reporting
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from nczarr.convert.cluster import Cluster
     from nczarr.convert.values.resume import SourceFingerprint
 
+_LOG = logger_of(__name__)
 #: Layouts that do not store the order of dimensions.
 _UNORDERED = ("zarr-v3", "zarr-v2")
 _P = ParamSpec("_P")
@@ -433,6 +435,8 @@ class CopyTask:
                         request.report.finished_before += 1
                     return found
             state = state_of_target(target, fingerprint(), request.storage_options)
+        how = "continuing the copy of" if state == "resumable" else "copying"
+        _LOG.info("%s: %s %s", name_of(target), how, sources)
         with self.cluster(dataset, kind) as cluster:
             sink = create_sink(
                 target,

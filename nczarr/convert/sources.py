@@ -38,6 +38,10 @@ class Sources:
     fitting: Fitting = field(default_factory=Fitting)
     hook: Hook | None = None
 
+    def __str__(self) -> str:
+        more = len(self.paths) - 1
+        return f"{name_of(self.paths[0])}{f' and {more} more' if more else ''}"
+
     def each(self) -> list[Sources]:
         """Return each source on its own."""
         return [replace(self, paths=(path,)) for path in self.paths]

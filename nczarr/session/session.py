@@ -28,6 +28,7 @@ from nczarr.session.errors import STORE_ERRORS, ArgumentError, EditError, Failur
 from nczarr.session.tree import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
 from nczarr.system.finalizing import closed
 from nczarr.system.locks import Rank, Releasable, make_lock
+from nczarr.system.logs import logger_of
 
 
 class Gate:
@@ -104,6 +105,7 @@ class Gate:
                     pass
 
 
+_LOG = logger_of(__name__)
 #: Limit of the pending values of new variables.
 _PENDING_BYTES = 64 << 20
 #: Limit of the pending writes to each variable.
@@ -475,6 +477,7 @@ class Session(State):
                                 self.locks = [*self.locks, self.at_publish()]
                                 self.at_publish = None
                             self.stored.sync()
+                            _LOG.debug("%s: synchronized", self.name)
                 except STORE_ERRORS as error:
                     if not failures.found:
                         raise
@@ -504,6 +507,7 @@ class Session(State):
                     for node in self.root.walk_variables():
                         node.source = node.frozen = None
                     self.stored, other = other, self.stored
+                    _LOG.debug("%s: adopted the lengths and values that are stored now", self.name)
         finally:
             other.close()
 

@@ -12,8 +12,10 @@ from nczarr.errors import DatasetNotFoundError, ReadOnlyError, StoreError
 from nczarr.formats import describe_file, is_icechunk, is_references, is_zip, special_kind
 from nczarr.stores.base import Store
 from nczarr.stores.local import LocalStore, system_error
+from nczarr.system.logs import logger_of
 from nczarr.targets import Target, allowed, client_options, parse_target
 
+_LOG = logger_of(__name__)
 Mode = Literal["r", "r+", "w"]
 Options = dict[str, Any]
 
@@ -70,7 +72,9 @@ def open_store(target: Any, mode: Mode = "r", storage_options: Mapping[str, Any]
         raise StoreError(f"mode must be 'r', 'r+' or 'w', not {mode!r}")
     if isinstance(target, (str, os.PathLike)):
         options = client_options(storage_options)
-        return _open_target(parse_target(target), mode, options, allowed(storage_options))
+        store = _open_target(parse_target(target), mode, options, allowed(storage_options))
+        _LOG.debug("%s: opened as %s, mode %s", store.url, type(store).__name__, mode)
+        return store
     store = _open_object(target, mode)
     if mode != "r" and not store.writable:
         raise ReadOnlyError("the store is for reading only", path=store.url)

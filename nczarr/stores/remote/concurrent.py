@@ -31,10 +31,12 @@ from nczarr.stores.base import (
 from nczarr.stores.replaced import REPLACED, Opened, WriteTimes, is_notice, replaced_error
 from nczarr.system.environment import limit
 from nczarr.system.failures import lacks_bucket, may_mean_missing, reason_of
+from nczarr.system.logs import logger_of
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+_LOG = logger_of(__name__)
 #: Maximum number and total size of values that `set_many` keeps in memory.
 _BATCH_ITEMS = 256
 _BATCH_BYTES = 64 << 20
@@ -198,6 +200,7 @@ class ConcurrentStore(Store):
     @contextmanager
     def _explained(self, what: str, key: str, *, may_be_missing: bool = False) -> Iterator[None]:
         """Turn an error of the client into a StoreError; suppress one that means a missing value if that may be."""
+        _LOG.debug("%s: %s %s", self.url, what, key)
         try:
             yield
         except NCZarrError:
@@ -207,6 +210,9 @@ class ConcurrentStore(Store):
                 self._fail(what, key, error)
 
     async def _safe_fetch(self, key: str, start: int, length: int | None) -> bytes | None:
+        _LOG.debug(
+            "%s: read %s from byte %d, %s bytes", self.url, key, start, "all" if length is None else length
+        )
         try:
             return await self._fetch(key, start, length)
         except NCZarrError:

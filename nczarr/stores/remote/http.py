@@ -11,15 +11,19 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
+from nczarr.display import shown_location
 from nczarr.errors import StoreError
 from nczarr.stores.base import DOCUMENTS, Names, Store, check_prefix, clip, start_of
 from nczarr.stores.remote.concurrent import FileSystem, FileSystemStore
+from nczarr.system.logs import logger_of
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from aiohttp import ClientResponse
+    from tenacity import RetryCallState
 
+_LOG = logger_of(__name__)
 _TRIES = 4
 #: Seconds before the second try; each later wait is four times as long.
 FIRST_WAIT = 0.1
@@ -111,6 +115,7 @@ class HTTPStore(FileSystemStore):
             retry=retry_if_exception(_may_pass),
             stop=stop_after_attempt(_TRIES),
             wait=wait_exponential(multiplier=FIRST_WAIT, exp_base=4),
+            before_sleep=_note_retry,
             reraise=True,
         )
         if most is None:
@@ -290,6 +295,11 @@ class HTTPStore(FileSystemStore):
 
 class _PassingError(StoreError):
     """The server refuses for a temporary reason."""
+
+
+def _note_retry(state: RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome else None
+    _LOG.info("attempt %d failed, and is repeated: %s", state.attempt_number, shown_location(str(error)))
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores import Store
+from nczarr.system.logs import logger_of
 from nczarr.zarr.documents.consolidated import parse_root
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, LayoutName
 from nczarr.zarr.hierarchy.layout import DamagedNode, Found, Layout, RawNode, read_document
@@ -18,6 +19,7 @@ from nczarr.zarr.hierarchy.layouts import DraftLayout, ExperimentalLayout, V2Lay
 from nczarr.zarr.metadata import GroupMetadata
 from nczarr.zarr.types import JsonObject, show
 
+_LOG = logger_of(__name__)
 #: The number of attempts to open a hierarchy that another program replaces at the same time.
 _TRIES = 5
 #: The layouts that can be opened, by name.
@@ -72,7 +74,10 @@ def open_hierarchy(
             hint = "restore the document, or remove its folder; reading skips the node"
             raise MetadataError(node.error.message, path=node.error.path, hint=hint)
     store.check_names(found.nodes)
-    return Hierarchy(store, found_layout, found, writable=mode == "r+", current=current)
+    hierarchy = Hierarchy(store, found_layout, found, writable=mode == "r+", current=current)
+    how = "consolidated metadata" if hierarchy.consolidated else "separate documents"
+    _LOG.debug("%s: opened, layout %s, %s", store.url, hierarchy.layout, how)
+    return hierarchy
 
 
 def _find(
