@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib.util
+import logging
 import os
 import shutil
 import subprocess
@@ -69,6 +70,8 @@ def working_folder(
     os.chdir(folder)
     yield folder
     os.chdir(before)
+    for name in ("nczarr", "nczarr.stores"):  # a page sets the levels of its loggers
+        logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")

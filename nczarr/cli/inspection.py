@@ -194,7 +194,8 @@ def run_info(options: argparse.Namespace) -> None:
     listed = []
     for number, source in enumerate(options.source):
         with _opened_with_layout(source, options) as (dataset, layout, group, stored):
-            variables = list(variable_storage(dataset, stats=options.stats))
+            near = local_path(source) is not None
+            variables = list(variable_storage(dataset, stats=options.stats, near=near))
         dimensions = dataset.all_dimensions
         facts: dict[str, Any] = {
             "path": shown_location(source),
@@ -306,7 +307,7 @@ def _opened_with_layout(
 def _variable_table(variables: Sequence[VariableStorage]) -> list[str]:
     head = ["variable", "type", "shape", "chunks", "shards", "codecs", "stored", "ratio", "chunks stored"]
     stats = any(v.missing is not None for v in variables)
-    head += ["least", "greatest", "missing"] if stats else []
+    head += [*(["least", "greatest", "missing"] if stats else []), "values"]
     rows = []
     for v in variables:
         row = [v.fqn, v.type.split(" {")[0], *map(_sizes, (v.shape, v.chunks, v.shards))]
@@ -317,10 +318,12 @@ def _variable_table(variables: Sequence[VariableStorage]) -> list[str]:
         if stats:
             row += ["" if limit is None else f"{limit:.6g}" for limit in (v.minimum, v.maximum)]
             row.append("" if v.missing is None else str(v.missing))
-        rows.append(row)
+        rows.append([*row, v.values])
     used = [i for i in range(len(head)) if i < 3 or any(row[i] for row in rows)]
     shown = [[row[i] for i in used] for row in rows]
-    return table([head[i] for i in used], shown, right=[k for k, i in enumerate(used) if i >= 6])
+    return table(
+        [head[i] for i in used], shown, right=[k for k, i in enumerate(used) if 6 <= i < len(head) - 1]
+    )
 
 
 def _sizes(shape: Sequence[int] | None) -> str:

@@ -35,8 +35,6 @@ from nczarr.stores import open_store
 from nczarr.system.logs import logger_of
 from nczarr.transfer import blocks_of, data_bytes, dataset_bytes, reporting, transfer
 
-_LOG = logger_of(__name__)
-
 
 @dataclass(frozen=True)
 class AppendTask:
@@ -70,7 +68,7 @@ class AppendTask:
             raise UnsupportedError(
                 "--append keeps the chunks and codecs of the dataset; omit the options of the storage"
             )
-        _LOG.info("%s: appending %s", name_of(target), self.sources)
+        logger_of(__name__).info("%s: appending %s", name_of(target), self.sources)
         size = self._to_zarr() if kind == "zarr" else self._to_file()
         if request.report is not None:
             request.report.add(self.sources.paths, None, size)

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from nczarr.convert.cluster import Cluster
     from nczarr.convert.values.resume import SourceFingerprint
 
-_LOG = logger_of(__name__)
 #: Layouts that do not store the order of dimensions.
 _UNORDERED = ("zarr-v3", "zarr-v2")
 _P = ParamSpec("_P")
@@ -436,7 +435,7 @@ class CopyTask:
                     return found
             state = state_of_target(target, fingerprint(), request.storage_options)
         how = "continuing the copy of" if state == "resumable" else "copying"
-        _LOG.info("%s: %s %s", name_of(target), how, sources)
+        logger_of(__name__).info("%s: %s %s", name_of(target), how, sources)
         with self.cluster(dataset, kind) as cluster:
             sink = create_sink(
                 target,

@@ -21,6 +21,7 @@ from nczarr.filters import filter_name
 from nczarr.formats import Kind, local_path
 from nczarr.mapping import StoredDataset, VariableData
 from nczarr.model import Dataset, Variable, describe_type
+from nczarr.model.coordinates import MOST_PREVIEWED, preview
 from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.stores.base import AccessRefusedError
 from nczarr.transfer import value_bytes
@@ -53,7 +54,10 @@ class _Form:
 
 @dataclass(frozen=True)
 class VariableStorage(_Form):
-    """The storage of one variable; None for unknown properties, and for those that are expensive to compute."""
+    """The storage of one variable; None for unknown properties, and for those that are expensive to compute.
+
+    `values` is a preview: the first values and the last one.
+    """
 
     value_bytes: int
     stored_bytes: int | None
@@ -62,6 +66,7 @@ class VariableStorage(_Form):
     minimum: _Number | None = None
     maximum: _Number | None = None
     missing: int | None = None
+    values: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -72,15 +77,23 @@ class VariableStorage(_Form):
         return {**asdict(self), "ratio": self.ratio}
 
 
-def variable_storage(dataset: Dataset, *, stats: bool = False) -> Iterator[VariableStorage]:
-    """Yield the storage of each variable; with `stats`, read all values for minimum, maximum and missing values."""
+def variable_storage(
+    dataset: Dataset, *, stats: bool = False, near: bool = True
+) -> Iterator[VariableStorage]:
+    """Yield the storage of each variable; with `stats`, read all values for minimum, maximum and missing values.
+
+    Unless the data are `near`, on a disk, previews show only coordinates of the root group with small chunks.
+    """
     listings: _Listings = {}
+    most = MOST_PREVIEWED if near else _SMALL_OBJECT
     for fqn, variable in dataset.all_variables.items():
         form, sizes = _stored(variable, listings)
-        shape, kind = dataset.shape(variable), describe_type(variable.type)
+        shape, kind, text = dataset.shape(variable), describe_type(variable.type), ""
         size = math.prod(shape) * value_bytes(variable.type.dtype)
         limits = _limits(variable, shape) if stats else (None, None, None)
-        yield VariableStorage(fqn, kind, shape, *form, size, *sizes, *limits)
+        if variable.data is not None and (near or variable.dimensions == (f"/{variable.name}",)):
+            text = preview(variable, variable.data, form[0], most)
+        yield VariableStorage(fqn, kind, shape, *form, size, *sizes, *limits, text)
 
 
 def array_form(data: VariableData) -> tuple[_Shape, _Shape | None, tuple[NamedConfig, ...]]:

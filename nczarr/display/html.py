@@ -88,7 +88,7 @@ class TypeDescription:
 
 @dataclass(frozen=True)
 class ArrayDescription:
-    """An array or a variable, without its values.
+    """An array or a variable.
 
     Parameters
     ----------
@@ -108,6 +108,8 @@ class ArrayDescription:
         Bytes in the store.
     facts : tuple of (str, str)
         Names and texts of other facts.
+    values : str
+        A preview of the values.
 
     Examples
     --------
@@ -126,6 +128,7 @@ class ArrayDescription:
     size: int | None = None
     stored: int | None = None
     facts: tuple[tuple[str, str], ...] = ()
+    values: str = ""
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -417,7 +420,7 @@ def _array(array: ArrayDescription) -> str:
 
 
 def _array_body(array: ArrayDescription, *, is_open: bool = False) -> str:
-    facts = list(array.facts)
+    facts = [*((("values", array.values),) if array.values else ()), *array.facts]
     if array.shards is not None:
         facts.append(("shards", _shape(array.shards)))
     if array.chunks is not None:

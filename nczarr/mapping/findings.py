@@ -17,7 +17,6 @@ from nczarr.system.logs import logger_of
 
 Severity = Literal["note", "warning", "error"]
 
-_LOG = logger_of(__name__)
 #: The severity of each code, and the remedy that ``repair`` applies (empty: none).
 RULES: dict[str, tuple[Severity, str]] = {
     "annotation-stale": ("note", "drop the annotation"),
@@ -149,7 +148,7 @@ def warn_of(findings: Sequence[Finding], place: str, *, repairable: bool = True)
     `repairable`: False if `repair` refuses the store.
     """
     for finding in findings:
-        _LOG.info("%s: %s", place, finding)
+        logger_of(__name__).info("%s: %s", place, finding)
     if any(f.code not in _GROWING for f in findings):
         first = max(findings, key=lambda f: ("note", "warning", "error").index(f.severity))
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""

@@ -6,7 +6,7 @@ The functions accept any object with the attributes of a node. This avoids a cir
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from nczarr.display import (
@@ -18,10 +18,7 @@ from nczarr.display import (
     TypeDescription,
 )
 from nczarr.filters import FILTERS
-from nczarr.model.names import join_fqn, split_fqn
-
-#: Callable that returns the stored size in bytes of the variable at an FQN; None if it is unknown or slow to determine.
-StoredBytes = Callable[[str], int | None]
+from nczarr.model.names import split_fqn
 
 
 def describe_dimension(dimension: Any) -> DimensionDescription:
@@ -62,9 +59,7 @@ def describe_type(type_: Any) -> TypeDescription:
     return TypeDescription(type_.name, kind, tuple(lines))
 
 
-def describe_variable(
-    variable: Any, dimensions: Mapping[str, Any], *, kind: str = "Variable", stored: int | None = None
-) -> ArrayDescription:
+def describe_variable(variable: Any, dimensions: Mapping[str, Any]) -> ArrayDescription:
     """Return the description of a variable; `dimensions` maps FQNs to the dimensions of the dataset."""
     axes = tuple(map(_axis, variable.dimensions, [dimensions] * len(variable.dimensions)))
     if any(axis.size is None for axis in axes) and variable.data is not None:
@@ -83,13 +78,12 @@ def describe_variable(
         variable.name,
         variable.type.name,
         axes,
-        kind,
+        "Variable",
         Each(variable.attributes, describe_attribute),
         chunks=storage.chunk_shape if storage.layout != "contiguous" else None,
         shards=storage.shard_shape,
         codecs=tuple(_filter(f) for f in storage.filters),
         size=size,
-        stored=stored,
         facts=tuple(facts),
     )
 
@@ -108,34 +102,19 @@ def _filter(found: Any) -> str:
 
 
 def describe_group(
-    group: Any,
-    dimensions: Mapping[str, Any],
-    fqn: str = "/",
-    *,
-    kind: str = "Group",
-    name: str | None = None,
-    facts: tuple[tuple[str, str], ...] = (),
-    stored: StoredBytes | None = None,
+    group: Any, dimensions: Mapping[str, Any], *, kind: str = "Group", facts: tuple[tuple[str, str], ...] = ()
 ) -> GroupDescription:
     """Return the description of a group and its descendants.
 
     `dimensions` maps FQNs to the dimensions of the dataset.
     """
-
-    def variable(child: Any) -> ArrayDescription:
-        found = None if stored is None else stored(join_fqn(fqn, child.name))
-        return describe_variable(child, dimensions, stored=found)
-
-    def below(child: Any) -> GroupDescription:
-        return describe_group(child, dimensions, join_fqn(fqn, child.name), stored=stored)
-
     return GroupDescription(
-        group.name if name is None else name,
+        group.name,
         kind,
         Each(group.dimensions, describe_dimension),
         Each(group.types, describe_type),
-        Each(group.variables, variable),
+        Each(group.variables, lambda child: describe_variable(child, dimensions)),
         Each(group.attributes, describe_attribute),
-        Each(group.groups, below),
+        Each(group.groups, lambda child: describe_group(child, dimensions)),
         facts=facts,
     )

@@ -12,6 +12,7 @@ from nczarr.display.text import did_you_mean
 from nczarr.errors import NCZarrError
 from nczarr.mapping import VariableData
 from nczarr.model import Attribute
+from nczarr.model.coordinates import preview
 from nczarr.model.describe import describe_attribute, describe_dimension, describe_type, describe_variable
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, MODEL_OF_FORMAT
 from nczarr.netcdf4.errors import (
@@ -322,10 +323,13 @@ def html_of(session: Session, node: GroupNode | VariableNode, facts: tuple[tuple
     def describe(node: VariableNode) -> ArrayDescription:
         """Describe a variable, with the properties of its Zarr array if there is one and the store can be read."""
         nonlocal left
-        described = describe_variable(node.freeze(), {str(d.ref): d for d in node.dimensions})
+        variable = node.freeze()
+        described = describe_variable(variable, {str(d.ref): d for d in node.dimensions})
         try:
             data = None if node.stored_as is None else session.stored.data(node.stored_as)
             if not isinstance(data, VariableData):
+                if data is not None and not session.writable and "://" not in session.name:
+                    return replace(described, values=preview(variable, data, described.chunks))
                 return described
             if data.array.nchunks > left:  # counting its chunks would take long
                 stored = describe_metadata(data.array.metadata)
@@ -334,6 +338,8 @@ def html_of(session: Session, node: GroupNode | VariableNode, facts: tuple[tuple
                 stored = describe_array(data.array)
         except (NCZarrError, OSError):
             return described
+        is_counted = stored.stored is not None  # so the data are near
+        values = preview(variable, data, stored.chunks) if is_counted and not session.writable else ""
         rank = len(described.axes)
         return replace(
             described,
@@ -341,6 +347,7 @@ def html_of(session: Session, node: GroupNode | VariableNode, facts: tuple[tuple
             shards=None if stored.shards is None else stored.shards[:rank],
             codecs=stored.codecs,
             stored=stored.stored,
+            values=values,
             facts=tuple(fact for fact in stored.facts if fact[0] != "store"),
         )
 

@@ -105,7 +105,6 @@ class Gate:
                     pass
 
 
-_LOG = logger_of(__name__)
 #: Limit of the pending values of new variables.
 _PENDING_BYTES = 64 << 20
 #: Limit of the pending writes to each variable.
@@ -477,7 +476,7 @@ class Session(State):
                                 self.locks = [*self.locks, self.at_publish()]
                                 self.at_publish = None
                             self.stored.sync()
-                            _LOG.debug("%s: synchronized", self.name)
+                            logger_of(__name__).debug("%s: synchronized", self.name)
                 except STORE_ERRORS as error:
                     if not failures.found:
                         raise
@@ -507,7 +506,6 @@ class Session(State):
                     for node in self.root.walk_variables():
                         node.source = node.frozen = None
                     self.stored, other = other, self.stored
-                    _LOG.debug("%s: adopted the lengths and values that are stored now", self.name)
         finally:
             other.close()
 

@@ -15,7 +15,6 @@ from nczarr.stores.local import LocalStore, system_error
 from nczarr.system.logs import logger_of
 from nczarr.targets import Target, allowed, client_options, parse_target
 
-_LOG = logger_of(__name__)
 Mode = Literal["r", "r+", "w"]
 Options = dict[str, Any]
 
@@ -73,7 +72,7 @@ def open_store(target: Any, mode: Mode = "r", storage_options: Mapping[str, Any]
     if isinstance(target, (str, os.PathLike)):
         options = client_options(storage_options)
         store = _open_target(parse_target(target), mode, options, allowed(storage_options))
-        _LOG.debug("%s: opened as %s, mode %s", store.url, type(store).__name__, mode)
+        logger_of(__name__).debug("%s: opened as %s, mode %s", store.url, type(store).__name__, mode)
         return store
     store = _open_object(target, mode)
     if mode != "r" and not store.writable:

@@ -50,11 +50,7 @@ SETTINGS = {
     "NCZARR_ISOLATED_SECONDS": Setting(
         60, "timeout in seconds of a request to a child process that reads a file", is_strict=True
     ),
-    "NCZARR_LOG": Setting(
-        0,
-        "least level of the messages about the work of a command, on standard error",
-        choices=("off", "info", "debug"),
-    ),
+    "NCZARR_LOG": Setting(0, "level of the log that a command prints", choices=("off", "info", "debug")),
     "NCZARR_MAX_CACHE_BYTES": Setting(64 << 20, "size of the cached decoded chunks of all arrays"),
     "NCZARR_MAX_DEPTH": Setting(
         100, "nesting depth of groups, and of types; at most 200", is_strict=True, most=200

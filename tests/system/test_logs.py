@@ -95,8 +95,8 @@ def test_requests_and_their_repetitions_without_secrets(
     stores = [(r.levelname, r.getMessage()) for r in log.records if r.name == "nczarr.stores"]
     assert [level for level, _ in stores] == ["DEBUG", "DEBUG", "INFO"]
     assert "opened as HTTPStore" in stores[0][1]
-    assert "read k from byte 0, all bytes" in stores[1][1]
-    assert "attempt 1 failed, and is repeated" in stores[2][1]
+    assert "read k, start 0, length None" in stores[1][1]
+    assert "a request is repeated" in stores[2][1]
     assert "503" in stores[2][1]
     assert "hunter2" not in log.text
 

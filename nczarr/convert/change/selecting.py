@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 
 from nczarr.errors import UnsupportedError
-from nczarr.model import CHAR, STRING, ArraySource, Dataset, Dimension, Region, Variable, rewrite, split_fqn
+from nczarr.model import ArraySource, Dataset, Dimension, Region, Variable, rewrite, split_fqn
+from nczarr.model.coordinates import date_of, is_time, text_of
 from nczarr.model.sources import ChangedSource
 
 _DATE = r"-?\d{4,}-\d{1,2}(?:-\d{1,2}(?:[T ]\d{1,2}(?::\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?)?)?"
@@ -235,21 +236,6 @@ def find_indices(fqn: str, size: int, coordinate: Variable | None, requested: ob
     return _Axis(fqn, size, coordinate).indices(requested)
 
 
-def text_of(variable: Variable, name: str) -> str:
-    """Return a text attribute without padding; an empty string if there is none."""
-    attribute = variable.attribute.get(name)
-    if attribute is None or attribute.type not in (CHAR, STRING):
-        return ""
-    return attribute.text.strip("\0 ")
-
-
-def is_time(variable: Variable) -> bool:
-    """True if a variable has numbers with units such as ``days since 2000-01-01``."""
-    if variable.type.is_user_defined or variable.type.dtype.kind not in "iuf":
-        return False
-    return " since " in text_of(variable, "units")
-
-
 def number_of(variable: Variable, name: str, default: int) -> int | float | None:
     """Return an attribute with a single number, or the default; None if the attribute has another value."""
     attribute = variable.attribute.get(name)
@@ -353,14 +339,7 @@ class _Axis:
         """Return a value of the coordinate for messages; times as dates."""
         if not self.is_time or self.coordinate is None or value is None:
             return str(value)
-        import cftime
-
-        calendar = text_of(self.coordinate, "calendar").lower() or "standard"
-        try:
-            date = cftime.num2date(float(value), text_of(self.coordinate, "units"), calendar)
-        except (ValueError, TypeError, OverflowError):
-            return str(value)
-        return str(date.isoformat(" ")).removesuffix(" 00:00:00")
+        return date_of(self.coordinate, value)
 
     def values(self) -> np.ndarray:
         """Return the unpacked values of the coordinate."""

@@ -16,7 +16,7 @@ import cftime
 import numpy as np
 
 from nczarr.convert.change.nodes import find_variable, matches
-from nczarr.convert.change.selecting import is_time, number_of, text_of
+from nczarr.convert.change.selecting import number_of
 from nczarr.convert.many.fit import (
     CALENDARS,
     OTHER_MEANING,
@@ -51,6 +51,7 @@ from nczarr.model import (
     rewrite,
     split_fqn,
 )
+from nczarr.model.coordinates import is_time, text_of
 from nczarr.model.sources import ChangedSource, handed
 
 #: The first day from which the calendars ``standard`` and ``proleptic_gregorian`` agree.

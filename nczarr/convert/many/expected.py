@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import cftime
 import numpy as np
 
-from nczarr.convert.change.selecting import is_time, text_of
 from nczarr.convert.many.adjusting import Packing, packing_of
 from nczarr.convert.many.fit import Fitting, calendar_of
 from nczarr.convert.many.steps import LENGTHS, refuse_missing, steps_of, unit_of
 from nczarr.errors import UnsupportedError
 from nczarr.model import Dataset, Variable
+from nczarr.model.coordinates import is_time, text_of
 
 _STEP = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d|w|mo|y)?")
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}

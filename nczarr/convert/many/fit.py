@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from nczarr.convert.change.nodes import matches, named_variables, words_of
-from nczarr.convert.change.selecting import is_time, text_of
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import (
@@ -22,6 +21,7 @@ from nczarr.model import (
     describe_type,
     same_values,
 )
+from nczarr.model.coordinates import is_time, text_of
 
 #: Attributes that determine the decoded values and the missing values. No option joins files in which they differ.
 DECODING = frozenset(

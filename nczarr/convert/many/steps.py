@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from nczarr.convert.change.nodes import find_variable
-from nczarr.convert.change.selecting import is_time, number_of, text_of
+from nczarr.convert.change.selecting import number_of
 from nczarr.convert.endpoints import name_of
 from nczarr.convert.many.fit import calendar_of
 from nczarr.errors import UnsupportedError
@@ -29,6 +29,7 @@ from nczarr.model import (
     rewrite,
     split_fqn,
 )
+from nczarr.model.coordinates import is_time, text_of
 from nczarr.model.sources import ChangedSource
 
 #: Microseconds for each unit.

@@ -37,7 +37,6 @@ from nczarr.transfer import Block
 
 #: Blocks by FQN and start: the region, and the checksum of its values.
 Blocks = dict[tuple[str, tuple[int, ...]], tuple[Region, int]]
-_LOG = logger_of(__name__)
 #: Seconds between two writes of the record to a store that cannot append.
 _SECONDS = 5.0
 #: Properties of a file, in the words of file systems behind URLs, that change with its content.
@@ -299,7 +298,7 @@ class Recording:
             remove_partial_values(Path(store.root))
         listed, unchanged = Manifest.load(store, fingerprint)
         self._finished = _verified(stored, listed, None if unchanged else source)
-        _LOG.info("%s: %d blocks of an earlier run are kept", store.url, len(self._finished))
+        logger_of(__name__).info("%s: %d blocks of an earlier run are kept", store.url, len(self._finished))
         self.manifest = Manifest(store, fingerprint)
         self.manifest.begin(self._finished)
 

@@ -20,7 +20,6 @@ from nczarr.system.locks import FileLock
 from nczarr.system.logs import logger_of
 from nczarr.zarr import Hierarchy, open_hierarchy
 
-_LOG = logger_of(__name__)
 #: The key that exists while nczarr changes a dataset; its value is the name of the writer.
 WRITING = ".nczarr-writing"
 #: Prefix of the keys of writers that have taken over from a dead writer.
@@ -138,7 +137,7 @@ class WriterMark:
         if alive is False:
             taken = store.set_if_absent(f"{_TAKEN}{writer}", data)
             if self._is_here():
-                _LOG.info("%s: took the marker of a dead writer over", store.url)
+                logger_of(__name__).info("%s: took the marker of a dead writer over", store.url)
                 return
             if taken:
                 store.delete(f"{_TAKEN}{writer}")
@@ -364,7 +363,6 @@ def remove_unclaimed(store: Store, hierarchy: Hierarchy | None = None) -> list[s
             keys = list(store.list(path))
             if keys and all(pattern.fullmatch(key, len(path) + 1) for key in keys):
                 store.delete_prefix(path)
-                _LOG.info("%s: removed chunks without a document in %s", store.url, path)
                 removed.append(path)
     return removed
 

@@ -29,7 +29,6 @@ from nczarr.system.environment import read_json
 from nczarr.system.locks import is_locked_elsewhere
 from nczarr.system.logs import logger_of
 
-_LOG = logger_of(__name__)
 #: The key that exists while a dataset is unfinished.
 UNFINISHED = ".nczarr-unfinished"
 #: The key of the record of finished blocks, with which a copy resumes.
@@ -158,7 +157,6 @@ def put_in_place(store: Store, marker: UnfinishedMarker) -> None:
         raise StoreError("another process has put the new dataset in place meanwhile", path=store.url)
     staged.put_in_place(keys, list(ROOTS))
     store.delete(UNFINISHED)
-    _LOG.info("%s: the new dataset of %d keys replaces the old one", store.url, len(keys))
     staged.discard()
 
 
@@ -372,7 +370,7 @@ class _Staged(Destination):
     def prepare(self) -> None:
         for writer in staged_writers(self._final):
             if is_writing(writer) is False and writer != self._earlier:
-                _LOG.info("%s: removing a replacement that a dead process has left", self._final.url)
+                logger_of(__name__).info("%s: removing keys of a dead writer", self._final.url)
                 StagedStore(self._final, writer).discard()
 
     def finish(self, *, durable: bool = True) -> Store | None:

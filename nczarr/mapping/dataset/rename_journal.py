@@ -26,7 +26,6 @@ from nczarr.system.logs import logger_of
 from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
 from nczarr.zarr.names import check_path
 
-_LOG = logger_of(__name__)
 #: The keys of the journal, of the number of finished steps, and of writers that have taken it over from others.
 JOURNAL = ".nczarr-moving"
 _DONE = ".nczarr-moving-done"
@@ -290,7 +289,7 @@ def forget_moves(store: Store) -> None:
 
 
 def _finish(store: Store, journal: Journal) -> None:
-    _LOG.info("%s: finishing an interrupted rename of %d arrays", store.url, len(journal.steps))
+    logger_of(__name__).info("%s: finishing an interrupted rename", store.url)
     hierarchy = open_hierarchy(store, consolidated=False, mode="r+")
     done = journal.done(store)
     existing = set(hierarchy.nodes)

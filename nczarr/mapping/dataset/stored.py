@@ -27,7 +27,6 @@ from nczarr.stores.zip import ZipStore
 from nczarr.system.logs import logger_of
 from nczarr.zarr import Hierarchy, open_hierarchy
 
-_LOG = logger_of(__name__)
 _RESTRICTED = Restrictions(limited=frozenset({"attribute", "name", "type", "variable"}))
 
 
@@ -360,7 +359,7 @@ class StoredDataset:
         self.hierarchy.publish()
         destination, self._destination = self._destination, None
         store = destination.finish(durable=durable)
-        _LOG.info("%s: the new dataset is complete", self.store.url)
+        logger_of(__name__).info("%s: the new dataset is complete", self.store.url)
         if store is not None:
             self.hierarchy = open_hierarchy(store, layout=self.hierarchy.layout, mode="r+")
         self.store.keep_order(durable)
@@ -392,7 +391,6 @@ class StoredDataset:
         if not self._closed:
             if self._destination is not None:
                 self._destination.abort()
-                _LOG.info("%s: the unfinished dataset is removed", self.store.url)
                 self._destination = None
             self._close()
 

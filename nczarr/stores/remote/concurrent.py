@@ -210,9 +210,7 @@ class ConcurrentStore(Store):
                 self._fail(what, key, error)
 
     async def _safe_fetch(self, key: str, start: int, length: int | None) -> bytes | None:
-        _LOG.debug(
-            "%s: read %s from byte %d, %s bytes", self.url, key, start, "all" if length is None else length
-        )
+        _LOG.debug("%s: read %s, start %s, length %s", self.url, key, start, length)
         try:
             return await self._fetch(key, start, length)
         except NCZarrError:

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from aiohttp import ClientResponse
-    from tenacity import RetryCallState
 
-_LOG = logger_of(__name__)
 _TRIES = 4
 #: Seconds before the second try; each later wait is four times as long.
 FIRST_WAIT = 0.1
@@ -115,7 +113,9 @@ class HTTPStore(FileSystemStore):
             retry=retry_if_exception(_may_pass),
             stop=stop_after_attempt(_TRIES),
             wait=wait_exponential(multiplier=FIRST_WAIT, exp_base=4),
-            before_sleep=_note_retry,
+            before_sleep=lambda state: logger_of(__name__).info(
+                "a request is repeated: %s", shown_location(str(state.outcome and state.outcome.exception()))
+            ),
             reraise=True,
         )
         if most is None:
@@ -295,11 +295,6 @@ class HTTPStore(FileSystemStore):
 
 class _PassingError(StoreError):
     """The server refuses for a temporary reason."""
-
-
-def _note_retry(state: RetryCallState) -> None:
-    error = state.outcome.exception() if state.outcome else None
-    _LOG.info("attempt %d failed, and is repeated: %s", state.attempt_number, shown_location(str(error)))
 
 
 def _may_pass(error: BaseException) -> bool:

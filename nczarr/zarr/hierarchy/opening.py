@@ -19,7 +19,6 @@ from nczarr.zarr.hierarchy.layouts import DraftLayout, ExperimentalLayout, V2Lay
 from nczarr.zarr.metadata import GroupMetadata
 from nczarr.zarr.types import JsonObject, show
 
-_LOG = logger_of(__name__)
 #: The number of attempts to open a hierarchy that another program replaces at the same time.
 _TRIES = 5
 #: The layouts that can be opened, by name.
@@ -74,10 +73,8 @@ def open_hierarchy(
             hint = "restore the document, or remove its folder; reading skips the node"
             raise MetadataError(node.error.message, path=node.error.path, hint=hint)
     store.check_names(found.nodes)
-    hierarchy = Hierarchy(store, found_layout, found, writable=mode == "r+", current=current)
-    how = "consolidated metadata" if hierarchy.consolidated else "separate documents"
-    _LOG.debug("%s: opened, layout %s, %s", store.url, hierarchy.layout, how)
-    return hierarchy
+    logger_of(__name__).debug("%s: opened, layout %s", store.url, found_layout.name)
+    return Hierarchy(store, found_layout, found, writable=mode == "r+", current=current)
 
 
 def _find(

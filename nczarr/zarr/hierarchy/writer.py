@@ -6,13 +6,11 @@ from collections.abc import Mapping
 
 from nczarr.errors import NCZarrError
 from nczarr.stores import LocalStore, Store
-from nczarr.system.logs import logger_of
 from nczarr.zarr.documents.consolidated import DocumentTexts
 from nczarr.zarr.documents.json import as_it_stands, dump_json
 from nczarr.zarr.hierarchy.layout import Documents, Layout, Nodes, RawNode
 from nczarr.zarr.types import JsonObject
 
-_LOG = logger_of(__name__)
 #: The documents that make a hierarchy visible.
 _DECIDING = frozenset({"zarr.json", ".zgroup", ".zarray"})
 #: The search for rejected documents stops after this number of consecutive rejections.
@@ -99,7 +97,6 @@ class DocumentWriter:
         """Rewrite the consolidated metadata if they exist and a node has changed."""
         if self.consolidated and self._stale and not self.hidden:
             self._write_root()
-            _LOG.debug("%s: consolidated metadata written", self._store.url)
 
     def consolidate(self) -> None:
         """Write consolidated metadata; those of a hidden hierarchy are written by :meth:`publish`."""
