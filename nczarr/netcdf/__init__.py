@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nczarr.netcdf.datasets import OpenFile, create_dataset, open_dataset, provenance
     from nczarr.netcdf.edit.editor import EditedFile
     from nczarr.netcdf.edit.opening import create_file, open_file
+    from nczarr.netcdf.hdf5.source import has_readers
     from nczarr.netcdf.isolated import open_isolated, provenance_isolated
     from nczarr.netcdf.remote import RemoteSink, open_remote
     from nczarr.netcdf.sink import FileSink
@@ -28,6 +29,7 @@ else:
             "datasets": ["OpenFile", "create_dataset", "open_dataset", "provenance"],
             "edit.editor": ["EditedFile"],
             "edit.opening": ["create_file", "open_file"],
+            "hdf5.source": ["has_readers"],
             "isolated": ["open_isolated", "provenance_isolated"],
             "remote": ["RemoteSink", "open_remote"],
             "sink": ["FileSink"],
@@ -41,6 +43,7 @@ __all__ = [
     "RemoteSink",
     "create_dataset",
     "create_file",
+    "has_readers",
     "is_netcdf",
     "open_dataset",
     "open_file",

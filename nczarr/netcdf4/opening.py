@@ -50,7 +50,9 @@ _BATCH = 256
 _MODES = {"r": "r", "rs": "r", "w": "w", "ws": "w", "x": "x"}
 _MODES.update(dict.fromkeys(("a", "as", "r+", "r+s"), "r+"))
 _SHARED_HINT = "close it there; or open it with shared=True, here and there, to write different chunks"
-_FILE_HINT = "close it there; netCDF4-python and other readers of HDF5 lock a file, too"
+_FILE_HINT = (
+    "close it there, with its readers here; netCDF4-python and other readers of HDF5 lock a file, too"
+)
 #: Formats of files that are not HDF5.
 _CLASSIC_FILES = ("classic", "64-bit offset", "cdf5")
 
@@ -99,6 +101,13 @@ def _exclusive(take: Callable[[], Lock], path: object, hint: str) -> Lock:
 def _lock(path: object, *, shared: bool = False, hint: str = _FILE_HINT) -> FileLock:
     """Lock other writers out of a local file or directory."""
     return _exclusive(lambda: FileLock(str(path), shared=shared), path, hint)
+
+
+def _without_readers(path: Path) -> FileLock:
+    """Lock a netCDF file that no reader of this process shares with an earlier writer."""
+    if netcdf.has_readers(str(path)):
+        raise BlockingIOError("readers of this process have the file open")
+    return FileLock(str(path))
 
 
 def _mark(store: Store) -> Releasable:
@@ -460,7 +469,7 @@ class Opening:
         if not os.access(path, os.W_OK):
             raise errors.NetCDFOSError("the file cannot be written: Permission denied", path=self.name)
         with _locks() as locks:
-            locks.append(_lock(path))
+            locks.append(_exclusive(lambda: _without_readers(path), path, _FILE_HINT))
             return self._session(netcdf.open_file(path), locks)
 
     def _new_file_in_memory(self) -> Session:

@@ -577,6 +577,54 @@ def test_netcdf4_and_nczarr_keep_each_other_away(tmp_path: Path) -> None:
         ours.Dataset(path, "a")
 
 
+BESIDE = """
+import random, sys
+import nczarr.netcdf4 as nc
+from nczarr.netcdf4.errors import NetCDFLockedError
+
+path = sys.argv[1]
+for seed in range(50, 60):
+    choose = random.Random(seed)
+    with nc.Dataset(path, "w") as ds:
+        ds.createDimension("t", None)
+        ds.createVariable("s", str, ("t",), fill_value="empty")[0] = "a"
+    expected, writer, readers, refused = ["a"], None, [], 0
+    for _ in range(40):
+        step = choose.randrange(6)
+        if step == 0 and writer is None:
+            try:
+                writer = nc.Dataset(path, "a")
+            except NetCDFLockedError:
+                assert readers
+                refused += 1
+        elif step == 1 and writer:
+            i = choose.randrange(3)
+            expected += ["empty"] * (i + 1 - len(expected))
+            expected[i] = "b"
+            writer["s"][i] = "b"
+        elif step == 2 and writer and choose.random() < 0.4:
+            writer = writer.close()
+        elif step == 3:
+            readers.append(nc.Dataset(path))
+        elif step == 4 and readers:
+            found = choose.choice(readers)["s"][:].tolist()
+            assert found == expected[: len(found)] or writer, (seed, found, expected)
+        elif step == 5 and readers:
+            readers.pop(choose.randrange(len(readers))).close()
+    for one in [*readers, *[writer] * (writer is not None)]:
+        one.close()
+    assert seed != 52 or refused
+"""
+
+
+def test_readers_outlive_a_writer_of_the_same_process(tmp_path: Path) -> None:
+    """HDF5 ended the process: the fill value of strings belonged to a handle that was closed."""
+    done = subprocess.run(
+        [sys.executable, "-c", BESIDE, tmp_path / "a.nc"], stderr=subprocess.PIPE, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("format", ["NETCDF4", "NETCDF3_CLASSIC"])
 def test_readers_in_the_same_process_see_what_was_synced(tmp_path: Path, format: str) -> None:
     path = tmp_path / "a.nc"

@@ -117,6 +117,11 @@ class DiskFile:
     def size(self) -> int:
         return os.fstat(self._open).st_size
 
+    def is_at(self, found: os.stat_result) -> bool:
+        """Return True if it is open in this process and has a status's device and number."""
+        here = self._origin.is_here and self._descriptor is not None
+        return here and os.path.samestat(os.fstat(self._open), found)
+
     def read(self, offset: int, size: int) -> bytes:
         return read_at(self._open, offset, size)
 

@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING
 
 from nczarr.errors import NetCDFFileError
-from nczarr.netcdf.bytes.file import ByteFile
+from nczarr.netcdf.bytes.file import ByteFile, DiskFile
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -275,6 +275,10 @@ class GuardedFile:
                 self._file.sync()
         except OSError as error:
             self.failure = error
+
+    def is_at(self, found: os.stat_result) -> bool:
+        """Return True if it is this process's file of a path, by the status of the path."""
+        return isinstance(self._file, DiskFile) and self._file.is_at(found)
 
     def share(self) -> GuardedFile:
         """Register one more user, each of whom calls :meth:`close`."""

@@ -199,7 +199,7 @@ class EditedHDF5(EditedFile):
         """Return a reader of the same file in this process, with unsaved changes."""
         with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be opened"):
             self._check_open()
-            return HDF5File(self.path, self.file.id.reopen(), self._disk.share())
+            return self.file.shared()
 
     def _release(self) -> None:
         with hdf5().phil:

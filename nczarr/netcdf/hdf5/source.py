@@ -9,7 +9,7 @@ import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 
@@ -37,21 +37,21 @@ _CACHE_LIMIT = 32 << 20
 OWN_CACHE = 1 << 20
 
 
-#: The files open for reading and their numbers of users, by HDF5's file number.
-_opened: dict[int, tuple[h5f.FileID, int]] = {}
+#: The open files, their numbers of users and the file objects behind them, by HDF5's file number.
+_opened: dict[int, tuple[h5f.FileID, int, GuardedFile | None]] = {}
 
 
-def _shared(file: h5f.FileID) -> tuple[h5f.FileID, int]:
+def _shared(file: h5f.FileID, disk: GuardedFile | None) -> tuple[h5f.FileID, int]:
     """Return the first handle of a file in place of a new one, and HDF5's number of the file. Needs the lock.
 
     A second handle shares HDF5's state of the datasets. In that state, the fill value of strings belongs to
     the first handle that read it: after that handle closes, HDF5 reads freed memory or another file's. All
-    users therefore share one handle.
+    users, editors included, therefore share one handle.
     """
     number = ctypes.c_ulong()
     call("H5Fget_fileno", file, ctypes.byref(number))
-    first, users = _opened.get(number.value, (file, 0))
-    _opened[number.value] = first, users + 1
+    first, users, _ = _opened.get(number.value, (file, 0, None))
+    _opened[number.value] = first, users + 1, disk
     if first is not file:
         file.close()
     return first, number.value
@@ -62,8 +62,8 @@ class _Opened:
 
     is_unstored = False
 
-    def __init__(self, name: str, number: int) -> None:
-        self.name, self._number = name, number
+    def __init__(self, name: str, number: int, disk: GuardedFile | None) -> None:
+        self.name, self._number, self._disk = name, number, disk
         self._is_open = True
 
     def close_dropped(self) -> None:
@@ -73,14 +73,21 @@ class _Opened:
             if not self._is_open:
                 return
             self._is_open = False
-            file, users = _opened.pop(self._number)
-            if users > 1:
-                _opened[self._number] = file, users - 1
-                return
-            for found in api.h5f.get_obj_ids(file, ~api.h5f.OBJ_FILE & api.h5f.OBJ_ALL | api.h5f.OBJ_LOCAL):
-                while found.valid:
-                    api.h5i.dec_ref(found)
-            file.close()
+            try:
+                self._release(api)
+            finally:
+                if self._disk is not None:
+                    self._disk.close()
+
+    def _release(self, api: Any) -> None:
+        file, users, disk = _opened.pop(self._number)
+        if users > 1:
+            _opened[self._number] = file, users - 1, disk
+            return
+        for found in api.h5f.get_obj_ids(file, ~api.h5f.OBJ_FILE & api.h5f.OBJ_ALL | api.h5f.OBJ_LOCAL):
+            while found.valid:
+                api.h5i.dec_ref(found)
+        file.close()
 
 
 @dataclass(eq=False)
@@ -199,7 +206,7 @@ class OpenDataset:
 
 @dataclass
 class HDF5File:
-    """An HDF5 file, open for reading, and its recently used datasets.
+    """An HDF5 file, open for reading, and its recently used datasets. The caller that makes one holds the lock.
 
     Few datasets stay open, because HDF5 has a cache of decoded chunks for each.
     """
@@ -212,8 +219,10 @@ class HDF5File:
     #: Number of datasets that stay open.
     kept: int = _OPEN_DATASETS
     _datasets: OrderedDict[bytes, OpenDataset] = field(default_factory=OrderedDict)
-    #: Closes a file that is open for reading, also when the object is garbage-collected.
-    _close: _Opened | None = None
+
+    def __post_init__(self) -> None:
+        self.id, number = _shared(self.id, self.disk)
+        self._close = _Opened(self.path, number, self.disk)
 
     @classmethod
     def open(cls, path: str, file: BinaryIO | None = None, ranges: Ranges | None = None) -> HDF5File:
@@ -228,14 +237,18 @@ class HDF5File:
             access = api.h5p.create(api.h5p.FILE_ACCESS)
             if file is not None:
                 access.set_fileobj_driver(api.h5fd.fileobj_driver, file)
-            found = api.h5f.open(bytes_of(path), api.h5f.ACC_RDONLY, access)
-            shared, number = _shared(found)
-            opened = cls(path, shared)
-            opened._close = _Opened(path, number)
+            opened = cls(path, api.h5f.open(bytes_of(path), api.h5f.ACC_RDONLY, access))
             close_with(opened, opened._close)
-            if ranges is not None and not shared.get_create_plist().get_userblock():
+            if ranges is not None and not opened.id.get_create_plist().get_userblock():
                 opened.ranges = ranges
             return opened
+
+    def shared(self) -> HDF5File:
+        """Return another reader of the same handle. The last user closes it. The caller holds the lock."""
+        assert self.disk is not None
+        made = HDF5File(self.path, self.id, self.disk.share())
+        close_with(made, made._close)
+        return made
 
     @cached_property
     def ranges(self) -> Ranges | None:
@@ -298,10 +311,8 @@ class HDF5File:
                 ranges.close()
             self._datasets.clear()
             if self.id is not None:
-                (self._close.close_dropped if self._close is not None else self.id.close)()
                 self.id = None
-                if self.disk is not None:
-                    self.disk.close()
+                self._close.close_dropped()
 
 
 class Editor(Protocol):
@@ -334,6 +345,15 @@ def editor_of(path: str) -> Editor | None:
         return None
     editor = _editors.get((found.st_dev, found.st_ino))
     return editor if editor is not None and editor.origin.is_here and editor.is_open else None
+
+
+def has_readers(path: str) -> bool:
+    """Return True if readers of this process share the handle of an editor of the file, who may have closed it.
+
+    HDF5 keeps the file's metadata for them. They would read wrong values after a change through another handle.
+    """
+    found = os.stat(path)
+    return any(disk is not None and disk.is_at(found) for _, _, disk in list(_opened.values()))
 
 
 @dataclass(eq=False)
