@@ -6,7 +6,6 @@ import copy
 import os
 import pickle
 import shutil
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from nczarr.cli import main
 from nczarr.convert.verify.check import check
 from nczarr.errors import DatasetNotFoundError, NCZarrError, NetCDFFileError
 from nczarr.model import DOUBLE, Dataset, Dimension, Variable, compare
-from nczarr.netcdf import create_dataset, open_dataset, open_isolated
+from nczarr.netcdf import create_dataset, isolated, open_dataset, open_isolated
 
 
 @pytest.fixture
@@ -76,13 +75,12 @@ def test_a_crash_is_an_error(
 
 def test_a_hang_is_an_error(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_the_child(monkeypatch, tmp_path, "time.sleep(3600)")
-    start = time.monotonic()
-    with open_isolated(path, seconds=5) as file:
+    with open_isolated(path) as file:
         data = file.dataset.variable_at("/v").data
-        assert data is not None
-        with pytest.raises(NetCDFFileError, match="longer than 5 s"):
+        assert isinstance(data, isolated._IsolatedSource)
+        monkeypatch.setattr(data.child, "_seconds", 1)  # a busy machine needs longer to start the child
+        with pytest.raises(NetCDFFileError, match="longer than 1 s"):
             data.read((slice(0, 4),))
-    assert time.monotonic() - start < 3600
 
 
 @pytest.mark.parametrize("by_setting", [True, False])
