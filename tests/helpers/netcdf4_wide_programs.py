@@ -296,7 +296,8 @@ class WideRun(Run):
         size = int(np.prod(shape))
         if v.dtype is not str and v.dtype.kind == "S" and form in ("text", "wide", "list"):
             words = [("ab", "é", "", "xyz")[(start + i) % 4] for i in range(size)]
-            values: Any = np.array(words, {"text": "U3", "wide": object, "list": "U1"}[form]).reshape(shape)
+            # netCDF4-python takes an array of objects for characters.
+            values: Any = np.array(words, {"text": "U3", "wide": "U5", "list": "U1"}[form]).reshape(shape)
             return values if shape else words[0]
         if v.dtype is str or v.dtype.kind == "S" or v.dtype.names or not isinstance(v.datatype, np.dtype):
             return super().data(v, index, kind, shape, start, form)

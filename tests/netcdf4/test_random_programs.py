@@ -66,8 +66,9 @@ def as_ncdump(path: str, folder: str) -> list[str] | None:
     if not os.path.exists(path) or shutil.which("ncdump") is None:
         return None
     if path.endswith(".nc"):
-        shown = subprocess.run(["ncdump", "-n", "a", path], capture_output=True, text=True, check=False)
-        return sorted(shown.stdout.splitlines()) if shown.returncode == 0 else None
+        shown = subprocess.run(["ncdump", "-n", "a", path], capture_output=True, check=False)
+        text = shown.stdout.decode("utf-8", "surrogateescape")
+        return sorted(text.splitlines()) if shown.returncode == 0 else None
     with mapping.open_dataset(path) as stored:
         return sorted(dumps(stored.dataset, DumpOptions(ncdump=True, name="a")).splitlines())
 
