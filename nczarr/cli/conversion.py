@@ -38,8 +38,8 @@ _PASSED = (
 #: Options that are passed as lists of names.
 _NAMES = ("variables", "only", "groups", "exclude", "unlimited", "adjust")
 _FLAGS = (
-    "append", "replace", "resume", "digest", "virtual", "checksum", "manifest", "fixed", "extensions", "nzug", "lossy",
-    "overwrite",
+    "append", "replace", "merge", "resume", "digest", "virtual", "checksum", "manifest", "fixed", "extensions", "nzug",
+    "lossy", "overwrite",
 )  # fmt: skip
 
 
@@ -52,6 +52,8 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
     option(
         several, "--concat", "join the sources along this dimension, or a new dimension of this name", "DIM"
     )
+    text = "join the variables of all sources; with --concat, after the steps of each variable"
+    option(several, "--merge", text)
     text = "read the names of sources from a file, one per line; - for standard input"
     option(several, "--files-from", text, "FILE")
     text = (
@@ -114,6 +116,7 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
   nczarr copy -c time=1,lat=100 --shards 128MiB --compression zstd:5 run42.nc fine.zarr
   nczarr copy -k classic -u run42.zarr run42.nc
   nczarr copy 'daily/*.nc' all.zarr --concat time
+  nczarr copy tas_*.nc pr_*.nc all.zarr --concat time --merge
   nczarr copy yesterday.nc all.zarr --append
   nczarr copy daily/*.nc out/                   write out/NAME.zarr for each source
 """,

@@ -96,6 +96,7 @@ def copy(
     fixed: bool = False,
     unlimited: str | Sequence[str] = (),
     concat: str | None = None,
+    merge: bool = False,
     join: str = "outer",
     repack: str | None = None,
     adjust: str | Sequence[str] = (),
@@ -170,8 +171,11 @@ def copy(
     concat : str, optional
         Join the sources along this dimension, or along a new dimension of this name. All sources are checked before
         anything is written; times are converted to the units of the first source.
+    merge : bool, default False
+        Join the variables of all sources in one dataset. Nodes that several sources have are the same, within
+        `tolerance`; their attributes are joined. With `concat`, sources of the same variables are joined first.
     join : {'outer', 'first', 'exact', 'fill'}
-        With `concat` and `append`, how to join attributes that differ. ``"outer"`` keeps the attributes of all
+        With `concat`, `merge` and `append`, how to join attributes that differ. ``"outer"`` keeps the attributes of all
         sources, from the first source where they differ, and refuses contradictions in attributes that describe the
         quantity (``standard_name``, ``cell_methods``, ``coordinates``, all of a grid mapping, …). ``"first"`` keeps
         the attributes of the first source, or of the target. ``"exact"`` refuses every difference. ``"fill"`` is
@@ -276,8 +280,10 @@ def copy(
     if replace and not append:
         raise UnsupportedError("--replace needs --append")
     fitting = Fitting(join, repack, names_of(adjust), tolerance or {}, expect_step)
-    if concat is None and not append and (repack or fitting.adjust or tolerance or expect_step):
-        raise UnsupportedError("--repack, --adjust, --tolerance and --expect-step need --concat or --append")
+    if concat is None and not append and (repack or expect_step):
+        raise UnsupportedError("--repack and --expect-step need --concat or --append")
+    if concat is None and not (append or merge) and (fitting.adjust or tolerance):
+        raise UnsupportedError("--adjust and --tolerance need --concat, --merge or --append")
     request = Request(
         target=target,
         output=OutputOptions(
@@ -301,12 +307,12 @@ def copy(
     subset = Subset(nodes[0], nodes[1], nodes[2], nodes[3], select or {}, rename or {})
     where = allowing(source_options, allow)
     paths, hook = tuple(expand_sources(source, where)), hook_of(preprocess)
-    sources = Sources(paths, where, subset, concat, fitting, hook)
+    sources = Sources(paths, where, subset, concat, fitting, hook, merge)
     if append:
         from nczarr.convert.appending import AppendTask
 
         # With replace, the sources may write the same steps, one after the other. Otherwise append all or none.
-        for part in sources.each() if replace else [sources]:
+        for part in sources.each() if replace and not merge else [sources]:
             AppendTask(request, part, replace).run()
         return ()
     if virtual:
@@ -314,7 +320,7 @@ def copy(
             raise UnsupportedError("--virtual cannot be combined with --preprocess")
         _refer(request, sources)
         return ()
-    if concat is not None:
+    if sources.are_joined:
         return CopyTask(request, sources).run()
     targets = targets_of(sources.paths, target)
     tasks = [CopyTask(request.to(to), one) for one, to in zip(sources.each(), targets, strict=True)]
@@ -464,7 +470,7 @@ class CopyTask:
             )
         from nczarr.convert.cluster import Recipe, cluster
 
-        joined = None if self.sources.concat is None else dataset
+        joined = dataset if self.sources.are_joined else None
         return cluster(request, Recipe(self.sources, request.output, kind, joined))
 
     def difference(
@@ -543,7 +549,7 @@ def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tupl
 
 def _without_old_digest(dataset: Dataset, sources: Sources, how: OutputOptions) -> Dataset:
     """Remove the stored digest of a source, unless the copy has the same content."""
-    same = sources.concat is None and sources.subset == Subset() and sources.hook is None
+    same = not sources.are_joined and sources.subset == Subset() and sources.hook is None
     if same and not (how.quantize or how.fixed or how.unlimited):
         return dataset
     return without_digest(dataset)
@@ -557,8 +563,8 @@ def _refer(request: Request, sources: Sources) -> None:
     request.refuse_with("--virtual", "overwrite")
     if request.output != OutputOptions() or request.format_options:
         raise UnsupportedError("--virtual cannot be combined with options of the storage")
-    if len(sources.paths) != 1 and sources.concat is None:
-        raise UnsupportedError("--virtual: several sources need --concat", path=str(target))
+    if len(sources.paths) != 1 and not sources.are_joined:
+        raise UnsupportedError("--virtual: several sources need --concat or --merge", path=str(target))
     for source in sources.paths:
         if isinstance(source, Dataset) or kind_of_source(source) != "netcdf":
             raise UnsupportedError("--virtual: the source is not a netCDF file", path=name_of(source))

@@ -593,7 +593,8 @@ def targets_of(sources: Sequence[object], target: object) -> list[object]:
         raise UnsupportedError(
             f"{len(sources)} sources and one target",
             path=str(target),
-            hint="--concat joins them; a directory, or a name that ends in /, gets one output for each source",
+            hint="--concat joins steps, --merge variables; a directory, or a name that ends in /, gets one output for "
+            "each source",
         )
     targets = [target if not into_folder else _inside_folder(source, target) for source in sources]
     twins = {str(path) for i, path in enumerate(targets) if path in targets[:i]}

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from nczarr.convert.change.nodes import Subset
+from nczarr.convert.change.selecting import select_in_all
 from nczarr.convert.endpoints import Hook, name_of, open_processed
 from nczarr.convert.many.fit import Fitting
 from nczarr.errors import LossError, NCZarrError, error_context
@@ -25,6 +26,8 @@ class Sources:
     ----------
     concat : str or None
         The dimension along which the sources are joined.
+    merge : bool
+        The sources, or those joined, have different variables of one dataset.
     fitting : Fitting
         How sources that differ are joined.
     hook : callable or None
@@ -37,6 +40,12 @@ class Sources:
     concat: str | None = None
     fitting: Fitting = field(default_factory=Fitting)
     hook: Hook | None = None
+    merge: bool = False
+
+    @property
+    def are_joined(self) -> bool:
+        """The dataset may have several sources."""
+        return self.concat is not None or self.merge
 
     def __str__(self) -> str:
         more = len(self.paths) - 1
@@ -65,15 +74,23 @@ class Sources:
         cut : bool
             Take the requested part of the dimensions of each source before joining them.
         """
-        if self.concat is None:
+        if not self.are_joined:
             with open_processed(self.paths[0], self.options, self.hook, fresh=fresh) as opened:
                 yield opened
             return
         from nczarr.convert.many.joining import join
 
+        # Merging needs all names; what is excluded or not selected has no conflicts.
+        early = Subset(exclude=self.subset.exclude) if self.merge else self.subset
+
         def chosen(datasets: Sequence[Dataset]) -> list[Dataset]:
-            nodes = self.subset.nodes_of_all(datasets)
-            return [self.subset.cut(part) for part in nodes] if cut else nodes
+            nodes = early.nodes_of_all(datasets)
+            if not cut:
+                return nodes
+            return selected(nodes) if self.merge else [self.subset.cut(part) for part in nodes]
+
+        def selected(datasets: Sequence[Dataset]) -> list[Dataset]:
+            return select_in_all(datasets, self.subset.selection)
 
         with join(
             self.paths,
@@ -81,13 +98,15 @@ class Sources:
             fitting=self.fitting,
             storage_options=self.options,
             choose=chosen,
+            merge=(list if cut else selected) if self.merge else None,
             hook=self.hook,
         ) as joined:
             yield joined
 
     def part(self, opened: Dataset) -> Dataset:
-        """Return the requested part of the opened dataset; joining has chosen the nodes already."""
-        return self.subset.cut(self.subset.nodes(opened) if self.concat is None else opened)
+        """Return the requested part of the opened dataset; joining and merging have done a part of this already."""
+        subset = replace(self.subset, exclude=(), selection={}) if self.merge else self.subset
+        return subset.cut(opened if self.concat is not None and not self.merge else subset.nodes(opened))
 
     @contextmanager
     def open_part(self, lossy: bool) -> Iterator[Dataset]:
@@ -95,7 +114,7 @@ class Sources:
         name = name_of(self.paths[0])
         with self.open(cut=True) as opened:
             with error_context(name):
-                part = opened if self.concat is not None else self.part(opened)
+                part = opened if self.concat is not None and not self.merge else self.part(opened)
             refuse_unreadable(part, lossy, name)
             yield part
 

@@ -22,7 +22,7 @@ from nczarr.convert import open_source
 from nczarr.convert.many.fit import ADJUSTMENTS, REPACKS
 from nczarr.errors import NCZarrError
 from nczarr.model import Attribute, Dataset, Dimension, MemorySource, Variable, primitive_for_dtype, rewrite
-from tests.helpers.dirty_archives import KINDS, Kind, make
+from tests.helpers.dirty_archives import KINDS, MERGES, Kind, make
 
 #: Every option alone.
 OPTIONS: list[dict[str, Any]] = [
@@ -86,9 +86,7 @@ def decoded(numbers: np.ndarray, attributes: dict[str, Any]) -> np.ndarray:
 
 def fields_of(raw: Raw) -> Fields:
     """Return the fields by name and date, on ascending coordinates."""
-    if "time" not in raw:
-        return {}
-    _, times, attributes = raw["time"]
+    _, times, attributes = raw.get("time", ((), np.array([]), {}))
     calendar = attributes.get("calendar", "standard")
     dates = cftime.num2date(decoded(times, attributes), attributes["units"], calendar) if times.size else []
     found: Fields = {}
@@ -163,6 +161,8 @@ def names_a_cure(message: str, kind: Kind) -> bool:
         words += ["--tolerance lat="] if "tolerance" in cure else []
         words += ["--join fill"] if cure.get("join") == "fill" else []
         words += ["--join first"] if cure.get("join") == "first" else []
+        words += ["-x omits"] if "exclude" in cure else []
+        words += ["-d selects"] if "select" in cure else []
     return not kind.cures or any(word in message for word in words) or "('order'" in str(words)
 
 
@@ -194,6 +194,47 @@ def test_joined_rightly_or_refused_with_the_cure(name: str, tmp_path: Path) -> N
         with open_source(store) as seen:
             problems = list(wrong(raw_of_dataset(seen), wanted, options))
         assert not problems, f"{options}: {problems[:3]}"
+
+
+def selected(wanted: list[Fields], options: dict[str, Any]) -> list[Fields]:
+    """Return the part of the fields that options select or do not exclude."""
+    days, rows = (options.get("select", {}).get(name, slice(None)) for name in ("time", "lat"))
+    dates = sorted({date for of_file in wanted for _, date in of_file if date})[days]
+    return [
+        {
+            (n, d): f[rows] if f.ndim and len(f) == 4 else f
+            for (n, d), f in fields.items()
+            if d in ("", *dates)
+        }
+        for fields in [{k: v for k, v in f.items() if k[0] != options.get("exclude")} for f in wanted]
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:--repack")
+@pytest.mark.parametrize("name", MERGES)
+def test_merged_rightly_or_refused_with_the_cure(name: str, tmp_path: Path) -> None:
+    kind = MERGES[name]
+    paths = make(kind, tmp_path / "in", split=True)
+    sources, wanted = [in_memory(path) for path in paths], wanted_of(paths)
+    for options in [*OPTIONS, *(c for c in kind.cures if c not in OPTIONS)]:
+        store: dict[str, bytes] = {}
+        try:
+            nczarr.copy(sources, store, concat="time", merge=True, **options)
+        except NCZarrError as error:
+            assert options not in kind.cures, f"{options}: {error}"
+            if not options:
+                assert kind.says, str(error)
+                assert kind.says in str(error)
+                assert names_a_cure(str(error), kind), str(error)
+            continue
+        assert options or not kind.says, "merged without any option"
+        with open_source(store) as seen:
+            problems = list(wrong(raw_of_dataset(seen), selected(wanted, options), options))
+        assert not problems, f"{options}: {problems[:3]}"
+    if kind.cures or not kind.says:
+        cure = (kind.cures or ({},))[0]
+        nczarr.copy(paths, tmp_path / "out.nc", concat="time", merge=True, **cure)
+        assert not list(wrong(raw_of_file(tmp_path / "out.nc"), selected(wanted, cure), cure))
 
 
 @pytest.mark.filterwarnings("ignore:--repack")

@@ -148,12 +148,12 @@ def _flipped(name: str, axis: int) -> Change:
     return change
 
 
-def _with_bounds(file: File) -> None:
+def _with_bounds(file: File, flip: bool | None = None) -> None:
     file.dims["nv"] = 2
     bounds = np.stack([LAT - 5, LAT + 5], 1)
     file.change("lat", bounds="lat_bnds")
     file.variables["lat_bnds"] = ("f4", ("lat", "nv"), bounds, {})
-    if file.number in (1, 3):
+    if file.number in (1, 3) if flip is None else flip:
         _flipped("lat", 1)(file)
         file.change("lat_bnds", values=bounds[::-1, ::-1])
 
@@ -536,13 +536,88 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def make(kind: Kind, folder: Path) -> list[Path]:
-    """Write the files of an archive."""
+_PR = _of(2, 3)
+
+
+def _height(value: float) -> Change:
+    return _both(_add("height", dims=(), units="m"), lambda f: f.change("height", values=np.float32(value)))
+
+
+def _hours(file: File) -> None:
+    times = np.asarray(file.variables["time"][2])
+    file.change("time", units="hours since 2000-12-31", values=(times + 1) * 24)
+
+
+def _shorter(file: File) -> None:
+    file.dims["lat"] = 3
+    file.change("lat", values=LAT[:3]).change("v", values=np.asarray(file.variables["v"][2])[:, :3])
+
+
+def _field(file: File) -> None:
+    file.variables = {
+        "lat": file.variables["lat"],
+        "lon": file.variables["lon"],
+        "orog": ("f4", ("lat", "lon"), np.ones((4, 3)), {}),
+    }
+
+
+#: Archives of two variables in two files each, which are joined and merged.
+MERGES: dict[str, Kind] = {
+    "clean": Kind(lambda f: None),
+    "packing of each variable": Kind(_PR(lambda f: f.pack("i2", 0.01, 0.0, -32768))),
+    "times in hours": Kind(_PR(_hours)),
+    "fixed time": Kind(lambda f: f.dims.update(time=None if f.number < 2 else 2)),
+    "history": Kind(lambda f: f.attributes.update(history=f"file {f.number}")),
+    "equal height": Kind(_height(2)),
+    "dates beside times": Kind(
+        lambda f: f.variables.update(
+            date=("i4", ("time",), 20010101 + np.asarray(f.variables["time"][2]), {"units": "1"})
+        )
+    ),
+    "field without time": Kind(_of(3)(_field), ({"select": {"time": slice(0, 2)}},), "/time: the dimension has"),
+    "variable in one file": Kind(
+        _of(1)(_add("gust")), (FILL,), "/gust: the first has no such variable"
+    ),
+    "packing of each file": Kind(
+        _PR(lambda f: f.pack("i2", 0.01 * (f.number - 1), 0.0, -32768)), (FIRST, COMMON, UNPACKED), "scale_factor"
+    ),
+    "other height": Kind(
+        _both(_height(2), _PR(_height(10))), ({"exclude": "height"},), "/height: the values differ"
+    ),
+    "rounded latitude": Kind(
+        _PR(lambda f: f.change("lat", values=LAT + 1e-5)), ({"tolerance": {"lat": 1e-4}},), "/lat: the values differ"
+    ),
+    "flipped latitude": Kind(_PR(_flipped("lat", 1)), (FLIP,), "/lat: the values differ"),
+    "flipped bounds": Kind(
+        lambda f: _with_bounds(f, f.number > 1), (FLIP,), "/lat: the values differ"
+    ),
+    "double latitude": Kind(_PR(lambda f: f.change("lat", type="f8")), (PROMOTE,), "/lat: the type is double"),
+    "degree_north": Kind(_PR(lambda f: f.change("lat", units="degree_north")), (UNITS,), "units is"),
+    "calendar": Kind(_PR(lambda f: f.change("time", calendar="proleptic_gregorian")), (CALENDAR,), "calendar"),
+    "axis of latitude": Kind(
+        _PR(lambda f: f.change("lat", axis="Y")), ({"join": "first"},), "/lat: the attribute axis is 'Y'"
+    ),
+    "shorter grid": Kind(
+        _PR(_shorter),
+        ({"select": {"lat": slice(0, 3)}},),
+        "/lat: the dimension has the size 3, not 4",
+    ),
+    "day missing in one": Kind(_of(3)(_shifted(1)), (), "/time: the values differ"),
+    "one variable in all": Kind(_PR(lambda f: f.variables.update(tas=f.variables.pop("v"))), (), "/time"),
+}  # fmt: skip
+
+
+def make(kind: Kind, folder: Path, *, split: bool = False) -> list[Path]:
+    """Write the files of an archive; `split`: two files of the variable tas, and two of pr."""
     folder.mkdir()
     paths = []
     for number in range(FILES):
         file = File.clean(number)
+        if split:
+            file.change("time", values=np.arange(2.0) + 2 * (number % 2))
         kind.change(file)
+        if split and "v" in file.variables:
+            file.variables["tas" if number < 2 else "pr"] = file.variables.pop("v")
         paths.append(folder / f"{number}.nc")
         file.write(paths[-1])
     if kind.write is not None:

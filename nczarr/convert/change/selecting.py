@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -190,6 +190,19 @@ def select(dataset: Dataset, selection: Mapping[str, object]) -> Dataset:
         return replace(old, storage=storage, data=data)
 
     return rewrite(dataset, dimension=dimension, variable=variable)
+
+
+def select_in_all(datasets: Sequence[Dataset], selection: Mapping[str, object]) -> list[Dataset]:
+    """Select a part of some dimensions in those datasets whose variables have them; see :func:`select`."""
+    used = [{ref for v in dataset.all_variables.values() for ref in v.dimensions} for dataset in datasets]
+    found = [{n: s for n, s in selection.items() if any(has_name(str(d), n) for d in own)} for own in used]
+    missing = {name: s for name, s in selection.items() if not any(name in own for own in found)}
+    return [select(dataset, own | missing) for dataset, own in zip(datasets, found, strict=True)]
+
+
+def has_name(fqn: str, name: str) -> bool:
+    """True if a dimension has this FQN or simple name."""
+    return fqn in (name, f"/{name}") or ("/" not in name and fqn.endswith(f"/{name}"))
 
 
 def find_dimension(dataset: Dataset, name: str, option: str) -> str:

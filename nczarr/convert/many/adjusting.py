@@ -15,11 +15,12 @@ from typing import TypeVar
 import cftime
 import numpy as np
 
-from nczarr.convert.change.nodes import find_variable, matches
+from nczarr.convert.change.nodes import find_variable
 from nczarr.convert.change.selecting import number_of
 from nczarr.convert.many.fit import (
     CALENDARS,
     OTHER_MEANING,
+    OTHER_VALUES,
     PACKING,
     Fitting,
     are_close,
@@ -100,7 +101,7 @@ class ReorderedSource(ChangedSource):
 def fitted(
     datasets: Sequence[Dataset],
     names: Sequence[str],
-    along: str,
+    along: str | None,
     is_new: bool,
     fitting: Fitting,
     refused: str,
@@ -113,8 +114,8 @@ def fitted(
     ----------
     names : sequence of str
         Names of the datasets, for messages.
-    along : str
-        The dimension along which they are joined.
+    along : str or None
+        The dimension along which they are joined; None to merge them: each may have variables of its own.
     is_new : bool
         The datasets do not have the dimension.
     refused : str
@@ -131,7 +132,9 @@ def fitted(
     """
     found = _adjusted(datasets, names, along, fitting, fixed=fixed)
     first = found[0]
-    growing = growing_variables(first, along, is_new)
+    growing = frozenset[str]().union(*[d.all_variables for d in found])
+    if along is not None:
+        growing = growing_variables(first, along, is_new)
     others = list(zip(names[1:], found[1:], strict=True))
     exact = fitting.join == "exact"
     unlike = [
@@ -144,10 +147,13 @@ def fitted(
     for name, other in others:
         with error_context(name):
             parts.append(in_units_of(first, other, growing))
-        for fqn in [fqn for fqn in first.all_variables if fqn not in growing]:
-            mine, theirs = first.all_variables[fqn].data, other.all_variables[fqn].data
-            unlike += [(name, d) for d in same_data(fqn, mine, theirs, fitting.tolerance)]
-    refuse(unlike, refused)
+        theirs = parts[-1].all_variables
+        where = "" if along is None else ", and the variable does not have the joined dimension"
+        for fqn, mine in first.all_variables.items():
+            if fqn in theirs and (along is None or fqn not in growing):
+                pair = mine.data, theirs[fqn].data
+                unlike += [(name, d) for d in same_data(fqn, *pair, fitting.tolerance, where)]
+    refuse(unlike, refused, OTHER_VALUES if along is None else None)
     return parts, growing
 
 
@@ -163,14 +169,12 @@ def growing_variables(dataset: Dataset, along: str, is_new: bool) -> frozenset[s
 
 
 def _adjusted(
-    datasets: Sequence[Dataset], names: Sequence[str], along: str, fitting: Fitting, *, fixed: bool
+    datasets: Sequence[Dataset], names: Sequence[str], along: str | None, fitting: Fitting, *, fixed: bool
 ) -> list[Dataset]:
     """Return the datasets with the differences removed that the options name."""
-    for pattern in fitting.tolerance:
-        if not any(matches(fqn, pattern) for fqn in datasets[0].all_variables):
-            raise UnsupportedError(f"--tolerance {pattern}: there is no such variable", path=names[0])
+    fitting.refuse_unknown(datasets, names[0])
     found = list(datasets)
-    if fitting.join == "fill":
+    if fitting.join == "fill" and along is not None:
         found = _completed(found, along, fixed=fixed)
     if fitting.adjust:
         for i, other in enumerate(found[1:], 1):
@@ -188,7 +192,7 @@ def _completed(datasets: list[Dataset], along: str, *, fixed: bool) -> list[Data
     """Return datasets that all have the nodes of any; variables along the joined dimension have no data there."""
     whole = datasets[0]
     for other in () if fixed else datasets[1:]:
-        whole = _merged(whole, other)
+        whole = with_nodes(whole, other)
     lacking = {fqn for d in datasets for fqn in whole.all_variables.keys() - d.all_variables.keys()}
 
     def variable(own: Dataset, fqn: str, v: Variable) -> Variable:
@@ -200,7 +204,7 @@ def _completed(datasets: list[Dataset], along: str, *, fixed: bool) -> list[Data
         # A file without the joined dimension has no number of steps to fill.
         if not lacking or (along in whole.all_dimensions and along not in own.all_dimensions):
             return own
-        return rewrite(_merged(own, whole), variable=partial(variable, own))
+        return rewrite(with_nodes(own, whole), variable=partial(variable, own))
 
     return [complete(own) for own in datasets]
 
@@ -226,12 +230,12 @@ def with_fill(fqn: str, variable: Variable) -> Variable:
     return replace(variable, attributes=(*variable.attributes, fill), storage=storage)
 
 
-def _merged(group: _G, other: Group) -> _G:
+def with_nodes(group: _G, other: Group) -> _G:
     """Return a group with the nodes that only the other group has behind its own."""
     taken = {node.name for nodes in (group.variables, group.groups, group.types) for node in nodes}
     theirs = {g.name: g for g in other.groups}
     sizes = {d.name for d in group.dimensions}
-    inside = tuple(_merged(g, theirs[g.name]) if g.name in theirs else g for g in group.groups)
+    inside = tuple(with_nodes(g, theirs[g.name]) if g.name in theirs else g for g in group.groups)
     return replace(
         group,
         types=group.types + tuple(t for t in other.types if t.name not in taken),
@@ -244,7 +248,7 @@ def _merged(group: _G, other: Group) -> _G:
 # --- little differences
 
 
-def _like(first: Dataset, other: Dataset, along: str, fitting: Fitting) -> Dataset:
+def _like(first: Dataset, other: Dataset, along: str | None, fitting: Fitting) -> Dataset:
     """Return a dataset with the order of axes, the directions, units and calendars of another one."""
     adjust = fitting.adjust
     if "calendar" in adjust:
@@ -254,10 +258,8 @@ def _like(first: Dataset, other: Dataset, along: str, fitting: Fitting) -> Datas
         flipped = _flipped(first, other, along, fitting.tolerance)
 
     def variable(fqn: str, v: Variable) -> Variable:
-        own = first.all_variables.get(fqn)
-        if own is None:
-            return v
-        if "units" in adjust and same_unit(own, v):
+        own = first.all_variables.get(fqn, v)
+        if "units" in adjust and own is not v and same_unit(own, v):
             attributes = [own.attribute["units"] if a.name == "units" else a for a in v.attributes]
             v = replace(v, attributes=tuple(attributes))
         turned = flipped.get(fqn, frozenset())
@@ -276,7 +278,7 @@ def _like(first: Dataset, other: Dataset, along: str, fitting: Fitting) -> Datas
 
 
 def _flipped(
-    first: Dataset, other: Dataset, along: str, tolerance: Mapping[str, float]
+    first: Dataset, other: Dataset, along: str | None, tolerance: Mapping[str, float]
 ) -> dict[str, frozenset[int]]:
     """Return the axes of each variable that run against those of the first dataset."""
 

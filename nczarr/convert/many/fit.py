@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -82,6 +82,8 @@ OTHER_MEANING = (
     "correct the attributes in the files; -x omits a variable; --join first, in Python join='first', takes all "
     "attributes from the first"
 )
+#: Hint for variables to merge that have other values.
+OTHER_VALUES = "-x omits a variable; --preprocess, a function, renames it in some files; --concat joins steps"
 #: Calendars with two names in the conventions.
 _SAME_CALENDAR = {"gregorian": "standard", "365_day": "noleap", "366_day": "all_leap"}
 _LISTED = 20
@@ -118,6 +120,17 @@ class Fitting:
             if not value >= 0:
                 raise UnsupportedError(f"--tolerance {name}={value}: not a number of at least 0")
 
+    def of(self, datasets: Sequence[Dataset]) -> Fitting:
+        """Return the same without the tolerances of variables that no dataset has."""
+        fqns = {fqn for dataset in datasets for fqn in dataset.all_variables}
+        kept = {p: n for p, n in self.tolerance.items() if any(matches(fqn, p) for fqn in fqns)}
+        return replace(self, tolerance=kept)
+
+    def refuse_unknown(self, datasets: Sequence[Dataset], name: str) -> None:
+        """Refuse tolerances of variables that no dataset has; `name` is that of the first one."""
+        if unknown := self.tolerance.keys() - self.of(datasets).tolerance.keys():
+            raise UnsupportedError(f"--tolerance {min(unknown)}: there is no such variable", path=name)
+
     @property
     def merges(self) -> bool:
         """The joined dataset has the attributes of all files."""
@@ -132,13 +145,13 @@ def differences(
     Parameters
     ----------
     along : str or None
-        The dimension whose size may differ.
+        The dimension whose size may differ; None to merge: each may have nodes of its own.
     exact : bool
         Attributes must not differ at all.
     growing : frozenset of str
         The variables to join; their units of time may differ.
     """
-    for what in ("variable", "dimension", "type", "group"):
+    for what in () if along is None else ("variable", "dimension", "type", "group"):
         mine, theirs = getattr(first, f"all_{what}s"), getattr(other, f"all_{what}s")
         yield from (Difference(f"{n}: the {what} is missing", "--join fill") for n in mine if n not in theirs)
         yield from (
@@ -147,7 +160,8 @@ def differences(
     for fqn, dimension in first.all_dimensions.items():
         size = other.all_dimensions.get(fqn, dimension).size
         if fqn != along and size != dimension.size:
-            yield Difference(f"{fqn}: the dimension has the size {size}, not {dimension.size}")
+            text = f"{fqn}: the dimension has the size {size}, not {dimension.size}"
+            yield Difference(text, "-d selects a common part of all files" if along is None else None)
     for fqn, type_ in first.all_types.items():
         if (found := other.all_types.get(fqn, type_)) != type_:
             yield Difference(f"{fqn}: the type is {describe_type(found)}, not {describe_type(type_)}")
@@ -303,16 +317,16 @@ def calendar_of(variable: Variable) -> str:
 
 
 def same_data(
-    fqn: str, mine: ArraySource | None, theirs: ArraySource | None, tolerance: Mapping[str, float]
+    fqn: str, mine: ArraySource | None, theirs: ArraySource | None, tolerance: Mapping[str, float], where: str
 ) -> Iterator[Difference]:
-    """Yield a sentence if the values of a variable that is not joined differ by more than its tolerance."""
+    """Yield a sentence, which ends with `where`, if values differ by more than the tolerance of their variable."""
     if mine is None or theirs is None or mine is theirs or mine.shape != theirs.shape:
         return
     for region in bands(mine.shape, mine.dtype.itemsize, None):
         a, b = mine.read(region), theirs.read(region)
         if not are_close(fqn, a, b, tolerance):
             yield Difference(
-                f"{fqn}: the values differ, and the variable does not have the joined dimension",
+                f"{fqn}: the values differ{where}",
                 _cure_of_values(fqn, a, b),
             )
             return

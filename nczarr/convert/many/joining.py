@@ -8,22 +8,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from nczarr.convert.change.selecting import cut_source, find_dimension
+from nczarr.convert.change.selecting import cut_source, find_dimension, has_name
 from nczarr.convert.endpoints import Hook, call_all, name_of, open_processed
-from nczarr.convert.many.adjusting import fitted, with_fill
+from nczarr.convert.many.adjusting import fitted, growing_variables, with_fill
 from nczarr.convert.many.expected import missing_steps
 from nczarr.convert.many.fit import Fitting
+from nczarr.convert.many.merging import families, merged, united
 from nczarr.convert.many.steps import refuse_disorder
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import state_of_file
 from nczarr.model import (
     ArraySource,
-    Attribute,
     Dataset,
     Dimension,
     Group,
@@ -73,7 +73,7 @@ class Files:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _lock=make_lock(Rank.OWNER))
 
-    def header(self, number: int, along: str) -> Dataset:
+    def header(self, number: int, along: str | None) -> Dataset:
         """Return the model of a file; its data open the file when they are read.
 
         Joining compares coordinates and variables without the joined dimension: the values of small ones are read now,
@@ -86,9 +86,10 @@ class Files:
                 data = variable.data
                 if data is None:
                     return variable
-                is_compared = fqn in dataset.all_dimensions or along not in variable.dimensions
+                is_compared = fqn in dataset.all_dimensions or along not in (None, *variable.dimensions)
                 known = None
-                if is_compared and along in dataset.all_dimensions and data_bytes(data) <= _SMALL:
+                has_steps = along is None or along in dataset.all_dimensions
+                if is_compared and has_steps and data_bytes(data) <= _SMALL:
                     known = data.read(tuple(slice(0, n, 1) for n in data.shape))
                     if not known.dtype.hasobject:
                         key = known.dtype, known.shape, known.tobytes()
@@ -97,16 +98,20 @@ class Files:
 
             return rewrite(dataset, variable=lazy)
 
-    def dimension(self, along: str) -> tuple[str, bool]:
-        """Return the FQN of the dimension to join along, and whether it is new."""
-        for number in range(len(self.sources)):
+    def dimension(self, along: str, *, merge: bool = False) -> tuple[str, bool]:
+        """Return the FQN of the dimension to join along, and whether it is new; to merge, one file needs to have it."""
+        first: tuple[object, Dataset] | None = None
+        for number, source in enumerate(self.sources):
             with suppress(NCZarrError), self._lock:  # reading all headers names all damaged files
-                first = self._opened(number)
-                break
-        else:
+                opened = source, self._opened(number)
+                is_there = any(has_name(d, along) for d in opened[1].all_dimensions)
+                first = opened if first is None or is_there else first
+                if is_there or not merge:
+                    break
+        if first is None:
             return along, True
-        with error_context(name_of(self.sources[number])):
-            return _dimension(first, along)
+        with error_context(name_of(first[0])):
+            return _dimension(first[1], along)
 
     def read(self, number: int, fqn: str, region: Region, out: np.ndarray | None) -> np.ndarray:
         """Read values of a file."""
@@ -241,11 +246,12 @@ class StackedSource(ChangedSource):
 @contextmanager
 def join(
     sources: Sequence[object],
-    along: str,
+    along: str | None,
     *,
     fitting: Fitting | None = None,
     storage_options: Mapping[str, object] | None = None,
     choose: Callable[[list[Dataset]], list[Dataset]] = lambda datasets: datasets,
+    merge: Callable[[list[Dataset]], list[Dataset]] | None = None,
     hook: Hook | None = None,
 ) -> Iterator[Dataset]:
     """Join sources into one dataset with lazy data.
@@ -254,13 +260,15 @@ def join(
     ----------
     sources : sequence
         As for :func:`nczarr.convert.open_source`, in order.
-    along : str
-        A dimension by FQN or simple name. If the sources have no such dimension, it becomes the new first dimension of
-        every variable that is not a coordinate.
+    along : str or None
+        A dimension by FQN or simple name; None only to merge. If the sources have no such dimension, it becomes the new
+        first dimension of every variable that is not a coordinate.
     fitting : Fitting, optional
         How sources that differ are joined.
     choose : callable
         Returns the parts of the sources to join.
+    merge : callable, optional
+        Join the sources of the same variables, and merge the results: it returns the parts of them to merge.
     hook : callable, optional
         Changes the model of each source, whenever it is opened.
 
@@ -277,18 +285,32 @@ def join(
         If times cannot be converted to the units of the first source, or the joined coordinate is not monotonic.
     """
     with closing(Files(sources, storage_options, hook)) as files:
-        fqn, is_new = files.dimension(along)
+        fitting = fitting or Fitting()
+        fqn, is_new = (None, False) if along is None else files.dimension(along, merge=merge is not None)
         headers = choose(call_all(partial(files.header, number, fqn) for number in range(len(sources))))
-        yield _joined(headers, sources, fqn, is_new, fitting or Fitting())
+        if merge is None:
+            assert fqn is not None
+            yield _joined(headers, sources, fqn, is_new, fitting)
+            return
+        fitting.refuse_unknown(headers, name_of(sources[0]))
+        groups = families(headers, fqn, is_new)
+
+        def joined(numbers: list[int]) -> Dataset:
+            own = [headers[n] for n in numbers]
+            if fqn is None or (len(own) == 1 and not growing_variables(own[0], fqn, is_new)):
+                return own[0]
+            return _joined(own, [sources[n] for n in numbers], fqn, is_new, fitting.of(own))
+
+        parts = merge(call_all(partial(joined, numbers) for numbers in groups))
+        names = [name_of(sources[numbers[0]]) + (" …" if len(numbers) > 1 else "") for numbers in groups]
+        yield merged(parts, names, replace(fitting, repack=None))
 
 
 def _dimension(first: Dataset, along: str) -> tuple[str, bool]:
     """Return the FQN of the dimension to join along, and whether it is new."""
     fqn = along if along.startswith("/") else f"/{along}"
     is_simple = "/" not in along
-    if fqn in first.all_dimensions or (
-        is_simple and any(split_fqn(d)[1] == along for d in first.all_dimensions)
-    ):
+    if any(has_name(d, along) for d in first.all_dimensions):
         return find_dimension(first, along, "--concat"), False
     problem = check_name(along if is_simple else split_fqn(along)[1])
     if problem or split_fqn(fqn)[0] not in first.all_groups:
@@ -328,11 +350,9 @@ def _assembled(
     parts: list[Dataset], along: str, is_new: bool, growing: frozenset[str], merge: bool
 ) -> Dataset:
     def variable(fqn: str, old: Variable) -> Variable:
-        variables = [part.all_variables[fqn] for part in parts]
-        if merge:
-            old = replace(old, attributes=_union([v.attributes for v in variables]))
         if fqn not in growing:
             return old
+        variables = [part.all_variables[fqn] for part in parts]
         data = [source_of(v, part.shape(v)) for v, part in zip(variables, parts, strict=True)]
         if not is_new:
             return old.with_data(JoinedSource(tuple(data), old.dimensions.index(along)))
@@ -350,14 +370,12 @@ def _assembled(
             data=JoinedSource(tuple(map(StackedSource, data)), 0),
         )
 
-    result = parts[0]
+    result = united(parts) if merge else parts[0]
     if is_new:
         result = _with_dimension(result, along, Dimension(split_fqn(along)[1], len(parts)))
     else:
         size = sum(part.dimension_at(along).size for part in parts)
         result = rewrite(result, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d)
-    if merge:
-        result = replace(result, attributes=_union([part.attributes for part in parts]))
     return rewrite(result, variable=variable)
 
 
@@ -395,11 +413,3 @@ def _with_dimension(dataset: Dataset, fqn: str, dimension: Dimension) -> Dataset
         return replace(group, dimensions=own, groups=groups)
 
     return inside("/", dataset)
-
-
-def _union(lists: Sequence[tuple[Attribute, ...]]) -> tuple[Attribute, ...]:
-    """Return all attributes, each from the first list that has it."""
-    found: dict[str, Attribute] = {}
-    for attribute in chain.from_iterable(lists):
-        found.setdefault(attribute.name, attribute)
-    return tuple(found.values())

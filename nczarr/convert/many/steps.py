@@ -141,8 +141,10 @@ def in_units_of(first: Dataset, other: Dataset, growing: Collection[str]) -> Dat
     """
     found: dict[str, Variable] = {}
     for fqn in sorted(growing):
-        mine, theirs = first.all_variables[fqn], other.all_variables[fqn]
-        if not (is_time(mine) and is_time(theirs)) or _units(mine) == _units(theirs):
+        mine, theirs = first.all_variables.get(fqn), other.all_variables.get(fqn)
+        if mine is None or theirs is None or not (is_time(mine) and is_time(theirs)):
+            continue
+        if _units(mine) == _units(theirs):
             continue
         factor, shift, length = _between(fqn, mine, theirs)
         for name in (fqn, *_bounds(other, fqn)):

@@ -1,0 +1,170 @@
+"""Merge files of different variables: groups, names, selections, other targets."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+import pytest
+
+import nczarr
+from nczarr.cli import main
+from nczarr.errors import NCZarrError
+from nczarr.model import INT, Attribute, Dataset, Dimension, Group, MemorySource, Variable
+
+
+def month(
+    path: Path, name: str, first: int, units: str = "days since 2000-01-01", *, bounds: bool = False
+) -> None:
+    """Write three days of a variable, numbered from a day of 2000."""
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("time")
+        file.createDimension("lat", 2)
+        days = np.arange(3.0) + first
+        time = file.createVariable("time", "f8", ("time",))
+        time.units = units
+        times = netCDF4.date2num(netCDF4.num2date(days, "days since 2000-01-01"), units)
+        time[:] = times
+        if bounds:
+            file.createDimension("nv", 2)
+            time.bounds = "time_bnds"
+            file.createVariable("time_bnds", "f8", ("time", "nv"))[:] = np.stack([times, times + 24], 1)
+        file.createVariable("lat", "f4", ("lat",))[:] = [10, 20]
+        v = file.createGroup("model").createVariable(name, "f4", ("time", "lat"))
+        v[:] = days[:, None] + [0, 0.5]
+        file.title = path.stem
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("tas", "pr"):
+        for first in (0, 3):
+            month(tmp_path / f"{name}_{first}.nc", name, first)
+    return tmp_path
+
+
+WANTED = (np.arange(6)[:, None] + [0, 0.5]).tolist()
+
+
+@pytest.mark.parametrize("target", ["out.zarr", "out.nc", "out.json"])
+def test_variables_and_steps_in_one_command(archive: Path, target: str) -> None:
+    more = ["--virtual"] if target == "out.json" else ["--verify"]
+    assert main(["copy", "*_*.nc", target, "--concat", "time", "--merge", "-q", *more]) == 0
+    with nczarr.Dataset(target) as found:
+        assert found["time"][:].tolist() == list(range(6))
+        assert found["model/tas"][:].tolist() == found["model/pr"][:].tolist() == WANTED
+        assert found.dimensions["time"].isunlimited()
+        assert found.title == "pr_0"
+
+
+def test_merged_months_are_appended(archive: Path) -> None:
+    nczarr.copy(["tas_0.nc", "pr_0.nc"], "out.zarr", merge=True)
+    nczarr.copy(["pr_3.nc", "tas_3.nc"], "out.zarr", merge=True, append=True)
+    with nczarr.Dataset("out.zarr") as found:
+        assert found["model/tas"][:].tolist() == found["model/pr"][:].tolist() == WANTED
+    nczarr.copy(["pr_3.nc", "tas_3.nc"], "out.zarr", merge=True, append=True, replace=True)
+    with pytest.raises(NCZarrError, match="3 steps along /time are there already"):
+        nczarr.copy(["pr_3.nc", "tas_3.nc"], "out.zarr", merge=True, append=True)
+
+
+def test_bounds_of_one_file_follow_its_times(archive: Path) -> None:
+    month(archive / "pr_0.nc", "pr", 0, "hours since 1999-12-31", bounds=True)
+    nczarr.copy(["tas_0.nc", "pr_0.nc"], "out.zarr", merge=True, join="first")
+    with nczarr.Dataset("out.zarr") as found:
+        assert found["time"][:].tolist() == [0, 1, 2]
+        assert found["time_bnds"][:].tolist() == [[0, 1], [1, 2], [2, 3]]
+
+
+def test_patterns_and_ranges_reach_over_all_files(archive: Path) -> None:
+    files = ["tas_0.nc", "tas_3.nc", "pr_0.nc"]
+    with pytest.raises(
+        NCZarrError, match=r"/time: the dimension has the size 3, not 6.*-d selects a common part"
+    ):
+        nczarr.copy(files, "no.zarr", concat="time", merge=True)
+    part = {"time": slice("2000-01-02", "2000-01-03")}
+    nczarr.copy(
+        files, "out.zarr", concat="time", merge=True, select=part, variables="pr", rename={"/model/pr": "p"}
+    )
+    with nczarr.Dataset("out.zarr") as found:
+        assert found["time"][:].tolist() == [1, 2]
+        assert found["model/p"][:].tolist() == WANTED[1:3]
+        assert "tas" not in found["model"].variables
+    with pytest.raises(NCZarrError, match="-v snow"):
+        nczarr.copy(files[::2], "no.zarr", merge=True, variables="snow")
+    with pytest.raises(NCZarrError, match="-d depth"):
+        nczarr.copy(files, "no.zarr", concat="time", merge=True, select={"depth": 0})
+    with pytest.raises(NCZarrError, match="--tolerance depth"):
+        nczarr.copy(files[::2], "no.zarr", merge=True, tolerance={"depth": 1.0})
+
+
+def test_a_file_without_the_joined_dimension_may_be_first(archive: Path) -> None:
+    field = Dataset("f", dimensions=(Dimension("lat", 2),), variables=(one("area", "/lat", [7, 8]),))
+    nczarr.copy(field, "area.nc")
+    nczarr.copy(["area.nc", "tas_0.nc", "tas_3.nc"], "out.zarr", concat="time", merge=True)
+    with nczarr.Dataset("out.zarr") as found:
+        assert found["area"][:].tolist() == [7, 8]
+        assert found["model/tas"][:].tolist() == WANTED
+
+
+def one(name: str, dimension: str, values: list[int]) -> Variable:
+    return Variable(name, INT, (dimension,), data=MemorySource(np.array(values, "i4")))
+
+
+def test_a_dimension_that_no_variable_has_is_no_conflict() -> None:
+    a = Dataset("a", dimensions=(Dimension("x", 2), Dimension("y", 3)), variables=(one("a", "/x", [1, 2]),))
+    b = Dataset("b", dimensions=(Dimension("x", 9), Dimension("y", 1)), variables=(one("b", "/y", [5]),))
+    for pair in ([a, b], [b, a]):
+        store: dict[str, bytes] = {}
+        nczarr.copy(pair, store, merge=True)
+        with nczarr.Dataset(store) as found:
+            assert found["a"][:].tolist(), found["b"][:].tolist() == ([1, 2], [5])
+
+
+def test_another_kind_of_node_of_the_same_name_is_refused() -> None:
+    a = Dataset("a", dimensions=(Dimension("x", 2),), variables=(one("n", "/x", [1, 2]),))
+    b = Dataset("b", groups=(Group("n", attributes=(Attribute.of("title", "a group"),)),))
+    with pytest.raises(NCZarrError, match=re.escape("/n: another kind of node has the name of this group")):
+        nczarr.copy([a, b], {}, merge=True)
+
+
+def test_attributes_of_all_files_are_kept() -> None:
+    def file(name: str) -> Dataset:
+        inside = Group("g", attributes=(Attribute.of(name, "g"),))
+        v = Variable(
+            "v", INT, ("/t",), attributes=(Attribute.of(name, "v"),), data=MemorySource(np.array([3], "i4"))
+        )
+        time = one("t", "/t", [ord(name)])
+        own = (Attribute.of(name, "d"),)
+        return Dataset(
+            name, attributes=own, dimensions=(Dimension("t", 1),), variables=(time, v), groups=(inside,)
+        )
+
+    for options in ({"concat": "t"}, {"merge": True, "exclude": "t"}):
+        store: dict[str, bytes] = {}
+        nczarr.copy([file("a"), file("b")], store, **options)
+        with nczarr.Dataset(store) as found:
+            for node in (found, found["v"], found["g"]):
+                assert node.ncattrs() == ["a", "b"]
+
+
+def test_all_conflicts_are_named(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    month(archive / "snow_3.nc", "snow", 3)
+    assert main(["copy", "tas_0.nc", "pr_3.nc", "snow_3.nc", "out.zarr", "--merge", "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)["error"]
+    assert "pr_3.nc: /time: the values differ" in str(said)
+    assert not Path("out.zarr").exists()
+    assert main(["copy", "tas_0.nc", "pr_3.nc", "snow_3.nc", "out.zarr", "--merge"]) == 1
+    err = capsys.readouterr().err
+    assert "pr_3.nc: /time: the values differ" in err
+    assert "snow_3.nc: /time: the values differ" in err
+
+
+def test_a_merge_is_resumed(archive: Path) -> None:
+    for options in ({}, {}):
+        nczarr.copy("*_*.nc", "out.zarr", concat="time", merge=True, resume=True, **options)
+    with pytest.raises(NCZarrError, match="not a copy of this source"):
+        nczarr.copy(["tas_0.nc", "tas_3.nc"], "out.zarr", concat="time", resume=True)
