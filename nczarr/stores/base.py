@@ -167,6 +167,8 @@ class Store(ABC):
         folders that contain only chunks. Listings of folders may lack names that begin with a period.
     lists_sizes : bool
         :meth:`sizes` costs no more than :meth:`list`.
+    keeps_versions : bool
+        Of a value that was read, older versions stay where it is replaced or removed.
     is_one_file : bool
         All values are in one file, which appears when it is complete.
     has_conditions : bool
@@ -191,6 +193,7 @@ class Store(ABC):
     takes_any_key: bool = True
     lists_by_folder: bool = False
     lists_sizes: bool = False
+    keeps_versions: bool = False
     _held: Any = None
     is_one_file: bool = False
     has_conditions: bool = False
@@ -217,8 +220,8 @@ class Store(ABC):
         """Return the values of many keys (None for each missing one), fetched in one concurrent batch."""
         return [self.get(key) for key in keys]
 
-    def get_bounded(self, keys: Sequence[str], most: int) -> Values:
-        """Return the values of many keys like :meth:`get_many`; the caller needs none that is longer than `most`.
+    def get_bounded(self, keys: Sequence[str], most: int) -> Sequence[Buffer | None]:
+        """Return the values of many keys as buffers; the caller needs none that is longer than `most`.
 
         Stores behind a network stop reading there, and raise :class:`StoreError`.
         """

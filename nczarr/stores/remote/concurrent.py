@@ -112,7 +112,7 @@ class ConcurrentStore(Store):
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
         """Fetch one value or a part; start 0 and length None mean the whole value."""
 
-    async def _fetch_bounded(self, key: str, most: int) -> bytes | None:
+    async def _fetch_bounded(self, key: str, most: int) -> Buffer | None:
         """Fetch one value; a value of more than `most` bytes is an error."""
         return await self._fetch(key, 0, None)
 
@@ -227,7 +227,7 @@ class ConcurrentStore(Store):
                     return b""
             self._fail("read", key, error)
 
-    async def _safe_bounded(self, key: str, most: int) -> bytes | None:
+    async def _safe_bounded(self, key: str, most: int) -> Buffer | None:
         with self._explained("read", key, may_be_missing=True):
             return await self._fetch_bounded(key, most)
         return None
@@ -322,7 +322,7 @@ class ConcurrentStore(Store):
     def get_many(self, keys: Sequence[str]) -> Values:
         return self._ask(self._safe_fetch, [(check_key(key), 0, None) for key in keys])
 
-    def get_bounded(self, keys: Sequence[str], most: int) -> Values:
+    def get_bounded(self, keys: Sequence[str], most: int) -> Sequence[Buffer | None]:
         return self._ask(self._safe_bounded, [(check_key(key), most) for key in keys])
 
     def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:

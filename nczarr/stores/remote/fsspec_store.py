@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.stores.base import Names, Request, Store, Values, check_key, clip, start_of, url_above
+from nczarr.stores.base import Buffer, Names, Request, Store, Values, check_key, clip, start_of, url_above
 from nczarr.stores.remote.concurrent import FileSystem, FileSystemStore, T
 from nczarr.system.failures import in_time
 from nczarr.system.redirects import http_client
@@ -241,7 +241,7 @@ class FsspecStore(FileSystemStore):
     def get_many(self, keys: Sequence[str]) -> Values:
         return super().get_many(keys) if self._async else self.get_ranges([(key, 0, None) for key in keys])
 
-    def get_bounded(self, keys: Sequence[str], most: int) -> Values:
+    def get_bounded(self, keys: Sequence[str], most: int) -> Sequence[Buffer | None]:
         return super().get_bounded(keys, most) if self._async else self.get_many(keys)
 
     def get_ranges(self, requests: Sequence[Request]) -> Values:

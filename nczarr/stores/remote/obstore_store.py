@@ -12,15 +12,19 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import StoreError
-from nczarr.stores.base import Names, Store, check_prefix, start_of, url_above
+from nczarr.stores.base import Buffer, Names, Store, check_prefix, start_of, url_above
 from nczarr.stores.remote.concurrent import ConcurrentStore, Results, T
 from nczarr.system.environment import limit
 from nczarr.system.forks import Origin
 from nczarr.system.locks import TABLES
 
 if TYPE_CHECKING:
-    from obstore import GetOptions
+    from obstore import GetOptions, ObjectMeta
     from obstore.store import ObjectStore
+
+
+#: Larger values are sent in parts of this size. Parts cost two more requests, and a killed process leaves them.
+_PART = 64 << 20
 
 
 class ObstoreStore(ConcurrentStore):
@@ -137,14 +141,18 @@ class ObstoreStore(ConcurrentStore):
         elif start:
             options = {"range": {"offset": start}}
         found = self._client.get(self._prefix + key, options=options)
-        self._times.note(key, found.meta["last_modified"])
+        self._note(key, found.meta)
         return bytes(found.bytes())
 
-    async def _fetch_bounded(self, key: str, most: int) -> bytes | None:
+    def _note(self, key: str, meta: ObjectMeta) -> None:
+        self._times.note(key, meta["last_modified"])
+        self.keeps_versions = self.keeps_versions or meta["version"] not in (None, "null")
+
+    async def _fetch_bounded(self, key: str, most: int) -> Buffer | None:
         found = self._client.get(self._prefix + key)
-        self._times.note(key, found.meta["last_modified"])
+        self._note(key, found.meta)
         self._check_bound(key, found.meta["size"], most)
-        return bytes(found.bytes())
+        return memoryview(found.bytes())  # not copied: chunks are large
 
     async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:
         found = self._client.get(self._prefix + key)
@@ -155,7 +163,8 @@ class ObstoreStore(ConcurrentStore):
 
     async def _put(self, key: str, data: memoryview) -> None:
         # A store in memory keeps the buffer, which the caller may change.
-        self._client.put(self._prefix + key, bytes(data) if self._keeps_buffers else data)
+        value = bytes(data) if self._keeps_buffers else data
+        self._client.put(self._prefix + key, value, chunk_size=_PART)
 
     async def _put_new(self, key: str, data: memoryview) -> bool:
         from obstore.exceptions import AlreadyExistsError, NotSupportedError

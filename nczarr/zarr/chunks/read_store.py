@@ -19,8 +19,10 @@ from nczarr.zarr.codecs.base import Buffer, as_bytes_array
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.pool import ALONE_BYTES, run
 
-#: The size of the chunks in one batch of requests; larger regions need several batches.
-BATCH_BYTES = 256 << 20
+#: The size of the chunks in one batch of requests; of larger regions, memory has two batches at a time.
+BATCH_BYTES = 64 << 20
+
+Work = Callable[[], None]
 
 
 def read_from_store(chunks: Chunks, parts: list[list[Part]], target: np.ndarray) -> None:
@@ -30,19 +32,40 @@ def read_from_store(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     batch_size = max(1, BATCH_BYTES // max(chunk_bytes, 1))
     # A store in memory returns whole values without a copy.
     ranges = not isinstance(chunks.store, MemoryStore)
+    fetched: list[Work] = []
     while batch := list(islice(items, batch_size)):
         workers = 1 if chunk_bytes * len(batch) <= ALONE_BYTES else None
-        if chunks.sharding is None:
-            _read_chunks(chunks, batch, target, ranges, workers)
-            continue
-        for is_whole in (True, False):
-            if some := [item for item in batch if (not ranges or is_covered(item)) == is_whole]:
-                _read_shards(chunks, chunks.sharding, some, is_whole, target, workers)
+        decode, fetched = fetched, []
+        # The store answers while the batch before is decoded.
+        fetch: Work = partial(_fetch, chunks, batch, ranges, target, workers, fetched)
+        run(_call, [fetch, *decode])
+    run(_call, fetched, 1)
 
 
-def _read_chunks(
-    chunks: Chunks, batch: Sequence[Item], target: np.ndarray, ranges: bool, workers: int | None
+def _call(work: Work) -> None:
+    work()
+
+
+def _fetch(
+    chunks: Chunks,
+    batch: Sequence[Item],
+    ranges: bool,
+    target: np.ndarray,
+    workers: int | None,
+    fetched: list[Work],
 ) -> None:
+    """Fetch the chunks of a batch, and append the work that decodes them to `fetched`."""
+    if chunks.sharding is None:
+        fetched.append(_fetch_chunks(chunks, batch, target, ranges, workers))
+        return
+    for is_whole in (True, False):
+        if some := [item for item in batch if (not ranges or is_covered(item)) == is_whole]:
+            fetched.append(_fetch_shards(chunks, chunks.sharding, some, is_whole, target, workers))
+
+
+def _fetch_chunks(
+    chunks: Chunks, batch: Sequence[Item], target: np.ndarray, ranges: bool, workers: int | None
+) -> Work:
     size = chunks.chain(tuple([part.chunk for part in batch[0]])).decoded_size
     # Cached chunks cannot be validated; see _indexes.
     keep = (
@@ -55,8 +78,6 @@ def _read_chunks(
             items.append(item)
         else:
             target[take(item, "out")] = chunk[take(item, "inner")]
-    if not items:
-        return
     indices = [tuple([part.chunk for part in item]) for item in items]
     spans: list[tuple[int, int] | None] = [None] * len(items)
     for number, item in enumerate(items):
@@ -90,18 +111,18 @@ def _read_chunks(
         except CodecError as error:
             raise chunks.damaged(index, error) from error
 
-    run(work, range(len(items)), workers)
+    return partial(run, work, range(len(items)), workers)
 
 
-def _read_shards(
+def _fetch_shards(
     chunks: Chunks,
     codec: ShardingCodec,
     items: Sequence[Item],
     whole: bool,
     target: np.ndarray,
     workers: int | None,
-) -> None:
-    """Read whole shards in one batch of requests; or their indexes in one, and their inner chunks in another."""
+) -> Work:
+    """Fetch whole shards in one batch of requests; or their indexes in one, and their inner chunks in another."""
     places = [tuple([part.chunk for part in item]) for item in items]
     if whole:
         shards = [None if data is None else as_bytes_array(data) for data in chunks.stored(places)]
@@ -128,7 +149,7 @@ def _read_shards(
             )
         return as_bytes_array(data)
 
-    read_runs(chunks, places, jobs, read, target, workers)
+    return partial(read_runs, chunks, places, jobs, read, target, workers)
 
 
 def _indexes(chunks: Chunks, codec: ShardingCodec, places: Sequence[Index]) -> list[ShardIndex | None]:
