@@ -69,6 +69,9 @@ class StagedStore(Store):
     def delete(self, key: str) -> None:
         self.store.delete(self._key(key))
 
+    def delete_many(self, keys: Iterable[str]) -> None:
+        self.store.delete_many(map(self._key, keys))
+
     def list(self, prefix: str = "") -> Iterator[str]:
         prefix = check_prefix(prefix)
         skip = len(self._folder) + 1
@@ -96,8 +99,7 @@ class StagedStore(Store):
             reverse order.
         """
         self.store.announce_replacement()
-        for key in deciding:
-            self.store.delete(key)
+        self.store.delete_many(deciding)
         self.store.copy_many((self._key(key), key) for key in sorted(new - set(deciding)))
         kept = {*new, *deciding}
         self.store.delete_many(

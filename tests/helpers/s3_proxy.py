@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -22,8 +23,12 @@ class S3Proxy:
     url : str
     delay : float
         Seconds before each request is forwarded.
+    rate : float
+        Bytes per second of all answers together.
     counts : Counter
         The requests by method; LIST is a GET of a listing, POST the deletion of many keys.
+    sent : int
+        The bytes of the answers.
     log : list of str
         The method and path of each request.
     rule : callable or None
@@ -33,7 +38,10 @@ class S3Proxy:
     def __init__(self, server: str) -> None:
         self.server = server
         self.delay = 0.0
+        self.rate = math.inf
+        self._free = 0.0
         self.counts: Counter[str] = Counter()
+        self.sent = 0
         self.log: list[str] = []
         self.rule: Rule | None = None
         self._ready = threading.Event()
@@ -44,6 +52,7 @@ class S3Proxy:
     def reset(self) -> None:
         """Forget all requests."""
         self.counts.clear()
+        self.sent = 0
         self.log.clear()
 
     def _serve(self) -> None:
@@ -86,6 +95,9 @@ class S3Proxy:
                 allow_redirects=False,
             ) as answer:
                 content = await answer.read()
+                self.sent += len(content)
+                self._free = max(self._free, self._loop.time()) + len(content) / self.rate
+                await asyncio.sleep(self._free - self._loop.time())
                 skipped = ("transfer-encoding", "connection", "content-length")
                 headers = {k: v for k, v in answer.headers.items() if k.lower() not in skipped}
                 if request.method == "HEAD":

@@ -157,7 +157,7 @@ def put_in_place(store: Store, marker: UnfinishedMarker) -> None:
         raise StoreError("another process has put the new dataset in place meanwhile", path=store.url)
     staged.put_in_place(keys, list(ROOTS))
     store.delete(UNFINISHED)
-    staged.discard()
+    staged.delete_many(keys)
 
 
 def remove_unfinished(store: Store, kept: str | None = None) -> None:
@@ -426,15 +426,14 @@ def open_destination(
     seen = _resumed(store, resume)
     if seen is not None:
         return _InPlace(store, seen, resume=True)
-    _refuse(store, overwrite)
+    seen, found = _refuse(store, overwrite)
     if not store.lists_all:
         raise DatasetExistsError(
             "the store does not list all its keys, so its content cannot be removed, and would mix with the dataset",
             path=store.url,
             hint="write to another place, or remove the content yourself",
         )
-    seen = UnfinishedMarker.read(store)
-    if store.takes_any_key and (is_zarr(store) or (seen is not None and seen.staged)):
+    if store.takes_any_key and (found or (seen is not None and seen.staged)):
         return _Staged(store, seen)
     return _InPlace(store, seen)
 
@@ -474,10 +473,10 @@ def _directory(store: LocalStore, overwrite: bool, resume: bool) -> Destination:
     seen = _resumed(store, resume)
     if seen is not None:
         return _NewDirectory(store, seen, created=True, resume=True)
-    _refuse(store, overwrite)
+    marker, found = _refuse(store, overwrite)
     _refuse_locked(root, store.url)
     # The documents of an unfinished dataset do not exist yet.
-    other = foreign_entry(root) if UnfinishedMarker.read(store) is None and is_zarr(store) else None
+    other = foreign_entry(root) if marker is None and found else None
     if other is not None:
         raise DatasetExistsError(
             f"it contains {other.relative_to(root)}, which is not a part of the dataset, so it is not overwritten",
@@ -487,10 +486,16 @@ def _directory(store: LocalStore, overwrite: bool, resume: bool) -> Destination:
     return _ReplacedDirectory(root, store.url)
 
 
-def _refuse(store: Store, overwrite: bool) -> None:
-    """Refuse to replace the content of a store, unless it is a dataset and `overwrite` is true."""
-    marker = UnfinishedMarker.read(store)
-    if marker is None and not is_zarr(store):
+def _refuse(store: Store, overwrite: bool) -> tuple[UnfinishedMarker | None, bool]:
+    """Refuse to replace the content of a store, unless it is a dataset and `overwrite` is true.
+
+    Returns
+    -------
+    tuple of UnfinishedMarker or None, and bool
+        The marker of the store, and whether it contains documents of a Zarr dataset.
+    """
+    marker, found = UnfinishedMarker.read(store), is_zarr(store)
+    if marker is None and not found:
         if not holds_orphans(store):
             _refuse_foreign(store.url)
         if not overwrite:
@@ -502,6 +507,7 @@ def _refuse(store: Store, overwrite: bool) -> None:
         if marker:
             message, hint = "an unfinished dataset exists", "--resume continues it, --overwrite replaces it"
         raise DatasetExistsError(message, path=store.url, hint=hint)
+    return marker, found
 
 
 def _resumed(store: Store, resume: bool) -> UnfinishedMarker | None:

@@ -15,6 +15,7 @@ from typing import Literal
 from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping.dataset import changes, destination
+from nczarr.mapping.dataset.objects import warn_of_versions
 from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.rename_journal import finish_moves, forget_moves
 from nczarr.mapping.dataset.stored import StoredDataset
@@ -336,6 +337,8 @@ def clean(
         refuse_group_of_dataset(store, "cleaned")
         report += [f"{store.url}: {sentence}" for sentence in _clean_store(store, force)]
         store.settle()
+        if report:
+            warn_of_versions(store)
     finally:
         if store is not target:
             store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import accumulate
@@ -56,7 +57,18 @@ def stored_objects(target: object, storage_options: Options | None = None) -> li
             raise UnsupportedError(
                 "the store does not list all its keys, so they cannot be counted", path=store.url
             )
+        warn_of_versions(store)
         return _counted(hierarchy, store.sizes())
+
+
+def warn_of_versions(store: Store) -> None:
+    """Warn if the bucket keeps the versions of objects that were replaced or removed."""
+    if store.keeps_versions:
+        warnings.warn(
+            f"{store.url}: the bucket keeps older versions of objects, also of removed ones. They are not counted, and "
+            "cost; a lifecycle rule of the bucket removes them",
+            stacklevel=2,
+        )
 
 
 def _counted(hierarchy: Hierarchy, sizes: Iterable[tuple[str, int]]) -> list[StoredObjects]:

@@ -1,0 +1,89 @@
+"""Count the requests of writing to an S3 server, and read what a bucket with versions keeps."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from s3_proxy import S3Proxy
+
+import nczarr
+from nczarr.cli import main
+from nczarr.mapping.dataset.maintenance import clean
+from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variable
+from nczarr.stores import open_store
+
+pytestmark = pytest.mark.s3
+numbers = itertools.count()
+
+
+@pytest.fixture
+def proxy(s3_server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> S3Proxy:
+    proxy = S3Proxy(s3_server["AWS_ENDPOINT_URL"])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+    return proxy
+
+
+def dataset(chunks: int) -> Dataset:
+    v = Variable(
+        "v", INT, ("/x",), storage=Storage(chunk_shape=(1,)), data=MemorySource(np.arange(chunks, dtype="i4"))
+    )
+    return Dataset("d", dimensions=(Dimension("x", chunks),), variables=(v,))
+
+
+def test_a_value_of_many_megabytes_is_one_request(proxy: S3Proxy) -> None:
+    url = f"s3://test/puts/{next(numbers)}"
+    value = np.arange(5 << 20, dtype="i4")
+    open_store(url, "w").set("v/c/0", value)
+    assert proxy.counts == {"PUT": 1}
+    assert open_store(url).get("v/c/0") == value.tobytes()
+
+
+def test_replacing_writes_each_object_twice_and_little_else(proxy: S3Proxy) -> None:
+    url = f"s3://test/puts/{next(numbers)}.zarr"
+    nczarr.copy(dataset(3), url)
+    counts = []
+    for chunks in (3, 20):
+        proxy.reset()
+        nczarr.copy(dataset(chunks), url, overwrite=True)
+        counts.append(dict(proxy.counts))
+    few, many = counts
+    assert many["PUT"] - few["PUT"] == 2 * (20 - 3)
+    for name, most in (("GET", 10), ("LIST", 4), ("POST", 3)):
+        assert few[name] <= most
+        assert many[name] <= most
+    with nczarr.Dataset(url) as ds:
+        assert ds["v"][:].tolist() == list(range(20))
+
+
+@pytest.fixture
+def versioned(s3_server: dict[str, str]) -> Iterator[str]:
+    boto3 = pytest.importorskip("boto3")
+    client = boto3.client("s3", endpoint_url=s3_server["AWS_ENDPOINT_URL"])
+    bucket = f"versions-{next(numbers)}"
+    client.create_bucket(Bucket=bucket)
+    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    return f"s3://{bucket}/a.zarr"
+
+
+def test_a_bucket_with_versions_keeps_what_is_removed(
+    versioned: str, s3_server: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    nczarr.copy(dataset(3), versioned)
+    assert main(["du", versioned]) == 0
+    assert "keeps older versions" in capsys.readouterr().err
+    open_store(versioned, "r+").set(".nczarr-unfinished", b"-\n{}\n")
+    with pytest.warns(UserWarning, match="keeps older versions"):
+        assert clean(versioned, force=True)
+    assert main(["rm", "-y", versioned]) == 0
+    assert "keeps older versions" in capsys.readouterr().err
+
+
+def test_other_buckets_keep_nothing(s3_server: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"s3://test/puts/{next(numbers)}.zarr"
+    nczarr.copy(dataset(3), url)
+    assert main(["du", url]) == 0
+    assert main(["rm", "-y", url]) == 0
+    assert "versions" not in capsys.readouterr().err
