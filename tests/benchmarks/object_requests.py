@@ -1,238 +1,404 @@
 #!/usr/bin/env python3
-"""Count the requests of everyday operations on an S3 server, beside xarray and zarr-python.
+"""Count the requests of everyday operations on an S3 server, beside xarray with zarr-python, tensorstore and Icechunk.
 
-    python tests/benchmarks/object_requests.py [--delays 0 20 100]
+    python tests/benchmarks/object_requests.py [--delays 0 20 100] [--only TEXT] [--write docs/howto/object-stores.md]
 
 The program starts the S3 server of the tests behind a proxy, which counts the requests and delays each one by some
-milliseconds. It prints the requests of each operation by method, and the seconds of each delay. LIST is a GET of a
-listing, POST the deletion of many keys.
+milliseconds. It prints a row for each operation, with requests and seconds of each library, and the requests of nczarr
+by method: LIST is a GET of a listing, POST the deletion of many keys. `--write` puts the table into a page. The status
+is 1 if nczarr needs more requests than another library, and `ROWS` does not say why.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import importlib.util
 import os
+import re
+import sys
 import tempfile
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import boto3
 import numpy as np
+import xarray as xr
 
-import nczarr
-from nczarr.model import DOUBLE, INT, STRING, Dataset, Dimension, MemorySource, Storage, Variable
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / "s3"), str(TESTS / "helpers")]
+
+import server  # noqa: E402
+from s3_proxy import S3Proxy  # noqa: E402
+
+import nczarr  # noqa: E402
+from nczarr.model import DOUBLE, INT, STRING, Dataset, Dimension, MemorySource, Storage, Variable  # noqa: E402
 
 URL = "s3://test/requests"
-Operations = dict[str, tuple[Callable[[], object], Callable[[], object] | None]]
+LIBRARIES = ("nczarr", "xarray", "tensorstore", "Icechunk")
+#: The lines of a page around the table.
+BEGIN, END = "<!-- by tests/benchmarks/object_requests.py -->", "<!-- to here -->"
+VARIABLES, STRINGS, STEPS, EDGE = 200, 100, 500, 80
+WINDOW = (slice(0, EDGE), slice(5, 8), slice(5, 8))
+
+_EXCLUDES = (
+    "the writer sets and removes a mark that excludes other writers (4 requests), which other libraries lack"
+)
+#: The operations, and why nczarr needs more requests than another library.
+ROWS = {
+    f"open, {VARIABLES} variables": "",
+    f"open with xarray, a string variable of {STRINGS} chunks": "",
+    f"open with xarray, plain Zarr, an index of {STEPS} chunks": (
+        "Icechunk keeps small chunks in its manifest; nczarr looks for the marks of unfinished datasets"
+    ),
+    f"open, not consolidated, {STEPS} chunks": "nczarr looks for the marks of unfinished datasets",
+    "change one value": _EXCLUDES,
+    "append one step": (
+        f"{_EXCLUDES}; a listing of the array finds steps that a killed writer has left; and the consolidated metadata"
+        " are written, which tensorstore leaves as they were"
+    ),
+    f"`info` of {VARIABLES} variables": "",
+    f"read {VARIABLES} variables": "",
+    f"write {VARIABLES} variables": (
+        "an array of Zarr has a document and a chunk; Icechunk has one document of its own form for all arrays"
+    ),
+    f"replace {VARIABLES} variables": (
+        "the old dataset stays until the new one is complete, so each object is written and then copied inside the"
+        " service; zarr-python removes the old dataset first, and Icechunk keeps it as an older version"
+    ),
+    f"read an array of {EDGE} chunks": "",
+    "read a window of a sharded array": "",
+}
+#: Prices of S3 in us-east-1: dollars for a thousand requests, by method; others cost as much as PUT.
+PRICES = {"GET": 0.0004, "HEAD": 0.0004, "DELETE": 0.0, "PUT": 0.005}
+
+Work = Callable[[], object]
 
 
-class CountingProxy:
-    """Forward requests to a server, count them by method, and delay each by `delay` seconds."""
-
-    def __init__(self, server: str) -> None:
-        self.server = server
-        self.delay = 0.0
-        self.counts: Counter[str] = Counter()
-        self._ready = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._serve, daemon=True).start()
-        self._ready.wait()
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._start())
-        self._ready.set()
-        self._loop.run_forever()
-
-    async def _start(self) -> None:
-        from aiohttp import ClientSession, DummyCookieJar, TCPConnector, web
-
-        session = ClientSession(
-            auto_decompress=False, cookie_jar=DummyCookieJar(), connector=TCPConnector(limit=0)
-        )
-
-        async def forward(request: web.Request) -> web.Response:
-            is_list = request.method == "GET" and {"list-type", "prefix"} & set(request.query)
-            self.counts["LIST" if is_list else request.method] += 1
-            await asyncio.sleep(self.delay)
-            from yarl import URL
-
-            url = URL(self.server + request.raw_path, encoded=True)
-            body = await request.read()
-            async with session.request(
-                request.method, url, headers=request.headers, data=body, allow_redirects=False
-            ) as answer:
-                content = await answer.read()
-                headers = {
-                    k: v
-                    for k, v in answer.headers.items()
-                    if k.lower() not in ("transfer-encoding", "connection", "content-length")
-                }
-                if request.method == "HEAD":
-                    headers["Content-Length"] = answer.headers.get("Content-Length", "0")
-                return web.Response(status=answer.status, headers=headers, body=content)
-
-        app = web.Application(client_max_size=1 << 30)
-        app.router.add_route("*", "/{tail:.*}", forward)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+def dataset(
+    name: str, kind: Any, values: np.ndarray, chunks: tuple[int, ...], axes: Iterable[str]
+) -> Dataset:
+    """Return a dataset of one variable, which is an index if its dimension has the same name."""
+    lengths = dict(zip(axes, values.shape, strict=True))
+    v = Variable(name, kind, tuple(f"/{d}" for d in lengths), data=MemorySource(values))
+    v = replace(v, storage=Storage(chunk_shape=chunks))
+    dimensions = tuple(Dimension(d, n, unlimited=d == "time") for d, n in lengths.items())
+    return Dataset("d", dimensions=dimensions, variables=(v,))
 
 
-def _server(folder: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("server", Path(__file__).parents[1] / "s3" / "server.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    server = module.new_server(folder / "state")
-    server.start()
-    return server
-
-
-def make_datasets() -> None:
-    """Write the datasets of the operations."""
-    x = Dimension("x", 100)
+def datasets() -> dict[str, tuple[Dataset, dict[str, Any]]]:
+    """Return the datasets by name, with the options of a copy to Zarr."""
     many = tuple(
-        Variable(f"v{n:04}", DOUBLE, ("/x",), data=MemorySource(np.full(100, float(n)))) for n in range(1000)
+        Variable(f"v{n:04}", DOUBLE, ("/x",), data=MemorySource(np.full(10, float(n))))
+        for n in range(VARIABLES)
     )
-    nczarr.copy(Dataset("d", dimensions=(x,), variables=many), f"{URL}/many.zarr")
-    names = np.array([f"station {n}" for n in range(1000)], object)
-    station = Variable("name", STRING, ("/s",), storage=Storage(chunk_shape=(10,)), data=MemorySource(names))
-    nczarr.copy(Dataset("d", dimensions=(Dimension("s", 1000),), variables=(station,)), f"{URL}/strings.zarr")
-    time_ = Variable(
-        "time",
-        INT,
-        ("/time",),
-        storage=Storage(chunk_shape=(1,)),
-        data=MemorySource(np.arange(2000, dtype="i4")),
-    )
-    steps = Dataset("d", dimensions=(Dimension("time", 2000, unlimited=True),), variables=(time_,))
-    nczarr.copy(steps, f"{URL}/steps.zarr")
-    nczarr.copy(steps, f"{URL}/loose.zarr", consolidated=False)
-    nczarr.copy(steps, f"{URL}/plain.zarr", layout="zarr-v3", lossy=True)
-    values = np.random.default_rng(1).integers(0, 1000, (100, 100, 100), "i4")
-    axes = tuple(Dimension(n, 100) for n in "zyx")
-    cube = Variable(
-        "cube", INT, ("/z", "/y", "/x"), storage=Storage(chunk_shape=(10, 10, 10)), data=MemorySource(values)
-    )
-    nczarr.copy(Dataset("d", dimensions=axes, variables=(cube,)), f"{URL}/shards.zarr", shards="auto")
-
-
-def operations() -> Operations:
-    """Return each operation of nczarr, and that of the best peer or None."""
-    import xarray as xr
-
-    def opened(name: str, **options: Any) -> xr.Dataset:
-        return xr.open_dataset(f"{URL}/{name}", **options)
-
-    def peer(name: str, consolidated: bool = True) -> xr.Dataset:
-        import zarr
-
-        store = zarr.storage.FsspecStore.from_url(f"{URL}/{name}")
-        return xr.open_zarr(store, consolidated=consolidated, chunks=None)
-
-    def change(name: str) -> None:
-        with nczarr.Dataset(f"{URL}/{name}", "a") as ds:
-            ds["time"][5] = 5
-
-    def change_with_zarr() -> None:
-        import zarr
-
-        group = zarr.open_group(zarr.storage.FsspecStore.from_url(f"{URL}/steps.zarr"), mode="a")
-        group["time"][5] = 5
-
-    def append() -> None:
-        with nczarr.Dataset(f"{URL}/steps.zarr", "a") as ds:
-            ds["time"][ds.dimensions["time"].size] = 1
-
-    def command(*words: str) -> None:
-        from contextlib import redirect_stdout
-
-        from nczarr.cli import main
-
-        with open(os.devnull, "w") as null, redirect_stdout(null):
-            assert main(list(words)) == 0
-
-    window = (slice(0, 100, 1), slice(5, 8), slice(5, 8))
+    names = np.array([f"station {n}" for n in range(10 * STRINGS)], object)
+    steps = dataset("time", INT, np.arange(STEPS, dtype="i4"), (1,), ["time"])
+    values = np.random.default_rng(1).integers(0, 1000, (EDGE,) * 3, "i4")
     return {
-        "open, 1,000 variables": (
-            lambda: nczarr.Dataset(f"{URL}/many.zarr").close(),
-            lambda: peer("many.zarr"),
-        ),
-        "xarray, strings in 100 chunks": (
-            lambda: opened("strings.zarr", engine="nczarr"),
-            lambda: peer("strings.zarr"),
-        ),
-        "xarray, index of 2,000 chunks": (
-            lambda: opened("steps.zarr", engine="nczarr"),
-            lambda: peer("steps.zarr"),
-        ),
-        "the same, plain Zarr": (lambda: opened("plain.zarr", engine="nczarr"), lambda: peer("plain.zarr")),
-        "open, not consolidated": (
-            lambda: nczarr.Dataset(f"{URL}/loose.zarr").close(),
-            lambda: peer("loose.zarr", consolidated=False),
-        ),
-        'open "a", change a value': (lambda: change("steps.zarr"), change_with_zarr),
-        'open "a", append a value': (append, None),
-        "info of 1,000 variables": (lambda: command("info", f"{URL}/many.zarr"), None),
-        "digest of 1,000 variables": (lambda: command("digest", f"{URL}/many.zarr"), None),
-        "copy --overwrite, 1,001 objects": (
-            lambda: nczarr.copy(f"{URL}/many.zarr", f"{URL}/again.zarr", overwrite=True),
-            None,
-        ),
-        "window of a sharded array": (
-            lambda: nczarr.Dataset(f"{URL}/shards.zarr")["cube"][window],
-            lambda: peer("shards.zarr")["cube"][window].values,
-        ),
+        "many": (Dataset("d", dimensions=(Dimension("x", 10),), variables=many), {}),
+        "strings": (dataset("name", STRING, names, (10,), ["station"]), {}),
+        "steps": (steps, {}),
+        "loose": (steps, {"consolidated": False}),
+        "plain": (steps, {"layout": "zarr-v3", "lossy": True}),
+        "slices": (dataset("cube", INT, values, (1, EDGE, EDGE), "zyx"), {}),
+        "shards": (dataset("cube", INT, values, (1, EDGE // 2, EDGE // 2), "zyx"), {"shards": EDGE**3 * 4}),
     }
 
 
-def main() -> None:
+class Libraries:
+    """Open the datasets with each library; those that change a dataset have one of their own."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.sets = datasets()
+        for name, (source, options) in self.sets.items():
+            for library in LIBRARIES[:3] if name in ("many", "steps") else LIBRARIES[:1]:
+                nczarr.copy(source, f"{URL}/{library}/{name}.zarr", **options)
+            import icechunk
+
+            session = icechunk.Repository.create(self.storage(name)).writable_session("main")
+            nczarr.copy(source, session.store, **{k: v for k, v in options.items() if k == "shards"})
+            session.commit(name)
+
+    def storage(self, name: str) -> Any:
+        import icechunk
+
+        return icechunk.s3_storage(
+            bucket="test",
+            prefix=f"icechunk/{name}",
+            endpoint_url=self.endpoint,
+            allow_http=True,
+            force_path_style=True,
+            region="us-east-1",
+            access_key_id=server.ACCESS_KEY,
+            secret_access_key=server.SECRET_KEY,
+        )
+
+    def session(self, name: str, writable: bool = False) -> Any:
+        import icechunk
+
+        repository = icechunk.Repository.open(self.storage(name))
+        return repository.writable_session("main") if writable else repository.readonly_session("main")
+
+    def store(self, path: str) -> Any:
+        """Return zarr-python's store of a dataset, on obstore."""
+        import zarr
+        from obstore.store import S3Store
+
+        client = S3Store("test", prefix=f"requests/{path}.zarr", client_options={"allow_http": True})
+        return zarr.storage.ObjectStore(client)
+
+    def xarray(self, name: str, own: str = "nczarr", consolidated: bool = True) -> xr.Dataset:
+        return xr.open_zarr(self.store(f"{own}/{name}"), consolidated=consolidated, chunks=None)
+
+    def icechunk(self, name: str) -> xr.Dataset:
+        return xr.open_zarr(self.session(name).store, consolidated=False, chunks=None)
+
+    def tensorstore(self, name: str, variable: str, own: str = "nczarr") -> Any:
+        import tensorstore
+
+        path = f"requests/{own}/{name}.zarr/{variable}/"
+        store = {
+            "driver": "s3",
+            "bucket": "test",
+            "endpoint": self.endpoint,
+            "aws_region": "us-east-1",
+            "aws_credentials": {"type": "environment"},
+            "path": path,
+        }
+        return tensorstore.open({"driver": "zarr3", "kvstore": store}).result()
+
+    # --- changes
+
+    def change(self) -> None:
+        with nczarr.Dataset(f"{URL}/nczarr/steps.zarr", "a") as ds:
+            ds["time"][5] = 5
+
+    def change_with_zarr(self) -> None:
+        import zarr
+
+        zarr.open_group(self.store("xarray/steps"), mode="a")["time"][5] = 5
+
+    def change_with_icechunk(self) -> None:
+        import zarr
+
+        session = self.session("steps", writable=True)
+        group = zarr.open_group(session.store, mode="a")
+        group["time"][5] = 10 - group["time"][5]
+        session.commit("a value")
+
+    def append(self) -> None:
+        with nczarr.Dataset(f"{URL}/nczarr/steps.zarr", "a") as ds:
+            ds["time"][ds.dimensions["time"].size] = 1
+
+    def append_with_xarray(self) -> None:
+        step = xr.Dataset(coords={"time": np.array([1], "i4")})
+        step.to_zarr(self.store("xarray/steps"), append_dim="time", consolidated=True)
+
+    def append_with_tensorstore(self) -> None:
+        array = self.tensorstore("steps", "time", "tensorstore")
+        size = array.shape[0]
+        array = array.resize(exclusive_max=[size + 1]).result()
+        array[size].write(1).result()
+
+    def append_with_icechunk(self) -> None:
+        session = self.session("steps", writable=True)
+        step = xr.Dataset(coords={"time": np.array([1], "i4")})
+        step.to_zarr(session.store, append_dim="time", consolidated=False)
+        session.commit("a step")
+
+    def write(self, name: str, **options: Any) -> None:
+        nczarr.copy(self.sets["many"][0], f"{URL}/nczarr/{name}.zarr", **options)
+
+    def write_with_xarray(self, name: str, mode: Any) -> None:
+        values = {f"v{n:04}": ("x", np.full(10, float(n))) for n in range(VARIABLES)}
+        xr.Dataset(values).to_zarr(self.store(f"xarray/{name}"), mode=mode, consolidated=True)
+
+    def write_with_icechunk(self, name: str) -> None:
+        import icechunk
+
+        session = icechunk.Repository.open_or_create(self.storage(name)).writable_session("main")
+        values = {f"v{n:04}": ("x", np.full(10, float(n))) for n in range(VARIABLES)}
+        xr.Dataset(values).to_zarr(session.store, mode="w", consolidated=False)
+        session.commit("all")
+
+    def info(self) -> None:
+        from nczarr.cli import main as command
+
+        with open(os.devnull, "w") as null, redirect_stdout(null):
+            assert command(["info", f"{URL}/nczarr/many.zarr"]) == 0
+
+    def nczarr(self, name: str, read: Callable[[Any], object] = lambda ds: None) -> None:
+        with nczarr.Dataset(f"{URL}/nczarr/{name}.zarr") as ds:
+            read(ds)
+
+
+def operations(on: Libraries) -> list[dict[str, Work]]:
+    """Return the work of each row, by library."""
+
+    def engine(name: str) -> Work:
+        return lambda: xr.open_dataset(f"{URL}/nczarr/{name}.zarr", engine="nczarr")
+
+    new = (f"new-{n}" for n in count())
+    return [
+        {
+            "nczarr": lambda: on.nczarr("many"),
+            "xarray": lambda: on.xarray("many"),
+            "Icechunk": lambda: on.icechunk("many"),
+        },
+        {
+            "nczarr": engine("strings"),
+            "xarray": lambda: on.xarray("strings"),
+            "Icechunk": lambda: on.icechunk("strings"),
+        },
+        {
+            "nczarr": engine("plain"),
+            "xarray": lambda: on.xarray("plain"),
+            "tensorstore": lambda: on.tensorstore("plain", "time").read().result(),
+            "Icechunk": lambda: on.icechunk("plain"),
+        },
+        {
+            "nczarr": lambda: on.nczarr("loose"),
+            "xarray": lambda: on.xarray("loose", consolidated=False),
+            "Icechunk": lambda: on.icechunk("loose"),
+        },
+        {
+            "nczarr": on.change,
+            "xarray": on.change_with_zarr,
+            "tensorstore": lambda: on.tensorstore("steps", "time", "tensorstore")[5].write(5).result(),
+            "Icechunk": on.change_with_icechunk,
+        },
+        {
+            "nczarr": on.append,
+            "xarray": on.append_with_xarray,
+            "tensorstore": on.append_with_tensorstore,
+            "Icechunk": on.append_with_icechunk,
+        },
+        {"nczarr": on.info},
+        {
+            "nczarr": lambda: on.nczarr("many", lambda ds: [v[:] for v in ds.variables.values()]),
+            "xarray": lambda: on.xarray("many").load(),
+            "Icechunk": lambda: on.icechunk("many").load(),
+        },
+        {
+            "nczarr": lambda: on.write(next(new)),
+            "xarray": lambda: on.write_with_xarray(next(new), "w-"),
+            "Icechunk": lambda: on.write_with_icechunk(next(new)),
+        },
+        {
+            "nczarr": lambda: on.write("again", overwrite=True),
+            "xarray": lambda: on.write_with_xarray("again", "w"),
+            "Icechunk": lambda: on.write_with_icechunk("again"),
+        },
+        {
+            "nczarr": lambda: on.nczarr("slices", lambda ds: ds["cube"][:]),
+            "xarray": lambda: on.xarray("slices")["cube"].values,
+            "tensorstore": lambda: on.tensorstore("slices", "cube").read().result(),
+            "Icechunk": lambda: on.icechunk("slices")["cube"].values,
+        },
+        {
+            "nczarr": lambda: on.nczarr("shards", lambda ds: ds["cube"][WINDOW]),
+            "xarray": lambda: on.xarray("shards")["cube"][WINDOW].values,
+            "tensorstore": lambda: on.tensorstore("shards", "cube")[WINDOW].read().result(),
+            "Icechunk": lambda: on.icechunk("shards")["cube"][WINDOW].values,
+        },
+    ]
+
+
+@dataclass
+class Measured:
+    """The requests of an operation by method, the bytes that the server sent, and the seconds of each delay."""
+
+    counts: dict[str, int]
+    received: int
+    seconds: list[float]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def cell(self) -> str:
+        seconds = " ".join(f"{second:.2f}" for second in self.seconds)
+        return f"**{self.total:,}**, {self.received / 1e6:.2g} MB; {seconds}"
+
+    @property
+    def cost(self) -> float:
+        """The price of a thousand times, in dollars."""
+        return sum(number * PRICES.get(method, PRICES["PUT"]) for method, number in self.counts.items())
+
+
+def measure(work: Work, proxy: S3Proxy, delays: list[int]) -> Measured:
+    """Run an operation once without a delay, for imports and connections, and then with each delay."""
+    work()
+    seconds = []
+    for delay in delays:
+        proxy.delay = delay / 1000
+        proxy.reset()
+        begin = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - begin)
+    proxy.delay = 0.0
+    return Measured(dict(proxy.counts), proxy.sent, seconds)
+
+
+def lines_of(title: str, found: dict[str, Measured]) -> str:
+    """Return the row of a table."""
+    own = found["nczarr"]
+    methods = ", ".join(f"{number:,} {method}" for method, number in sorted(own.counts.items()))
+    cells = [found[name].cell if name in found else "" for name in LIBRARIES]
+    return f"| {title} | {' | '.join(cells)} | {methods} | {own.cost:.2g} |"
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--delays", type=int, nargs="*", default=[0, 20, 100], help="milliseconds")
+    parser.add_argument(
+        "--rate", type=float, default=float("inf"), help="megabytes per second of all answers"
+    )
     parser.add_argument("--only", default="", help="a part of the names of operations")
+    parser.add_argument("--write", type=Path, help="the page whose table is replaced")
     options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows, reasons, unexplained = [], [], False
     with tempfile.TemporaryDirectory() as folder:
-        server = _server(Path(folder))
+        running = server.new_server(Path(folder))
+        running.start()
         try:
-            proxy = CountingProxy(server.url)
-            os.environ.update({**server.settings, "AWS_ENDPOINT_URL": proxy.url})
-            import s3fs
-
-            s3fs.S3FileSystem(endpoint_url=proxy.url).mkdir("test")
-            make_datasets()
-            nczarr.copy(f"{URL}/many.zarr", f"{URL}/again.zarr")
-            for title, pair in operations().items():
+            proxy = S3Proxy(running.url)
+            os.environ.update(
+                {**running.settings, "AWS_ENDPOINT_URL": proxy.url, "NCZARR_ANSWER_SECONDS": "300"}
+            )
+            boto3.client("s3", endpoint_url=running.url).create_bucket(Bucket="test")
+            on = Libraries(proxy.url)
+            proxy.rate = options.rate * 1e6
+            for (title, reason), works in zip(ROWS.items(), operations(on), strict=True):
                 if options.only not in title:
                     continue
-                for name, work in zip(("nczarr", "peer"), pair, strict=True):
-                    if work is None:
-                        continue
-                    work()  # imports and connections
-                    times = []
-                    for delay in options.delays:
-                        proxy.delay = delay / 1000
-                        proxy.counts.clear()
-                        begin = time.perf_counter()
-                        work()
-                        times.append(f"{time.perf_counter() - begin:7.2f} s")
-                    proxy.delay = 0.0
-                    counts = ", ".join(f"{count} {method}" for method, count in sorted(proxy.counts.items()))
-                    print(
-                        f"{title:32} {name:6} {proxy.counts.total():6}  {' '.join(times)}  {counts}",
-                        flush=True,
-                    )
+                found = {name: measure(work, proxy, options.delays) for name, work in works.items()}
+                rows.append(lines_of(title, found))
+                print(rows[-1], flush=True)
+                if found["nczarr"].total > min(one.total for one in found.values()):
+                    unexplained |= not reason
+                    reasons.append(f"* {title}: {reason or 'no reason is known'}")
+                    print(reasons[-1])
         finally:
-            server.stop()
+            running.stop()
+    if options.write:
+        head = [
+            f"| operation | {' | '.join(LIBRARIES)} | requests of nczarr | $ for 1,000 |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        text = options.write.read_text()
+        new = "\n".join([BEGIN, "", *head, *rows, "", *reasons, "", END])
+        options.write.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: new, text, flags=re.DOTALL))
+    return int(unexplained)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
