@@ -1,7 +1,7 @@
 """Measure nczarr's engine against its peers, and print the ratios as a Markdown table.
 
     python tests/benchmarks/run.py [W1 … W9 MEMORY] [--quick] [--rounds 5] [--cpu] [--shrink 2] [--dir PATH]
-                                   [--peers A,B] [--codecs none,zstd]
+                                   [--peers A,B] [--codecs none,zstd] [--record FILE]
 
 All libraries are measured in one run, one after another within each round, in another order each time, and the
 medians are compared. A ratio is nczarr's time divided by that of the fastest peer: below 1.0 nczarr is faster;
@@ -27,9 +27,12 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib.metadata
 import importlib.util
 import itertools
+import json
 import os
+import platform
 import random
 import statistics
 import subprocess
@@ -41,6 +44,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+import nczarr
 
 
 def beside(name: str) -> Any:
@@ -128,6 +133,7 @@ class Bench:
         self.clock = clock
         self.codecs = codecs
         self.peers = peers.available(names)
+        self.ratios: dict[str, float] = {}
         self.names: list[str] = []
         self.random = random.Random(1)
 
@@ -166,6 +172,8 @@ class Bench:
         for figures in (medians, best):
             others = [value for name, value in figures.items() if name != "nczarr"]
             ratios.append(f"{figures['nczarr'] / min(others):.2f}" if others else "–")
+            if others and figures is medians:
+                self.ratios[title] = round(figures["nczarr"] / min(others), 3)
         cells = [f"{medians[n] * 1000:.1f} ms" if n in medians else "–" for n in self.names]
         return f"| {title} | {ratios[0]} | {ratios[1]} | {' | '.join(cells)} |"
 
@@ -416,6 +424,23 @@ class Bench:
                 peers.clear(path)
 
 
+def recorded(bench: Bench, how: str) -> dict[str, Any]:
+    """Return the ratios of a run, with its date, commit, versions and machine; history.py draws them."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    libraries = ("zarr", "zarrs", "tensorstore", "netCDF4")
+    found = {name: importlib.metadata.version(name) for name in libraries if importlib.util.find_spec(name)}
+    return {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "commit": commit.stdout.strip(),
+        "nczarr": nczarr.__version__,
+        "versions": found,
+        "machine": f"{os.cpu_count()} processors, Python {platform.python_version()}, {how}",
+        "ratios": bench.ratios,
+    }
+
+
 def _read(peer: Any, path: Path, selection: Any) -> Any:
     array = peer.open(path)
     peer.read(array, selection)
@@ -461,6 +486,7 @@ def main() -> None:
     parser.add_argument("--dir", help="where the files go; a temporary directory if not given")
     parser.add_argument("--peers", help="names, separated by commas")
     parser.add_argument("--codecs", help="of W1 to W4 and MEMORY; names, separated by commas")
+    parser.add_argument("--record", type=Path, help="append the ratios to this file, as a line of JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         names = options.peers.split(",") if options.peers else None
@@ -474,6 +500,10 @@ def main() -> None:
             if name not in ("W7", "W8", "W9"):
                 bench.begin([peer.name for peer in bench.peers])
             getattr(bench, name.lower())()
+    if options.record:
+        with options.record.open("a", encoding="utf-8") as file:
+            how = f"medians of {bench.rounds}, {what}, sides divided by {shrink}"
+            file.write(json.dumps(recorded(bench, how)) + "\n")
 
 
 if __name__ == "__main__":
