@@ -39,6 +39,7 @@ HEAVY = (
     "netcdf/killed_edits",
     "system/forks",
     "benchmarks",
+    "notebooks",
 )
 #: The test files that take longest, the longest first. Several workers begin with them, and end together.
 LONGEST = (

@@ -58,11 +58,13 @@ html_theme_options = {
 
 
 def setup(app: Sphinx) -> None:
-    """Generate the pages and pictures that come from the code; colour CDL."""
+    """Generate the pages, pictures and notebooks that come from the code and from pages; colour CDL."""
     import draw_house
     import generate_grammar
+    import make_notebooks
 
     app.add_lexer("cdl", CDLLexer)
 
     generate_grammar.main()
     draw_house.main()
+    make_notebooks.main()
