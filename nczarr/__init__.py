@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         stringtochar,
     )
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 _NETCDF4 = (
     "CompoundType",
