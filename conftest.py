@@ -34,6 +34,7 @@ HEAVY = (
     "trust/trials",
     "view/browser",
     "convert/dask",
+    "convert/engines",
     "convert/appending_together",
     "mapping/killed_changes",
     "netcdf/killed_edits",

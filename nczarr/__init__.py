@@ -4,6 +4,7 @@ Most programs need only these names:
 
 * :class:`Dataset` opens or creates a dataset, with netCDF4-python's interface;
 * :func:`copy` converts between netCDF files, Zarr hierarchies and CDL text;
+* :func:`scan` reads the headers of many files once, for :func:`copy`;
 * :func:`from_xarray` turns a dataset or tree of xarray into the model, which :func:`copy` writes;
 * :func:`diff` compares two datasets bit by bit, and :func:`digest` computes checksums;
 * :class:`NCZarrError` is the base class of all errors.
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from nczarr.errors import NCZarrError
 
 if TYPE_CHECKING:
-    from nczarr.convert import copy, diff, digest
+    from nczarr.convert import copy, diff, digest, scan
     from nczarr.labelled import from_xarray
     from nczarr.netcdf4 import (
         CompoundType,
@@ -80,6 +81,7 @@ __all__ = [
     "digest",
     "from_xarray",
     "num2date",
+    "scan",
     "stringtoarr",
     "stringtochar",
 ]
@@ -89,6 +91,7 @@ _HOMES = dict.fromkeys(_NETCDF4, "nczarr.netcdf4") | {
     "diff": "nczarr.convert",
     "digest": "nczarr.convert",
     "from_xarray": "nczarr.labelled",
+    "scan": "nczarr.convert",
 }
 
 

@@ -21,6 +21,7 @@ _READING = ("copy", "dump", "info", "tree", "ls", "diff", "digest")
 #: The commands with their descriptions.
 COMMANDS = {
     "copy": "Copy a dataset from any format to any other.",
+    "scan": "Read the headers of many files once, and keep them in a scan file for copy.",
     "dump": "Print a dataset as CDL text, as ncdump does.",
     "gen": "Generate a dataset from CDL text, as ncgen does.",
     "info": "Summarise a dataset and the storage of each variable.",
@@ -147,7 +148,7 @@ def _add_common_options(parser: argparse.ArgumentParser, name: str) -> None:
 def _definition(name: str) -> Callable[[argparse.ArgumentParser], None]:
     """Return the function that defines a command, from its module; no other modules of commands are imported."""
     module: ModuleType
-    if name in ("copy", "gen"):
+    if name in ("copy", "scan", "gen"):
         from nczarr.cli import conversion as module
     elif name in ("dump", "info", "tree", "ls"):
         from nczarr.cli import inspection as module

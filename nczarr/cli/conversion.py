@@ -13,6 +13,7 @@ from typing import Any
 import nczarr
 from nczarr.cli.options import (
     SOURCE,
+    Options,
     add_dimension_option,
     add_progress_options,
     define,
@@ -24,6 +25,7 @@ from nczarr.cli.options import (
 )
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
+from nczarr.convert.endpoints import expand_sources
 from nczarr.convert.many.fit import ADJUSTMENTS, JOINS, REPACKS
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
@@ -33,7 +35,7 @@ from nczarr.transfer import NoProgress
 #: Options that are passed unchanged to :func:`nczarr.copy` as keywords.
 _PASSED = (
     "chunks", "chunk_bytes", "shards", "compression", "quantize", "concat", "join", "repack", "expect_step",
-    "preprocess", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask", "durable",
+    "preprocess", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask", "executor", "durable",
 )  # fmt: skip
 #: Options that are passed as lists of names.
 _NAMES = ("variables", "only", "groups", "exclude", "unlimited", "adjust")
@@ -41,6 +43,8 @@ _FLAGS = (
     "append", "replace", "merge", "resume", "digest", "virtual", "checksum", "manifest", "fixed", "extensions", "nzug",
     "lossy", "overwrite",
 )  # fmt: skip
+#: Number of sources that are scanned faster than processes start.
+_FEW = 100
 
 
 def define_copy(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +58,7 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
     )
     text = "join the variables of all sources; with --concat, after the steps of each variable"
     option(several, "--merge", text)
-    text = "read the names of sources from a file, one per line; - for standard input"
-    option(several, "--files-from", text, "FILE")
+    _add_files_from(several)
     text = (
         "outer: keep the attributes of all files, and refuse conflicts that change their meaning; first: keep the "
         "attributes of the first file; exact: refuse any difference; fill: outer, with fill values for variables and "
@@ -123,6 +126,21 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def define_scan(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr scan``."""
+    option(parser, "source", SOURCE + "; several, or a quoted pattern 'in/*.nc'", nargs="*")
+    text = "the scan file, NAME.parquet; if it exists, only new and changed sources are opened"
+    option(parser, "-o --output", text, "FILE", required=True, dest="target")
+    _add_files_from(parser)
+    _add_engine_options(parser, "open the sources on", "processes")
+    add_progress_options(parser)
+    examples = (
+        "  nczarr scan 'in/*.nc' -o scan.parquet\n  nczarr copy scan.parquet all.zarr --concat time\n"
+        "  nczarr copy scan.parquet all.json --concat time --virtual\n"
+    )
+    define(parser, run_scan, examples)
+
+
 def define_gen(parser: argparse.ArgumentParser) -> None:
     """Define ``nczarr gen``."""
     option(parser, "source", "the CDL file; - for standard input")
@@ -159,12 +177,24 @@ def _add_storage_options(parser: argparse.ArgumentParser) -> None:
     for number, name in {"3": "classic", "4": "nc4", "5": "cdf5", "6": "64-bit-offset", "7": "nc7"}.items():
         option(storage, f"-{number}", f"netCDF: {name}", action="store_const", const=name, dest="format")
     option(storage, "--memory", "maximum size of the values in memory (default: 512MiB)", "SIZE")
-    option(storage, "--workers", "number of writer threads (default: number of processors)", "N", type=int)
+    _add_engine_options(storage, "distribute the blocks over", None)
+
+
+def _add_files_from(options: Options) -> None:
+    text = "read the names of sources from a file, one per line; - for standard input"
+    option(options, "--files-from", text, "FILE")
+
+
+def _add_engine_options(options: Options, what: str, executor: str | None) -> None:
+    text = "number of writer threads, or of processes (default: number of processors)"
+    option(options, "--workers", text, "N", type=int)
+    text = f"{what} the Dask cluster at this address; local: --workers processes on this machine"
+    option(options, "--dask", text, "ADDRESS")
     text = (
-        "distribute the blocks over the Dask cluster at this address; local: over --workers processes on this "
-        "machine"
+        f"{what} an executor of concurrent.futures, which this function returns: mpi4py.futures:MPIPoolExecutor; "
+        "processes: --workers processes on this machine" + (f" (default: {executor})" if executor else "")
     )
-    option(storage, "--dask", text, "ADDRESS")
+    option(options, "--executor", text, "MODULE:FUNCTION")
 
 
 def _add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -289,18 +319,39 @@ def closing_line(report: Report) -> str:
 
 def run_copy(options: argparse.Namespace) -> None:
     """Run ``nczarr copy``."""
-    sources = options.source
-    if (name := options.files_from) is not None:
-        try:
-            text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8", "surrogateescape")
-        except OSError as error:
-            raise DatasetNotFoundError(f"--files-from: {error.strerror}", path=name) from None
-        sources = [*sources, *(line for line in text.splitlines() if line.strip())]
+    sources = _sources(options)
     if not sources:
         missing = "target" if os.path.exists(options.target) else "source"
         raise UnsupportedError(f"the {missing} is missing", hint="nczarr copy SOURCE TARGET")
     one = sources if len(sources) > 1 else sources[0]
     _copy(one, options, verify=options.verify, dry_run=options.dry_run)
+
+
+def _sources(options: argparse.Namespace) -> list[str]:
+    """Return the sources of the command line and of ``--files-from``."""
+    sources: list[str] = options.source
+    if (name := options.files_from) is None:
+        return sources
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8", "surrogateescape")
+    except OSError as error:
+        raise DatasetNotFoundError(f"--files-from: {error.strerror}", path=name) from None
+    return [*sources, *(line for line in text.splitlines() if line.strip())]
+
+
+def run_scan(options: argparse.Namespace) -> None:
+    """Run ``nczarr scan``."""
+    sources = _sources(options)
+    if not sources:
+        raise UnsupportedError("the source is missing", hint="nczarr scan SOURCE... -o scan.parquet")
+    where, bar = storage_options(options), progress_bar(options.progress)
+    found = expand_sources(sources, where)
+    engine = {name: getattr(options, name) for name in ("workers", "dask", "executor")}
+    if engine["dask"] is None and engine["executor"] is None and len(found) > _FEW:
+        engine["executor"] = "processes"
+    count, opened = nczarr.scan(found, options.target, source_options=where, progress=bar, **engine)
+    if not isinstance(bar, NoProgress):
+        print(visible(f"nczarr: {count} sources, {opened} opened"), file=sys.stderr)
 
 
 def run_gen(options: argparse.Namespace) -> None:

@@ -12,11 +12,17 @@ from nczarr.lazy import lazy
 from nczarr.transfer import Progress
 
 if TYPE_CHECKING:
+    from nczarr.convert.many.scan import scan
     from nczarr.convert.verify.differences import ValueDifference, diff
     from nczarr.convert.verify.digests import Digest, digest
 else:
     __getattr__ = lazy(
-        __name__, {"verify.digests": ["Digest", "digest"], "verify.differences": ["ValueDifference", "diff"]}
+        __name__,
+        {
+            "many.scan": ["scan"],
+            "verify.digests": ["Digest", "digest"],
+            "verify.differences": ["ValueDifference", "diff"],
+        },
     )
 
 __all__ = [
@@ -31,4 +37,5 @@ __all__ = [
     "digest",
     "kind_of_target",
     "open_source",
+    "scan",
 ]

@@ -1,47 +1,37 @@
-"""Distribute the blocks of a copy over a Dask cluster: each task reads one block and writes whole chunks or shards.
+"""Distribute the blocks of a copy over workers: each task reads one block and writes whole chunks or shards.
 
-No two tasks write the same chunk, so that no locks are needed. If a worker dies, Dask runs its task again, which writes
+No two tasks write the same chunk, so that no locks are needed. If a worker is lost, its task runs again, which writes
 the same bytes again. The calling process creates the dataset, records finished blocks, and completes the dataset.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 import os
 import pickle
-import queue
-import time
 import uuid
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from nczarr.convert.change.shaping import OutputOptions, shape
-from nczarr.convert.request import Request
+from nczarr.convert.engine import Call, Engine
 from nczarr.convert.sources import FileStates, Sources
 from nczarr.convert.values.raw import Twin, put_stored, twin_of
 from nczarr.convert.values.resume import checksum
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.formats import Kind
 from nczarr.mapping import DetachedDataset
+from nczarr.mapping.dataset.destination import JOB
 from nczarr.model import Dataset, Region
 from nczarr.model.sources import region_shape
 from nczarr.system.atomic import remove_partial_values
-from nczarr.system.environment import limit
 from nczarr.system.locks import Rank, make_lock
 from nczarr.transfer import Block, Progress, value_bytes
-
-#: Seconds without a finished block after which the workers are counted.
-_LOOK = 2.0
-
-
-class LostClusterError(NCZarrError):
-    """The connection to the scheduler of a Dask cluster, or to all of its workers, is lost."""
 
 
 @dataclass(frozen=True)
@@ -125,30 +115,83 @@ class _OpenJob:
         return crc
 
 
+@dataclass(frozen=True)
+class _StoredJob:
+    """A job that workers read from the unfinished dataset which they write.
+
+    Attributes
+    ----------
+    digest : str
+        Of the content, which another program may have replaced.
+    target : DetachedDataset
+        Without its arrays.
+    """
+
+    token: str
+    digest: str
+    target: DetachedDataset
+
+    @classmethod
+    def of(cls, job: Job) -> _StoredJob:
+        """Store a job."""
+        try:
+            try:
+                from cloudpickle import dumps  # also functions of the main program
+            except ImportError:
+                from pickle import dumps
+            data = dumps(job)
+        except Exception as error:
+            raise UnsupportedError(
+                f"the source cannot be sent to workers: {error}",
+                hint="give a path or a URL that they can open",
+            ) from error
+        place = replace(job.target, arrays={})
+        with closing(place.open()) as opened:
+            opened.store.set(JOB, data)
+        return cls(job.token, hashlib.sha256(data).hexdigest(), place)
+
+    def load(self) -> Job:
+        """Read the job."""
+        with closing(self.target.open()) as opened:
+            data = opened.store.get(JOB)
+        if data is None or hashlib.sha256(data).hexdigest() != self.digest:
+            raise NCZarrError("the copy has ended", path=self.target.place)
+        job: Job = pickle.loads(data)
+        return job
+
+    def remove(self) -> None:
+        """Delete the job."""
+        with suppress(NCZarrError), closing(self.target.open()) as opened:
+            opened.store.delete(JOB)
+
+
 _open_jobs: dict[str, _OpenJob] = {}
 _ended: set[str] = set()
 _running: Counter[str] = Counter()
 _lock = make_lock(Rank.OWNER)
 
 
-def _run(job: Job, fqn: str, region: Region) -> int | None:
+def _run(stored: _StoredJob, fqn: str, region: Region) -> int | None:
     """Copy one block, in a worker."""
+    token = stored.token
     with _lock:
-        if job.token in _ended:
+        if token in _ended:
             raise NCZarrError("the copy has ended")
-        found = _open_jobs.get(job.token)
+        found = _open_jobs.get(token)
         if found is None:
-            found = _open_jobs[job.token] = _OpenJob(job)
-        _running[job.token] += 1
+            for old in [old for old in _open_jobs if not _running[old]]:  # of copies that have ended
+                _open_jobs.pop(old).close()
+            found = _open_jobs[token] = _OpenJob(stored.load())
+        _running[token] += 1
     try:
         return found.move(fqn, region)
     finally:
         with _lock:
-            _running[job.token] -= 1
+            _running[token] -= 1
 
 
 async def _end(token: str) -> None:
-    """Refuse further blocks of a copy, wait for the running ones, and close the job; in a worker."""
+    """Refuse further blocks of a copy, wait for the running ones, and close the job; in a worker of Dask."""
     with _lock:
         _ended.add(token)
     while _running[token]:
@@ -160,40 +203,12 @@ async def _end(token: str) -> None:
         found.close()
 
 
+@dataclass
 class Cluster:
-    """A Dask cluster that runs a copy.
+    """The workers of an engine that run a copy."""
 
-    Attributes
-    ----------
-    threads : int
-        Number of tasks that run concurrently.
-    local : bool
-        The whole cluster is on this machine.
-    shares : int
-        Number of times that `memory` is available: for each worker, or once for all workers of this machine.
-    may_write : bool
-        Workers that could not be stopped may still write to the target.
-    """
-
-    def __init__(self, client: Any, recipe: Recipe, memory: int, *, local: bool) -> None:
-        self._client, self._recipe, self._memory, self.local = client, recipe, memory, local
-        self._address: str = client.scheduler.address
-        self.may_write = False
-        seconds = limit("NCZARR_DASK_SECONDS")
-        if not self._workers():
-            self._warn(f"the cluster has no workers; waiting {seconds} s for one")
-        try:
-            client.wait_for_workers(1, timeout=seconds)
-        except TimeoutError:
-            raise UnsupportedError("--dask: the cluster has no workers", path=self._address) from None
-        workers = client.scheduler_info(n_workers=-1)["workers"]
-        self.threads = sum(w["nthreads"] for w in workers.values())
-        self.shares = 1 if local else len(workers)
-
-    @property
-    def block_limit(self) -> int:
-        """The maximum size of a block in bytes, so that the running tasks do not exceed the memory."""
-        return max(1, self._memory * self.shares // (2 * self.threads))
+    engine: Engine
+    recipe: Recipe
 
     def transfer(
         self,
@@ -216,174 +231,35 @@ class Cluster:
 
         Raises
         ------
-        LostClusterError
-            If the scheduler, or for ``NCZARR_DASK_SECONDS`` every worker, cannot be reached.
+        LostWorkersError
+            If the workers, or the connection to them, are lost.
         NCZarrError
             If a task failed in a worker, or if workers died repeatedly in the same block.
         """
-        from distributed.scheduler import KilledWorker
+        sizes = {}
 
-        states = self._recipe.sources.states()
-        job = Job(uuid.uuid4().hex, self._recipe, states, target, between, raw, done is not None)
-        before = self._workers()
-        # A task, unlike scattered data, is computed again if its worker dies.
-        shared = self._client.submit(pickle.loads, _pickled(job), pure=False)
-        waiting, limit = iter(blocks), self.block_limit
-        running: dict[Any, tuple[str, Region, int]] = {}
-        running_bytes = 0
-        finished: queue.Queue[Any] = queue.Queue()
+        def calls() -> Iterator[Call]:
+            for fqn, region, data in blocks:
+                sizes[fqn] = value_bytes(data.dtype)
+                yield stored, fqn, region
 
-        def fits(weight: int) -> bool:
-            # Tasks in the queue take no memory, but a chunk larger than a block must not run beside another one.
-            crowded = weight > limit and 2 * (running_bytes + weight) > self._memory * self.shares
-            return not running or not (crowded or len(running) >= 2 * self.threads)
+        def weigh(call: Call) -> int:
+            return math.prod(region_shape(call[2])) * sizes[call[1]]
 
+        states = self.recipe.sources.states()
+        job = Job(uuid.uuid4().hex, self.recipe, states, target, between, raw, done is not None)
+        stored = _StoredJob.of(job)
         try:
-            block = next(waiting, None)
-            while block is not None or running:
-                if block is not None and fits(_weight(block)):
-                    fqn, region, _ = block
-                    future = self._client.submit(_run, shared, fqn, region, pure=False)
-                    running[future] = fqn, region, _weight(block)
-                    running_bytes += _weight(block)
-                    future.add_done_callback(finished.put)
-                    block = next(waiting, None)
-                    continue
-                future, crc = self._next(finished)
-                fqn, region, weight = running.pop(future)
-                running_bytes -= weight
-                try:
-                    if future.status == "error":
-                        future.result()
-                except KilledWorker as error:
-                    raise NCZarrError(
-                        "workers of the Dask cluster died repeatedly while they copied this variable",
-                        fqn=fqn,
-                        hint="if they lacked memory: less --memory, or fewer threads for each worker",
-                    ) from error
-                if done is not None and crc is not None:
-                    done(fqn, region, crc)
-                progress.advance(weight, fqn)
+            with closing(self.engine.run(_run, calls(), weigh)) as finished:
+                for call, future in finished:
+                    _, fqn, region = call
+                    crc = self.engine.result(future, fqn=fqn)
+                    if done is not None and crc is not None:
+                        done(fqn, region, crc)
+                    progress.advance(weigh(call), fqn)
         finally:
-            self._stop(job, list(running))
-            shared.release()
-            local = job.target.writer is None and os.path.isdir(job.target.place)
-            if local and not self.may_write and self._workers() != before:
-                remove_partial_values(Path(job.target.place))
-
-    def _next(self, finished: queue.Queue[Any]) -> tuple[Any, int | None]:
-        """Return a finished future and its result.
-
-        The method waits while there are workers, and a limited time without workers. If a result cannot be fetched,
-        its worker has died, and Dask runs the task again.
-        """
-        from concurrent.futures import CancelledError
-
-        seconds, alone_since = limit("NCZARR_DASK_SECONDS"), None
-        while True:
-            future: Any = None
-            try:
-                future = finished.get(timeout=_LOOK)
-                if future.status == "error":
-                    return future, None
-                return future, future.result(timeout=_LOOK)
-            except CancelledError:
-                raise self._lost() from None
-            except queue.Empty:
-                pass
-            except Exception:  # an error of the connection; errors of tasks have the status "error"
-                time.sleep(_LOOK / 10)
-                future.add_done_callback(finished.put)
-            if self._client.status == "closed":
-                raise self._lost()
-            try:
-                alone = not self._workers()
-            except LostClusterError:
-                continue  # Dask cancels all futures, or closes the client
-            if not alone:
-                alone_since = None
-            elif alone_since is None:
-                alone_since = time.monotonic()
-                self._warn(f"no worker is left; waiting {seconds} s for one")
-            elif time.monotonic() - alone_since >= seconds:
-                self.may_write = (
-                    True  # a worker without connection to the scheduler may still reach the target
-                )
-                raise LostClusterError(
-                    f"the Dask cluster has had no workers for {seconds} s", path=self._address
-                )
-
-    def _lost(self) -> LostClusterError:
-        return LostClusterError("the connection to the Dask scheduler is lost", path=self._address)
-
-    def _stop(self, job: Job, running: list[Any]) -> None:
-        """Stop all writing, before the output is completed or removed."""
-        before, self.may_write = self.may_write, True
-        if self._client.status != "running":
-            self._warn("the connection to the scheduler is lost; waiting for Dask to connect again")
-        with suppress(Exception):  # without a scheduler, Dask raises any error
-            self._client.cancel(running)
-            self._client.run(_end, job.token, on_error="ignore")
-            self.may_write = before
-
-    def _warn(self, message: str) -> None:
-        warnings.warn(f"--dask: {self._address}: {message}", stacklevel=2)
-
-    def _workers(self) -> set[str]:
-        try:
-            return {w["id"] for w in self._client.scheduler_info(n_workers=-1)["workers"].values()}
-        except Exception as error:  # without a scheduler, Dask raises any error
-            raise self._lost() from error
-
-
-def _weight(block: Block) -> int:
-    """Return the size of a block in memory, in bytes."""
-    _, region, data = block
-    return math.prod(region_shape(region)) * value_bytes(data.dtype)
-
-
-@contextmanager
-def cluster(request: Request, recipe: Recipe) -> Iterator[Cluster]:
-    """Connect to the cluster of a copy: the address of a scheduler, processes on this machine, or a client.
-
-    Raises
-    ------
-    UnsupportedError
-        If distributed is not installed, or no scheduler answers.
-    """
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise UnsupportedError(
-            "--dask: distributed is not installed", hint="pip install distributed"
-        ) from None
-    dask, memory = request.dask, request.memory
-    with ExitStack() as stack:
-        if not isinstance(dask, str):
-            if not hasattr(dask, "scheduler_info"):
-                raise UnsupportedError(f"dask={dask!r}: neither an address, nor 'local', nor a client")
-            yield Cluster(dask, recipe, memory, local=False)
-            return
-        address: object = dask
-        if dask == "local":
-            # Without a dashboard, the scheduler still opens a web port: by default a fixed one, on all interfaces.
-            web = {"dashboard_address": "127.0.0.1:0"}
-            count = {"n_workers": request.workers, "threads_per_worker": 1}
-            address = stack.enter_context(LocalCluster(**count, dashboard_address=None, scheduler_kwargs=web))
-        try:
-            client = stack.enter_context(Client(address, set_as_default=False))
-        except (OSError, ValueError) as error:
-            raise UnsupportedError(f"--dask: no scheduler answers: {error}", path=dask) from error
-        yield Cluster(client, recipe, memory, local=dask == "local")
-
-
-def _pickled(job: Job) -> bytes:
-    from distributed.protocol.pickle import dumps
-
-    try:
-        return bytes(dumps(job))
-    except Exception as error:
-        raise UnsupportedError(
-            f"--dask: the source cannot be sent to workers: {error}",
-            hint="give a path or a URL that they can open",
-        ) from error
+            self.engine.end(_end, job.token)
+            stored.remove()
+            local = target.writer is None and os.path.isdir(target.place)
+            if local and self.engine.has_lost and not self.engine.may_write:
+                remove_partial_values(Path(target.place))

@@ -19,14 +19,15 @@ from nczarr.convert.endpoints import (
     check_options,
     create_sink,
     expand_sources,
-    hook_of,
     name_of,
+    named_function,
     refuse_existing,
     refuse_same_place,
     targets_of,
 )
 from nczarr.convert.filling import FillTask, refuse_memory
 from nczarr.convert.many.fit import Fitting
+from nczarr.convert.many.scan import kinds_of, with_scans
 from nczarr.convert.report import Report, planned_variables
 from nczarr.convert.request import Request
 from nczarr.convert.sources import Sources, refuse_unreadable
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
     from nczarr.convert.cluster import Cluster
+    from nczarr.convert.engine import Engine
     from nczarr.convert.values.resume import SourceFingerprint
 
 #: Layouts that do not store the order of dimensions.
@@ -120,6 +122,7 @@ def copy(
     workers: int | None = None,
     memory: int | str = MEMORY,
     dask: object = None,
+    executor: object = None,
     **options: Unpack[FormatOptions],
 ) -> tuple[str, ...]:
     """Copy a dataset from any format that nczarr reads to any format that it writes.
@@ -241,6 +244,10 @@ def copy(
     dask : str or distributed.Client, optional
         Distribute the blocks over a Dask cluster: the address of its scheduler, a client, or ``"local"`` for `workers`
         processes on this machine. All workers must be able to open source and target by their paths or URLs.
+    executor : concurrent.futures.Executor, callable or str, optional
+        Distribute the blocks over the workers of an executor. A function, or its name ``"module:function"``, gets
+        `workers` and returns an executor, which is replaced when its workers die; ``"processes"`` starts processes on
+        this machine.
     **options
         For Zarr the fields of :class:`nczarr.mapping.WriteOptions` (``layout``, ``codecs``, ``char``, …); for netCDF
         ``format``; for both ``lossy=True``.
@@ -302,11 +309,13 @@ def copy(
         workers=workers or min(8, os.cpu_count() or 1),
         memory=parse_bytes(memory),
         dask=dask,
+        executor=executor,
     )
     nodes = [names_of(patterns) for patterns in (variables, only, groups, exclude)]
     subset = Subset(nodes[0], nodes[1], nodes[2], nodes[3], select or {}, rename or {})
     where = allowing(source_options, allow)
-    paths, hook = tuple(expand_sources(source, where)), hook_of(preprocess)
+    hook = named_function(preprocess, "--preprocess") if isinstance(preprocess, str) else preprocess
+    paths = tuple(with_scans(expand_sources(source, where)))
     sources = Sources(paths, where, subset, concat, fitting, hook, merge)
     if append:
         from nczarr.convert.appending import AppendTask
@@ -359,11 +368,11 @@ class CopyTask:
     def run(self) -> tuple[str, ...]:
         """Copy; return the losses, or the plan of a dry run."""
         request, sources = self.request, self.sources
-        with sources.open() as opened:
+        with self.engine() as engine, sources.open(engine=engine) as opened:
             refuse_same_place(sources.paths, request.target)
             states = sources.states()
             first = sources.paths[0]
-            kinds: set[Kind] = {kind_of_source(s) for s in sources.paths if not isinstance(s, Dataset)}
+            kinds = kinds_of(sources.paths)
             kind = kinds.pop() if len(kinds) == 1 else None
             where = None if isinstance(first, Dataset) else str(first)
             losses = _beyond_dimensions(opened, request.lossy, where)
@@ -381,8 +390,9 @@ class CopyTask:
             readings, size = request.readings, dataset_bytes(dataset)
             with reporting(request.progress, readings * size) if readings > 1 else nullcontext():
                 task = self.of_one_job() if readings > 1 else self
+                cluster = self.cluster(engine, dataset, kind)
                 losses += task.write(
-                    dataset, options, source_chunks, kind, partial(sources.refuse_changes, states)
+                    dataset, options, source_chunks, cluster, partial(sources.refuse_changes, states)
                 )
         if request.report is not None:
             request.report.add(sources.paths, request.target, size)
@@ -406,7 +416,7 @@ class CopyTask:
         dataset: Dataset,
         options: Mapping[str, Any],
         source_chunks: Mapping[str, tuple[int, ...] | None],
-        kind: Kind | None,
+        cluster: Cluster | None,
         refuse_changes: Callable[[], None],
     ) -> tuple[str, ...]:
         """Write the dataset, and verify it if requested; return the losses of the format."""
@@ -442,36 +452,44 @@ class CopyTask:
             state = state_of_target(target, fingerprint(), request.storage_options)
         how = "continuing the copy of" if state == "resumable" else "copying"
         logger_of(__name__).info("%s: %s %s", name_of(target), how, sources)
-        with self.cluster(dataset, kind) as cluster:
-            sink = create_sink(
-                target,
-                dataset,
-                # Without a record, the content of the unfinished dataset is unknown.
-                overwrite=overwrite or state == "unknown",
-                durable=request.durable,
-                storage_options=request.storage_options,
-                resume=resume and state != "unknown",
-                **options,
-            )
-            FillTask(request, dataset, sink, source_chunks, fingerprint, cluster, refuse_changes).run()
+        sink = create_sink(
+            target,
+            dataset,
+            # Without a record, the content of the unfinished dataset is unknown.
+            overwrite=overwrite or state == "unknown",
+            durable=request.durable,
+            storage_options=request.storage_options,
+            resume=resume and state != "unknown",
+            **options,
+        )
+        FillTask(request, dataset, sink, source_chunks, fingerprint, cluster, refuse_changes).run()
         losses = tuple(getattr(sink, "losses", ()))
         if request.verify and (difference := self.difference(dataset, options, losses)) is not None:
             raise NCZarrError(f"the copy differs from its source: {difference}", path=str(target))
         return losses
 
-    def cluster(self, dataset: Dataset, kind: Kind | None) -> AbstractContextManager[Cluster | None]:
-        """Connect to the requested Dask cluster."""
+    def engine(self) -> AbstractContextManager[Engine | None]:
+        """Connect to the requested workers."""
         request = self.request
-        if request.dask is None:
+        if request.dask is None and request.executor is None:
             return nullcontext()
+        option = "--executor" if request.dask is None else "--dask"
         if kind_of_target(request.target) != "zarr":
             raise UnsupportedError(
-                "--dask: only a Zarr dataset can have several writers", path=str(request.target)
+                f"{option}: only a Zarr dataset can have several writers", path=str(request.target)
             )
-        from nczarr.convert.cluster import Recipe, cluster
+        from nczarr.convert.engine import open_engine
+
+        return open_engine(request.executor, request.dask, request.workers, request.memory)
+
+    def cluster(self, engine: Engine | None, dataset: Dataset, kind: Kind | None) -> Cluster | None:
+        """Return the workers that run the copy."""
+        if engine is None:
+            return None
+        from nczarr.convert.cluster import Cluster, Recipe
 
         joined = dataset if self.sources.are_joined else None
-        return cluster(request, Recipe(self.sources, request.output, kind, joined))
+        return Cluster(engine, Recipe(self.sources, self.request.output, kind, joined))
 
     def difference(
         self, dataset: Dataset, options: Mapping[str, Any], losses: Sequence[str]
@@ -566,7 +584,7 @@ def _refer(request: Request, sources: Sources) -> None:
     if len(sources.paths) != 1 and not sources.are_joined:
         raise UnsupportedError("--virtual: several sources need --concat or --merge", path=str(target))
     for source in sources.paths:
-        if isinstance(source, Dataset) or kind_of_source(source) != "netcdf":
+        if isinstance(source, Dataset) or kinds_of([source]) != {"netcdf"}:
             raise UnsupportedError("--virtual: the source is not a netCDF file", path=name_of(source))
     states = sources.states()
     with sources.open(fresh=False) as opened:

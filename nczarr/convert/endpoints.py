@@ -123,8 +123,8 @@ Hook = Callable[[Dataset], Dataset]
 """A function of the user that changes the model of each source."""
 
 
-def hook_of(preprocess: str | Hook | None) -> Hook | None:
-    """Return the function that `preprocess` is or names (``module:function``, also in the working directory).
+def named_function(name: str, option: str) -> Callable[..., Any]:
+    """Return the function that an option names: ``module:function``, also in the working directory.
 
     Raises
     ------
@@ -133,26 +133,23 @@ def hook_of(preprocess: str | Hook | None) -> Hook | None:
 
     Examples
     --------
-    >>> hook_of("nczarr.model:resolve").__name__
+    >>> named_function("nczarr.model:resolve", "--preprocess").__name__
     'resolve'
     """
-    if preprocess is None or callable(preprocess):
-        return preprocess
-    module, _, name = preprocess.partition(":")
+    module, _, function = name.partition(":")
     try:
-        if not all(part.isidentifier() for part in (*module.split("."), name)):
+        if not all(part.isidentifier() for part in (*module.split("."), function)):
             raise ImportError("the form is MODULE:FUNCTION")
         sys.path.insert(0, os.getcwd())  # as Python does for scripts
         try:
-            found = getattr(import_module(module), name)
+            found: object = getattr(import_module(module), function)
         finally:
             sys.path.remove(os.getcwd())
         if not callable(found):
-            raise ImportError(f"{name} is no function")
+            raise ImportError(f"{function} is no function")
     except (ImportError, AttributeError) as error:
-        raise UnsupportedError(f"--preprocess {preprocess}: {error}") from error
-    hook: Hook = found
-    return hook
+        raise UnsupportedError(f"{option} {name}: {error}") from error
+    return found
 
 
 @contextmanager
@@ -491,19 +488,25 @@ def call_all(calls: Iterable[Callable[[], _T]]) -> list[_T]:
     >>> call_all([lambda: 1, lambda: 2])
     [1, 2]
     """
-    results, errors = [], []
+    results: list[_T] = []
+    errors: list[NCZarrError] = []
     for call in calls:
         try:
             results.append(call())
         except NCZarrError as error:
             errors.append(error)
+    raise_all(errors)
+    return results
+
+
+def raise_all(errors: Sequence[NCZarrError]) -> None:
+    """Raise the first error, if there is one, with the others as notes."""
     if errors:
         for other in errors[1:_LISTED]:
             errors[0].add_note(str(other))
         if len(errors) > _LISTED:
             errors[0].add_note(f"and {len(errors) - _LISTED} more")
         raise errors[0]
-    return results
 
 
 def name_of(source: object) -> str:

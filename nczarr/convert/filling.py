@@ -199,19 +199,22 @@ class FillTask:
             cluster.transfer(blocks, into or detached, progress, raw=False, done=report, between=between)
 
         # Workers that can open a local target can also open an intermediate dataset beside it.
-        is_shared = cluster.local or local_path(request.target) is not None
-        shared = replace(request, workers=cluster.threads, memory=request.memory * cluster.shares)
+        engine = cluster.engine
+        is_shared = engine.local or local_path(request.target) is not None
+        shared = replace(request, workers=engine.threads, memory=engine.memory)
         work = rechunk(work, out, shared, self._remaining, elsewhere if is_shared else None)
-        limit = min(BLOCK_BYTES, cluster.block_limit, block_limit(0, request.workers, request.memory))
+        limit = min(BLOCK_BYTES, engine.block_limit, block_limit(0, request.workers, request.memory))
         blocks = self._remaining(blocks_of(work, out, limit))
         cluster.transfer(blocks, detached, request.progress, raw=not request.resume, done=done)
 
     def _end(self, error: BaseException) -> None:
         """Suspend or remove the output after an error."""
+        from nczarr.convert.engine import LostWorkersError
+
         sink, record = self.sink, self._record
-        may_write = self.cluster is not None and self.cluster.may_write
-        # A store may recover from its errors; other errors of nczarr would occur again.
-        is_final = isinstance(error, NCZarrError) and not isinstance(error, StoreError)
+        may_write = self.cluster is not None and self.cluster.engine.may_write
+        # A store may recover from its errors, and workers may return; other errors of nczarr would occur again.
+        is_final = isinstance(error, NCZarrError) and not isinstance(error, StoreError | LostWorkersError)
         keeps = may_write or (self.request.resume and record is not None and not is_final)
         if keeps and isinstance(sink, StoredDataset) and sink.resumable:
             if record is not None:

@@ -41,6 +41,7 @@ class Request:
     workers: int
     memory: int
     dask: object
+    executor: object
 
     def to(self, target: object) -> Request:
         """Return the request with another target."""
@@ -58,6 +59,6 @@ class Request:
 
     def refuse_with(self, option: str, *allowed: str) -> None:
         """Refuse the options that another option would ignore."""
-        for name in ("dry_run", "resume", "verify", "digest", "overwrite", "dask"):
+        for name in ("dry_run", "resume", "verify", "digest", "overwrite", "dask", "executor"):
             if getattr(self, name) not in (False, None) and name not in allowed:
                 raise UnsupportedError(f"{option} cannot be combined with --{name.replace('_', '-')}")

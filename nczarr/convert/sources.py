@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.selecting import select_in_all
@@ -13,6 +14,9 @@ from nczarr.convert.many.fit import Fitting
 from nczarr.errors import LossError, NCZarrError, error_context
 from nczarr.formats import state_of_file
 from nczarr.model import Dataset
+
+if TYPE_CHECKING:
+    from nczarr.convert.engine import Engine
 
 #: Size and modification time of each local file; None for other sources.
 FileStates = tuple[tuple[int, int] | None, ...]
@@ -66,13 +70,17 @@ class Sources:
                 raise NCZarrError("the file has changed while it was copied", path=str(source))
 
     @contextmanager
-    def open(self, *, fresh: bool = True, cut: bool = False) -> Iterator[Dataset]:
+    def open(
+        self, *, fresh: bool = True, cut: bool = False, engine: Engine | None = None
+    ) -> Iterator[Dataset]:
         """Open the sources as one dataset; see :func:`open_source`.
 
         Parameters
         ----------
         cut : bool
             Take the requested part of the dimensions of each source before joining them.
+        engine : Engine, optional
+            Its workers read the headers of the sources to join.
         """
         if not self.are_joined:
             with open_processed(self.paths[0], self.options, self.hook, fresh=fresh) as opened:
@@ -100,6 +108,7 @@ class Sources:
             choose=chosen,
             merge=(list if cut else selected) if self.merge else None,
             hook=self.hook,
+            engine=engine,
         ) as joined:
             yield joined
 

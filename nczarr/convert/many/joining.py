@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,11 +20,13 @@ from nczarr.convert.many.adjusting import fitted, growing_variables, with_fill
 from nczarr.convert.many.expected import missing_steps
 from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.merging import families, merged, united
+from nczarr.convert.many.scan import SMALL, Header, Scanned, read_headers
 from nczarr.convert.many.steps import refuse_disorder
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import state_of_file
 from nczarr.model import (
     ArraySource,
+    Attribute,
     Dataset,
     Dimension,
     Group,
@@ -41,12 +44,11 @@ from nczarr.system.locks import Rank, make_lock
 from nczarr.transfer import data_bytes
 
 if TYPE_CHECKING:
+    from nczarr.convert.engine import Engine
     from nczarr.netcdf.bytes.file import FilePlaces
 
 #: Maximum number of open files.
 _OPEN = 24
-#: Maximum size in bytes of the values of a variable that are read with the header of its file.
-_SMALL = 64 << 10
 _G = TypeVar("_G", bound=Group)
 
 
@@ -63,47 +65,87 @@ class Files:
         self._options, self._hook = options, hook
         self._lock = make_lock(Rank.OWNER)
         self._open: OrderedDict[int, tuple[AbstractContextManager[Dataset], Dataset]] = OrderedDict()
-        self._states = [state_of_file(source) for source in self.sources]
+        self._states = [
+            s.scan.states[s.number] if isinstance(s, Scanned) else state_of_file(s) for s in self.sources
+        ]
         self._known: dict[object, np.ndarray] = {}
+        self._attributes: dict[object, Attribute] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state for another process, which opens the files that it reads."""
-        return self.__dict__ | {"_lock": None, "_open": OrderedDict(), "_known": {}}
+        return self.__dict__ | {"_lock": None, "_open": OrderedDict(), "_known": {}, "_attributes": {}}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _lock=make_lock(Rank.OWNER))
 
-    def header(self, number: int, along: str | None) -> Dataset:
+    def headers(self, along: str | None, engine: Engine | None) -> list[Dataset]:
+        """Return the models of all files, which the workers of an engine read.
+
+        Raises
+        ------
+        NCZarrError
+            If files cannot be read; the notes name all of them.
+        """
+        names = [os.fspath(s) for s in self.sources if isinstance(s, str | os.PathLike)]
+        names = [] if any(isinstance(s, Scanned) for s in self.sources) else names
+        if engine is None or self._hook is not None or len(names) < len(self.sources):
+            return call_all(partial(self._header, number, along) for number in range(len(self.sources)))
+        with closing(read_headers(names, self._options, engine)) as rows:
+            return call_all(partial(self._header, number, along, row) for number, row in enumerate(rows))
+
+    def _header(self, number: int, along: str | None, row: Header | NCZarrError | None = None) -> Dataset:
         """Return the model of a file; its data open the file when they are read.
 
         Joining compares coordinates and variables without the joined dimension: the values of small ones are read now,
-        and equal values are kept once for all files.
+        and equal values are kept once for all files, as are equal attributes.
         """
+        if isinstance(row, NCZarrError):
+            raise row
         with self._lock:
-            dataset = self._opened(number)
+            dataset, values = self._model(number) if row is None else row.model()
 
             def lazy(fqn: str, variable: Variable) -> Variable:
                 data = variable.data
+                variable = replace(variable, attributes=self._shared(variable.attributes))
                 if data is None:
                     return variable
                 is_compared = fqn in dataset.all_dimensions or along not in (None, *variable.dimensions)
                 known = None
                 has_steps = along is None or along in dataset.all_dimensions
-                if is_compared and has_steps and data_bytes(data) <= _SMALL:
-                    known = data.read(tuple(slice(0, n, 1) for n in data.shape))
-                    if not known.dtype.hasobject:
+                if is_compared and has_steps and data_bytes(data) <= SMALL:
+                    if values is None:
+                        known = data.read(tuple(slice(0, n, 1) for n in data.shape))
+                    else:
+                        known = values.get(fqn)
+                    if known is not None and not known.dtype.hasobject:
                         key = known.dtype, known.shape, known.tobytes()
                         known = self._known.setdefault(key, known)
                 return variable.with_data(FilePart(self, number, fqn, data.shape, data.dtype, known))
 
             return rewrite(dataset, variable=lazy)
 
+    def _model(self, number: int) -> tuple[Dataset, dict[str, np.ndarray] | None]:
+        """Return the model of a file, and the values that its row of a scan file has; None without a row."""
+        source = self.sources[number]
+        if isinstance(source, Scanned) and self._hook is None:
+            return source.scan.header(source.number).model()
+        return self._opened(number), None
+
+    def _shared(self, attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
+        """Return attributes, of which equal ones are the same objects."""
+        return tuple(
+            a
+            if a.type.is_user_defined or a.values.dtype.hasobject
+            else self._attributes.setdefault((a.name, a.type.name, a.values.tobytes()), a)
+            for a in attributes
+        )
+
     def dimension(self, along: str, *, merge: bool = False) -> tuple[str, bool]:
         """Return the FQN of the dimension to join along, and whether it is new; to merge, one file needs to have it."""
         first: tuple[object, Dataset] | None = None
         for number, source in enumerate(self.sources):
             with suppress(NCZarrError), self._lock:  # reading all headers names all damaged files
-                opened = source, self._opened(number)
+                opened = source, self._model(number)[0]
                 is_there = any(has_name(d, along) for d in opened[1].all_dimensions)
                 first = opened if first is None or is_there else first
                 if is_there or not merge:
@@ -123,6 +165,9 @@ class Files:
     def places(self, number: int, fqn: str) -> FilePlaces | None:
         """Return the places of the chunks of a variable in a file; None if its values are not stored in chunks."""
         with self._lock:
+            source = self.sources[number]
+            if isinstance(source, Scanned) and self._hook is None:
+                return source.scan.header(source.number).places(fqn)
             ask = getattr(self._opened(number).variable_at(fqn).data, "chunk_places", None)
             found = None if ask is None else ask()
             return None if found is None else replace(found, file=None)  # the file may be closed soon
@@ -149,7 +194,7 @@ class Files:
             self._open.clear()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class FilePart:
     """The values of a variable of one file; an :class:`~nczarr.model.ArraySource`."""
 
@@ -253,6 +298,7 @@ def join(
     choose: Callable[[list[Dataset]], list[Dataset]] = lambda datasets: datasets,
     merge: Callable[[list[Dataset]], list[Dataset]] | None = None,
     hook: Hook | None = None,
+    engine: Engine | None = None,
 ) -> Iterator[Dataset]:
     """Join sources into one dataset with lazy data.
 
@@ -271,6 +317,8 @@ def join(
         Join the sources of the same variables, and merge the results: it returns the parts of them to merge.
     hook : callable, optional
         Changes the model of each source, whenever it is opened.
+    engine : Engine, optional
+        Its workers read the headers of the sources.
 
     Yields
     ------
@@ -287,7 +335,7 @@ def join(
     with closing(Files(sources, storage_options, hook)) as files:
         fitting = fitting or Fitting()
         fqn, is_new = (None, False) if along is None else files.dimension(along, merge=merge is not None)
-        headers = choose(call_all(partial(files.header, number, fqn) for number in range(len(sources))))
+        headers = choose(files.headers(fqn, engine))
         if merge is None:
             assert fqn is not None
             yield _joined(headers, sources, fqn, is_new, fitting)

@@ -12,6 +12,7 @@ import os
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -25,7 +26,7 @@ from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, Unsuppo
 from nczarr.formats import kind_of_source, local_path
 from nczarr.mapping import StoredDataset, open_dataset
 from nczarr.mapping.dataset.destination import RECORD as MANIFEST
-from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr
+from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr, record_keys, remove_record
 from nczarr.model import Dataset, Region, Type
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.system.atomic import remove_partial_values
@@ -35,8 +36,8 @@ from nczarr.system.logs import logger_of
 from nczarr.targets import fsspec_options
 from nczarr.transfer import Block
 
-#: Blocks by FQN and start: the region, and the checksum of its values.
-Blocks = dict[tuple[str, tuple[int, ...]], tuple[Region, int]]
+#: Size of a part of the record, in bytes.
+_PART = 1 << 20
 #: Seconds between two writes of the record to a store that cannot append.
 _SECONDS = 5.0
 #: Properties of a file, in the words of file systems behind URLs, that change with its content.
@@ -170,69 +171,72 @@ def checksum(values: np.ndarray, type_: Type) -> int:
 
 
 class Manifest:
-    """The record of the finished blocks of an unfinished copy, one line of JSON each after a first line."""
+    """The record of the finished blocks of an unfinished copy, one line of JSON each after a first line.
+
+    It has several parts of bounded size: each process begins a part, and stores that cannot append get the whole last
+    part again.
+    """
 
     def __init__(self, store: Store, fingerprint: SourceFingerprint) -> None:
         self._store = store
         first = {"nczarr-blocks": 1, "fingerprint": fingerprint.copy, "touched": fingerprint.touched}
-        self._lines = [json.dumps(first)]
+        self._first = json.dumps(first)
         self._lock = make_lock(Rank.OWNER)
         self._file: int | None = None
-        self._written = 0.0
-        self._path = os.path.join(store.root, MANIFEST) if isinstance(store, LocalStore) else None
+        self._number = len(record_keys(store))
+        self._begin()
 
     @classmethod
-    def load(cls, store: Store, fingerprint: SourceFingerprint) -> tuple[Blocks, bool]:
-        """Return the finished blocks of a store, and whether the sources are certainly unchanged.
+    def load(cls, store: Store, fingerprint: SourceFingerprint) -> Iterator[tuple[str, Region, int, bool]]:
+        """Yield the finished blocks: FQN, region, checksum, and whether the sources are certainly unchanged since.
 
         Raises
         ------
         UnsupportedError
             If the record has another fingerprint.
         """
-        text = store.get(MANIFEST)
-        if text is None:
-            return {}, True
-        found: Blocks = {}
-        unchanged = False
-        lines = text.decode("utf-8", "surrogateescape").split("\n")
-        try:
-            first = read_json(lines[0])
-            if first["fingerprint"] != fingerprint.copy:
-                raise UnsupportedError(
-                    "the unfinished copy has another source or other options, or its source has changed",
-                    path=store.url,
-                    hint="--overwrite starts a new copy",
-                )
-            unchanged = bool(fingerprint.touched) and first.get("touched") == fingerprint.touched
-            for line in lines[1:]:
-                fqn, starts, stops, crc = read_json(line)
-                region = tuple(slice(a, b, 1) for a, b in zip(starts, stops, strict=True))
-                found[fqn, tuple(starts)] = region, crc
-        except (ValueError, KeyError, TypeError):
-            pass  # a kill truncated the last line
-        return found, unchanged
+        for key in record_keys(store):
+            lines = (store.get(key) or b"").decode("utf-8", "surrogateescape").split("\n")
+            with suppress(ValueError, KeyError, TypeError):  # a kill truncated the last line
+                first = read_json(lines[0])
+                if first["fingerprint"] != fingerprint.copy:
+                    raise UnsupportedError(
+                        "the unfinished copy has another source or other options, or its source has changed",
+                        path=store.url,
+                        hint="--overwrite starts a new copy",
+                    )
+                unchanged = bool(fingerprint.touched) and first.get("touched") == fingerprint.touched
+                for line in lines[1:]:
+                    fqn, starts, stops, crc = read_json(line)
+                    region = tuple(slice(a, b, 1) for a, b in zip(starts, stops, strict=True))
+                    yield fqn, region, crc, unchanged
 
-    def begin(self, finished: Blocks) -> None:
-        """Write the record with the finished blocks of an earlier run."""
-        self._lines += [_line(fqn, region, crc) for (fqn, _), (region, crc) in finished.items()]
+    def _begin(self) -> None:
+        """Begin a part."""
+        self.close()
+        self._key = f"{MANIFEST}.{self._number}" if self._number else MANIFEST
+        self._number += 1
+        self._lines, self._size = [self._first], 0
         self._flush()
-        if self._path is not None:
-            self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        if isinstance(self._store, LocalStore):
+            self._file = os.open(os.path.join(self._store.root, self._key), os.O_WRONLY | os.O_APPEND)
 
     def add(self, fqn: str, region: Region, crc: int) -> None:
         """Record a written block."""
-        line = _line(fqn, region, crc)
+        line = json.dumps([fqn, [s.start for s in region], [s.stop for s in region], crc])
         with self._lock:
+            self._size += len(line)
             if self._file is not None:
                 os.write(self._file, f"{line}\n".encode("utf-8", "surrogateescape"))
-                return
-            self._lines.append(line)
-            if time.monotonic() - self._written > _SECONDS:
-                self._flush()
+            else:
+                self._lines.append(line)
+                if self._size > _PART or time.monotonic() - self._written > _SECONDS:
+                    self._flush()
+            if self._size > _PART:
+                self._begin()
 
     def _flush(self) -> None:
-        self._store.set(MANIFEST, ("\n".join(self._lines) + "\n").encode("utf-8", "surrogateescape"))
+        self._store.set(self._key, ("\n".join(self._lines) + "\n").encode("utf-8", "surrogateescape"))
         self._written = time.monotonic()
 
     def keep(self) -> None:
@@ -245,17 +249,13 @@ class Manifest:
     def remove(self) -> None:
         """Delete the record, because the copy is complete or removed."""
         self.close()
-        self._store.delete(MANIFEST)
+        remove_record(self._store)
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-def _line(fqn: str, region: Region, crc: int) -> str:
-    return json.dumps([fqn, [s.start for s in region], [s.stop for s in region], crc])
 
 
 def state_of_target(
@@ -279,7 +279,7 @@ def state_of_target(
                 return None
             if not store.exists(MANIFEST):
                 return "unknown"
-            Manifest.load(store, fingerprint)
+            next(Manifest.load(store, fingerprint), None)
             return "resumable"
     except DatasetNotFoundError:
         return None
@@ -296,17 +296,16 @@ class Recording:
         store = stored.store
         if isinstance(store, LocalStore):
             remove_partial_values(Path(store.root))
-        listed, unchanged = Manifest.load(store, fingerprint)
-        self._finished = _verified(stored, listed, None if unchanged else source)
-        logger_of(__name__).info("%s: %d blocks of an earlier run are kept", store.url, len(self._finished))
+        self._finished = _verified(stored, Manifest.load(store, fingerprint), source)
+        kept = sum(int(grid.sum()) for grid in self._finished.values())
+        logger_of(__name__).info("%s: %d blocks of an earlier run are kept", store.url, kept)
         self.manifest = Manifest(store, fingerprint)
-        self.manifest.begin(self._finished)
 
     def remaining(self, blocks: Iterable[Block]) -> Iterator[Block]:
         """Yield the blocks that are not finished."""
         for fqn, region, data in blocks:
-            found = self._finished.get((fqn, tuple(s.start for s in region)))
-            if found is None or found[0] != region:
+            found = self._finished.get(fqn)
+            if found is None or not found[_cells(region, self.write_shape(fqn))].all():
                 yield fqn, region, data
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
@@ -332,19 +331,34 @@ class Recording:
         self.stored.abort()
 
 
-def _verified(stored: StoredDataset, listed: Blocks, source: Dataset | None) -> Blocks:
-    """Return the listed blocks whose stored values, and those of the source if given, have the recorded checksum."""
-    verified: Blocks = {}
-    for (fqn, start), (region, crc) in listed.items():
-        if fqn not in stored.dataset.all_variables:
+def _cells(region: Region, shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """Return the cells of a region in the grid of the blocks of a sink."""
+    return tuple(slice(s.start // n, -(-s.stop // n)) for s, n in zip(region, shape, strict=True))
+
+
+def _verified(
+    stored: StoredDataset, listed: Iterable[tuple[str, Region, int, bool]], source: Dataset
+) -> dict[str, np.ndarray]:
+    """Return by FQN which cells of the grid of blocks are finished: their stored values have the recorded checksum.
+
+    If the sources may have changed, their values must have it, too.
+    """
+    verified: dict[str, np.ndarray] = {}
+    for fqn, region, crc, unchanged in listed:
+        variable = stored.dataset.all_variables.get(fqn)
+        if variable is None:
             continue
-        type_ = stored.dataset.all_variables[fqn].type
-        data = None if source is None else source.all_variables[fqn].data
+        shape, blocks = stored.dataset.shape(variable), stored.write_shape(fqn)
+        axes = list(zip(region, shape, blocks, strict=True))
+        if any(s.start % block or (s.stop % block and s.stop != n) for s, n, block in axes):
+            continue
+        data = None if unchanged else source.all_variables[fqn].data
         try:
-            if checksum(stored.data(fqn).read(region), type_) != crc:
+            if checksum(stored.data(fqn).read(region), variable.type) != crc:
                 continue
         except NCZarrError:
             continue
-        if data is None or checksum(data.read(region), type_) == crc:
-            verified[fqn, start] = region, crc
+        if data is None or checksum(data.read(region), variable.type) == crc:
+            grid = [-(-n // block) for _, n, block in axes]
+            verified.setdefault(fqn, np.zeros(grid, bool))[_cells(region, blocks)] = True
     return verified

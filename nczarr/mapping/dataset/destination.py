@@ -31,8 +31,10 @@ from nczarr.system.logs import logger_of
 
 #: The key that exists while a dataset is unfinished.
 UNFINISHED = ".nczarr-unfinished"
-#: The key of the record of finished blocks, with which a copy resumes.
+#: The first key of the record of finished blocks, with which a copy resumes; the others end in ``.1``, ``.2``, …
 RECORD = ".nczarr-blocks"
+#: The key of the job of the workers that write an unfinished dataset.
+JOB = ".nczarr-job"
 #: The description of :func:`holds_orphans`.
 ORPHANS = "there are chunks of arrays without documents, which workers of an interrupted copy have left"
 _NOTE = "This dataset was not finished: nczarr is writing it, or was stopped. `nczarr clean` finishes or removes it."
@@ -110,6 +112,22 @@ def is_zarr(store: Store) -> bool:
         if isinstance(document, dict) and any(key in document for key in keys):
             return True
     return False
+
+
+def record_keys(store: Store) -> list[str]:
+    """Return the keys of the record of finished blocks, in the order in which they were written."""
+    keys: list[str] = []
+    while store.exists(key := f"{RECORD}.{len(keys)}" if keys else RECORD):
+        keys.append(key)
+    return keys
+
+
+def remove_record(store: Store) -> bool:
+    """Remove the record of finished blocks and the job of workers, the last first; return whether there was one."""
+    keys = record_keys(store)
+    for key in (*reversed(keys), *([JOB] if store.exists(JOB) else [])):
+        store.delete(key)
+    return bool(keys)
 
 
 def holds_orphans(store: Store) -> bool:

@@ -400,8 +400,7 @@ def _clean_unfinished(store: Store, force: bool) -> Iterator[str]:
                 yield "chunks of arrays without documents are removed"
             else:
                 yield f"{destination.ORPHANS}; if no worker is running, --force removes them"
-        if complete and store.takes_any_key and store.exists(destination.RECORD):
-            store.delete(destination.RECORD)
+        if complete and store.takes_any_key and destination.remove_record(store):
             yield "the record of a complete copy is removed"
     elif busy := _busy(marker.writer, force):
         yield f"unfinished; {busy}"
