@@ -35,7 +35,7 @@ from nczarr.mapping import StoredDataset
 source, target, log, options, seconds = sys.argv[1:]
 plain, file = StoredDataset.write, os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 def write(self, fqn, region, values):
-    os.write(file, f"{json.dumps([fqn, [s.start for s in region]])}\\n".encode())
+    os.write(file, f"{json.dumps([fqn, [s.start for s in region], [], 0])}\\n".encode())
     plain(self, fqn, region, values)
 StoredDataset.write = write
 resume._SECONDS = float(seconds)
@@ -63,7 +63,7 @@ def blocks(text: str) -> set[tuple[str, tuple[int, ...]]]:
     found = set()
     for line in text.splitlines():
         try:
-            fqn, start, *_ = json.loads(line)
+            fqn, start, _, _ = json.loads(line)  # the first line of a part has three members
         except (ValueError, TypeError):
             continue
         found.add((fqn, tuple(start)))
@@ -122,7 +122,7 @@ class KilledCopy:
             return True
         text = self.recorded()
         if text is not None:
-            now = blocks("\n".join(text.splitlines()[1:]))
+            now = blocks(text)
             assert self.finished <= now, "what was finished is no more"
             self.finished = now
         return False
@@ -150,10 +150,8 @@ def trial(budget: Budget) -> None:
             return True
 
         def recorded() -> str | None:
-            try:
-                return (out / MANIFEST).read_text()
-            except FileNotFoundError:
-                return None
+            parts = [path.read_text() for path in out.glob(f"{MANIFEST}*")]
+            return "\n".join(parts) if parts else None
 
         def check() -> None:
             assert contents(out) == whole, "the bytes are not those of an undisturbed copy"

@@ -31,6 +31,7 @@ ROUNDS = {
     "chunk_bytes": 1000,
     "readers": 2,
     "resumes": 5,
+    "lost_workers": 3,
     "appends": 6,
 }
 
