@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -20,3 +21,23 @@ def test_a_workload_is_measured(workload: str, rows: int, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     measured = [line for line in done.stdout.splitlines() if line.startswith(f"| {workload} ")]
     assert len(measured) >= rows, done.stdout
+
+
+@pytest.mark.s3
+def test_the_page_of_object_stores_has_rows_of_its_script() -> None:
+    for name in ("boto3", "xarray", "aiohttp"):
+        pytest.importorskip(name)
+    spec = importlib.util.spec_from_file_location("object_requests", BENCHMARKS / "object_requests.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = script  # dataclasses look there
+    spec.loader.exec_module(script)
+    page = (BENCHMARKS.parents[1] / "docs/howto/object-stores.md").read_text()
+    rows = [
+        line.split(" | ") for line in page.partition(script.BEGIN)[2].partition(script.END)[0].splitlines()
+    ]
+    titles = [row[0].removeprefix("| ") for row in rows if len(row) > 1]
+    assert titles == ["operation", *(title for title in script.ROWS if title in titles)]
+    assert len(titles) > 5
+    assert "no reason is known" not in page
