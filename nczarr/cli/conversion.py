@@ -35,7 +35,8 @@ from nczarr.transfer import NoProgress
 #: Options that are passed unchanged to :func:`nczarr.copy` as keywords.
 _PASSED = (
     "chunks", "chunk_bytes", "shards", "compression", "quantize", "concat", "join", "repack", "expect_step",
-    "preprocess", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask", "executor", "durable",
+    "preprocess", "plan", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask", "executor",
+    "durable",
 )  # fmt: skip
 #: Options that are passed as lists of names.
 _NAMES = ("variables", "only", "groups", "exclude", "unlimited", "adjust")
@@ -106,6 +107,8 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
     option(verification, "--resume", text)
     option(verification, "--digest", "store the digest as the attribute nczarr_sha256")
     option(verification, "--dry-run", "print the plan, and write nothing")
+    text = "take all choices from this plan (TOML); with --dry-run, write it if it does not exist"
+    option(verification, "--plan", text, "FILE")
     text = "write references to the chunks of netCDF files: TARGET is NAME.json, .parquet or .icechunk"
     option(parser, "--virtual", text)
     option(parser, "--json", "print the plan, the result or the error as JSON")
@@ -157,19 +160,20 @@ def define_gen(parser: argparse.ArgumentParser) -> None:
 
 def _add_storage_options(parser: argparse.ArgumentParser) -> None:
     storage = parser.add_argument_group("storage")
-    text = "chunk lengths: time=1,lat=100 (-1: whole dimension), or auto"
-    option(storage, "-c --chunks", text, "DIM=N,…")
+    text = "chunk lengths: time=1,lat=100 (-1: whole dimension), or auto; of some variables: temp:time=1"
+    option(storage, "-c --chunks", text, "[NAME:]DIM=N,…", action="append")
     option(storage, "--chunk-bytes", "approximate size of a chunk: 4MiB", "SIZE")
-    option(storage, "--shards", "Zarr: shard lengths, a size such as 128MiB, or auto", "DIM=N,…")
+    text = "Zarr: shard lengths, a size such as 128MiB, or auto"
+    option(storage, "--shards", text, "[NAME:]DIM=N,…", action="append")
     text = (
         "zstd:3, gzip:6, blosc:lz4:5, none, or source (default from netCDF to Zarr: blosc:zstd, from plain Zarr to "
-        "netCDF: deflate)"
+        "netCDF: deflate); of some variables: 'precip*:zstd'"
     )
-    option(storage, "--compression", text, "CODEC")
+    option(storage, "--compression", text, "[NAME:]CODEC", action="append")
     option(storage, "--checksum", "store a checksum for every chunk (crc32c, fletcher32)")
     option(storage, "--manifest", "Zarr: record the chunks, so that check finds deleted chunks")
     text = "round floats to significant digits: temp=3, BitRound:10"
-    option(storage, "--quantize", text, "[NAME=]DIGITS")
+    option(storage, "--quantize", text, "[NAME=]DIGITS", action="append")
     option(storage, "-u --fixed", "make all unlimited dimensions fixed")
     option(storage, "--unlimited", "make this dimension unlimited", "DIM", action="append")
     text = "netCDF: classic, 64-bit-offset, cdf5, nc4, nc7, or nccopy's numbers"

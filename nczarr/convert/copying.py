@@ -28,12 +28,12 @@ from nczarr.convert.endpoints import (
 from nczarr.convert.filling import FillTask, refuse_memory
 from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.scan import kinds_of, with_scans
-from nczarr.convert.report import Report, planned_variables
+from nczarr.convert.report import PlannedVariable, Report, planned_variables
 from nczarr.convert.request import Request
 from nczarr.convert.sources import Sources, refuse_unreadable
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
-from nczarr.formats import Kind, kind_of_source, kind_of_target
+from nczarr.formats import CLASSIC, Kind, kind_of_source, kind_of_target
 from nczarr.mapping import ArrayShape
 from nczarr.mapping.options import ON_V3, FormatOptions
 from nczarr.model import Attribute, Dataset, Difference
@@ -89,12 +89,12 @@ def copy(
     exclude: str | Sequence[str] = (),
     select: Mapping[str, object] | None = None,
     rename: Mapping[str, str] | None = None,
-    chunks: str | Mapping[str, int] | None = None,
+    chunks: str | Sequence[str] | Mapping[str, Any] | None = None,
     chunk_bytes: int | str | None = None,
-    shards: str | int | Mapping[str, int] | None = None,
-    compression: str | None = None,
+    shards: str | int | Sequence[str] | Mapping[str, Any] | None = None,
+    compression: str | Sequence[str] | Mapping[str, str] | None = None,
     checksum: bool = False,
-    quantize: str | None = None,
+    quantize: str | Sequence[str] | Mapping[str, str] | None = None,
     fixed: bool = False,
     unlimited: str | Sequence[str] = (),
     concat: str | None = None,
@@ -114,6 +114,7 @@ def copy(
     digest: bool = False,
     virtual: bool = False,
     dry_run: bool = False,
+    plan: str | os.PathLike[str] | None = None,
     report: Report | None = None,
     progress: Progress | None = None,
     source_options: Mapping[str, object] | None = None,
@@ -152,21 +153,25 @@ def copy(
         included; ``slice("2020-01", "2020-06-15")`` by date.
     rename : mapping, optional
         New simple names by FQN; ``/v@units`` is an attribute.
-    chunks : str or mapping, optional
-        Chunk lengths by dimension, ``{"time": 1}`` or ``"time=1,lat=100"``, or ``"auto"``.
+    chunks : str, mapping, or sequence of str, optional
+        Chunk lengths by dimension, ``{"time": 1}`` or ``"time=1,lat=100"``, or ``"auto"``. For some variables, by name
+        or pattern: ``{"temp": {"time": 1}}``, ``"temp:time=1"``, or ``["time=10", "precip*:time=1"]``. The last pattern
+        that matches counts.
     chunk_bytes : int or str, optional
         Approximate size of chunks, ``"4MiB"``.
-    shards : str, int or mapping, optional
-        Shard lengths by dimension (default: the whole dimension), ``"auto"``, or an approximate number of bytes. Zarr
-        output only.
-    compression : str, optional
+    shards : str, int, mapping, or sequence of str, optional
+        Shard lengths by dimension (default: the whole dimension), ``"auto"``, or an approximate number of bytes; also
+        for some variables, as in `chunks`. Zarr output only.
+    compression : str, mapping, or sequence of str, optional
         ``"zstd:3"``, ``"gzip:6"``, ``"blosc:lz4:5"``, ``"none"``, or ``"source"`` for that of the source. The default
         from netCDF to Zarr is blosc with zstd and shuffle; from plain Zarr to netCDF it is shuffle and deflate, where
-        other codecs would need a plug-in of HDF5; otherwise it is that of the source.
+        other codecs would need a plug-in of HDF5; otherwise it is that of the source. For some variables:
+        ``{"precip*": "zstd"}``, ``"precip*:zstd"``.
     checksum : bool, default False
         Store a checksum for every chunk: crc32c in Zarr, fletcher32 in netCDF-4.
-    quantize : str, optional
-        Round floats: ``"temp=3"``, ``"GranularBitRound:3"``. No other option changes values.
+    quantize : str, mapping, or sequence of str, optional
+        Round floats: ``"temp=3"``, ``"GranularBitRound:3"``, ``{"temp": "3", "precip*": "BitRound:10"}``. No other
+        option changes values.
     fixed : bool, default False
         Make unlimited dimensions fixed.
     unlimited : str or sequence of str
@@ -228,6 +233,9 @@ def copy(
         references to files that are not beside them needs `allow`.
     dry_run : bool, default False
         Write nothing; return one line for each variable with its planned storage.
+    plan : str or path, optional
+        A file in TOML. If it exists, it contains all choices of the copy: what to join, rename and select, and the
+        storage of each variable. With `dry_run`, it is written if it does not exist.
     report : nczarr.convert.Report, optional
         Receives the results: bytes, seconds, the plan.
     progress : Progress, optional
@@ -275,7 +283,13 @@ def copy(
     ...     dataset.attribute["title"].text
     'an example'
     """
+    given = locals()
     check_options(options, signature(copy).parameters)
+    if plan is not None:
+        from nczarr.convert.plans import copy_with_plan
+
+        losses: tuple[str, ...] = copy_with_plan(copy, given)
+        return losses
     if workers is not None and workers < 1:
         raise UnsupportedError(f"--workers {workers}: at least one is necessary")
     if append and (expect_step or virtual):
@@ -293,8 +307,15 @@ def copy(
         raise UnsupportedError("--adjust and --tolerance need --concat, --merge or --append")
     request = Request(
         target=target,
-        output=OutputOptions(
-            chunks, chunk_bytes, shards, compression, checksum, quantize, fixed, names_of(unlimited)
+        output=OutputOptions.of(
+            chunks=chunks,
+            chunk_bytes=chunk_bytes,
+            shards=shards,
+            compression=compression,
+            checksum=checksum,
+            quantize=quantize,
+            fixed=fixed,
+            unlimited=names_of(unlimited),
         ),
         format_options=options,
         storage_options=target_options,
@@ -386,7 +407,7 @@ class CopyTask:
             dataset = shaped.dataset
             losses += shaped.replaced
             if request.dry_run:
-                return self.plan(dataset, options)
+                return self.plan(shaped, options)
             readings, size = request.readings, dataset_bytes(dataset)
             with reporting(request.progress, readings * size) if readings > 1 else nullcontext():
                 task = self.of_one_job() if readings > 1 else self
@@ -399,17 +420,33 @@ class CopyTask:
             request.report.losses += losses
         return losses
 
-    def plan(self, dataset: Dataset, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def plan(self, shaped: Shaped, options: Mapping[str, Any]) -> tuple[str, ...]:
         """Return and report the planned storage of each variable."""
         self.refuse_existing()
-        to = kind_of_target(self.request.target)
-        plan = list(planned_variables(dataset, to, options))
+        dataset, to = shaped.dataset, kind_of_target(self.request.target)
+        plan = [self.with_choices(v, shaped, options) for v in planned_variables(dataset, to, options)]
         for v in plan if to == "zarr" else ():
             block = v.shards or v.chunks or ()
             refuse_memory(v.fqn, block, v.shape, dataset.variable_at(v.fqn).type.dtype, self.request.memory)
         if self.request.report is not None:
             self.request.report.variables += plan
         return tuple(map(str, plan))
+
+    def with_choices(self, v: PlannedVariable, shaped: Shaped, options: Mapping[str, Any]) -> PlannedVariable:
+        """Complete the choices of a variable: only those that the target has."""
+        to, choices, how = kind_of_target(self.request.target), dict(v.choices), self.request.output
+        rule = shaped.own.get(v.fqn, how).compression
+        if to == "zarr":
+            kept = shaped.arrays.get(v.fqn, ArrayShape()).codecs is not None
+            choices["compression"] = (
+                "source" if kept else choices["compression"] or rule or shaped.compression
+            )
+        elif to == "netcdf" and options.get("format", shaped.dataset.format) not in CLASSIC.values():
+            choices["compression"] = rule
+        else:
+            choices["chunks"] = None
+        names = [name for name, value in choices.items() if value and (v.shape or name == "quantize")]
+        return replace(v, choices={name: choices[name] for name in names})
 
     def write(
         self,
@@ -535,11 +572,11 @@ class CopyTask:
             options["checksum"] = True
         arrays = dict(shaped.arrays)
         if not is_new:
-            if how.shards is not None and any(
+            if (how.shards is not None or "shards" in how.rules) and any(
                 v.storage.shard_shape for v in shaped.dataset.all_variables.values()
             ):
                 raise UnsupportedError(f"--shards: the layout {options['layout']} has no shards")
-            arrays = {fqn: ArrayShape(a.chunks) for fqn, a in arrays.items()}
+            arrays = {fqn: ArrayShape(a.chunks, compression=a.compression) for fqn, a in arrays.items()}
         if arrays:
             options["arrays"] = arrays
         return shaped, options
@@ -568,7 +605,7 @@ def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tupl
 def _without_old_digest(dataset: Dataset, sources: Sources, how: OutputOptions) -> Dataset:
     """Remove the stored digest of a source, unless the copy has the same content."""
     same = not sources.are_joined and sources.subset == Subset() and sources.hook is None
-    if same and not (how.quantize or how.fixed or how.unlimited):
+    if same and not (how.quantize or "quantize" in how.rules or how.fixed or how.unlimited):
         return dataset
     return without_digest(dataset)
 

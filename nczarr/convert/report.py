@@ -16,10 +16,11 @@ import numpy as np
 from nczarr.convert.endpoints import create_sink
 from nczarr.convert.verify.digests import bands
 from nczarr.display import format_bytes
-from nczarr.errors import error_context
+from nczarr.errors import UnsupportedError, error_context
 from nczarr.filters import filter_name
 from nczarr.formats import Kind, local_path
 from nczarr.mapping import StoredDataset, VariableData
+from nczarr.mapping.values.filters import parse_compression
 from nczarr.model import Dataset, Variable, describe_type
 from nczarr.model.coordinates import MOST_PREVIEWED, preview
 from nczarr.stores import LocalStore, MemoryStore, Store
@@ -157,6 +158,16 @@ def _codec_name(name: str, configuration: Mapping[str, object]) -> str:
     return f"{name.removeprefix('numcodecs.')}{inner}{'' if level is None else f':{level}'}"
 
 
+def _compression_of(codecs: Sequence[NamedConfig], itemsize: int) -> str | None:
+    """Return the option ``--compression`` that makes these codecs; None if there is none."""
+    packing = [c for c in codecs if c.name not in ("bytes", "vlen-utf8", "vlen-bytes", "crc32c")]
+    text = _codec_name(packing[0].name, packing[0].configuration) if packing else "none"
+    with suppress(UnsupportedError):
+        if parse_compression(text, itemsize) == packing:
+            return text
+    return None
+
+
 def _limits(variable: Variable, shape: _Shape) -> tuple[_Number | None, _Number | None, int | None]:
     data = variable.data
     if data is None or data.dtype.kind not in "iuf":
@@ -249,10 +260,13 @@ class PlannedVariable(_Form):
         Number of stored objects: chunks, or shards.
     bytes : int
         Size of the values before compression; 64 for each string or sequence.
+    choices : dict
+        The values of the options of :func:`nczarr.copy` that make this storage.
     """
 
     objects: int
     bytes: int
+    choices: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         shards = f" in shards of {_shape(self.shards)}" if self.shards else ""
@@ -274,6 +288,7 @@ def planned_variables(
     stored = create_sink(MemoryStore(), dataset, **options) if target == "zarr" else None
     assert isinstance(stored, StoredDataset | None)
     try:
+        source = dataset
         dataset = dataset if stored is None else stored.dataset
         for fqn, variable in dataset.all_variables.items():
             shape, storage, kind = dataset.shape(variable), variable.storage, describe_type(variable.type)
@@ -281,11 +296,16 @@ def planned_variables(
             if stored is not None:
                 chunks, shards, found = array_form(stored.data(fqn))
                 codecs, objects = tuple(c.name for c in found), stored.data(fqn).array.nchunks
+                data_type = stored.data(fqn).array.metadata.data_type
+                compression = _compression_of(found, 1 if data_type.is_variable else data_type.dtype.itemsize)
+                choices: dict[str, Any] = {"chunks": chunks, "shards": shards, "compression": compression}
             else:
                 chunks = tuple((storage.layout == "chunked" and storage.chunk_shape) or shape)
                 shards, objects = None, 1
                 codecs = tuple(str(f.id) for f in storage.filters) if target == "netcdf" else ()
-            yield PlannedVariable(fqn, kind, shape, chunks, shards, codecs, objects, size)
+                choices = {"chunks": storage.chunk_shape if storage.layout == "chunked" else None}
+            choices["quantize"] = getattr(source.all_variables[fqn].data, "rounding", None)
+            yield PlannedVariable(fqn, kind, shape, chunks, shards, codecs, objects, size, choices)
     finally:
         if stored is not None:
             stored.abort()

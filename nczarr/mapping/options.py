@@ -23,6 +23,8 @@ class ArrayShape:
     ----------
     chunks : tuple of int, optional
         Without inner dimensions.
+    compression : str, optional
+        That of this variable; see :class:`WriteOptions`.
 
     Examples
     --------
@@ -34,6 +36,7 @@ class ArrayShape:
     #: The codecs of the array or of the chunks in its shards, if the array has this data type.
     codecs: tuple[NamedConfig, ...] | None = None
     data_type: DataType | None = None
+    compression: str | None = None
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,8 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
         hint = (
             f"did you mean {near[0]!r}?" if near else "a full name: /group/variable, or /variable@attribute"
         )
-        raise UnsupportedError(f"--rename {unknown[0]}: there is nothing of this name", hint=hint)
+        place = getattr(unknown[0], "place", None)
+        raise UnsupportedError(f"--rename {unknown[0]}: there is nothing of this name", path=place, hint=hint)
     return resolve(renamed)
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from nczarr.convert.change.nodes import matches
 from nczarr.convert.change.selecting import SelectedSource, find_dimension
 from nczarr.convert.report import array_form
-from nczarr.errors import UnsupportedError
+from nczarr.display.text import did_you_mean
+from nczarr.errors import UnsupportedError, error_context
 from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, FILTERS, LZF, OF_REFERENCES
 from nczarr.formats import CLASSIC, Kind
 from nczarr.mapping import ArrayShape, VariableData
@@ -28,6 +29,7 @@ from nczarr.model import (
     Variable,
     fill_value_of,
     rewrite,
+    split_fqn,
 )
 from nczarr.model.chunk_shapes import SHARD, default_chunks, default_shards, misfit
 from nczarr.model.sources import ChangedSource
@@ -45,8 +47,11 @@ _PORTABLE = frozenset({"bytes", "vlen-utf8", "vlen-bytes", "blosc", "gzip", "zst
 #: The replacement of h5py's own filter LZF, which netCDF-C does not read.
 _DEFLATE = Filter(Filter.DEFLATE, (1,))
 
-#: Lengths by FQN of the dimension; None is "auto".
-_Lengths = Mapping[str, int | None]
+#: Lengths by FQN of the dimension, where None is "auto"; or along each axis.
+_Lengths = Mapping[str, int | None] | tuple[int, ...]
+#: The options whose value may be limited to some variables.
+_BY_VARIABLE = ("chunks", "shards", "compression", "quantize")
+_CODECS = ("zstd", "gzip", "blosc", "none", "source", "default")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 #: The netCDF formats by the words of nccopy.
@@ -60,6 +65,19 @@ KINDS = {
     ),
     **dict.fromkeys(("5", "nc5", "cdf5", "64-bit data", "64-bit-data"), "cdf5"),
 }
+
+
+class Placed(str):
+    """A name with its place in a file, for messages."""
+
+    place: str | None = None
+
+    @classmethod
+    def at(cls, name: str, place: str | None) -> Placed:
+        """Return a name at a place."""
+        own = cls(name)
+        own.place = place
+        return own
 
 
 @dataclass(frozen=True)
@@ -84,6 +102,8 @@ class OutputOptions:
         Make all unlimited dimensions fixed.
     unlimited : sequence of str
         Make these dimensions unlimited.
+    rules : mapping
+        By option, and by pattern of a variable: the value instead of that above. The last pattern that matches counts.
     """
 
     chunks: str | Mapping[str, int] | None = None
@@ -94,6 +114,56 @@ class OutputOptions:
     quantize: str | None = None
     fixed: bool = False
     unlimited: Sequence[str] = ()
+    rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, **given: Any) -> OutputOptions:
+        """Return the options of values that may be limited to variables: ``temp:time=1``, ``{"temp": {"time": 1}}``.
+
+        Examples
+        --------
+        >>> how = OutputOptions.of(compression=["zstd:5", "precip*:none"], quantize="temp=3")
+        >>> how.compression, how.quantize, how.rules
+        ('zstd:5', None, {'compression': {'precip*': 'none'}, 'quantize': {'temp': '3'}})
+        """
+        pairs = {option: _by_variable(option, given.get(option)) for option in _BY_VARIABLE}
+        own = {option: value for option, (value, _) in pairs.items()}
+        return cls(**{**given, **own}, rules={option: rules for option, (_, rules) in pairs.items() if rules})
+
+    def by_variable(self, dataset: Dataset) -> dict[str, OutputOptions]:
+        """Return the options of the variables that a pattern matches, by FQN.
+
+        Raises
+        ------
+        UnsupportedError
+            If a pattern matches none.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for option, rules in self.rules.items():
+            names = dataset.all_variables
+            if option == "quantize":
+                names = {fqn: v for fqn, v in names.items() if v.type.dtype.kind == "f"}
+            for pattern, value in rules.items():
+                chosen = [pattern] if pattern in names else [fqn for fqn in names if matches(fqn, pattern)]
+                if not chosen:
+                    what = "float or double variable" if option == "quantize" else "variable"
+                    raise UnsupportedError(
+                        f"--{option} {pattern}: there is no {what} of this name",
+                        path=getattr(pattern, "place", None),
+                        hint=did_you_mean(pattern, [*names, *(split_fqn(fqn)[1] for fqn in names)]),
+                    )
+                for fqn in chosen:
+                    found.setdefault(fqn, {})[option] = value
+                    rank = len(names[fqn].dimensions)
+                    if isinstance(value, list | tuple) and not (
+                        len(value) == rank and all(isinstance(n, int) and (n > 0 or n == -1) for n in value)
+                    ):
+                        raise UnsupportedError(
+                            f"--{option} {value}: not the lengths along {rank} dimensions",
+                            path=getattr(pattern, "place", None),
+                            fqn=fqn,
+                        )
+        return {fqn: replace(self, **own) for fqn, own in found.items()}
 
     @property
     def codec(self) -> str | None:
@@ -107,6 +177,8 @@ class Shaped:
 
     Attributes
     ----------
+    own : mapping
+        The options of some variables, by FQN.
     replaced : tuple of str
         Differences of the storage from the source that were not requested, but are necessary for readers.
     """
@@ -114,6 +186,7 @@ class Shaped:
     dataset: Dataset
     arrays: Mapping[str, ArrayShape] = field(default_factory=dict)
     compression: str = "source"
+    own: Mapping[str, OutputOptions] = field(default_factory=dict)
     replaced: tuple[str, ...] = ()
 
 
@@ -147,32 +220,44 @@ def shape(
     """
     is_classic = (format or dataset.format) in CLASSIC.values()
     _refuse(how, target, format or dataset.format, is_classic)
-    if how.codec not in (None, "default"):
-        parse_compression(str(how.codec), 4)
     dataset = _with_unlimited(dataset, how)
-    if how.quantize is not None:
-        dataset = _rounded(dataset, how.quantize)
+    own = how.by_variable(dataset)
+    for one in (how, *own.values()):
+        if one.codec not in (None, "default"):
+            parse_compression(str(one.codec), 4)
+    dataset = _rounded(dataset, how, own)
     if target == "cdl":
         return Shaped(dataset)
     better = source == "netcdf" and target == "zarr"
     # Without a netCDF format, the filters were not chosen for readers of netCDF.
     portable = source == "zarr" and target == "netcdf" and dataset.format is None and how.compression is None
-    lengths = _by_dimension(dataset, how.chunks, "--chunks")
-    shard_lengths = _by_dimension(dataset, how.shards, "--shards")
+    general = [_by_dimension(dataset, how.chunks, "--chunks"), _by_dimension(dataset, how.shards, "--shards")]
     arrays: dict[str, ArrayShape] = {}
 
     def shaped(fqn: str, variable: Variable) -> Variable:
         if not variable.dimensions:
             return variable
         sizes = _Sizes.of(dataset, variable)
-        chunks, requested = _chunks(sizes, variable, how, lengths, better)
+        mine, (lengths, shard_lengths) = own.get(fqn, how), general
+        if fqn in own:
+            with error_context(fqn=fqn):
+                lengths = _by_dimension(dataset, mine.chunks, "--chunks")
+                shard_lengths = _by_dimension(dataset, mine.shards, "--shards")
+        kept = (
+            _stored_form(variable) if source == "zarr" and target == "zarr" and mine.codec is None else None
+        )
+        chunks, requested = _chunks(sizes, variable, mine, lengths, better)
+        if isinstance(lengths, tuple):  # those that the variable has anyway are not a request
+            plain = _chunks(sizes, variable, mine, None, better)
+            if chunks == (kept.chunks if kept and not plain[1] else plain[0] or sizes.default()):
+                chunks, requested = plain
         storage = variable.storage
         if requested:
             storage = replace(storage, layout="chunked", chunk_shape=chunks)
         if target == "netcdf":
             storage = replace(storage, shard_shape=None)
-            return replace(variable, storage=_netcdf_storage(storage, sizes, how, portable))
-        kept = _stored_form(variable) if source == "zarr" and how.codec is None else None
+            is_portable = portable and mine.compression is None
+            return replace(variable, storage=_netcdf_storage(storage, sizes, mine, is_portable))
         actual = chunks or sizes.default()
         if kept is not None and not requested:
             actual = kept.chunks
@@ -184,31 +269,37 @@ def shape(
             same = (actual, shards) == (kept.chunks, kept.shards)
             codecs = kept.outer if same else kept.codecs
             arrays[fqn] = ArrayShape(actual, None if how.checksum else codecs, kept.data_type)
-        elif actual != storage.chunk_shape:
-            arrays[fqn] = ArrayShape(actual)
+        elif actual != storage.chunk_shape or mine.compression != how.compression:
+            other = mine.compression if mine.compression != how.compression else None
+            arrays[fqn] = ArrayShape(actual, compression=other)
         return variable if storage == variable.storage else replace(variable, storage=storage)
 
     variables = {fqn: shaped(fqn, variable) for fqn, variable in dataset.all_variables.items()}
     result = rewrite(dataset, variable=variables.get)
     has_filters = target == "netcdf" and not is_classic
-    replaced = _replaced(dataset, result, how, portable) if has_filters else ()
-    return Shaped(result, arrays, how.compression or ("default" if better else "source"), replaced)
+    replaced = _replaced(dataset, result, how, own, portable) if has_filters else ()
+    return Shaped(result, arrays, how.compression or ("default" if better else "source"), own, replaced)
 
 
 def _refuse(how: OutputOptions, target: Kind, format: str | None, is_classic: bool) -> None:
     names = ("chunks", "chunk_bytes", "compression", "checksum")
-    given = [f"--{n.replace('_', '-')}" for n in names if getattr(how, n) not in (None, False)]
-    if how.shards is not None and target != "zarr":
+    given = [
+        f"--{n.replace('_', '-')}" for n in names if getattr(how, n) not in (None, False) or n in how.rules
+    ]
+    if (how.shards is not None or "shards" in how.rules) and target != "zarr":
         raise UnsupportedError("--shards is for Zarr output: netCDF and CDL have no shards")
     if given and (target == "cdl" or (target == "netcdf" and is_classic)):
         what = "CDL text" if target == "cdl" else f"the format {format!r}"
         raise UnsupportedError(f"{given[0]}: {what} has no chunks", hint="-k nc4 makes a netCDF-4 file")
 
 
-def _replaced(before: Dataset, after: Dataset, how: OutputOptions, portable: bool) -> tuple[str, ...]:
+def _replaced(
+    before: Dataset, after: Dataset, general: OutputOptions, own: Mapping[str, OutputOptions], portable: bool
+) -> tuple[str, ...]:
     """Describe the filters that a netCDF file cannot have."""
     lzf, lost, unchecked = [], [], []
     for fqn, variable in before.all_variables.items():
+        how = own.get(fqn, general)
         numbers = [f.id for f in variable.storage.filters]
         if LZF in numbers and how.codec is None and _DEFLATE in after.all_variables[fqn].storage.filters:
             lzf.append(f"{fqn}: the filter lzf, which netCDF-C does not read; deflate replaces it")
@@ -281,15 +372,21 @@ class _Sizes:
 
     def lengths(self, by_dimension: _Lengths) -> list[int | None]:
         """Return the requested length along each axis; 0 if none is requested, None for an automatic one."""
+        if isinstance(by_dimension, tuple):
+            return list(by_dimension)
         return [by_dimension.get(ref, 0) if isinstance(ref, str) else 0 for ref in self.dimensions]
 
 
 def _by_dimension(
-    dataset: Dataset, value: str | int | Mapping[str, int] | None, option: str
-) -> dict[str, int | None] | str | None:
-    """Return lengths by FQN of the dimension; a string for ``auto`` and for a number of bytes."""
+    dataset: Dataset,
+    value: str | int | Mapping[str, int] | Sequence[int] | None,
+    option: str,
+) -> dict[str, int | None] | tuple[int, ...] | str | None:
+    """Return lengths by FQN of the dimension, or along each axis; a string for ``auto`` and for a number of bytes."""
     if value is None or value == "auto":
         return value
+    if isinstance(value, list | tuple):
+        return tuple(value)
     if option == "--shards" and (isinstance(value, int) or (isinstance(value, str) and value[:1].isdigit())):
         return str(parse_bytes(value))
     if isinstance(value, int):
@@ -307,8 +404,10 @@ def _chunks(
     """Return the chunk shape of the output, None for a default, and whether it was requested."""
     own = variable.storage.chunk_shape if variable.storage.layout in (None, "chunked") else None
     target = parse_bytes(how.chunk_bytes) if how.chunk_bytes is not None else None
-    if isinstance(lengths, dict) and any(ref in lengths for ref in sizes.dimensions):
-        if target is not None:  # fit the axes without a length
+    if isinstance(lengths, tuple) or (
+        isinstance(lengths, dict) and any(ref in lengths for ref in sizes.dimensions)
+    ):
+        if target is not None and isinstance(lengths, dict):  # fit the axes without a length
             lengths = {ref: None for ref in sizes.dimensions if isinstance(ref, str)} | lengths
         return _requested_chunks(sizes, own, lengths, target or _CHUNK), True
     if lengths == "auto" or target is not None:
@@ -373,8 +472,8 @@ def _shards(
 ) -> tuple[int, ...] | None:
     count = math.prod(-(-n // c) for n, c in zip(sizes.shape, chunks, strict=True))
     requested: Sequence[int]
-    if isinstance(lengths, dict):
-        if not any(ref in lengths for ref in sizes.dimensions):
+    if isinstance(lengths, dict | tuple):
+        if isinstance(lengths, dict) and not any(ref in lengths for ref in sizes.dimensions):
             return None
         requested = []
         axes = zip(sizes.lengths(lengths), sizes.dimensions, sizes.shape, chunks, strict=True)
@@ -450,6 +549,11 @@ class QuantizedSource(ChangedSource):
     mode: str
     fill: np.floating
 
+    @property
+    def rounding(self) -> str:
+        """The value of the option ``--quantize``."""
+        return f"{self.mode}:{self.digits}"
+
     def changed(self, values: np.ndarray) -> np.ndarray:
         """Return the rounded values."""
         from nczarr.netcdf4.values.numbers import quantize
@@ -457,43 +561,86 @@ class QuantizedSource(ChangedSource):
         return quantize(values, self.digits, self.mode, self.fill)
 
 
-def _rounded(dataset: Dataset, text: str) -> Dataset:
-    """Round the float variables, or the named ones, as ``[NAME,…=][MODE:]DIGITS`` requests."""
+def _rounded(dataset: Dataset, how: OutputOptions, own: Mapping[str, OutputOptions]) -> Dataset:
+    """Round the float variables without those that are coordinates, and the named ones."""
     from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
 
-    names, equals, rest = text.rpartition("=")
-    mode, _, number = rest.rpartition(":")
+    named = {fqn for fqn, one in own.items() if one.quantize != how.quantize}
+
+    def variable(fqn: str, old: Variable) -> Variable:
+        text = own.get(fqn, how).quantize
+        if text is None or old.type.dtype.kind != "f" or (fqn in dataset.all_dimensions and fqn not in named):
+            return old
+        digits, mode = _parse_rounding(text)
+        is_single = old.type.dtype.itemsize == 4
+        limit = (23 if is_single else 52) if mode == "BitRound" else (7 if is_single else 15)
+        if digits > limit and fqn in named:
+            raise UnsupportedError(f"--quantize {text}: the maximum for {fqn} is {limit}")
+        if old.data is None:
+            return old
+        note = Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, INT)
+        data = QuantizedSource(old.data, digits, mode, old.type.dtype.type(fill_value_of(old)))
+        return replace(old, attributes=(*old.attributes, note), data=data)
+
+    if how.quantize is None and not named:
+        return dataset
+    if how.quantize is not None:
+        _parse_rounding(how.quantize)
+    return rewrite(dataset, variable=variable)
+
+
+def _parse_rounding(text: str) -> tuple[int, str]:
+    """Return digits and mode of ``[MODE:]DIGITS``."""
+    from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
+
+    mode, _, number = text.rpartition(":")
     modes = {name.lower(): name for name in ATTRIBUTE_OF_MODE}
     if (mode and mode.lower() not in modes) or not number.isdecimal() or not 1 <= int(number) <= 52:
         raise UnsupportedError(
             f"--quantize {text}: not a number of digits",
             hint="temp=3 or GranularBitRound:3; BitRound counts bits",
         )
-    digits, mode = int(number), modes.get(mode.lower(), "GranularBitRound")
-    patterns = names.split(",") if equals else []
-    floats = {fqn: v for fqn, v in dataset.all_variables.items() if v.type.dtype.kind == "f"}
-    for pattern in patterns:
-        if not any(matches(fqn, pattern) for fqn in floats):
-            raise UnsupportedError(f"--quantize {pattern}: there is no float or double variable of this name")
-    named = {fqn for fqn in floats if any(matches(fqn, pattern) for pattern in patterns)}
-    for fqn in sorted(named):
-        is_single = floats[fqn].type.dtype.itemsize == 4
-        limit = (23 if is_single else 52) if mode == "BitRound" else (7 if is_single else 15)
-        if digits > limit:
-            raise UnsupportedError(f"--quantize {text}: the maximum for {fqn} is {limit}")
-
-    def variable(fqn: str, old: Variable) -> Variable:
-        chosen = fqn in named if patterns else fqn in floats and fqn not in dataset.all_dimensions
-        if not chosen or old.data is None:
-            return old
-        note = Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, INT)
-        data = QuantizedSource(old.data, digits, mode, old.type.dtype.type(fill_value_of(old)))
-        return replace(old, attributes=(*old.attributes, note), data=data)
-
-    return rewrite(dataset, variable=variable)
+    return int(number), modes.get(mode.lower(), "GranularBitRound")
 
 
 # --- words of options
+
+
+def _by_variable(option: str, value: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the value for all variables, and those for some, by pattern."""
+    if isinstance(value, Mapping):
+        by_name = option in ("compression", "quantize")
+        rules = {
+            name: own
+            for name, own in value.items()
+            if by_name or isinstance(own, Mapping | list | tuple) or (isinstance(own, str) and own != "auto")
+        }
+        return {n: own for n, own in value.items() if n not in rules} or None, rules
+    general, rules = None, {}
+    for text in value if isinstance(value, list | tuple) else [value]:
+        names, chosen = _limited(option, text) if isinstance(text, str) else ("", text)
+        if not names:
+            general = chosen
+        for name in names_of(names):
+            rules.pop(name, None)
+            rules[name] = chosen
+    return general, rules
+
+
+def _limited(option: str, text: str) -> tuple[str, str]:
+    """Return the variables and the value of ``[NAME,…:]VALUE``; names are empty for all variables."""
+    names, colon, value = text.partition(":")
+    if option == "compression":
+        is_limited = names != "blosc" and value.partition(":")[0] in _CODECS
+    elif option == "quantize":
+        from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
+
+        if "=" in text:
+            return tuple(text.rpartition("=")[::2])
+        is_limited = names.lower() not in map(str.lower, ATTRIBUTE_OF_MODE)
+    else:
+        is_limited = "=" not in names
+    return (names, value) if colon and is_limited else ("", text)
 
 
 def names_of(value: str | Sequence[str]) -> tuple[str, ...]:

@@ -70,6 +70,9 @@ def stored_form(
     shards = storage.shard_shape if options.layout in ON_V3 else None
     if shape is not None and shape.chunks is not None:
         chunks = shape.chunks
+    if shape is not None and shape.compression is not None:
+        own = shape.compression
+        options = replace(options, compression=own, compress=options.compress and own != "source")
     if shards:
         chunks = chunks_in_shards(shards, chunks)
     if shape is not None and shape.codecs is not None and shape.data_type == encoding.data_type:
