@@ -29,6 +29,7 @@ COMMANDS = {
     "ls": "List the full names of groups and variables.",
     "diff": "Compare two datasets; exit status 1 if they differ, 2 on an error.",
     "digest": "Print checksums of datasets and variables, independent of format and chunks.",
+    "sources": "List the recorded sources of a dataset.",
     "check": "Check a Zarr dataset; exit status 1 on a finding, 2 on an error.",
     "repair": "Repair the metadata of a dataset that other programs have changed.",
     "consolidate": "Rewrite the consolidated metadata.",
@@ -150,7 +151,7 @@ def _definition(name: str) -> Callable[[argparse.ArgumentParser], None]:
     module: ModuleType
     if name in ("copy", "scan", "gen"):
         from nczarr.cli import conversion as module
-    elif name in ("dump", "info", "tree", "ls"):
+    elif name in ("dump", "info", "tree", "ls", "sources"):
         from nczarr.cli import inspection as module
     elif name in ("zom", "validate"):
         from nczarr.cli import object_model as module

@@ -41,8 +41,8 @@ _PASSED = (
 #: Options that are passed as lists of names.
 _NAMES = ("variables", "only", "groups", "exclude", "unlimited", "adjust")
 _FLAGS = (
-    "append", "replace", "merge", "resume", "digest", "virtual", "checksum", "manifest", "fixed", "extensions", "nzug",
-    "lossy", "overwrite",
+    "append", "replace", "merge", "resume", "digest", "record_sources", "virtual", "checksum", "manifest", "fixed",
+    "extensions", "nzug", "lossy", "overwrite",
 )  # fmt: skip
 #: Number of sources that are scanned faster than processes start.
 _FEW = 100
@@ -106,6 +106,10 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
     )
     option(verification, "--resume", text)
     option(verification, "--digest", "store the digest as the attribute nczarr_sha256")
+    text = (
+        "Zarr: record name, size, digest and steps of the sources; --append then skips those that are there"
+    )
+    option(several, "--record-sources", text)
     option(verification, "--dry-run", "print the plan, and write nothing")
     text = "take all choices from this plan (TOML); with --dry-run, write it if it does not exist"
     option(verification, "--plan", text, "FILE")
@@ -314,6 +318,8 @@ def closing_line(report: Report) -> str:
             parts.append(report.objects_out.hint)
     if report.finished_before:
         parts.append(f"{report.finished_before} already complete and verified")
+    if report.skipped:
+        parts.append(f"{report.skipped} already in the dataset")
     line = f"nczarr: {', '.join(parts)}, {report.seconds:.1f} s"
     if report.allow:
         allow = " ".join(f"--allow {shlex.quote(folder)}" for folder in report.allow)

@@ -1,4 +1,4 @@
-"""Run the commands that print a dataset: ``nczarr dump``, ``info``, ``tree`` and ``ls``."""
+"""Run the commands that print a dataset: ``nczarr dump``, ``info``, ``tree``, ``ls`` and ``sources``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any, TextIO
 
 from nczarr.cli.options import (
+    HIERARCHY,
     SOURCE,
     add_dimension_option,
     add_progress_options,
@@ -29,7 +31,7 @@ from nczarr.convert.change.selecting import select
 from nczarr.convert.endpoints import provenance, read_whole, watch_reading
 from nczarr.convert.report import StoredObjects, VariableStorage, stored_objects, variable_storage
 from nczarr.display import format_bytes, shown_location, visible
-from nczarr.errors import NCZarrError, StoreError, error_context
+from nczarr.errors import NCZarrError, StoreError, UnsupportedError, error_context
 from nczarr.formats import kind_of_source, local_path
 from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
 from nczarr.system.atomic import text_output
@@ -187,6 +189,35 @@ def define_ls(parser: argparse.ArgumentParser) -> None:
     option(parser, "--json", "print a JSON list")
     examples = "  nczarr ls run42.zarr\n  nczarr ls -l run42.zarr            with types and shapes\n"
     define(parser, run_ls, examples, "names")
+
+
+def define_sources(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr sources``."""
+    option(parser, "source", HIERARCHY)
+    option(parser, "--json", "print a JSON list")
+    examples = (
+        "  nczarr copy 'daily/*.nc' all.zarr --concat time --record-sources && nczarr sources all.zarr\n"
+    )
+    define(parser, run_sources, examples)
+
+
+def run_sources(options: argparse.Namespace) -> None:
+    """Run ``nczarr sources``."""
+    with open_source(options.source, storage_options=storage_options(options)) as dataset:
+        found = dataset.sources
+    if options.json:
+        print(json.dumps([asdict(source) for source in found]))
+        return
+    if not found:
+        raise UnsupportedError(
+            "the dataset has no record of its sources",
+            path=options.source,
+            hint="nczarr copy --record-sources makes one",
+        )
+    for source in found:
+        steps = "" if source.steps is None else f"  steps {source.steps[0]}:{source.steps[1]}"
+        size = "" if source.size is None else f"  {source.size} bytes"
+        say(f"{source.name}{steps}{size}{f'  sha256 {source.sha256}' if source.sha256 else ''}")
 
 
 def run_info(options: argparse.Namespace) -> None:

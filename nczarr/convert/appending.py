@@ -12,6 +12,7 @@ from nczarr.convert.change.selecting import cut_source, find_dimension
 from nczarr.convert.change.shaping import OutputOptions
 from nczarr.convert.endpoints import create_sink, name_of, open_source, refuse_same_place
 from nczarr.convert.filling import FillTask
+from nczarr.convert.ingested import NO_RECORD, not_ingested, records_of, with_steps
 from nczarr.convert.many.adjusting import fitted
 from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.joining import JoinedSource
@@ -30,6 +31,7 @@ from nczarr.formats import kind_of_source, local_path, netcdf_format
 from nczarr.mapping import open_dataset
 from nczarr.mapping.dataset.changes import writing_alone
 from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, source_of
+from nczarr.model.nodes import IngestedSource
 from nczarr.session import DimensionNode, Session, VariableNode
 from nczarr.stores import open_store
 from nczarr.system.logs import logger_of
@@ -69,16 +71,20 @@ class AppendTask:
                 "--append keeps the chunks and codecs of the dataset; omit the options of the storage"
             )
         logger_of(__name__).info("%s: appending %s", name_of(target), self.sources)
-        size = self._to_zarr() if kind == "zarr" else self._to_file()
+        if request.record_sources and kind != "zarr":
+            raise UnsupportedError(NO_RECORD, path=str(target))
+        paths, size = self._to_zarr() if kind == "zarr" else (self.sources.paths, self._to_file())
         if request.report is not None:
-            request.report.add(self.sources.paths, None, size)
+            request.report.skipped += len(self.sources.paths) - len(paths)
+            request.report.add(paths, None, size)
 
     def _opening(self, fqn: str) -> AbstractContextManager[Dataset]:
         """Open the sources, joined along a dimension."""
         concat = fqn if len(self.sources.paths) > 1 else None
         return replace(self.sources, concat=concat).open_part(self.request.lossy)
 
-    def _to_zarr(self) -> int:
+    def _to_zarr(self) -> tuple[tuple[object, ...], int]:
+        """Append the sources that are not recorded in the dataset; return them, and the size of the added values."""
         target, options = self.request.target, self.request.storage_options
         store = open_store(target, "r+", options)
         with (
@@ -91,8 +97,18 @@ class AppendTask:
                     path=str(target),
                     hint="copy it with --layout nczarr-v3 --unlimited DIMENSION first",
                 )
+            paths, records, known = self.sources.paths, list[IngestedSource](), stored.dataset.sources
+            if known or self.request.record_sources:
+                if stored.layout != "nczarr-v3":
+                    raise UnsupportedError(NO_RECORD, path=str(target))
+                records = records_of(paths, self.sources.options)
+                kept = not_ingested(records, known, replace_steps=self.replace_steps)
+                paths, records = tuple(paths[i] for i in kept), [records[i] for i in kept]
+            if not paths:
+                return (), 0
+            task = replace(self, sources=replace(self.sources, paths=paths))
             session = Session(stored, name=str(target), writable=True)
-            return self._run(session, check, concurrent=True)
+            return paths, task._run(session, check, records, concurrent=True)
 
     def _to_file(self) -> int:
         """Append to a netCDF file: in place, to a copy that then replaces the file, or to a new file.
@@ -130,9 +146,14 @@ class AppendTask:
                 return dataset_bytes(added)
 
     def _run(
-        self, session: Session, check: Callable[[], None] = lambda: None, *, concurrent: bool = False
+        self,
+        session: Session,
+        check: Callable[[], None] = lambda: None,
+        records: Sequence[IngestedSource] = (),
+        *,
+        concurrent: bool = False,
     ) -> int:
-        """Write the values, call `check`, and store the lengths; return the size of the added values."""
+        """Write the values, call `check`, store lengths and records; return the size of the added values."""
         stored, target, request = session.stored, session.name, self.request
         stored.durable = request.durable
         session.cache.bound = min(session.cache.bound, request.memory)
@@ -157,6 +178,14 @@ class AppendTask:
                 check()
                 if ATTRIBUTE in session.root.attributes:
                     session.root.delete_attribute(ATTRIBUTE)
+                if records:
+                    steps = (0, added.dimension_at(fqn).size)
+                    alone = (IngestedSource(name_of(self.sources.paths[0]), steps=steps),)
+                    joined = (
+                        added if len(records) > 1 or self.sources.merge else replace(added, sources=alone)
+                    )
+                    new = {r.name: r for r in with_steps(records, self.sources.paths, joined, first)}
+                    session.sources = tuple({s.name: s for s in (*session.sources, *new.values())}.values())
                 session.store()
             return moved
 

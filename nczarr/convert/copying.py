@@ -26,6 +26,7 @@ from nczarr.convert.endpoints import (
     targets_of,
 )
 from nczarr.convert.filling import FillTask, refuse_memory
+from nczarr.convert.ingested import NO_RECORD, records_of, with_steps
 from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.scan import kinds_of, with_scans
 from nczarr.convert.report import PlannedVariable, Report, planned_variables
@@ -112,6 +113,7 @@ def copy(
     resume: bool = False,
     verify: bool = False,
     digest: bool = False,
+    record_sources: bool = False,
     virtual: bool = False,
     dry_run: bool = False,
     plan: str | os.PathLike[str] | None = None,
@@ -224,6 +226,9 @@ def copy(
         stores only.
     digest : bool, default False
         Store the digest of the dataset in the global attribute ``nczarr_sha256``; see :func:`nczarr.digest`.
+    record_sources : bool, default False
+        Record name, size, digest and steps of each source, on Zarr with the layout ``nczarr-v3``; ``nczarr sources``
+        lists them. An append to such a dataset records its sources too, and skips those that the dataset contains.
     verify : bool, default False
         After the copy, read source and target again and compare them bit by bit.
     virtual : bool, default False
@@ -331,6 +336,7 @@ def copy(
         memory=parse_bytes(memory),
         dask=dask,
         executor=executor,
+        record_sources=record_sources,
     )
     nodes = [names_of(patterns) for patterns in (variables, only, groups, exclude)]
     subset = Subset(nodes[0], nodes[1], nodes[2], nodes[3], select or {}, rename or {})
@@ -400,7 +406,9 @@ class CopyTask:
             with error_context(where):
                 dataset = sources.part(opened)
             losses += refuse_unreadable(dataset, request.lossy, where)
-            dataset = _without_old_digest(replace(dataset, left_out=(), gone=()), sources, request.output)
+            recorded = replace(dataset, sources=dataset.sources if sources.are_joined else ())
+            dataset = replace(dataset, left_out=(), gone=(), sources=())
+            dataset = _without_old_digest(dataset, sources, request.output)
             # The chunks of the source determine the best blocks for reading it.
             source_chunks = {fqn: v.storage.chunk_shape for fqn, v in dataset.all_variables.items()}
             shaped, options = self.shaped(dataset, kind)
@@ -408,6 +416,9 @@ class CopyTask:
             losses += shaped.replaced
             if request.dry_run:
                 return self.plan(shaped, options)
+            if request.record_sources:
+                records = records_of(sources.paths, sources.options)
+                dataset = replace(dataset, sources=with_steps(records, sources.paths, recorded))
             readings, size = request.readings, dataset_bytes(dataset)
             with reporting(request.progress, readings * size) if readings > 1 else nullcontext():
                 task = self.of_one_job() if readings > 1 else self
@@ -469,6 +480,7 @@ class CopyTask:
 
             hook = sources.hook and f"{sources.hook.__module__}:{getattr(sources.hook, '__qualname__', '')}"
             how = (sources.subset, sources.fitting, hook, request.output, sorted(options.items(), key=str))
+            how += (dataset.sources,) if dataset.sources else ()
             return fingerprint_of(dataset, sources.paths, repr(how), sources.options)
 
         if resume and kind_of_target(target) == "zarr":
@@ -550,6 +562,10 @@ class CopyTask:
         to, how = kind_of_target(self.request.target), self.request.output
         options = dict(self.request.format_options)
         lossy = options.pop("lossy", False)
+        if self.request.record_sources and (
+            to != "zarr" or options.get("layout", "nczarr-v3") != "nczarr-v3"
+        ):
+            raise UnsupportedError(NO_RECORD)
         if "format" in options:
             options["format"] = parse_kind(options["format"])
         shaped = shape(dataset, how, source=kind, target=to, format=options.get("format"))
@@ -616,8 +632,10 @@ def _refer(request: Request, sources: Sources) -> None:
 
     target = request.target
     request.refuse_with("--virtual", "overwrite")
-    if request.output != OutputOptions() or request.format_options:
-        raise UnsupportedError("--virtual cannot be combined with options of the storage")
+    if request.output != OutputOptions() or request.format_options or request.record_sources:
+        raise UnsupportedError(
+            "--virtual cannot be combined with --record-sources and options of the storage"
+        )
     if len(sources.paths) != 1 and not sources.are_joined:
         raise UnsupportedError("--virtual: several sources need --concat or --merge", path=str(target))
     for source in sources.paths:
@@ -625,7 +643,7 @@ def _refer(request: Request, sources: Sources) -> None:
             raise UnsupportedError("--virtual: the source is not a netCDF file", path=name_of(source))
     states = sources.states()
     with sources.open(fresh=False) as opened:
-        part = _without_old_digest(sources.part(opened), sources, request.output)
+        part = _without_old_digest(replace(sources.part(opened), sources=()), sources, request.output)
         outside = write_virtual(
             part,
             sources.paths[0],

@@ -20,8 +20,8 @@ from nczarr.system.atomic import text_output
 #: The options of a copy that a plan contains, by the form of their values in TOML.
 _TEXTS = ("concat", "join", "repack", "expect_step", "preprocess", "layout", "codecs", "char", "compound", "format",
           "chunk_keys")  # fmt: skip
-_FLAGS = ("merge", "fixed", "checksum", "manifest", "consolidated", "compress", "extensions", "zarr_conventions",
-          "nzug", "lossy", "case_insensitive")  # fmt: skip
+_FLAGS = ("merge", "fixed", "checksum", "record_sources", "manifest", "consolidated", "compress", "extensions",
+          "zarr_conventions", "nzug", "lossy", "case_insensitive")  # fmt: skip
 _LISTS = ("variables", "only", "groups", "exclude", "unlimited", "adjust")
 _TABLES = ("select", "rename", "tolerance")
 #: The options of one variable. A plan contains those of each variable instead of those for all.

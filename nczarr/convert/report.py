@@ -333,6 +333,8 @@ class Report:
     finished_before : int
         With ``resume``: number of copies that an earlier command had completed, and that were compared with their
         sources.
+    skipped : int
+        With ``append``: number of sources that the dataset contains already, as its record says.
     objects_out : StoredObjects or None
         The files of the targets; None if one is not local.
 
@@ -355,6 +357,7 @@ class Report:
     losses: list[str] = field(default_factory=list)
     allow: list[str] = field(default_factory=list)
     finished_before: int = 0
+    skipped: int = 0
     objects_out: StoredObjects | None = field(default_factory=lambda: StoredObjects(()))
     _start: float = field(default_factory=time.monotonic, repr=False)
 
@@ -399,4 +402,5 @@ class Report:
             "losses": self.losses,
             "allow": self.allow,
             "finished_before": self.finished_before,
+            "skipped": self.skipped,
         }

@@ -42,6 +42,7 @@ class Request:
     memory: int
     dask: object
     executor: object
+    record_sources: bool = False
 
     def to(self, target: object) -> Request:
         """Return the request with another target."""

@@ -308,6 +308,37 @@ class Group(_WithAttributes):
 
 
 @dataclass(frozen=True)
+class IngestedSource:
+    """A source of which a dataset consists.
+
+    Parameters
+    ----------
+    name : str
+        Path or URL as it was given.
+    size : int, optional
+        In bytes.
+    sha256 : str, optional
+        Digest of the bytes of a file.
+    version : str, optional
+        Of other sources: text that changes with the content.
+    steps : tuple of int, optional
+        The first step along the joined dimension, and the one behind the last.
+    """
+
+    name: str
+    size: int | None = None
+    sha256: str | None = None
+    version: str | None = None
+    steps: tuple[int, int] | None = None
+
+    def is_same(self, other: IngestedSource) -> bool | None:
+        """Compare the content of two sources; None if it is unknown."""
+        if self.sha256 and other.sha256:
+            return self.sha256 == other.sha256
+        return self.version == other.version if self.version and other.version else None
+
+
+@dataclass(frozen=True)
 class Dataset(Group):
     """The root group, with the properties of the whole dataset.
 
@@ -322,6 +353,8 @@ class Dataset(Group):
         Content of the source that the model cannot represent, one sentence each; ignored in comparisons.
     gone : tuple of str
         Nodes that the source lists but lacks, one sentence each; ignored in comparisons.
+    sources : tuple of IngestedSource
+        The recorded sources; ignored in comparisons.
 
     Examples
     --------
@@ -333,6 +366,7 @@ class Dataset(Group):
     format: str | None = field(default=None, kw_only=True)
     left_out: tuple[str, ...] = field(default=(), kw_only=True, compare=False, repr=False)
     gone: tuple[str, ...] = field(default=(), kw_only=True, compare=False, repr=False)
+    sources: tuple[IngestedSource, ...] = field(default=(), kw_only=True, compare=False, repr=False)
 
     @cached_property
     def all_groups(self) -> Mapping[str, Group]:

@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -146,6 +147,8 @@ class Session(State):
             name, writable=writable, format=stored.dataset.format, restrictions=stored.restrictions
         )
         self.stored = stored
+        #: The record of the sources, which is stored behind the lengths.
+        self.sources = stored.dataset.sources
         #: Unwritten elements of new variables are filled.
         self.fill = True
         #: Called after closing; :meth:`close` returns its result.
@@ -188,7 +191,7 @@ class Session(State):
             If a part cannot be stored. The other parts are stored then, and the next flush tries again.
         """
         self.check_open()
-        if self.generation == self._stored_generation and not self._pending:
+        if self._is_stored and not self._pending:
             return
         with self._gate.closing:
             self._gate.close()
@@ -197,9 +200,14 @@ class Session(State):
             self._flush_structure(failures)
             failures.raise_all(self.name)
 
+    @property
+    def _is_stored(self) -> bool:
+        """True if the store has this tree and this record of the sources."""
+        return self.generation == self._stored_generation and self.sources == self.stored.dataset.sources
+
     def _flush_structure(self, failures: Failures) -> None:
         """Write the metadata, then the pending values; the gate is closed."""
-        if self.generation == self._stored_generation and not self._pending:
+        if self._is_stored and not self._pending:
             return
         self._store_changes(failures)
         for node, waiting in list(self._pending.items()):
@@ -256,14 +264,14 @@ class Session(State):
 
     def _store_changes(self, failures: Failures) -> None:
         try:
-            if self._store_growth():
+            if self._store_growth() and self._is_stored:
                 return
         except STORE_ERRORS as error:
             failures.whole = error
             return
         with self.lock:
             generation = self.generation
-            if generation == self._stored_generation:
+            if self._is_stored:
                 return
             nodes = [(node, node.fqn) for node in self.root.walk_variables()]
             for node, fqn in nodes:
@@ -274,7 +282,7 @@ class Session(State):
                 if node.stored_as is not None:
                     self._values(node)  # removes values behind the shape of arrays that are about to grow
             old = self.stored.dataset
-            frozen = freeze(self.root, old.name, self.format)
+            frozen = replace(freeze(self.root, old.name, self.format), sources=self.sources)
             before = [node.frozen for node, _ in nodes]
             growth = Growth(self.root)
         refusal: Exception | None = None

@@ -129,7 +129,9 @@ def test_a_plan_that_is_not_edited_changes_nothing(source: Path, options: dict[s
     assert nczarr.copy(f"in.{kind}", "out.zarr", dry_run=True, plan="plan.toml") == lines
     nczarr.copy(f"in.{kind}", "out.zarr", plan="plan.toml")
     nczarr.copy(f"in.{kind}", "wanted.zarr", **options)
-    assert documents("out.zarr") == documents("wanted.zarr")
+    found, wanted = documents("out.zarr"), documents("wanted.zarr")
+    assert found.keys() == wanted.keys()
+    assert not [(name, found[name], wanted[name]) for name in found if found[name] != wanted[name]]
 
 
 def test_a_plan_of_a_netcdf_file(source: Path) -> None:
@@ -141,7 +143,8 @@ def test_a_plan_of_a_netcdf_file(source: Path) -> None:
     nczarr.copy("in.nc", "out.nc", dry_run=True, plan="plan.toml", **options)
     nczarr.copy("in.nc", "out.nc", plan="plan.toml")
     nczarr.copy("in.nc", "wanted.nc", **options)
-    assert not list(nczarr.convert.diff("out.nc", "wanted.nc", storage=True, ignore=["_NCProperties"]))
+    found = nczarr.convert.diff("out.nc", "wanted.nc", storage=True)
+    assert not [d for d in found if "_NCProperties" not in str(d)]
 
 
 def test_a_plan_is_edited(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,9 +155,7 @@ def test_a_plan_is_edited(source: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert plan["select"] == {"time": "#0:4", "x": "#0:300:2"}
     assert plan["storage"]["/t"]["compression"] == "blosc:zstd:1"
     assert "# /t: float 4×150" in text
-    edited = text.replace(
-        '[storage."/t"]\nchunks = [512, 150]', '[storage."/t"]\nchunks = [1, 50]\nquantize = "2"'
-    )
+    edited = re.sub(r'(\[storage."/t"\]\nchunks = ).*', r'\1[1, 50]\nquantize = "2"', text)
     assert edited != text
     Path("plan.toml").write_text(edited)
     assert main(["copy", "in.nc", "out.zarr", "--plan", "plan.toml", "-q", "--resume"]) == 0

@@ -169,6 +169,9 @@ def select(dataset: Dataset, selection: Mapping[str, object]) -> Dataset:
         size, coordinate = dataset.dimension_at(fqn).size, dataset.all_variables.get(fqn)
         chosen[fqn] = find_indices(fqn, size, coordinate, requested)
 
+    # The steps of the sources are those before.
+    dataset = replace(dataset, sources=tuple(replace(s, steps=None) for s in dataset.sources))
+
     def dimension(fqn: str, old: Dimension) -> Dimension:
         return replace(old, size=len(chosen[fqn])) if fqn in chosen else old
 

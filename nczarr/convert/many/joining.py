@@ -39,6 +39,7 @@ from nczarr.model import (
     source_of,
     split_fqn,
 )
+from nczarr.model.nodes import IngestedSource
 from nczarr.model.sources import ChangedSource, handed, region_shape
 from nczarr.system.locks import Rank, make_lock
 from nczarr.transfer import data_bytes
@@ -346,7 +347,7 @@ def join(
         def joined(numbers: list[int]) -> Dataset:
             own = [headers[n] for n in numbers]
             if fqn is None or (len(own) == 1 and not growing_variables(own[0], fqn, is_new)):
-                return own[0]
+                return replace(own[0], sources=(IngestedSource(name_of(sources[numbers[0]])),))
             return _joined(own, [sources[n] for n in numbers], fqn, is_new, fitting.of(own))
 
         parts = merge(call_all(partial(joined, numbers) for numbers in groups))
@@ -387,8 +388,12 @@ def _joined(
     refuse_disorder(joined, along, names)
     if gaps:
         joined = _with_gaps(joined, along, growing, gaps)
+    ends = [0, *accumulate(1 if is_new else part.dimension_at(along).size for part in parts)]
+    places = [end + sum(len(gaps[at]) for at in gaps if at < end) for end in ends[:-1]]
+    pairs = zip(names, places, pairwise(ends), strict=True)
     return replace(
         joined,
+        sources=tuple(IngestedSource(n, steps=(at, at + high - low)) for n, at, (low, high) in pairs),
         left_out=tuple(dict.fromkeys(what for part in headers for what in part.left_out)),
         gone=tuple(dict.fromkeys(what for part in headers for what in part.gone)),
     )

@@ -93,6 +93,7 @@ def merged(datasets: Sequence[Dataset], names: Sequence[str], fitting: Fitting) 
         format=datasets[0].format if len({d.format for d in datasets}) == 1 else None,
         left_out=tuple(dict.fromkeys(what for d in datasets for what in d.left_out)),
         gone=tuple(dict.fromkeys(what for d in datasets for what in d.gone)),
+        sources=tuple(source for d in datasets for source in d.sources),
     )
 
 

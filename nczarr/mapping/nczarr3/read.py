@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nczarr import model
 from nczarr.errors import MetadataError, error_context
@@ -23,7 +23,7 @@ from nczarr.mapping.values.declarations import TypeBinder, declarations
 from nczarr.mapping.values.encodings import Encoding, encoding_for_reading, simple_type
 from nczarr.mapping.values.scalars import JSONObject, member, show
 from nczarr.model import DimensionRef, Type, UserType, join_fqn, split_fqn
-from nczarr.model.nodes import dataset_of
+from nczarr.model.nodes import IngestedSource, dataset_of
 from nczarr.zarr import ArrayMetadata, Hierarchy
 
 
@@ -87,6 +87,7 @@ class Reader:
             self.settle_references(array)
         self.plain.begin(self.group_types, sizes)
         dataset = dataset_of(self.group(root), name, superblock.get("format"))
+        dataset = replace(dataset, sources=self.sources(superblock.get("sources", [])))
         guessed = set(self.dimensions.guessed.values())
         if finder.foreign:  # the dimensions that only arrays of another dataset use
             added = {join_fqn(node.fqn, d.name) for node in groups for d in self.plain.dimensions(node.fqn)}
@@ -123,6 +124,23 @@ class Reader:
         if superblock.get("nzug") is True:
             self.reserved = RESERVED | {"conventions"}
         return superblock
+
+    def sources(self, recorded: object) -> tuple[IngestedSource, ...]:
+        """Return the recorded sources without damaged entries."""
+        kinds: dict[str, type] = {"name": str, "sha256": str, "version": str, "size": int}
+        found = []
+        for entry in recorded if isinstance(recorded, list) else [recorded]:
+            own: JSONObject = entry if isinstance(entry, dict) else {}
+            given = {key: own[key] for key in kinds if key in own}
+            steps = own.get("steps", [])
+            is_right = "name" in given and all(isinstance(value, kinds[key]) for key, value in given.items())
+            if not is_right or not isinstance(steps, list) or [*map(type, steps)] not in ([], [int, int]):
+                self.findings.add(
+                    "record-damaged", "/", f"{SUPERBLOCK_KEY}.sources: {show(entry)} is not a source"
+                )
+                continue
+            found.append(IngestedSource(**given, steps=(steps[0], steps[1]) if steps else None))
+        return tuple(found)
 
     # -- types
 

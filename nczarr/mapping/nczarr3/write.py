@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from nczarr import model
 from nczarr.mapping.dialect import Known, Metadata, Plan, array_at
@@ -120,6 +120,11 @@ class _Writer:
                 keys[SUPERBLOCK_KEY]["format"] = self.dataset.format
             if self.options.nzug:
                 keys[SUPERBLOCK_KEY]["nzug"] = True
+            if self.dataset.sources:
+                own = [asdict(source) for source in self.dataset.sources]
+                keys[SUPERBLOCK_KEY]["sources"] = [
+                    {name: value for name, value in source.items() if value is not None} for source in own
+                ]
         info = self.group_info(fqn, group, documents.plan, path)
         if info:
             keys[GROUP_KEY] = info
