@@ -479,8 +479,8 @@ class CopyTask:
             from nczarr.convert.values.resume import fingerprint_of
 
             hook = sources.hook and f"{sources.hook.__module__}:{getattr(sources.hook, '__qualname__', '')}"
-            how = (sources.subset, sources.fitting, hook, request.output, sorted(options.items(), key=str))
-            how += (dataset.sources,) if dataset.sources else ()
+            how = [sources.subset, sources.fitting, hook, request.output, sorted(options.items(), key=str)]
+            how += [dataset.sources] if dataset.sources else []
             return fingerprint_of(dataset, sources.paths, repr(how), sources.options)
 
         if resume and kind_of_target(target) == "zarr":

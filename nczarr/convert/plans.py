@@ -189,7 +189,8 @@ def _lines_of(text: str) -> dict[tuple[str, ...], int]:
     for number, line in enumerate(text.splitlines(), 1):
         is_table = line.lstrip().startswith("[")
         with suppress(tomllib.TOMLDecodeError):
-            node, keys = tomllib.loads(line if is_table else f"{line.partition('=')[0]} = 0"), ()
+            node: Any = tomllib.loads(line if is_table else f"{line.partition('=')[0]} = 0")
+            keys: tuple[str, ...] = ()
             while isinstance(node, dict) and node:
                 key = next(iter(node))
                 node, keys = node[key], (*keys, key)

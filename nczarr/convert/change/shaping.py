@@ -385,7 +385,7 @@ def _by_dimension(
     """Return lengths by FQN of the dimension, or along each axis; a string for ``auto`` and for a number of bytes."""
     if value is None or value == "auto":
         return value
-    if isinstance(value, list | tuple):
+    if not isinstance(value, str | int | Mapping):
         return tuple(value)
     if option == "--shards" and (isinstance(value, int) or (isinstance(value, str) and value[:1].isdigit())):
         return str(parse_bytes(value))
@@ -636,7 +636,8 @@ def _limited(option: str, text: str) -> tuple[str, str]:
         from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
 
         if "=" in text:
-            return tuple(text.rpartition("=")[::2])
+            names, _, value = text.rpartition("=")
+            return names, value
         is_limited = names.lower() not in map(str.lower, ATTRIBUTE_OF_MODE)
     else:
         is_limited = "=" not in names
