@@ -15,7 +15,7 @@ MOST_PREVIEWED = 1 << 20
 #: Estimated bytes of a string.
 _STRING_BYTES = 64
 #: Most values that are not cut to the first ones and the last one, and most characters of a value.
-_WHOLE, _FIRST, _LONGEST = 5, 3, 24
+_WHOLE, _FIRST, _LONGEST = 5, 2, 24
 _Shape = tuple[int, ...]
 
 
@@ -64,7 +64,7 @@ def preview(variable: Variable, data: ArraySource, chunks: _Shape | None, most: 
     >>> import numpy as np
     >>> from nczarr.model import INT, MemorySource
     >>> preview(Variable("x", INT, ("/x",)), MemorySource(np.arange(100)), None)
-    '0, 1, 2, … 99'
+    '0, 1, … 99'
     """
     packed = {"scale_factor", "add_offset"} & variable.attribute.keys()
     if len(data.shape) > 1 or variable.type == CHAR or variable.type.is_user_defined or packed:

@@ -56,7 +56,7 @@ def test_numbers_text_and_dates() -> None:
     assert shown(INT, 7) == "7"
     assert shown(INT, []) == ""
     assert shown(INT, [1, 2, 3, 4, 5]) == "1, 2, 3, 4, 5"
-    assert shown(DOUBLE, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]) == "0.1, 0.2, 0.3, … 0.6"
+    assert shown(DOUBLE, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]) == "0.1, 0.2, … 0.6"
     assert shown(STRING, ["Île", "b" * 100]) == f"Île, {'b' * 24}"
     days = {"units": "days since 2000-02-28", "calendar": "noleap"}
     assert shown(INT, [0, 1], **days) == "2000-02-28, 2000-03-01"
@@ -70,10 +70,10 @@ def test_nothing_is_shown_that_misleads_or_is_large() -> None:
     assert shown(INT, [[1, 2]]) == ""
     most = MOST_PREVIEWED // 4
     assert shown(INT, np.arange(most + 1), (most + 1,)) == ""
-    assert shown(INT, np.arange(most + 1), (most,)) == f"0, 1, 2, … {most}"
+    assert shown(INT, np.arange(most + 1), (most,)) == f"0, 1, … {most}"
     Watched.count = 0
-    assert shown(INT, np.arange(10**6)) == "0, 1, 2, … 999999"
-    assert Watched.count == 4
+    assert shown(INT, np.arange(10**6)) == "0, 1, … 999999"
+    assert Watched.count == 3
 
 
 def test_info_shows_what_netcdf4_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,11 +86,11 @@ def test_info_shows_what_netcdf4_reads(tmp_path: Path, capsys: pytest.CaptureFix
         lines = {
             line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("/")
         }
-        assert lines["/lat"].endswith(f"{lat[0]}, {lat[1]}, {lat[2]}, … {lat[-1]}")
+        assert lines["/lat"].endswith(f"{lat[0]}, {lat[1]}, … {lat[-1]}")
         assert lines["/time"].endswith(f"… {last.isoformat(' ').removesuffix(' 00:00:00')}")
         assert f"  {first.isoformat(' ')}, " in lines["/time"]
         with nczarr.Dataset(target) as ds:
-            assert f"{lat[0]}, {lat[1]}, {lat[2]}, … {lat[-1]}" in ds._repr_html_()
+            assert f"{lat[0]}, {lat[1]}, … {lat[-1]}" in ds._repr_html_()
             assert "Kerguelen, Jan Mayen, Île Amsterdam" in ds["/atmosphere/station_name"]._repr_html_()
 
 
@@ -100,10 +100,10 @@ def test_a_damaged_chunk_hides_only_its_preview(tmp_path: Path, capsys: pytest.C
     assert main(["info", str(tmp_path / "a.zarr")]) == 0
     out = capsys.readouterr().out
     assert "-85.0" not in out
-    assert "5.0, 15.0, 25.0, … 355.0" in out
+    assert "5.0, 15.0, … 355.0" in out
     with nczarr.Dataset(tmp_path / "a.zarr") as ds:
         assert "-85.0" not in ds._repr_html_()
-        assert "5.0, 15.0, 25.0, … 355.0" in ds._repr_html_()
+        assert "5.0, 15.0, … 355.0" in ds._repr_html_()
 
 
 def test_a_dataset_that_is_open_for_writing_is_not_read(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_server_sends_only_small_chunks_of_coordinates() -> None:
     with open_dataset(store) as stored:
         store.calls.clear()
         found = {v.fqn: v.values for v in variable_storage(stored.dataset, near=False)}
-        assert found == {"/x": "0.0, 1.0, 2.0, … 99.0", "/long": "", "/other": ""}
+        assert found == {"/x": "0.0, 1.0, … 99.0", "/long": "", "/other": ""}
         assert sum(count for name, count in store.calls if name.startswith("get")) <= 2
     with nczarr.Dataset(store) as ds:
         store.calls.clear()
