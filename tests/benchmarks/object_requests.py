@@ -43,7 +43,7 @@ URL = "s3://test/requests"
 LIBRARIES = ("nczarr", "xarray", "tensorstore", "Icechunk")
 #: The lines of a page around the table.
 BEGIN, END = "<!-- by tests/benchmarks/object_requests.py -->", "<!-- to here -->"
-VARIABLES, STRINGS, STEPS, EDGE = 200, 100, 500, 80
+VARIABLES, STRINGS, STEPS, EDGE = 20, 20, 40, 40
 WINDOW = (slice(0, EDGE), slice(5, 8), slice(5, 8))
 
 _EXCLUDES = (
