@@ -166,7 +166,7 @@ def test_a_plan_is_edited(source: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert d["t"].shape == (4, 150)
     Path("plan.toml").write_text(text)
     assert main(["copy", "in.nc", "out.zarr", "--plan", "plan.toml", "-q", "--resume"]) == 1
-    assert "not a copy of this source" in capsys.readouterr().err
+    assert "the dataset exists already" in capsys.readouterr().err
 
 
 def test_a_plan_belongs_to_the_mark_of_an_unfinished_copy(
