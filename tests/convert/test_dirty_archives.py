@@ -100,6 +100,8 @@ def fields_of(raw: Raw) -> Fields:
         if "time" not in own:
             found[name, ""] = values
             continue
+        if not len(dates):
+            continue
         order = ["time", *sorted(d for d in own if d != "time")]
         values = values.transpose([own.index(d) for d in order])
         for date, field in zip(dates, values, strict=True):

@@ -254,6 +254,12 @@ SECTIONS: dict[str, list[Row]] = {
             "characters with `_Encoding`",
             "ds.createDimension('n', 4); c = ds.createVariable('c', 'S1', ('x', 'n')); c._Encoding = 'utf-8'; c[:] = np.array(['a', 'bc', ''], 'U4'); log(c[:])",
         ),
+        better(
+            "arrays of objects for characters",
+            "ds.createDimension('n', 4); c = ds.createVariable('c', 'S1', ('x', 'n')); c._Encoding = 'utf-8'\n"
+            "try: c[:] = np.array(['a', 'bc', ''], object); log(c[:])\nexcept ValueError: log('refused')",
+            "each object is a text; netCDF4-python takes each for one character",
+        ),
         same(
             "`set_var_chunk_cache`, `get_var_chunk_cache`",
             "v.set_var_chunk_cache(1000, 10, 0.5); log(v.get_var_chunk_cache())",
@@ -405,6 +411,9 @@ has a fault or the documentation is silent:
   store parts of chunks wait for each other. On object stores (`s3://`, …) a mark replaces the lock, and outlives a process
   that is killed: see [](howto/object-stores.md#two-programs-that-write). **There is no lock** in memory, on Windows, and
   on network file systems without `flock`: ensure there that only one process writes.
+* A reader of a netCDF-4 file that was opened beside its writer in the same process stays valid after the writer is closed.
+  Until that reader is closed too, the file is not opened for writing again (`NetCDFLockedError`), since HDF5 would give
+  the reader wrong values.
 * Partial writes of chunks wait in a cache of decoded chunks (64 MiB for each dataset; `NCZARR_CACHE`,
   `set_chunk_cache`; and one more chunk for each variable that grows, up to eight times as much in all). `sync()` and `close()` write them. After a crash, the dataset has every value that
   `sync()` acknowledged. Values are stored before the sizes that include them, never the other way round.

@@ -351,6 +351,22 @@ def has_readers(path: str) -> bool:
     """Return True if readers of this process share the handle of an editor of the file, who may have closed it.
 
     HDF5 keeps the file's metadata for them. They would read wrong values after a change through another handle.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from nczarr.model import Dataset
+    >>> from nczarr.netcdf import create_file, open_dataset, open_file
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.nc")
+    >>> create_file(path, Dataset("a", format="netCDF-4")).close()
+    >>> writer = open_file(path)
+    >>> reader = open_dataset(path)
+    >>> writer.close()
+    >>> has_readers(path)
+    True
+    >>> reader.close()
+    >>> has_readers(path)
+    False
     """
     found = os.stat(path)
     return any(disk is not None and disk.is_at(found) for _, _, disk in list(_opened.values()))
