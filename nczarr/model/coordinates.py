@@ -6,7 +6,7 @@ from typing import Any
 
 from nczarr.display import format_value
 from nczarr.errors import NCZarrError
-from nczarr.model.nodes import Variable
+from nczarr.model.nodes import Group, Variable
 from nczarr.model.sources import ArraySource
 from nczarr.model.types import CHAR, STRING
 
@@ -19,9 +19,9 @@ _WHOLE, _FIRST, _LONGEST = 5, 2, 24
 _Shape = tuple[int, ...]
 
 
-def text_of(variable: Variable, name: str) -> str:
+def text_of(node: Variable | Group, name: str) -> str:
     """Return a text attribute without padding; an empty string if there is none."""
-    attribute = variable.attribute.get(name)
+    attribute = node.attribute.get(name)
     if attribute is None or attribute.type not in (CHAR, STRING):
         return ""
     return attribute.text.strip("\0 ")

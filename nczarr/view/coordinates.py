@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from nczarr.convert.change.nodes import find_variable
+from nczarr.convert.change.selecting import number_of
 from nczarr.errors import NCZarrError
 from nczarr.model import CHAR, STRING, Variable, join_fqn, split_fqn
-from nczarr.view.opened import OpenedDataset, long_name, number_attribute, text_attribute
+from nczarr.model.coordinates import text_of
+from nczarr.view.opened import OpenedDataset, joined_characters, long_name
 from nczarr.view.planes import Plane
 
 if TYPE_CHECKING:
@@ -20,17 +23,23 @@ if TYPE_CHECKING:
 
 #: Calendars whose dates are civil dates.
 _CIVIL = {"standard", "gregorian", "proleptic_gregorian"}
+#: Units that count calendar months.
+_MONTHS = {"month": 1, "year": 12}
 
 
 @dataclass(frozen=True)
 class TimeUnits:
     """Valid units of time, with a calendar.
 
+    Months and years are those of the calendar; a fraction is a part of its month.
+
     Examples
     --------
     >>> units = TimeUnits.parse("days since 2000-01-01", "noleap")
     >>> units.label(59), units.label(59.5)
     ('2000-03-01', '2000-03-01 12:00')
+    >>> TimeUnits.parse("months since 2000-01-01", "").label(13.5)
+    '2001-02-15'
     >>> TimeUnits.parse("m", "") is None
     True
     """
@@ -41,8 +50,6 @@ class TimeUnits:
     @classmethod
     def parse(cls, units: str, calendar: str) -> TimeUnits | None:
         """Parse units of time; return None if they are invalid or not units of time."""
-        if " since " not in units:
-            return None
         result = cls(units, calendar.lower() or "standard")
         try:
             result._date(0.0)
@@ -50,21 +57,33 @@ class TimeUnits:
             return None
         return result
 
-    def _date(self, number: float) -> cftime.datetime:
+    @property
+    def _months(self) -> int:
+        """Months of one unit; 0 if the units have a fixed length."""
+        return _MONTHS.get(self.units.partition(" since ")[0].strip().lower().removesuffix("s"), 0)
+
+    def _date(self, count: float) -> cftime.datetime:
         import cftime
 
-        # A reference year 0, as in climatologies, has no place in the standard calendar without this option.
-        year_zero = True if re.search(r"since\s+0+-", self.units) else None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cftime.CFWarning)
-            return cftime.num2date(
-                number,
-                self.units,
-                self.calendar,
-                only_use_cftime_datetimes=True,
-                only_use_python_datetimes=False,
-                has_year_zero=year_zero,
-            )
+        base = self.units.partition(" since ")[2]
+        with warnings.catch_warnings(action="ignore", category=cftime.CFWarning):
+            # A reference year 0, as in climatologies, has no place in the standard calendar without this option.
+            options = {
+                "has_year_zero": True if re.match(r"\s*0+-", base) else None,
+                "only_use_cftime_datetimes": True,
+            }
+            number, units = (0.0, f"days since {base}") if self._months else (count, self.units)
+            first = cftime.num2date(number, units, self.calendar, only_use_python_datetimes=False, **options)
+        if not self._months:
+            return first
+
+        def after(months: int) -> cftime.datetime:
+            year, month = divmod(first.year * 12 + first.month - 1 + months, 12)
+            begin = first.replace(year=year, month=month + 1, day=1)
+            return begin.replace(day=min(first.day, begin.daysinmonth))
+
+        whole = int(np.floor(count * self._months))
+        return after(whole) + (after(whole + 1) - after(whole)) * (count * self._months - whole)
 
     def label(self, number: float) -> str:
         """Return the date of a number, without the time of day if it is midnight."""
@@ -83,51 +102,43 @@ class TimeUnits:
             return None
         import cftime
 
-        low, high = float(numbers.min()), float(numbers.max())
+        # These calendars are linear in time, except for the days that the Gregorian reform skipped.
+        known = np.unique(numbers if self._months else [numbers.min(), numbers.max()])
         calendar = "proleptic_gregorian" if self.calendar == "proleptic_gregorian" else "standard"
         try:
-            # These calendars are linear in time, except for the days that the Gregorian reform skipped.
-            dates = [self._date(low), self._date(high)]
-            first, last = map(float, cftime.date2num(dates, "milliseconds since 1970-01-01", calendar))
+            dates = [self._date(float(n)) for n in known]
+            with warnings.catch_warnings(action="ignore", category=cftime.CFWarning):
+                found = cftime.date2num(dates, "milliseconds since 1970-01-01", calendar)
         except (ValueError, TypeError, OverflowError):
             return None
-        return first + (numbers - low) * ((last - first) / ((high - low) or 1.0))
+        return np.interp(numbers, known, np.asarray(found, np.float64))
 
 
 Role = Literal["longitude", "latitude", "time", "vertical", "x", "y", ""]
 
-_NORTH = {"degrees_north", "degree_north", "degrees_n", "degree_n", "degreesn", "degreen"}
-_EAST = {"degrees_east", "degree_east", "degrees_e", "degree_e", "degreese", "degreee"}
-_NAMES: dict[str, Role] = {
-    "lat": "latitude",
-    "latitude": "latitude",
-    "nav_lat": "latitude",
-    "lon": "longitude",
-    "long": "longitude",
-    "longitude": "longitude",
-    "nav_lon": "longitude",
-}
-#: Axes of a grid mapping, by standard name.
-_PLANE: dict[str, Role] = {
-    "grid_longitude": "x",
-    "grid_latitude": "y",
-    "projection_x_coordinate": "x",
-    "projection_y_coordinate": "y",
-    "projection_x_angular_coordinate": "x",
-    "projection_y_angular_coordinate": "y",
-}
+_PRESSURE = "pa|hpa|mbar|millibar|bar"
+#: Attributes, patterns of their values, and the role of a variable with one; the first that fits counts.
+_ROLES: tuple[tuple[str, str, Role], ...] = (
+    ("standard_name", "grid_longitude|projection_x_(angular_)?coordinate", "x"),
+    ("standard_name", "grid_latitude|projection_y_(angular_)?coordinate", "y"),
+    ("units", "degrees?_?n(orth)?", "latitude"), ("standard_name", "latitude", "latitude"),
+    ("units", "degrees?_?e(ast)?", "longitude"), ("standard_name", "longitude", "longitude"),
+    ("units", ".* since .*", "time"), ("standard_name", "time", "time"), ("axis", "t", "time"),
+    ("positive", ".+", "vertical"), ("axis", "z", "vertical"), ("units", _PRESSURE, "vertical"),
+)  # fmt: skip
+_BY_NAME: dict[str, Role] = {
+    "lat": "latitude", "latitude": "latitude", "nav_lat": "latitude",
+    "lon": "longitude", "long": "longitude", "longitude": "longitude", "nav_lon": "longitude",
+}  # fmt: skip
 #: The role of the axis along which the values of a feature are drawn.
 FEATURES: dict[str, Role] = {
-    "timeseries": "time",
-    "profile": "vertical",
-    "timeseriesprofile": "vertical",
-    "trajectoryprofile": "vertical",
-}
-_KILOMETRES = {"km", "kilometer", "kilometre", "kilometers", "kilometres"}
-#: Units of pressure.
-PRESSURE = {"pa", "hpa", "mbar", "millibar", "bar"}
-#: Maximum size of a coordinate to read whole and cache.
-_MOST_CACHED = 1_000_000
+    "timeseries": "time", "profile": "vertical", "timeseriesprofile": "vertical", "trajectoryprofile": "vertical",
+}  # fmt: skip
+#: Variables whose values tell from which instrument each value of a series is.
+_INSTRUMENT = re.compile("station|instrument|platform|sensor|buoy", re.IGNORECASE)
+_MOST_INSTRUMENTS = 50
+#: Maximum size of a coordinate to read whole and cache, and of one with texts.
+_MOST_CACHED, _MOST_TEXTS = 1_000_000, 10_000
 
 
 def role_of(variable: Variable) -> Role:
@@ -139,22 +150,18 @@ def role_of(variable: Variable) -> Role:
     >>> role_of(Variable("y", FLOAT, ("/y",), attributes=(Attribute.of("units", "degrees_north"),)))
     'latitude'
     """
-    units = text_attribute(variable, "units").lower()
-    standard = text_attribute(variable, "standard_name").lower()
-    axis = text_attribute(variable, "axis").upper()
-    if standard in _PLANE:
-        return _PLANE[standard]
-    if units in _NORTH or standard == "latitude":
-        return "latitude"
-    if units in _EAST or standard == "longitude":
-        return "longitude"
-    if " since " in units or standard == "time" or axis == "T":
-        return "time"
-    if text_attribute(variable, "positive") or axis == "Z" or units in PRESSURE:
-        return "vertical"
-    if variable.name.lower() in _NAMES and units in ("", "degrees", "degree"):
-        return _NAMES[variable.name.lower()]
-    return "x" if axis == "X" else "y" if axis == "Y" else ""
+    for name, pattern, role in _ROLES:
+        if re.fullmatch(pattern, text_of(variable, name).lower()):
+            return role
+    if text_of(variable, "units") in ("", "degrees", "degree") and variable.name.lower() in _BY_NAME:
+        return _BY_NAME[variable.name.lower()]
+    axis = text_of(variable, "axis").lower()
+    return "x" if axis == "x" else "y" if axis == "y" else ""
+
+
+def is_pressure(units: str) -> bool:
+    """Return True for units of pressure, which is largest at the surface."""
+    return re.fullmatch(_PRESSURE, units.lower()) is not None
 
 
 @dataclass(frozen=True)
@@ -193,181 +200,6 @@ class Axis:
         return f"{title} ({self.units})" if self.units and self.times is None else title
 
 
-class Coordinates:
-    """The axes of all variables of a dataset. Coordinates are cached."""
-
-    def __init__(self, opened: OpenedDataset) -> None:
-        self._opened = opened
-        self._numbers: dict[str, np.ndarray] = {}
-        self._texts: dict[str, list[str] | None] = {}
-        self.geographies: dict[str, Geography | None] = {}
-
-    def axes(self, fqn: str) -> tuple[Axis, ...]:
-        """Return the axes of a variable in the order of its dimensions."""
-        variable, dataset = self._opened.variable(fqn), self._opened.model
-        result: list[Axis] = []
-        for number, (ref, size) in enumerate(zip(variable.dimensions, dataset.shape(variable), strict=True)):
-            if isinstance(ref, int):
-                result.append(Axis(f"dim{number}", size))
-                continue
-            name = split_fqn(ref)[1]
-            if any(axis.name == name for axis in result):  # the variable has the same dimension twice
-                result.append(Axis(f"{name}_{number}", size))
-                continue
-            result.append(self._axis(name, size, self._dimension_coordinate(ref, fqn)))
-        return tuple(result)
-
-    def _axis(self, name: str, size: int, coordinate: str | None) -> Axis:
-        if coordinate is None:
-            return Axis(name, size)
-        found = self._opened.variable(coordinate)
-        units, positive = text_attribute(found, "units"), text_attribute(found, "positive").lower()
-        role = role_of(found)
-        is_pressure = role == "vertical" and units.lower() in PRESSURE
-        times = TimeUnits.parse(units, text_attribute(found, "calendar"))
-        down = positive == "down" if positive else is_pressure
-        return Axis(name, size, coordinate, role, units, long_name(found), times, down)
-
-    def _dimension_coordinate(self, ref: str, fqn: str) -> str | None:
-        """Return the coordinate variable of a dimension, or its only auxiliary coordinate; None if there is none."""
-        variables = self._opened.model.all_variables
-        found = variables.get(ref)
-        if ref == fqn:
-            return None
-        if found is not None and found.dimensions == (ref,):
-            return ref
-        others = [c for c in self.auxiliary(fqn) if variables[c].dimensions == (ref,) and c != fqn]
-        wanted = [c for c in others if role_of(variables[c]) == (FEATURES.get(self.feature(fqn)) or "time")]
-        return (wanted or others)[0] if wanted or len(others) == 1 else None
-
-    def feature(self, fqn: str) -> str:
-        """Return the ``featureType`` around a variable in lower case; empty if it is no discrete sampling geometry."""
-        while fqn != "/":
-            fqn = split_fqn(fqn)[0]
-            found = self._opened.model.group_at(fqn).attribute.get("featureType")
-            if found is not None and found.type in (CHAR, STRING):
-                return found.text.strip("\0 ").lower()
-        return ""
-
-    def instances(self, fqn: str) -> tuple[tuple[str, np.ndarray], ...]:
-        """Return name and indices of the values of each station or profile in a ragged array; empty for others."""
-        variables, (ref, *more) = (
-            self._opened.model.all_variables,
-            (*self._opened.variable(fqn).dimensions, None),
-        )
-        if more != [None] or not isinstance(ref, str):
-            return ()
-        for at, variable in variables.items():
-            if text_attribute(variable, "sample_dimension") == split_fqn(ref)[1]:
-                counts = np.ma.filled(self._opened.read(at, slice(None)), 0).reshape(-1)
-                which, owner = np.repeat(np.arange(counts.size), counts), variable.dimensions
-            elif variable.dimensions == (ref,) and (name := text_attribute(variable, "instance_dimension")):
-                which = np.ma.filled(self._opened.read(at, slice(None)), -1)
-                owner = tuple(d for d in self._opened.model.all_dimensions if split_fqn(d)[1] == name)
-            else:
-                continue
-            named = [
-                c
-                for c, v in variables.items()
-                if v.dimensions[:1] == owner[:1] and text_attribute(v, "cf_role")
-            ]
-            names = self._names(named[0]) if named else []
-            return tuple(
-                (names[i] if i < len(names) else str(i), np.flatnonzero(which == i))
-                for i in np.unique(which[which >= 0]).tolist()
-            )
-        return ()
-
-    def _names(self, fqn: str) -> list[str]:
-        """Return the values of a variable as texts; characters are joined along their last dimension."""
-        values = self._opened.read(fqn, ...)
-        if values.dtype.kind == "S" and values.ndim == 2:
-            return [
-                b"".join(row.filled(b"").tolist()).decode("utf-8", "replace").strip("\0 ") for row in values
-            ]
-        return [str(value) for value in values.tolist()]
-
-    def auxiliary(self, fqn: str) -> list[str]:
-        """Return the FQNs of the variables in the attribute ``coordinates``."""
-        text = text_attribute(self._opened.variable(fqn), "coordinates")
-        found = (self.look_up(name, fqn) for name in text.split())
-        return list(dict.fromkeys(at for at in found if at is not None))
-
-    def look_up(self, name: str, fqn: str) -> str | None:
-        """Return the FQN of a variable by its FQN, or by its name: from the group of `fqn` upwards, then elsewhere."""
-        variables = self._opened.model.all_variables
-        if name.startswith("/"):
-            return name if name in variables else None
-        group = fqn
-        while group != "/":
-            group = split_fqn(group)[0]
-            if (at := join_fqn(group, name)) in variables:
-                return at
-        dimensions = set(self._opened.variable(fqn).dimensions)
-        beside = [at for at, v in variables.items() if v.name == name and set(v.dimensions) <= dimensions]
-        return beside[0] if len(beside) == 1 else None
-
-    def grid_mapping(self, fqn: str) -> Variable | None:
-        """Return the grid mapping variable of a variable; None if there is none."""
-        name = text_attribute(self._opened.variable(fqn), "grid_mapping").split(":")[0].strip()
-        found = self.look_up(name, fqn) if name else None
-        return None if found is None else self._opened.variable(found)
-
-    def numbers(self, axis: Axis, part: slice = slice(None)) -> np.ndarray | None:
-        """Return the values of an axis' numeric coordinate; None without coordinate, or if values are missing."""
-        if axis.coordinate is None:
-            return None
-        known = self._numbers.get(axis.coordinate)
-        if known is None:
-            variable = self._opened.variable(axis.coordinate)
-            if variable.type.dtype.kind not in "iuf":
-                return None
-            whole = axis.size <= _MOST_CACHED
-            try:
-                read = self._opened.read(axis.coordinate, slice(None) if whole else part)
-            except NCZarrError:
-                return None
-            if np.ma.is_masked(read):
-                return None
-            numbers = np.asarray(read, np.float64)
-            if numbers.ndim != 1 or not np.isfinite(numbers).all():
-                return None
-            if not whole:
-                return numbers
-            known = self._numbers[axis.coordinate] = numbers
-        return known[part]
-
-    def texts(self, axis: Axis) -> list[str] | None:
-        """Return the values of a string coordinate, such as names of regions; None for other axes."""
-        if axis.coordinate is None or axis.size > 10_000:
-            return None
-        if axis.coordinate not in self._texts:
-            variable = self._opened.variable(axis.coordinate)
-            texts = None
-            if variable.type.name == "string":
-                texts = [str(v) for v in self._opened.read(axis.coordinate, slice(None)).tolist()]
-            self._texts[axis.coordinate] = texts
-        return self._texts[axis.coordinate]
-
-    def label(self, axis: Axis, index: int) -> str:
-        """Return the label of an index: a date, a number with units, a string, or the index itself."""
-        texts = self.texts(axis)
-        if texts is not None:
-            return texts[index]
-        numbers = self.numbers(axis, slice(index, index + 1))
-        if numbers is None:
-            return str(index)
-        number = float(numbers[0])
-        if axis.times is not None:
-            return axis.times.label(number)
-        ends = {"latitude": "SN", "longitude": "WE"}.get(axis.role)
-        if ends is not None:
-            if axis.role == "longitude":
-                number = (number + 180) % 360 - 180
-            return f"{abs(number):g}°{ends[number > 0] if number else ''}"
-        return f"{number:g} {axis.units}".rstrip()
-
-
 @dataclass(frozen=True)
 class Geography:
     """The places of a variable on the globe.
@@ -400,128 +232,255 @@ class Geography:
     on_nodes: bool = False
 
 
-def find_geography(opened: OpenedDataset, coordinates: Coordinates, fqn: str) -> Geography | None:
-    """Find the places of a variable on the globe; return None if it has none."""
-    if fqn not in coordinates.geographies:
-        found = _find_axes(coordinates, fqn)
-        if found is None or found.plane:
-            points = _find_mesh(opened, coordinates, fqn) or _find_points(opened, coordinates, fqn)
-            if found is None or (points is not None and not _agree(opened, found, points)):
-                found = points
-        coordinates.geographies[fqn] = found
-    return coordinates.geographies[fqn]
+class Coordinates:
+    """The axes of all variables of a dataset. Coordinates are cached."""
 
+    def __init__(self, opened: OpenedDataset) -> None:
+        self.opened = opened
+        self._variables = opened.model.all_variables
+        self._numbers: dict[str, np.ndarray] = {}
+        self.texts = cache(self._texts)
+        self.geography = cache(self._geography)
+        self._plane = cache(self._plane_of)
 
-def _find_axes(coordinates: Coordinates, fqn: str) -> Geography | None:
-    """Return two axes with latitudes and longitudes, or with places in the plane of a grid mapping."""
-    axes = coordinates.axes(fqn)
-    roles = [axis.role for axis in axes]
-    for up, across in (("latitude", "longitude"), ("y", "x")):
-        if up in roles and across in roles:
-            y, x = roles.index(up), roles.index(across)
-            latitude, longitude = axes[y].coordinate, axes[x].coordinate
-            mapping = coordinates.grid_mapping(fqn) if up == "y" else None
-            plane = _plane_of(mapping) if mapping is not None else ""
-            if latitude and longitude and (plane or up == "latitude"):
-                height = (
-                    1.0 if mapping is None else number_attribute(mapping, "perspective_point_height", 1.0)
-                )
-                units = axes[x].units.lower()
-                unit = height if units.startswith("rad") else 1000.0 if units in _KILOMETRES else 1.0
-                return Geography("axes", (y, x), latitude, longitude, plane, unit)
-    return None
+    def axes(self, fqn: str) -> tuple[Axis, ...]:
+        """Return the axes of a variable in the order of its dimensions."""
+        variable = self.opened.variable(fqn)
+        result: list[Axis] = []
+        for number, (ref, size) in enumerate(zip(variable.dimensions, self.opened.shape(fqn), strict=True)):
+            name = split_fqn(ref)[1] if isinstance(ref, str) else f"dim{number}"
+            if any(axis.name == name for axis in result):  # the variable has the same dimension twice
+                result.append(Axis(f"{name}_{number}", size))
+            else:
+                at = self._dimension_coordinate(ref, fqn) if isinstance(ref, str) else None
+                result.append(Axis(name, size) if at is None else self._axis(name, size, at))
+        return tuple(result)
 
+    def _axis(self, name: str, size: int, coordinate: str) -> Axis:
+        found = self.opened.variable(coordinate)
+        units, positive, role = text_of(found, "units"), text_of(found, "positive").lower(), role_of(found)
+        times = TimeUnits.parse(units, text_of(found, "calendar")) if " since " in units else None
+        down = positive == "down" if positive else role == "vertical" and is_pressure(units)
+        return Axis(name, size, coordinate, role, units, long_name(found), times, down)
 
-def _find_points(opened: OpenedDataset, coordinates: Coordinates, fqn: str) -> Geography | None:
-    """Return a latitude and a longitude for each value, which an attribute names, or which have the same dimensions."""
-    dimensions = opened.variable(fqn).dimensions
-    for candidates in (coordinates.auxiliary(fqn), _unnamed(opened, fqn)):
-        found: dict[str, str] = {}
-        for at in candidates:
-            found.setdefault(role_of(opened.variable(at)), at)
-        if "latitude" in found and "longitude" in found:
-            places = opened.variable(found["latitude"]).dimensions
-            same = places == opened.variable(found["longitude"]).dimensions
-            if same and places and set(places) <= set(dimensions) and len(set(dimensions)) == len(dimensions):
-                numbers = tuple(dimensions.index(p) for p in places)
-                if len(numbers) <= 2:
-                    return Geography("points", numbers, found["latitude"], found["longitude"])
-    return None
+    def _dimension_coordinate(self, ref: str, fqn: str) -> str | None:
+        """Return the coordinate variable of a dimension, or its only auxiliary coordinate; None if there is none."""
+        if ref == fqn or (ref in self._variables and self._variables[ref].dimensions == (ref,)):
+            return None if ref == fqn else ref
+        others = [c for c in self.auxiliary(fqn) if self._variables[c].dimensions == (ref,) and c != fqn]
+        role = FEATURES.get(self.feature(fqn), "time")
+        wanted = [c for c in others if role_of(self._variables[c]) == role]
+        return (wanted or others)[0] if wanted or len(others) == 1 else None
 
+    def feature(self, fqn: str) -> str:
+        """Return the ``featureType`` around a variable in lower case; empty if it is no discrete sampling geometry."""
+        group, found = split_fqn(fqn)[0], ""
+        while not (found := text_of(self.opened.model.group_at(group), "featureType")) and group != "/":
+            group = split_fqn(group)[0]
+        return found.lower()
 
-def _agree(opened: OpenedDataset, axes: Geography, points: Geography) -> bool:
-    """Return True if a grid mapping puts the ends of its axes where the file's latitudes and longitudes are."""
-    if points.axes != axes.axes:
+    def instances(self, fqn: str) -> tuple[tuple[str, np.ndarray], ...]:
+        """Return name and indices of the values of each station, profile or instrument along one dimension.
+
+        A ragged array has counts or indices by CF. Otherwise, a variable beside the values has the stations or
+        instruments, such as ``station_id``.
+        """
+        dimensions = self.opened.variable(fqn).dimensions
+        for at, v in self._variables.items() if len(dimensions) == 1 else ():
+            is_beside = v.dimensions[:1] == dimensions and at not in (fqn, dimensions[0])
+            instance, owner = text_of(v, "instance_dimension"), v.dimensions[:1]
+            if dimensions[0] in self._dimensions(text_of(v, "sample_dimension")):
+                counts = np.ma.filled(self.opened.read(at, slice(None)), 0).reshape(-1)
+                which: np.ndarray = np.repeat(np.arange(counts.size), counts)
+            elif is_beside and instance:
+                which = np.asarray(np.ma.filled(self.opened.read(at, slice(None)), -1))
+                owner = tuple(self._dimensions(instance)[:1])
+            elif is_beside and _is_instrument(v):
+                found, which = np.unique(self._names(at), return_inverse=True)
+                if not 1 < len(found) <= min(_MOST_INSTRUMENTS, len(which) // 2):
+                    continue
+                shown = [f"{v.name} {n}" if n.isdigit() else n for n in found.tolist()]
+                return tuple((name, np.flatnonzero(which == i)) for i, name in enumerate(shown))
+            else:
+                continue
+            roles = (
+                c for c, w in self._variables.items() if text_of(w, "cf_role") and w.dimensions[:1] == owner
+            )
+            names = dict(enumerate(self._names(first) if (first := next(roles, None)) else []))
+            numbers = np.unique(which[which >= 0]).tolist()
+            return tuple((names.get(i, str(i)), np.flatnonzero(which == i)) for i in numbers)
+        return ()
+
+    def _dimensions(self, name: str) -> list[str | int]:
+        return [d for d in self.opened.model.all_dimensions if split_fqn(d)[1] == name]
+
+    def _names(self, fqn: str) -> list[str]:
+        """Return the values of a variable as texts; characters are joined along their last dimension."""
+        values: np.ndarray = self.opened.read(fqn, ...)
+        values = joined_characters(values) if values.dtype.kind == "S" and values.ndim == 2 else values
+        return [str(value).rstrip() for value in values.tolist()]
+
+    def auxiliary(self, fqn: str) -> list[str]:
+        """Return the FQNs of the variables in the attribute ``coordinates``."""
+        names = text_of(self.opened.variable(fqn), "coordinates").split()
+        return list(dict.fromkeys(at for name in names if (at := self.look_up(name, fqn))))
+
+    def look_up(self, name: str, fqn: str) -> str | None:
+        """Return the FQN of a variable by its FQN, or by its name: from the group of `fqn` upwards, then elsewhere."""
+        found = find_variable(self.opened.model, name, split_fqn(fqn)[0])
+        if found is not None or name.startswith("/"):
+            return found
+        dimensions = {*self.opened.variable(fqn).dimensions}
+        beside = [at for at, v in self._variables.items() if v.name == name and {*v.dimensions} <= dimensions]
+        return beside[0] if len(beside) == 1 else None
+
+    def numbers(self, axis: Axis, part: range | None = None) -> np.ndarray | None:
+        """Return the values of an axis' numeric coordinate; None without coordinate, or if values are missing."""
+        at = axis.coordinate
+        index = slice(None) if part is None else slice(part.start, part.stop, part.step)
+        if at is None or self.opened.variable(at).type.dtype.kind not in "iuf":
+            return None
+        if at not in self._numbers:
+            whole = axis.size <= _MOST_CACHED
+            try:
+                read = np.ma.asanyarray(self.opened.read(at, slice(None) if whole else index), np.float64)
+            except NCZarrError:
+                return None
+            if read.ndim != 1 or not np.isfinite(read.filled(np.nan)).all():
+                return None
+            if not whole:
+                return read.data
+            self._numbers[at] = read.data
+        return self._numbers[at][index]
+
+    def _texts(self, axis: Axis) -> list[str] | None:
+        """Return the values of a string coordinate, such as names of regions; None for other axes."""
+        at = axis.coordinate
+        if at is None or axis.size > _MOST_TEXTS or self.opened.variable(at).type != STRING:
+            return None
+        return self._names(at)
+
+    def label(self, axis: Axis, index: int) -> str:
+        """Return the label of an index: a date, a number with units, a string, or the index itself."""
+        texts = self.texts(axis)
+        if texts is not None:
+            return texts[index]
+        numbers = self.numbers(axis, range(index, index + 1))
+        if numbers is None:
+            return str(index)
+        number = float(numbers[0])
+        if axis.times is not None:
+            return axis.times.label(number)
+        ends = {"latitude": "SN", "longitude": "WE"}.get(axis.role)
+        if ends is None:
+            return f"{number:g} {axis.units}".rstrip()
+        number = (number + 180) % 360 - 180 if axis.role == "longitude" else number
+        return f"{abs(number):g}°{ends[number > 0] if number else ''}"
+
+    # -- places on the globe
+
+    def _geography(self, fqn: str) -> Geography | None:
+        """Find the places of a variable on the globe; return None if it has none."""
+        found = self._on_axes(fqn)
+        if found is not None and not found.plane:
+            return found
+        points = self._on_mesh(fqn) or self._on_points(fqn)
+        return points if found is None or (points is not None and not self._agree(found, points)) else found
+
+    def _on_axes(self, fqn: str) -> Geography | None:
+        """Return two axes with latitudes and longitudes, or with places in the plane of a grid mapping."""
+        axes = self.axes(fqn)
+        places = {axis.role: i for i, axis in reversed([*enumerate(axes)]) if axis.coordinate}
+        if {"latitude", "longitude"} <= {*places}:
+            y, x = places["latitude"], places["longitude"]
+            return Geography("axes", (y, x), str(axes[y].coordinate), str(axes[x].coordinate))
+        mapping = self.look_up(text_of(self.opened.variable(fqn), "grid_mapping").split(":")[0].strip(), fqn)
+        if mapping is None or not {"y", "x"} <= {*places} or not self._plane(mapping):
+            return None
+        y, x = places["y"], places["x"]
+        height = number_of(self.opened.variable(mapping), "perspective_point_height", 1) or 1
+        units = axes[x].units.lower()
+        unit = height if units.startswith("rad") else 1000.0 if re.match("km$|kilomet", units) else 1.0
+        names = str(axes[y].coordinate), str(axes[x].coordinate)
+        return Geography("axes", (y, x), *names, self._plane(mapping), unit)
+
+    def _plane_of(self, mapping: str) -> str:
+        """Return the definition of the plane of a grid mapping; empty if pyproj does not know it."""
+        from pyproj import CRS
+        from pyproj.exceptions import CRSError
+
+        about: dict[str, object] = {}
+        for a in self.opened.variable(mapping).attributes:
+            values = a.text if a.type in (CHAR, STRING) else a.values.tolist()
+            about[a.name] = values[0] if isinstance(values, list) and len(values) == 1 else values
+        try:
+            return str(CRS.from_cf(about).to_wkt())
+        except (CRSError, KeyError, TypeError, ValueError):
+            return ""
+
+    def _on_points(self, fqn: str) -> Geography | None:
+        """Return a latitude and a longitude for each value.
+
+        An attribute names them, or they are variables on all dimensions of a track or a swath.
+        """
+        dimensions, variables = self.opened.variable(fqn).dimensions, self._variables
+        if len({*dimensions}) < len(dimensions):
+            return None
+
+        def is_place(at: str, of: tuple[str | int, ...]) -> bool:
+            is_track = len(of) == len(dimensions) == 1 and of != (at,)
+            return at != fqn and {*of} <= {*dimensions} and (is_track or len(of) == 2)
+
+        unnamed = [at for at, v in variables.items() if is_place(at, v.dimensions)]
+        unnamed.sort(key=lambda at: split_fqn(at)[0] != split_fqn(fqn)[0])
+        for candidates in (self.auxiliary(fqn), unnamed):
+            found = {role_of(variables[at]): at for at in reversed(candidates)}
+            lat, lon = found.get("latitude", ""), found.get("longitude", "")
+            places = variables[lat].dimensions if lat and lon else ()
+            is_same = bool(places) and places == variables[lon].dimensions
+            if is_same and {*places} <= {*dimensions} and len(places) <= 2:
+                return Geography("points", tuple(dimensions.index(p) for p in places), lat, lon)
+        return None
+
+    def _agree(self, axes: Geography, points: Geography) -> bool:
+        """Return True if a grid mapping puts the ends of its axes where the file's latitudes and longitudes are."""
+        read = self.opened.read
+        for end in (0, -1) if points.axes == axes.axes else ():
+            given = [read(n, (end, end)) for n in (points.latitude, points.longitude)]
+            y, x = (np.asarray(read(n, end), float) * axes.unit for n in (axes.latitude, axes.longitude))
+            lon, lat = Plane(axes.plane).locate(x, y)
+            if np.ma.is_masked(np.ma.stack(given)) or not np.isfinite(lat):
+                continue
+            if abs(float(given[0]) - lat) > 0.5 or abs((float(given[1]) - lon + 180) % 360 - 180) > 1:
+                return False
         return True
-    for end in (0, -1):
-        y, x = (
-            np.ma.asanyarray(opened.read(n, end), float) * axes.unit for n in (axes.latitude, axes.longitude)
-        )
-        given = [opened.read(n, (end, end)) for n in (points.latitude, points.longitude)]
-        lon, lat = Plane(axes.plane).locate(np.asarray(x), np.asarray(y))
-        if np.ma.is_masked(np.ma.stack(given)) or not np.isfinite(lat):
-            continue
-        if abs(float(given[0]) - lat) > 0.5 or abs((float(given[1]) - lon + 180) % 360 - 180) > 1:
-            return False
-    return True
+
+    def _on_mesh(self, fqn: str) -> Geography | None:
+        """Return the mesh of a variable by the UGRID conventions, or as FVCOM writes it."""
+        variable, variables, group = self.opened.variable(fqn), self._variables, split_fqn(fqn)[0]
+        mesh = self.look_up(text_of(variable, "mesh"), fqn)
+        if mesh is None:
+            faces, nodes = join_fqn(group, "nv"), [join_fqn(group, "lat"), join_fqn(group, "lon")]
+        else:
+            of_mesh = (
+                text_of(variables[mesh], name) for name in ("face_node_connectivity", "node_coordinates")
+            )
+            faces, *nodes = (
+                self.look_up(name, mesh) or "" for text in of_mesh for name in text.split() or [""]
+            )
+        places = {role_of(variables[at]): at for at in nodes if at in variables}
+        if not {"latitude", "longitude"} <= {*places} or faces not in variables:
+            return None
+        refs, of_faces = variables[places["latitude"]].dimensions, variables[faces].dimensions
+        on_nodes = bool({*refs} & {*variable.dimensions})
+        drawn = [i for i, ref in enumerate(variable.dimensions) if ref in (refs if on_nodes else of_faces)]
+        if len(drawn) != 1 or len(of_faces) != 2 or (mesh and text_of(variable, "location") == "edge"):
+            return None
+        names = (places["latitude"], places["longitude"])
+        return Geography("mesh", (drawn[0],), *names, faces=faces, on_nodes=on_nodes)
 
 
-@cache
-def _definition(attributes: tuple[tuple[str, object], ...]) -> str:
-    from pyproj import CRS
-    from pyproj.exceptions import CRSError
-
-    try:
-        return str(CRS.from_cf(dict(attributes)).to_wkt())
-    except (CRSError, KeyError, TypeError, ValueError):
-        return ""
-
-
-def _plane_of(mapping: Variable) -> str:
-    """Return the definition of the plane of a grid mapping; empty if pyproj does not know it."""
-    values = {a.name: a.text if a.type in (CHAR, STRING) else a.values.tolist() for a in mapping.attributes}
-    one = {n: v[0] if isinstance(v, list) and len(v) == 1 else v for n, v in values.items()}
-    return _definition(tuple((n, tuple(v) if isinstance(v, list) else v) for n, v in one.items()))
-
-
-def _find_mesh(opened: OpenedDataset, coordinates: Coordinates, fqn: str) -> Geography | None:
-    """Return the mesh of a variable by the UGRID conventions, or as FVCOM writes it."""
-    variable, variables, group = opened.variable(fqn), opened.model.all_variables, split_fqn(fqn)[0]
-    mesh = coordinates.look_up(text_attribute(variable, "mesh"), fqn)
-    if mesh is not None:
-        about = variables[mesh]
-        faces = coordinates.look_up(text_attribute(about, "face_node_connectivity"), mesh) or ""
-        names = text_attribute(about, "node_coordinates").split()
-        nodes = [at for at in (coordinates.look_up(name, mesh) for name in names) if at]
-    else:
-        faces, nodes = join_fqn(group, "nv"), [join_fqn(group, "lat"), join_fqn(group, "lon")]
-    if faces not in variables or not {*nodes} <= {*variables} or len(variables[faces].dimensions) != 2:
-        return None
-    places = {role_of(variables[at]): at for at in nodes}
-    if not {"latitude", "longitude"} <= {*places}:
-        return None
-    refs = variables[places["latitude"]].dimensions
-    on_nodes = bool({*refs} & {*variable.dimensions})
-    drawn = [
-        i
-        for i, ref in enumerate(variable.dimensions)
-        if ref in (refs if on_nodes else variables[faces].dimensions)
-    ]
-    if len(drawn) != 1 or (mesh is not None and text_attribute(variable, "location") == "edge"):
-        return None
-    place = (places["latitude"], places["longitude"])
-    return Geography("mesh", (drawn[0],), *place, faces=faces, on_nodes=on_nodes)
-
-
-def _unnamed(opened: OpenedDataset, fqn: str) -> list[str]:
-    """Return candidates for coordinates that no attribute names: variables on all dimensions of a track or a swath."""
-    dimensions = set(opened.variable(fqn).dimensions)
-    found = [
-        at
-        for at, v in opened.model.all_variables.items()
-        if at != fqn
-        and (len(v.dimensions) == 2 or (len(v.dimensions) == len(dimensions) == 1 and v.dimensions[0] != at))
-        and set(v.dimensions) <= dimensions
-    ]
-    group = split_fqn(fqn)[0]
-    return sorted(found, key=lambda at: split_fqn(at)[0] != group)
+def _is_instrument(variable: Variable) -> bool:
+    is_name = variable.type.name in ("string", "char") or variable.type.dtype.kind in "iu"
+    is_row = len(variable.dimensions) == 1 + (variable.type == CHAR)
+    return is_row and is_name and bool(text_of(variable, "cf_role") or _INSTRUMENT.search(variable.name))

@@ -6,12 +6,12 @@ The fields of compound variables are separate variables, named ``point.x``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, count
 from types import EllipsisType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from nczarr import model
 from nczarr.convert import open_source
 from nczarr.display import shown_location
 from nczarr.errors import error_context
+from nczarr.model.coordinates import text_of
 from nczarr.netcdf4 import Dataset
 from nczarr.system.locks import Rank, make_lock
-
-if TYPE_CHECKING:
-    from typing import Self
 
 Index = int | slice | EllipsisType | tuple[int | slice, ...]
 #: Maximum number of fields per compound variable.
@@ -33,7 +31,7 @@ _SHARED = ("coordinates", "grid_mapping")
 _G = TypeVar("_G", bound=model.Group)
 
 
-class OpenedDataset:
+class OpenedDataset(AbstractContextManager["OpenedDataset"]):
     """A dataset that is open for viewing.
 
     Values are masked and unpacked like in netCDF4-python. Only one thread at a time reads, because the HDF5 library is
@@ -63,9 +61,8 @@ class OpenedDataset:
         self._lock = make_lock(Rank.OWNER)
         self._stack = ExitStack()
         try:
-            found = [
-                self._stack.enter_context(open_source(s, storage_options=storage_options)) for s in sources
-            ]
+            contexts = (open_source(s, storage_options=storage_options) for s in sources)
+            found = [self._stack.enter_context(context) for context in contexts]
             self.model = with_fields(found[0] if len(found) == 1 else joined(found, self.names))
             self._values = Dataset(self.model)
             self._stack.callback(self._values.close)
@@ -116,12 +113,10 @@ class OpenedDataset:
         variable = self.variable(fqn)
         shape = self.model.shape(variable)
         if isinstance(variable.data, FieldSource):
-            group = model.split_fqn(fqn)[0]
-            outer = self.chunk_shape(model.join_fqn(group, variable.data.owner))
-            return (*outer, *variable.data.sizes)
-        array = getattr(variable.data, "array", None)
-        inner = getattr(array, "inner_chunk_shape", None)
-        if inner is not None and len(inner) >= len(shape):
+            owner = model.join_fqn(model.split_fqn(fqn)[0], variable.data.owner)
+            return (*self.chunk_shape(owner), *variable.data.sizes)
+        inner = getattr(getattr(variable.data, "array", None), "inner_chunk_shape", None) or ()
+        if inner and len(inner) >= len(shape):
             return tuple(inner[: len(shape)])
         if variable.storage.chunk_shape and variable.storage.layout in (None, "chunked"):
             return variable.storage.chunk_shape
@@ -132,9 +127,6 @@ class OpenedDataset:
         """Close the dataset; closing it twice is allowed."""
         with self._lock:
             self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -152,7 +144,6 @@ def joined(datasets: Sequence[model.Dataset], locations: Sequence[str]) -> model
     (['/run.nc/v', '/run.nc-2/v'], ('/run.nc/x',))
     """
     groups: dict[str, model.Group] = {}
-    types: dict[str, model.UserType] = {}
     for dataset, location in zip(datasets, locations):
         stem = location.rstrip("/").rpartition("/")[2] or "dataset"
         name = next(n for n in chain((stem,), (f"{stem}-{i}" for i in count(2))) if n not in groups)
@@ -163,44 +154,29 @@ def joined(datasets: Sequence[model.Dataset], locations: Sequence[str]) -> model
             return replace(variable, dimensions=tuple(refs))
 
         inner = model.rewrite(dataset, variable=moved)
-        groups[name] = model.Group(
-            name,
-            dimensions=inner.dimensions,
-            variables=inner.variables,
-            groups=inner.groups,
-            attributes=inner.attributes,
-        )
-        types |= {t.name: t for t in inner.types if t.name not in types}
+        parts = {part: getattr(inner, part) for part in ("dimensions", "variables", "groups", "attributes")}
+        groups[name] = model.Group(name, **parts)
+    types = {t.name: t for dataset in reversed(datasets) for t in dataset.types}
     return model.Dataset("datasets", groups=tuple(groups.values()), types=tuple(types.values()))
-
-
-def text_attribute(variable: model.Variable, name: str) -> str:
-    """Return the text of an attribute; empty if the attribute is missing or not text.
-
-    Examples
-    --------
-    >>> v = model.Variable("v", model.INT, attributes=(model.Attribute.of("units", "K"),))
-    >>> text_attribute(v, "units"), text_attribute(v, "long_name")
-    ('K', '')
-    """
-    attribute = variable.attribute.get(name)
-    if attribute is None or attribute.type not in (model.CHAR, model.STRING):
-        return ""
-    return attribute.text.strip("\0 ")
 
 
 def long_name(variable: model.Variable) -> str:
     """Return the description of a variable: ``long_name``, ``standard_name`` or its name, in this order."""
-    standard = text_attribute(variable, "standard_name").replace("_", " ")
-    return text_attribute(variable, "long_name") or standard or variable.name
+    standard = text_of(variable, "standard_name").replace("_", " ")
+    return text_of(variable, "long_name") or standard or variable.name
 
 
-def number_attribute(variable: model.Variable, name: str, default: float) -> float:
-    """Return the first value of a numeric attribute; `default` if there is none."""
-    attribute = variable.attribute.get(name)
-    if attribute is None or attribute.values.dtype.kind not in "iuf" or not attribute.values.size:
-        return default
-    return float(attribute.values[0])
+def joined_characters(characters: np.ndarray) -> np.ndarray:
+    """Join the bytes of each row to a string, without trailing null bytes.
+
+    Examples
+    --------
+    >>> joined_characters(np.array([[b"a", b"b"], [b"c", b""]])).tolist()
+    ['ab', 'c']
+    """
+    rows = np.ma.filled(characters, b"").reshape(-1, characters.shape[-1])
+    joined = (b"".join(c or b"\0" for c in row).rstrip(b"\0") for row in rows)
+    return np.array([row.decode("utf-8", "replace") for row in joined])
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,14 +254,10 @@ def _fields(variable: model.Variable) -> Iterator[model.Variable]:
             value = reduce(np.ndarray.__getitem__, path, fill.values)
             about = (*attributes, model.Attribute("_FillValue", type_, np.array(value, type_.dtype)))
         chunks = variable.storage.chunk_shape
-        yield model.Variable(
-            ".".join((variable.name, *path)),
-            type_,
-            (*variable.dimensions, *sizes),
-            attributes=about,
-            storage=replace(variable.storage, chunk_shape=chunks and (*chunks, *sizes)),
-            data=FieldSource(variable.data, variable.name, path, type_.dtype, sizes),
-        )
+        name, dimensions = ".".join((variable.name, *path)), (*variable.dimensions, *sizes)
+        storage = replace(variable.storage, chunk_shape=chunks and (*chunks, *sizes))
+        data = FieldSource(variable.data, variable.name, path, type_.dtype, sizes)
+        yield model.Variable(name, type_, dimensions, attributes=about, storage=storage, data=data)
 
 
 def _leaves(type_: model.CompoundType) -> Iterator[tuple[tuple[str, ...], tuple[int, ...], model.Type]]:

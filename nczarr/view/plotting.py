@@ -1,4 +1,4 @@
-"""Draw a variable with matplotlib to an image file or on the terminal."""
+"""Draw a variable with matplotlib to an image file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import chain
 from operator import index
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nczarr.display import visible
+from nczarr.display.text import did_you_mean
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import Dataset
-from nczarr.system.atomic import partial_path
-from nczarr.view.coordinates import Coordinates
+from nczarr.system.atomic import Output
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.picture.colours import (
     DIVERGING,
@@ -29,21 +29,19 @@ from nczarr.view.picture.colours import (
     Colours,
     adjust_colours,
     choose_colours,
-    palette,
 )
 from nczarr.view.picture.drawer import Drawer
-from nczarr.view.picture.drawings import MOST_CURVES, Drawing, Line, Picture, Scale, Table
-from nczarr.view.picture.grids import map_lines
+from nczarr.view.picture.drawings import Drawing, Line, Picture, Scale, Table
 from nczarr.view.picture.overlays import with_overlay
-from nczarr.view.picture.selection import select
+from nczarr.view.picture.selection import Selection, select
 from nczarr.view.planes import PROJECTIONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-_INK, _COAST = "#222222", "#202020"
+_Drawings = tuple[Iterator[Drawing], Colours]
+_INK = "#222222"
 _DAY = 86_400_000.0
 #: Frames of a film in a second.
 _FRAMES = 7
@@ -51,59 +49,67 @@ _FRAMES = 7
 FORMATS, FILMS = ("png", "svg", "pdf", "jpg", "webp"), ("gif", "mp4")
 
 
-@contextmanager
-def drawn(
-    source: object,
-    variable: str,
-    at: Mapping[str, int | str] | None = None,
-    colours: str | None = None,
-    limits: tuple[float | None, float | None] = (None, None),
-    projection: str = "",
-    overlay: Sequence[str] = (),
-    over: str | None = None,
-    storage_options: Mapping[str, object] | None = None,
-) -> Iterator[tuple[Iterator[Drawing], Colours]]:
-    """Yield the drawings of a variable and their colours: one drawing, or one for each step of the dimension `over`.
+@dataclass(frozen=True)
+class Options:
+    """The options of a picture; see :func:`plot`."""
 
-    The parameters are those of :func:`plot`.
-    """
-    try:
-        from matplotlib import colormaps
-    except ImportError:
-        raise UnsupportedError("plotting needs matplotlib", hint="pip install matplotlib scipy") from None
-    if colours is not None and colours not in colormaps:
-        near = get_close_matches(colours, list(colormaps), 1) or [*SEQUENTIAL[:3], *DIVERGING[:1]]
-        raise UnsupportedError(f"there is no colour map {colours!r}", hint=f"try {', '.join(near)}")
-    if projection and projection not in PROJECTIONS:
-        raise UnsupportedError(
-            f"there is no projection {projection!r}", hint=f"one of {', '.join(PROJECTIONS)}"
-        )
-    with OpenedDataset(source, storage_options) as opened:
-        drawer = Drawer(opened)
-        fqn = find_variable(opened.model, variable)
-        selection = replace(select(opened, drawer.coordinates, fqn, as_texts(at)), projection=projection)
-        steps = {selection.axes[i].name: i for i in selection.fixed if selection.axes[i].size > 1}
-        if over is not None and over not in steps:
-            hint = (
-                f"the dimensions are {', '.join(steps)}"
-                if steps
-                else "all dimensions are drawn, or have one step"
-            )
-            raise UnsupportedError(f"there are no steps of {over!r}", fqn=fqn, hint=hint)
+    at: Mapping[str, int | str] | None = None
+    colours: str | None = None
+    limits: tuple[float | None, float | None] = (None, None)
+    projection: str = ""
+    overlay: Sequence[str] = ()
+    over: str | None = None
+    storage_options: Mapping[str, object] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse colours and projections that do not exist, and a missing matplotlib."""
+        try:
+            from matplotlib import colormaps
+        except ImportError:
+            raise UnsupportedError("plotting needs matplotlib", hint="pip install matplotlib scipy") from None
+        if self.colours is not None and self.colours not in colormaps:
+            near = get_close_matches(self.colours, list(colormaps), 1) or [*SEQUENTIAL[:3], *DIVERGING[:1]]
+            raise UnsupportedError(f"there is no colour map {self.colours!r}", hint=f"try {', '.join(near)}")
+        if self.projection and self.projection not in PROJECTIONS:
+            hint = f"one of {', '.join(PROJECTIONS)}"
+            raise UnsupportedError(f"there is no projection {self.projection!r}", hint=hint)
+
+
+@contextmanager
+def drawn(source: object, variable: str, options: Options, *, moves: bool = False) -> Iterator[_Drawings]:
+    """Yield the drawings of a variable and their colours: one drawing, or if it `moves`, one for each step."""
+    with OpenedDataset(source, options.storage_options) as opened:
+        drawer, fqn = Drawer(opened), find_variable(opened.model, variable)
+        selection = select(drawer.coordinates, fqn, as_texts(options.at))
+        selection = replace(selection, projection=options.projection)
+        axis = _moving_axis(selection, options) if moves else None
         first = drawer.draw(selection)
-        spread = drawer.spread(first) if over is not None else None
+        spread = drawer.spread(first) if axis is not None else None
         values = first.sample if spread is None else np.ma.array([spread.low, spread.high])
-        chosen = adjust_colours(choose_colours(opened.variable(fqn), values), colours, *limits)
+        colours = choose_colours(opened.variable(fqn), values)
+        colours = adjust_colours(colours, options.colours, *options.limits)
 
         def draw() -> Iterator[Drawing]:
-            count = 1 if over is None else selection.axes[steps[over]].size
-            for index in range(count):
-                drawing = first if over is None else drawer.draw(selection.moved(steps[over], index))
-                if overlay and isinstance(drawing, Picture):
-                    drawing = with_overlay(drawer, drawing, tuple(overlay), chosen.low, chosen.high)
+            for step in range(1 if axis is None else selection.axes[axis].size):
+                drawing = first if axis is None else drawer.draw(selection.moved(axis, step))
+                if options.overlay and isinstance(drawing, Picture):
+                    drawing = with_overlay(drawer, drawing, options.overlay, colours)
                 yield drawing
 
-        yield draw(), chosen
+        yield draw(), colours
+
+
+def _moving_axis(selection: Selection, options: Options) -> int | None:
+    """Return the axis with a frame for each step: the given one, or the first that is not drawn."""
+    axes = selection.axes
+    steps = {axes[i].name: i for i in selection.fixed if axes[i].size > 1}
+    if options.over is None:
+        return next((i for name, i in steps.items() if name not in (options.at or {})), None)
+    if options.over not in steps:
+        given = ", ".join(steps)
+        hint = f"the dimensions are {given}" if given else "all dimensions are drawn, or have one step"
+        raise UnsupportedError(f"there are no steps of {options.over!r}", fqn=selection.fqn, hint=hint)
+    return steps[options.over]
 
 
 def plot(
@@ -168,30 +174,19 @@ def plot(
     """
     format_ = "png" if output is None else Path(output).suffix.lstrip(".").lower()
     if format_ not in (*FORMATS, *FILMS):
-        raise UnsupportedError(
-            f"unknown image format {format_!r}" if format_ else "the output file has no suffix",
-            path=str(output),
-            hint=f"use one of the suffixes {', '.join((*FORMATS, *FILMS))}",
-        )
-    if format_ in FILMS and over is None:
-        with OpenedDataset(source, storage_options) as opened:
-            chosen = select(opened, Coordinates(opened), find_variable(opened.model, variable), as_texts(at))
-            moving = (chosen.axes[i] for i in chosen.fixed if chosen.axes[i].name not in (at or {}))
-            over = next((axis.name for axis in moving if axis.size > 1), "")
-    elif format_ not in FILMS:
-        over = None
-    options = (at, colours, limits, projection, overlay, over, storage_options)
-    with drawn(source, variable, *options) as (drawings, shown):
-        data = (
-            to_film(drawings, shown, format_, dpi) if over else to_image(next(drawings), shown, format_, dpi)
-        )
+        problem = f"unknown image format {format_!r}" if format_ else "the output file has no suffix"
+        hint = f"use one of the suffixes {', '.join((*FORMATS, *FILMS))}"
+        raise UnsupportedError(problem, path=str(output), hint=hint)
+    options = Options(at, colours, limits, projection, overlay, over, storage_options)
+    with drawn(source, variable, options, moves=format_ in FILMS) as (drawings, shown):
+        data = to_file(drawings, shown, format_, dpi)
     if output is not None:
-        partial = partial_path(str(output))
+        file = Output(output)
         try:
-            partial.write_bytes(data)
-            partial.replace(output)
+            file.path.write_bytes(data)
+            file.commit()
         finally:
-            partial.unlink(missing_ok=True)
+            file.discard()
     return data
 
 
@@ -221,19 +216,35 @@ def find_variable(dataset: Dataset, name: str) -> str:
     '/g/v'
     """
     variables = dataset.all_variables
-    for fqn in (name, f"/{name}"):
-        if fqn in variables:
-            return fqn
     same = [fqn for fqn, variable in variables.items() if variable.name == name]
-    if len(same) == 1:
-        return same[0]
-    if same:
-        hint = f"give a full name: {', '.join(same[:5])}"
-        raise ModelError(f"there are {len(same)} variables {name!r}", hint=hint)
-    near = get_close_matches(name, [*variables, *(v.name for v in variables.values())], 1)
+    exact = [fqn for fqn in (name, f"/{name}") if fqn in variables]
+    if exact or len(same) == 1:
+        return (exact or same)[0]
     listed = f"the variables are {', '.join(list(variables)[:8])}" if variables else "there are no variables"
-    hint = f"did you mean {near[0]!r}?" if near else listed
-    raise ModelError(f"there is no variable {name!r}", hint=hint)
+    near = did_you_mean(name, [*variables, *(v.name for v in variables.values())])
+    hint = f"give a full name: {', '.join(same[:5])}" if same else near or listed
+    problem = f"there are {len(same)} variables" if same else "there is no variable"
+    raise ModelError(f"{problem} {name!r}", hint=hint)
+
+
+def to_file(drawings: Iterator[Drawing], colours: Colours, format: str, dpi: int = 150) -> bytes:
+    """Draw a picture of the first drawing, or a film with a frame for each, and return the bytes of the file."""
+    from matplotlib.animation import FFMpegWriter, PillowWriter
+
+    first = next(drawings)
+    if format not in FILMS:
+        return to_image(first, colours, format, dpi)
+    if format == "mp4" and not FFMpegWriter.isAvailable():
+        raise UnsupportedError("an MP4 file needs ffmpeg", hint="install ffmpeg, or write a GIF: -o film.gif")
+    writer = (FFMpegWriter if format == "mp4" else PillowWriter)(fps=_FRAMES)
+    with tempfile.TemporaryDirectory() as folder, _figure(first, dpi) as figure:
+        path = Path(folder, f"film.{format}")
+        with writer.saving(figure, path, dpi):
+            for drawing in chain((first,), drawings):
+                figure.clear()
+                _draw(figure, drawing, colours)
+                writer.grab_frame()
+        return path.read_bytes()
 
 
 def to_image(drawing: Drawing, colours: Colours, format: str = "png", dpi: int = 150) -> bytes:
@@ -245,36 +256,21 @@ def to_image(drawing: Drawing, colours: Colours, format: str = "png", dpi: int =
     return out.getvalue()
 
 
-def to_film(drawings: Iterator[Drawing], colours: Colours, format: str, dpi: int = 100) -> bytes:
-    """Draw a frame for each drawing, and return the bytes of a GIF or MP4 file."""
-    from matplotlib.animation import FFMpegWriter, PillowWriter
-
-    if format == "mp4" and not FFMpegWriter.isAvailable():
-        raise UnsupportedError("an MP4 file needs ffmpeg", hint="install ffmpeg, or write a GIF: -o film.gif")
-    writer = (FFMpegWriter if format == "mp4" else PillowWriter)(fps=_FRAMES)
-    first = next(drawings)
-    with tempfile.TemporaryDirectory() as folder, _figure(first, dpi) as figure:
-        path = Path(folder, f"film.{format}")
-        with writer.saving(figure, path, dpi):
-            for drawing in chain((first,), drawings):
-                figure.clear()
-                _draw(figure, drawing, colours)
-                writer.grab_frame()
-        return path.read_bytes()
-
-
 @contextmanager
 def _figure(drawing: Drawing, dpi: int) -> Iterator[Figure]:
     """Yield an empty figure, without mathematical notation ($) and warnings about glyphs and extreme values."""
     from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    size = (8.0, 4.5)
+    if isinstance(drawing, Picture) and drawing.is_map:
+        e = drawing.extent
+        ratio = (e.top - e.bottom) / max(e.right - e.left, 1e-9)
+        width = 9.0 if ratio < 0.8 else 6.0
+        size = (width, float(np.clip((width - 1.4) * ratio + 1.0, 2.5, 9.0)))
     with rc_context({"text.parse_math": False}), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        figure = Figure(figsize=_size(drawing), dpi=dpi, layout="constrained")
-        FigureCanvasAgg(figure)
-        yield figure
+        yield Figure(figsize=size, dpi=dpi, layout="constrained")
 
 
 def _draw(figure: Figure, drawing: Drawing, colours: Colours) -> None:
@@ -287,7 +283,7 @@ def _draw(figure: Figure, drawing: Drawing, colours: Colours) -> None:
         _draw_table(axes, drawing)
     if drawing.notes and not isinstance(drawing, Table) and not drawing.sample.count():
         axes.set_xlabel(_printable(drawing.notes[0]), fontsize=9)
-    title = drawing.title[: max(100 - len(drawing.where), 40)]
+    title = drawing.title[: max(72 - len(drawing.where), 30)]
     axes.set_title(_printable(title), loc="left", fontsize=11, color=_INK, fontweight="bold")
     axes.set_title(_printable(drawing.where), loc="right", fontsize=8, color="#555555")
 
@@ -296,72 +292,42 @@ def _printable(text: str) -> str:
     return visible(text[:120] + ("…" if len(text) > 120 else ""))
 
 
-def _size(drawing: Drawing) -> tuple[float, float]:
-    if isinstance(drawing, Picture) and drawing.is_map:
-        e = drawing.extent
-        ratio = (e.top - e.bottom) / max(e.right - e.left, 1e-9)
-        width = 9.0 if ratio < 0.8 else 6.0
-        return width, float(np.clip((width - 1.4) * ratio + 1.0, 2.5, 9.0))
-    return 8.0, 4.5
-
-
 def _draw_picture(axes: Axes, picture: Picture, colours: Colours) -> None:
-    from matplotlib.cm import ScalarMappable
     from matplotlib.collections import LineCollection
-    from matplotlib.colors import ListedColormap, Normalize
 
-    e = picture.extent
+    e, scales, (norm, cmap) = picture.extent, (picture.x, picture.y), colours.for_matplotlib()
     x_ends, y_ends = _dates(picture.x, (e.left, e.right)), _dates(picture.y, (e.bottom, e.top))
     axes.set_facecolor(MISSING)
-    colour_map = ListedColormap(colours.palette)
-    scale = Normalize(colours.low, colours.high)
-    axes.imshow(
-        colours.numbered(picture.pixels),
-        origin="lower",
-        extent=(*x_ends, *y_ends),
-        cmap=colour_map,
-        norm=scale,
-        aspect="equal" if picture.is_map else "auto",
-        interpolation="none",
-    )
-    coasts = map_lines(picture.grid.plane, e) if picture.grid.plane is not None else ([], [])
-    over = [
-        np.stack((_dates(picture.x, o[:, 0]), _dates(picture.y, o[:, 1])), axis=-1) for o in picture.overlay
-    ]
-    for lines, width in zip((*coasts, over), (0.6, 0.25, 0.8)):
-        axes.add_collection(LineCollection(lines, colors=_COAST, linewidths=width), autolim=False)
+    pixels, extent = colours.numbered(picture.pixels), (*x_ends, *y_ends)
+    image = axes.imshow(pixels, cmap, norm, origin="lower", extent=extent, interpolation="none")
+    axes.set_aspect("equal" if picture.is_map else "auto")
+    for colour, lines, width in picture.lines():
+        lines = [np.stack([_dates(s, n) for s, n in zip(scales, line.T)], axis=-1) for line in lines]
+        axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.75 * width), autolim=False)
     axes.set_xlim(*x_ends)
     axes.set_ylim(*y_ends)
     assert axes.figure is not None
-    beside = axes.inset_axes((1.02, 0, 0.022, 1))
-    bar = axes.figure.colorbar(ScalarMappable(scale, colour_map), cax=beside)
+    bar = axes.figure.colorbar(image, cax=axes.inset_axes((1.02, 0, 0.022, 1)))
     bar.outline.set_visible(False)
     bar.set_label(_printable(picture.label), fontsize=9)
     if colours.categories:
         bar.set_ticks(range(len(colours.categories)), labels=[_printable(c.name) for c in colours.categories])
     bar.ax.tick_params(labelsize=8)
-    _style(axes, picture.x, picture.y)
+    _style(axes, *scales)
 
 
 def _draw_line(axes: Axes, line: Line, colours: Colours) -> None:
-    places = _dates(line.x, line.places)
-    values = colours.numbered(np.ma.asanyarray(line.sample))
     is_profile = line.x.down and not colours.categories  # draw the depth as the vertical axis
-    for (name, part), colour in zip(line.curves[:MOST_CURVES], palette("tab10", 10)):
-        axes.plot(
-            *((values[part], places[part]) if is_profile else (places[part], values[part])),
-            color=colour if line.instances else "#0b7285",
-            label=_printable(name)[:30],
-            linewidth=1.4,
-            marker="o" if len(line.places) <= 100 else "",
-            markersize=3,
-            drawstyle="steps-mid" if colours.categories else "default",
-        )
+    points = (_dates(line.x, line.places), colours.numbered(np.ma.asanyarray(line.sample)))
+    for name, part, colour in line.curves:
+        x, y = (n[part] for n in (points[::-1] if is_profile else points))
+        style = "o-" if len(line.places) <= 100 else "-"
+        (curve,) = axes.plot(x, y, style, color=colour, linewidth=1.4, markersize=3)
+        curve.set_drawstyle("steps-mid" if colours.categories else "default")
+        curve.set_label(_printable(name)[:30])
     if line.instances:
         axes.legend(fontsize=8, frameon=False)
-    if colours.categories:
-        axes.set_yticks(range(len(colours.categories)), [_printable(c.name) for c in colours.categories])
-    scales = (line.x, Scale(line.label))
+    scales = (line.x, Scale.of_values(line.label, colours.categories))
     _style(axes, *(scales[::-1] if is_profile else scales))
     axes.grid(color="#e3e3e3", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
@@ -369,13 +335,11 @@ def _draw_line(axes: Axes, line: Line, colours: Colours) -> None:
 
 def _draw_table(axes: Axes, table: Table) -> None:
     axes.axis("off")
-    rows = table.rows[:20]
-    text = "\n".join(f"{label}  {value}"[:100] for label, value in rows) or "no values"
-    more = len(table.rows) + table.left_out - len(rows)
-    if more > 0:
-        text += f"\n… {more:,} more"
-    lines = [_printable(line) for line in text.split("\n")]
-    axes.text(0, 1, "\n".join(lines), va="top", family="monospace", fontsize=9, transform=axes.transAxes)
+    lines = [f"{label}  {value}"[:100] for label, value in table.rows[:20]] or ["no values"]
+    more = len(table.rows[20:]) + table.left_out
+    lines += [f"… {more:,} more"] if more > 0 else []
+    text = "\n".join(map(_printable, lines))
+    axes.text(0, 1, text, va="top", family="monospace", fontsize=9, transform=axes.transAxes)
 
 
 def _dates(scale: Scale, numbers: np.ndarray | tuple[float, float]) -> np.ndarray:

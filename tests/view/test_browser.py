@@ -9,12 +9,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import browser as browsers
+import netCDF4
 import numpy as np
 import pytest
+import shapes
 
 import nczarr
 from nczarr.view import serve
 from nczarr.view.picture.colours import MISSING, palette
+from nczarr.view.planes import PROJECTIONS
 
 pytestmark = [
     pytest.mark.slow,
@@ -264,7 +267,7 @@ def test_while_steps_play_the_picture_its_limits_and_its_title_belong_together(
             title = f"time = {label:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
             possible[f"{100 * k}|{low}|{high}|{title}|{title}"] = k
         browser.driver.execute_script(_WATCH)
-        browser.wait(lambda: browser.find("button[aria-pressed][value='false']"))[-1].click()
+        browser.wait(lambda: browser.find("button[aria-label='Play']"))[0].click()
         seen = browser.wait(
             lambda: (
                 (found := set(browser.driver.execute_script("return seen")))
@@ -273,6 +276,72 @@ def test_while_steps_play_the_picture_its_limits_and_its_title_belong_together(
             )
         )
         assert seen <= possible.keys()
+
+
+_AT_MOUSE = """
+const view = [...Bokeh.index.query((v) => v.model.name == 'picture')][0];
+const at = view.el.getBoundingClientRect(), {x_scale, y_scale} = view.frame;
+return [x_scale.invert(arguments[0] - at.left), y_scale.invert(arguments[1] - at.top)];
+"""
+
+
+@pytest.mark.parametrize("projection", ["", *PROJECTIONS])
+def test_the_value_under_the_cursor_is_the_one_of_the_file(
+    projection: str, browser: browsers.Browser, tmp_path: Path
+) -> None:
+    from pyproj import Proj
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    path = shapes.make("climatology", tmp_path, ".nc")
+    with netCDF4.Dataset(path) as peer:
+        lat, lon, theta = (np.ma.asanyarray(peer[name][:]) for name in ("lat", "lon", "theta"))
+        level = int(np.argmin(np.abs(peer["depth"][:])))
+    plane = PROJECTIONS.get(projection, "").format(lon=0, lat=20)
+
+    def cell_at(left: float, top: float) -> tuple[int, int] | None:
+        """The cell at a point of the window, if the point is not near its edge."""
+        x, y = browser.driver.execute_script(_AT_MOUSE, left, top)
+        x, y = Proj(plane)(x, y, inverse=True) if plane else (x, y)
+        if not (np.isfinite(x) and np.isfinite(y)):
+            return None
+        rows, columns = np.abs(lat - y), np.abs((lon - x + 180) % 360 - 180)
+        near = rows.min() < 0.35 * abs(lat[1] - lat[0]) and columns.min() < 0.35 * abs(lon[1] - lon[0])
+        return (int(rows.argmin()), int(columns.argmin())) if near else None
+
+    with serve(path, open_browser=False) as page:
+        browser.driver.get("about:blank")
+        browser.open(f"{page.url}?variable=/theta&projection={projection}")
+        browser.wait(lambda: browser.has_figure("picture"))
+        slider = browser.wait(lambda: browser.find("input[type=range]"))[0]
+        for step in range(3):
+            browser.wait(lambda step=step: f"time%3D{step}" in browser.driver.current_url or not step)
+            left, top, width, height = browser.driver.execute_script(
+                "const view = [...Bokeh.index.query((v) => v.model.name == 'picture')][0];"
+                "const at = view.el.getBoundingClientRect(), box = view.frame.bbox;"
+                "return [at.left + box.left, at.top + box.top, box.width, box.height]"
+            )
+            # No multiples of the cells, so that many points are not on edges.
+            parts = [0.06 + 0.107 * i for i in range(9)]
+            points = [(int(left + width * i), int(top + height * j)) for i in parts for j in parts]
+            seen = 0
+            for point in points[step::5]:
+                cell = cell_at(*point)
+                if cell is None or np.ma.is_masked(theta[step, level][cell]):
+                    continue
+                actions = ActionChains(browser.driver)
+                actions.w3c_actions.pointer_action.move_to_location(*point)
+                actions.perform()
+                expected = float(theta[step, level][cell])
+
+                def shows_value(expected: float = expected) -> bool:
+                    shown = [e.text for e in browser.find(".bk-tooltip-row-value")]
+                    return bool(shown) and abs(float(shown[0]) - expected) <= 0.0006 * max(abs(expected), 1)
+
+                browser.wait(shows_value)
+                seen += 1
+            assert seen > (1 if "polar" in projection else 2)
+            slider.send_keys(Keys.ARROW_RIGHT)
 
 
 def test_files_to_take_away(browser: browsers.Browser, tmp_path: Path) -> None:

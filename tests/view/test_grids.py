@@ -22,7 +22,7 @@ def test_pixels_of_a_rectilinear_grid_are_those_of_the_nearest_value(
     y_cells, x_cells = Cells.of(rows), Cells.of(columns)
     assert y_cells is not None
     assert x_cells is not None
-    grid = rectilinear(y_cells, x_cells)
+    grid = rectilinear(y_cells, x_cells, (range(rows.size), range(columns.size)))
     values = np.ma.arange(rows.size * columns.size).reshape(rows.size, columns.size)
     pixels, e = grid.pixels(values), grid.extent
     high, wide = pixels.shape
@@ -44,7 +44,7 @@ def test_a_window_has_all_cells_inside(n: list[int], low: float, length: float, 
     cells, row = Cells.of(places), Cells.of(np.array([0.0]))
     assert cells is not None
     assert row is not None
-    grid = rectilinear(row, cells)
+    grid = rectilinear(row, cells, (range(1), range(places.size)))
     shown = set(np.unique(grid.cells).tolist())  # a cell that is narrower than a pixel may have none
     inside = {i for i, place in enumerate(places) if low <= place <= low + length}
     e = grid.extent
@@ -87,7 +87,7 @@ def turned(
 def on_globe(lat: np.ndarray, lon: np.ndarray) -> Grid:
     """The grid of points on a map of longitudes and latitudes."""
     locate, margin = locate_points(lat, lon)
-    return sampled(locate, lat.shape, globe_extent(lon, lat, margin / 2), Plane(""))
+    return sampled(locate, tuple(map(range, lat.shape)), globe_extent(lon, lat, margin / 2), Plane(""))
 
 
 @pytest.mark.parametrize("pole", [(39.25, -162.0, 0.0), (90.0, 180.0, 0.0), (10.0, 5.0, 30.0)])

@@ -18,8 +18,7 @@ from nczarr.view.opened import OpenedDataset
 from nczarr.view.picture.drawer import Drawer, zoomed
 from nczarr.view.picture.drawings import Picture
 from nczarr.view.picture.grids import Extent
-from nczarr.view.picture.sampling import plan_overview
-from nczarr.view.picture.selection import first_selection
+from nczarr.view.picture.selection import first_selection, plan_overview
 
 
 def touched(parts: tuple[slice, ...], chunks: list[int]) -> int:
@@ -61,7 +60,7 @@ def test_a_slice_of_100_gigabytes_reads_its_chunks_once_and_holds_little(tmp_pat
     with OpenedDataset(store) as opened:
         assert prod(opened.shape("/v")) * 4 == 100_000_000_000
         drawer = Drawer(opened)
-        selection = first_selection(opened, drawer.coordinates, "/v").moved(0, 500)
+        selection = first_selection(drawer.coordinates, "/v").moved(0, 500)
         before = sum(keys for _, keys in store.calls)
         tracemalloc.start()
         picture = drawer.draw(selection)
@@ -80,7 +79,7 @@ def test_a_slice_with_too_many_chunks_is_coarse_and_says_so(tmp_path: Path) -> N
     sparse(tmp_path / "big.zarr")
     with OpenedDataset(tmp_path / "big.zarr") as opened:
         drawer = Drawer(opened)
-        selection = first_selection(opened, drawer.coordinates, "/v").moved(0, 500)
+        selection = first_selection(drawer.coordinates, "/v").moved(0, 500)
         picture = drawer.draw(selection, most_bytes=20 * 500 * 500 * 4)
         assert isinstance(picture, Picture)
         assert touched(picture.parts, [500, 500]) <= 20
@@ -101,7 +100,7 @@ def test_the_statistics_are_those_of_the_shown_step() -> None:
         drawer = Drawer(opened)
         for step in (0, 3):
             values = opened.read("/ocean/temp", (step, 0))
-            drawing = drawer.draw(first_selection(opened, drawer.coordinates, "/ocean/temp").moved(0, step))
+            drawing = drawer.draw(first_selection(drawer.coordinates, "/ocean/temp").moved(0, step))
             html = statistics_html(drawing, ())
             for number in (values.min(), values.max(), values.mean(), values.std()):
                 assert f"{number:.7g}" in html

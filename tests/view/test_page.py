@@ -11,7 +11,7 @@ import pytest
 
 import nczarr
 from nczarr import cdl
-from nczarr.model import Dataset, Group, Variable
+from nczarr.model import Dataset, Group, Variable, split_fqn
 from nczarr.model import types as t
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.page.details import MOST_LISTED, list_tree
@@ -100,20 +100,39 @@ def test_names_with_blanks_and_strokes_are_found() -> None:
 def test_any_two_axes_are_chosen_by_name() -> None:
     pytest.importorskip("panel_material_ui")
     from nczarr.view.coordinates import Coordinates
-    from nczarr.view.page.widgets import AxisChoice
+    from nczarr.view.page.widgets import Choices
     from nczarr.view.picture.selection import first_selection
 
-    chosen: list[tuple[int, ...]] = []
-    choice = AxisChoice(chosen.append)
+    chosen: list[tuple[str, object]] = []
+    choices = Choices(lambda name, value: chosen.append((name, value)))
     with OpenedDataset(DATA / "example.nc") as opened:
         coordinates = Coordinates(opened)
-        choice.offer(first_selection(opened, coordinates, "/ocean/temp"))
-        assert (choice.widget.value, chosen) == ((2, 3), [])
+        choices.offer_axes(first_selection(coordinates, "/ocean/temp"))
+        widget = choices.widgets["drawn"]
+        assert widget.value == (2, 3)
         for name, axes in (("depth × time", (1, 0)), ("time × lat", (0, 2)), ("time", (0,))):
-            choice.widget.value = choice.widget.options[name]
-            assert chosen.pop() == axes
-        choice.offer(first_selection(opened, coordinates, "/time"))
-        assert (choice.widget.visible, choice.widget.value, chosen) == (False, (0,), [])
+            widget.value = widget.options[name]
+            assert chosen.pop() == ("drawn", axes)
+        choices.offer_axes(first_selection(coordinates, "/time"))
+        assert (widget.visible, widget.value) == (False, (0,))
+
+
+def test_choices_that_the_program_sets_are_those_of_the_address() -> None:
+    pytest.importorskip("panel_material_ui")
+    from nczarr.view.page.state import Address
+    from nczarr.view.page.widgets import Choices
+
+    chosen: dict[str, object] = {}
+    choices = Choices(chosen.__setitem__)
+    address = Address(colours="magma", low=0.1 + 0.2, limits="step", overlay=["contours"], other="/a")
+    choices.offer(address, ["/a", "/b"])
+    for name, value in chosen.items():
+        assert value == getattr(address, name), name
+    assert {"colours", "low", "limits", "overlay", "other"} <= {*chosen}
+    choices.widgets["high"].value = "7"
+    assert chosen["high"] == 7.0
+    choices.widgets["high"].value = "no number"
+    assert chosen["high"] is None
 
 
 def test_sliders_say_dates_and_values() -> None:
@@ -125,15 +144,88 @@ def test_sliders_say_dates_and_values() -> None:
     moved: list[tuple[int, int]] = []
     with OpenedDataset(DATA / "example.nc") as opened:
         coordinates = Coordinates(opened)
-        sliders = Sliders(coordinates, lambda axis, index: moved.append((axis, index)), lambda: True)
-        sliders.offer(first_selection(opened, coordinates, "/ocean/temp"))
-        time, depth = (row[1] for row in sliders.box)
+        sliders = Sliders(coordinates, lambda axis, index: moved.append((axis, index)))
+        sliders.offer(first_selection(coordinates, "/ocean/temp"))
+        time, depth = sliders.box
         assert (time.label, depth.label) == ("time: 2020-01-16 12:00", "depth: 0 m")
         time.value = 2
         assert time.label == "time: 2020-03-16 12:00"
         assert moved == [(0, 2)]
-        sliders.clear()
-        assert len(sliders.box) == 0
+
+
+def test_after_every_change_the_title_the_limits_and_the_files_are_those_of_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("panel_material_ui")
+    from bokeh.document import Document
+    from panel.io.state import set_curdoc
+
+    from nczarr.view.page.viewer import Viewer
+    from nczarr.view.picture.figures import PictureFigure
+
+    with nczarr.Dataset(tmp_path / "steps.nc", "w") as ds:
+        for name, size, units in (
+            ("time", 6, "days since 2001-01-01"),
+            ("lat", 4, "degrees_north"),
+            ("lon", 8, "degrees_east"),
+        ):
+            ds.createDimension(name, size)
+            axis = ds.createVariable(name, "f8", (name,))
+            axis.units, axis[:] = units, 10.0 * np.arange(size)
+        for name, factor in (("v", 1), ("w", 2)):
+            v = ds.createVariable(name, "f8", ("time", "lat", "lon"))
+            v[:] = factor * (100 * np.arange(6)[:, None, None] + np.arange(32).reshape(4, 8))
+    calls: queue.Queue[object] = queue.Queue()
+    monkeypatch.setattr(Viewer, "_schedule", lambda self, call: calls.put(call))
+    with OpenedDataset(tmp_path / "steps.nc") as opened, set_curdoc(Document()):
+        viewer = Viewer(opened)
+
+        def shown(step: int, low: float, high: float, name: str = "v") -> None:
+            """Wait for the picture of a step, and compare all that the page says about it."""
+            date = f"2001-{['01-01', '01-11', '01-21', '01-31', '02-10', '02-20'][step]}"
+            while (
+                not viewer._drawn
+                or viewer._drawn[0][0].selection != viewer._selection
+                or viewer._busy.visible
+            ):
+                calls.get()()  # type: ignore[operator]
+            while (viewer._figures[0]._mapper.low, viewer._figures[0]._mapper.high) != (low, high):
+                calls.get()()  # type: ignore[operator]
+            figure = viewer._figures[0]
+            assert isinstance(figure, PictureFigure)
+            values = opened.read(f"/{name}", step)
+            assert figure.figure.title.text == f"time = {date}"
+            assert figure._base.data["where"] == [f"time = {date}"]
+            assert set(np.unique(figure._base.data["image"][0])) >= {values.min(), values.max()}
+            rows = viewer._file("csv").getvalue().decode().splitlines()
+            assert rows[1].split(",")[0] == date
+            assert float(rows[1].split(",")[-1]) == values[0, 0]
+            assert f"{values.mean():.7g}" in viewer._html["Statistics"].object
+            assert f"{step}" in viewer._html["Python"].object
+
+        shown(0, 0, 531)
+        viewer._sliders.box[0].value = 3
+        shown(3, 0, 531)
+        viewer._choices.widgets["limits"].value = "step"
+        shown(3, 300, 331)
+        viewer._sliders.box[0].value = 5
+        shown(5, 500, 531)
+        viewer._choices.widgets["projection"].value = "Robinson"
+        viewer._choices.widgets["low"].value = "400"
+        shown(5, 400, 531)
+        viewer._choices.widgets["overlay"].value = ["contours"]
+        viewer._choices.widgets["other"].value = "/w"
+        while len(viewer._figures) < 3:
+            calls.get()()  # type: ignore[operator]
+        shown(5, 400, 531)
+        names = [split_fqn(f.picture.selection.fqn)[1] for f in viewer._figures]
+        assert names == ["v", "w", "v − w"]
+        viewer._tree._chosen("/w")
+        shown(0, 0, 1062, "w")
+        viewer._choices.widgets["drawn"].value = (0, 1)
+        while viewer._drawn[0][0].selection != viewer._selection:
+            calls.get()()  # type: ignore[operator]
+        assert viewer._figures[0].figure.title.text == "lon = 0°"
 
 
 def test_fields_of_compounds_are_variables() -> None:

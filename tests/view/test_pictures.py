@@ -32,7 +32,7 @@ DATA = Path(__file__).parents[1] / "data"
 def drawn(text: str, fqn: str, **at: str) -> Drawing:
     with OpenedDataset(cdl.loads(text)) as opened:
         drawer = Drawer(opened)
-        return drawer.draw(select(opened, drawer.coordinates, fqn, at))
+        return drawer.draw(select(drawer.coordinates, fqn, at))
 
 
 CURVILINEAR = """netcdf c {
@@ -70,7 +70,7 @@ def test_a_curvilinear_grid_is_a_map() -> None:
     picture = drawn(CURVILINEAR, "/v", t="1")
     assert isinstance(picture, Picture)
     assert picture.is_map
-    assert picture.index_at(2, 12) == (1, 1)
+    assert picture.grid.index_at(2, 12) == (1, 1)
     assert set(picture.pixels.compressed().tolist()) == set(range(21, 32))
     assert picture.where == "t = 1"
     rows = list(csv.reader(io.StringIO(to_csv(picture))))
@@ -83,12 +83,12 @@ def test_a_curvilinear_grid_is_a_map() -> None:
 def test_a_rotated_grid_is_a_map_where_it_really_is() -> None:
     with OpenedDataset(cdl.loads(ROTATED)) as opened:
         drawer = Drawer(opened)
-        selection = select(opened, drawer.coordinates, "/v", {})
+        selection = select(drawer.coordinates, "/v", {})
         own, picture = (drawer.draw(replace(selection, projection=name)) for name in ("", "plate carrée"))
     assert isinstance(own, Picture)
     assert isinstance(picture, Picture)
     assert picture.is_map
-    assert picture.index_at(18, 50.75) == (1, 1)  # the origin of this grid
+    assert picture.grid.index_at(18, 50.75) == (1, 1)  # the origin of this grid
     assert picture.extent.left > 15
     assert picture.extent.right < 21
     assert own.pixels.tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
@@ -100,7 +100,7 @@ def test_points_are_a_map() -> None:
     picture = drawn(POINTS, "/v")
     assert isinstance(picture, Picture)
     assert picture.is_map
-    assert picture.index_at(1, 1) == (3,)
+    assert picture.grid.index_at(1, 1) == (3,)
     assert set(picture.pixels.compressed().tolist()) == {1, 2, 3, 4}
 
 
@@ -114,7 +114,7 @@ def test_longitudes_across_greenwich_are_unwrapped() -> None:
     assert isinstance(picture, Picture)
     assert (picture.extent.left, picture.extent.right) == (335, 375)
     assert picture.pixels.tolist() == [[5, 6, 7, 8], [1, 2, 3, 4]]  # rows from the south
-    assert picture.index_at(360, -1) == (1, 2)
+    assert picture.grid.index_at(360, -1) == (1, 2)
     assert coastlines(picture.extent)
 
 
@@ -148,7 +148,7 @@ def test_what_is_no_number_is_a_table() -> None:
         drawer = Drawer(opened)
         inner_axes = ("/grid.", "/cell.corners", "/cell.vertices.")
         for fqn in opened.model.all_variables:
-            drawing = drawer.draw(select(opened, drawer.coordinates, fqn, {}))
+            drawing = drawer.draw(select(drawer.coordinates, fqn, {}))
             to_csv(drawing)
             if fqn in ("/cloud", "/big"):
                 assert isinstance(drawing, Line)
@@ -157,7 +157,7 @@ def test_what_is_no_number_is_a_table() -> None:
             else:
                 assert isinstance(drawing, Table)
                 assert drawing.rows
-        table = drawer.draw(select(opened, drawer.coordinates, "/words", {}))
+        table = drawer.draw(select(drawer.coordinates, "/words", {}))
         assert isinstance(table, Table)
         assert table.rows[1] == ("1", '"größer"')
 
@@ -165,7 +165,7 @@ def test_what_is_no_number_is_a_table() -> None:
 def test_characters_are_joined_to_texts() -> None:
     with OpenedDataset(DATA / "example.nc") as opened:
         drawer = Drawer(opened)
-        table = drawer.draw(select(opened, drawer.coordinates, "/atmosphere/station_code", {}))
+        table = drawer.draw(select(drawer.coordinates, "/atmosphere/station_code", {}))
         assert isinstance(table, Table)
         codes = opened.read("/atmosphere/station_code", ...)
         assert [value for _, value in table.rows] == [b"".join(row.tolist()).decode() for row in codes]
@@ -199,7 +199,7 @@ def test_every_variable_of_real_files_is_drawn(name: str) -> None:
     with OpenedDataset(DATA / f"{name}.nc") as opened:
         drawer = Drawer(opened)
         for fqn in opened.model.all_variables:
-            drawing = drawer.draw(select(opened, drawer.coordinates, fqn, {}))
+            drawing = drawer.draw(select(drawer.coordinates, fqn, {}))
             colours = choose_colours(opened.variable(fqn), drawing.sample)
             assert to_image(drawing, colours, dpi=30).startswith(b"\x89PNG")
 
@@ -210,23 +210,23 @@ def test_every_variable_of_real_files_is_drawn(name: str) -> None:
 def test_an_axis_of_depth_goes_down_and_dates_run_to_the_right() -> None:
     with OpenedDataset(DATA / "example.nc") as opened:
         drawer = Drawer(opened)
-        picture = drawer.draw(select(opened, drawer.coordinates, "/ocean/temp", {"lat": "9", "lon": "0"}))
+        picture = drawer.draw(select(drawer.coordinates, "/ocean/temp", {"lat": "9", "lon": "0"}))
         assert isinstance(picture, Picture)
         assert (picture.x.kind, picture.y.down) == ("date", True)
         assert not picture.is_map
         assert picture.where == "lat = 5°N, lon = 5°E"
         milliseconds = np.datetime64("2020-01-16T12:00").astype("datetime64[ms]").astype(float)
-        assert picture.index_at(milliseconds, 0.0) == (0, 0)
+        assert picture.grid.index_at(milliseconds, 0.0) == (0, 0)
 
 
 def test_selecting_by_date_and_from_the_end() -> None:
     with OpenedDataset(DATA / "example.nc") as opened:
         coordinates = Drawer(opened).coordinates
-        assert select(opened, coordinates, "/ocean/temp", {"time": "2020-03"}).at[0] == 2
-        assert select(opened, coordinates, "/ocean/temp", {"time": "-1"}).at[0] == 5
+        assert select(coordinates, "/ocean/temp", {"time": "2020-03"}).at[0] == 2
+        assert select(coordinates, "/ocean/temp", {"time": "-1"}).at[0] == 5
         for wrong in ({"time": "6"}, {"time": "soon"}, {"tim": "1"}, {"depth": "x"}):
             with pytest.raises(NCZarrError):
-                select(opened, coordinates, "/ocean/temp", wrong)
+                select(coordinates, "/ocean/temp", wrong)
 
 
 @pytest.mark.parametrize("calendar", ["standard", "noleap", "360_day", "julian", "all_leap"])
@@ -252,11 +252,72 @@ def test_milliseconds_are_those_of_numpy() -> None:
 
 
 @pytest.mark.parametrize(
+    ("units", "number", "date"),
+    [
+        ("months since 1990-01-01", 5, "1990-06-01"),
+        ("months since 1990-01-31", 1, "1990-02-28"),
+        ("month since 1990-01-01 06:00", -0.5, "1989-12-16 18:00"),
+        ("years since 1990-01-01", 2.5, "1992-07-01"),
+        ("Years since 2000-02-29", 1, "2001-02-28"),
+        ("days since 0000-01-01", 366, "0001-01-01"),
+    ],
+)
+def test_months_and_years_are_those_of_the_calendar(units: str, number: float, date: str) -> None:
+    parsed = TimeUnits.parse(units, "")
+    assert parsed is not None
+    assert parsed.label(number) == date
+    if "0000" not in units:
+        expected = np.datetime64(date.replace(" ", "T")).astype("datetime64[ms]").astype(float)
+        found = parsed.milliseconds(np.array([number, 0.0]))
+        assert found is not None
+        assert found[0] == expected
+
+
+@given(number=st.integers(-3000, 3000))
+def test_months_of_30_days_are_those_of_cftime(number: int) -> None:
+    parsed = TimeUnits.parse("months since 1999-12-30", "360_day")
+    assert parsed is not None
+    assert parsed.label(number) == f"{cftime.num2date(number, 'months since 1999-12-30', '360_day'):%Y-%m-%d}"
+
+
+@pytest.mark.parametrize(
     "units", ["days since", "furlongs since 2000-01-01", "days since yesterday", "m", " since "]
 )
 def test_what_is_no_time_is_none(units: str) -> None:
     assert TimeUnits.parse(units, "standard") is None
     assert TimeUnits.parse("days since 2000-01-01", "martian") is None
+
+
+STATIONS = """netcdf s {
+dimensions: obs = 6;
+variables:
+  double time(obs); time:units = "days since 2020-01-01";
+  string station(obs); int instrument(obs); float other(obs);
+  float level(obs); level:coordinates = "time";
+data:
+  time = 0, 0, 1, 1, 2, 2; station = "Sylt", "Borkum", "Sylt", "Borkum", "Sylt", "Borkum";
+  instrument = 7, 7, 7, 7, 9, 9; level = 1, 2, 3, 4, 5, 6;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("absent", "curves"),
+    [
+        ("", {"Sylt": [1, 3, 5], "Borkum": [2, 4, 6]}),
+        ("station", {"instrument 7": [1, 2, 3, 4], "instrument 9": [5, 6]}),
+        ("station instrument", {"": [1, 2, 3, 4, 5, 6]}),
+    ],
+)
+def test_a_series_has_a_curve_for_each_station_or_instrument(
+    absent: str, curves: dict[str, list[int]]
+) -> None:
+    text = STATIONS
+    for number, name in enumerate(absent.split()):
+        text = text.replace(name, f"v{number}")
+    line = drawn(text, "/level")
+    assert isinstance(line, Line)
+    assert {name: line.sample[part].tolist() for name, part, _ in line.curves} == curves
+    assert line.x.kind == "date"
 
 
 # -- colours
@@ -323,18 +384,17 @@ def test_any_address_is_read(text: str) -> None:
     Address.from_search("?" + text)
     with OpenedDataset(DATA / "example.nc") as opened:
         coordinates = Drawer(opened).coordinates
-        Address.from_search(f"?variable=/ocean/temp&at=time=99&axes=lat,{text}&place=1").selection(
-            opened, coordinates
-        )
+        address = Address.from_search(f"?variable=/ocean/temp&at=time=99&axes=lat,{text}&place=1")
+        address.selection(coordinates)
 
 
 def test_the_limits_of_all_steps_come_from_all_steps_of_a_small_variable() -> None:
     with OpenedDataset(cdl.loads(CURVILINEAR)) as opened:
         drawer = Drawer(opened)
         for step in ("0", "1"):
-            drawing = drawer.draw(select(opened, drawer.coordinates, "/v", {"t": step}))
+            drawing = drawer.draw(select(drawer.coordinates, "/v", {"t": step}))
             assert drawer.spread(drawing) == Spread(1.0, 31.0, 2, 2, True)
-        line = drawer.draw(select(opened, drawer.coordinates, "/v", {"t": "0", "y": "1"}))
+        line = drawer.draw(select(drawer.coordinates, "/v", {"t": "0", "y": "1"}))
         assert drawer.spread(line) is None
 
 
@@ -347,7 +407,7 @@ def test_the_limits_of_very_many_steps_come_from_a_sample_without_damaged_steps(
     (tmp_path / "many.zarr/v/c" / str(10**12 - 1) / "0/0").write_bytes(b"damaged")
     with OpenedDataset(tmp_path / "many.zarr") as opened:
         drawer = Drawer(opened)
-        drawing = drawer.draw(select(opened, drawer.coordinates, "/v", {"t": str(10**12 // 2)}))
+        drawing = drawer.draw(select(drawer.coordinates, "/v", {"t": str(10**12 // 2)}))
         spread = drawer.spread(drawing)
         assert spread is not None
         assert (spread.low, spread.count, spread.is_whole) == (-5.0, 10**12, False)
@@ -383,7 +443,7 @@ def test_no_address_makes_the_viewer_fail(
     address = Address.from_search("?" + urlencode(query, errors="surrogateescape"))
     with OpenedDataset(cdl.loads(CURVILINEAR)) as opened:
         drawer = Drawer(opened)
-        selection = address.selection(opened, drawer.coordinates)
+        selection = address.selection(drawer.coordinates)
         if selection is None:
             return
         drawing = drawer.draw(selection)
@@ -392,5 +452,5 @@ def test_no_address_makes_the_viewer_fail(
         assert len(shown.palette) == 256
         assert shown.low < shown.high
         if isinstance(drawing, Picture) and len(address.place) == len(selection.drawn):
-            drawing.place_of(address.place)
+            drawing.grid.place_of(address.place)
         assert Address.from_search(address.to_search()) == address

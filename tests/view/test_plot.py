@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import io
 import os
@@ -11,6 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -98,31 +100,18 @@ def test_unknown_formats_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "not a terminal" in capsys.readouterr().err
 
 
-def test_a_picture_on_the_terminal() -> None:
+def on_terminal(before: str, *arguments: str) -> bytes:
+    """The bytes that the command line writes to a terminal of 60 columns, after some lines of Python."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 60, 0, 0))
-    command = [
-        sys.executable,
-        "-m",
-        "nczarr.cli",
-        "plot",
-        EXAMPLE,
-        "temp",
-        "-d",
-        "time=2020-03",
-        "--dpi",
-        "40",
-    ]
-    if not (Path(nczarr.__file__).parent / "cli" / "__main__.py").exists():
-        command[1:3] = ["-c", "import sys; from nczarr.cli import main; sys.exit(main(sys.argv[1:]))"]
-    environment = os.environ | {
-        "TERM": "xterm-256color",
-        "COLORTERM": "truecolor",
-        "COLUMNS": "60",
-        "LINES": "30",
-    }
+    code = f"import sys; {before}; from nczarr.cli import main; sys.exit(main(sys.argv[1:]))"
+    environment = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "60", "LINES": "30"}
     with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env=environment
+        [sys.executable, "-c", code, *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        env=os.environ | environment,
     ) as process:
         os.close(theirs)
         shown = b""
@@ -138,6 +127,11 @@ def test_a_picture_on_the_terminal() -> None:
         errors = process.stderr.read()
     os.close(ours)
     assert process.returncode == 0, errors
+    return shown
+
+
+def test_a_picture_on_the_terminal() -> None:
+    shown = on_terminal("pass", "plot", EXAMPLE, "temp", "-d", "time=2020-03", "--dpi", "40")
     assert shown.count(b"\x1b[48;2;") > 50  # pixels in true colours
     text = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
     assert "time = 2020-03-16 12:00" in text
@@ -147,6 +141,53 @@ def test_a_picture_on_the_terminal() -> None:
     assert "| 0 " in text
     assert "temp (degree_Celsius): -2.78" in text
     assert "26.96" in text
+
+
+def decode_kitty(shown: bytes) -> np.ndarray:
+    """The image in the chunks of Kitty's protocol: PNG in Base64."""
+    chunks = re.findall(rb"\x1b_G[^;]*f=100[^;]*;([A-Za-z0-9+/=]*)\x1b", shown)
+    with Image.open(io.BytesIO(base64.b64decode(b"".join(chunks)))) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def decode_sixel(shown: bytes) -> np.ndarray:
+    """The image in a Sixel sequence: bands of six rows, one colour after the other."""
+    found = re.search(rb"\x1bP[0-9;]*q(.*?)\x1b\\", shown, re.DOTALL)
+    assert found is not None
+    pixels = np.full((2000, 2000, 3), -1)
+    colours: dict[int, tuple[int, ...]] = {}
+    colour = column = band = wide = 0
+    for token in re.finditer(rb'"[0-9;]*|#([0-9;]+)|!([0-9]+)([?-~])|([?-~])|([$-])', found[1]):
+        define, repeat, repeated, single, move = token.groups()
+        if define is not None:
+            colour, *rgb = map(int, define.split(b";"))
+            if rgb:
+                assert rgb[0] == 2
+                colours[colour] = tuple(round(part * 2.55) for part in rgb[1:])
+        elif repeated or single:
+            count, bits = int(repeat or 1), (repeated or single)[0] - 63
+            for row in range(6):
+                if bits >> row & 1:
+                    pixels[6 * band + row, column : column + count] = colours[colour]
+            column += count
+            wide = max(wide, column)
+        elif move is not None:
+            column, band = 0, band + (move == b"-")
+    high = int((pixels >= 0).any(axis=(1, 2)).sum())
+    return pixels[:high, :wide]
+
+
+@pytest.mark.parametrize(("protocol", "decode"), [("TGPImage", decode_kitty), ("SixelImage", decode_sixel)])
+def test_the_image_that_a_terminal_gets_is_the_picture(
+    protocol: str, decode: Callable[[bytes], np.ndarray]
+) -> None:
+    before = f"from textual_image import renderable as r; r.Image = r.{protocol}"
+    found = decode(on_terminal(before, "plot", EXAMPLE, "temp", "-d", "time=1"))
+    with Image.open(io.BytesIO(plot(EXAMPLE, "temp", at={"time": 1}))) as image:
+        expected = np.asarray(image.convert("RGB").resize(found.shape[1::-1]))
+    assert min(found.shape[:2]) > 100
+    assert (found >= 0).all()
+    assert np.abs(found.astype(int) - expected).mean() < 6
 
 
 def test_hostile_names_are_drawn_as_text(tmp_path: Path) -> None:

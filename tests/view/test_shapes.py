@@ -17,6 +17,7 @@ from nczarr.view import plot
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.page.details import python_html
 from nczarr.view.page.state import Address
+from nczarr.view.picture.colours import Colours
 from nczarr.view.picture.drawer import Drawer
 from nczarr.view.picture.drawings import Line, Picture
 from nczarr.view.picture.grids import locate_points
@@ -38,9 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def first(opened: OpenedDataset, projection: str = "") -> tuple[Drawer, Picture]:
     drawer = Drawer(opened)
-    fqn = first_variable(opened, drawer.coordinates)
+    fqn = first_variable(drawer.coordinates)
     assert fqn is not None
-    picture = drawer.draw(replace(first_selection(opened, drawer.coordinates, fqn), projection=projection))
+    picture = drawer.draw(replace(first_selection(drawer.coordinates, fqn), projection=projection))
     assert isinstance(picture, Picture)
     return drawer, picture
 
@@ -48,7 +49,7 @@ def first(opened: OpenedDataset, projection: str = "") -> tuple[Drawer, Picture]
 @pytest.mark.parametrize("name", shapes.SHAPES)
 def test_the_variable_first_shown_is_the_one_a_person_means(name: str, folder: Path) -> None:
     with OpenedDataset(folder / f"{name}.nc") as opened:
-        assert first_variable(opened, Drawer(opened).coordinates) == shapes.SHAPES[name][0]
+        assert first_variable(Drawer(opened).coordinates) == shapes.SHAPES[name][0]
 
 
 def some_pixels(picture: Picture) -> list[tuple[int, int]]:
@@ -136,7 +137,7 @@ def test_a_mesh_is_drawn_as_its_polygons(name: str, variable: str, projection: s
 
     with OpenedDataset(folder / f"{name}.nc") as opened, netCDF4.Dataset(folder / f"{name}.nc") as peer:
         drawer = Drawer(opened)
-        selection = replace(first_selection(opened, drawer.coordinates, variable), projection=projection)
+        selection = replace(first_selection(drawer.coordinates, variable), projection=projection)
         picture = drawer.draw(selection)
         assert isinstance(picture, Picture)
         faces = (peer["nv"][:].T if name == "fvcom" else peer["mesh2d_faces"][:]) - 1
@@ -183,7 +184,7 @@ def test_a_grid_mapping_that_contradicts_the_places_of_the_file_is_not_used() ->
         picture = first(opened)[1]
         assert picture.selection.geography is not None
         assert picture.selection.geography.kind == "points"
-        assert picture.index_at(
+        assert picture.grid.index_at(
             float(opened.read("/lon", (90, 90))), float(opened.read("/lat", (90, 90)))
         ) == (90, 90)
 
@@ -197,13 +198,13 @@ def test_the_first_level_is_at_the_surface_and_year_0_is_a_date(folder: Path) ->
 def test_a_profile_goes_down_and_stations_have_a_curve_each(folder: Path) -> None:
     with OpenedDataset(folder / "profile.nc") as opened, OpenedDataset(folder / "stations.nc") as ragged:
         drawer = Drawer(opened)
-        line = drawer.draw(first_selection(opened, drawer.coordinates, "/temperature"))
+        line = drawer.draw(first_selection(drawer.coordinates, "/temperature"))
         assert isinstance(line, Line)
         assert (line.x.down, line.x.label) == (True, "depth (m)")
         drawer = Drawer(ragged)
-        line = drawer.draw(first_selection(ragged, drawer.coordinates, "/level"))
+        line = drawer.draw(first_selection(drawer.coordinates, "/level"))
         assert isinstance(line, Line)
-        assert [(name, len(part)) for name, part in line.curves] == [
+        assert [(name, len(part)) for name, part, _ in line.curves] == [
             ("Helgoland", 40),
             ("Sylt", 25),
             ("Borkum", 60),
@@ -230,11 +231,11 @@ def test_limits_of_a_quick_sample_are_refined(folder: Path) -> None:
         whole = drawer.spread(picture)
         assert quick is not None
         assert whole is not None
-        assert (quick.read, quick.is_refined, whole.read, whole.is_refined) == (3, False, 24, True)
+        assert (quick.read, quick.is_refined, whole.read, whole.is_refined) == (3, False, 48, True)
         assert drawer.spread(picture, quick=True) == whole
         values = peer["theta"][:]
-        assert values.min() <= whole.low <= quick.low
-        assert quick.high <= whole.high <= values.max()
+        assert (whole.low, whole.high, whole.is_whole) == (values.min(), values.max(), True)
+        assert values.min() <= quick.low <= quick.high <= values.max()
 
 
 def test_contours_are_between_the_limits_and_arrows_point_along_the_flow(folder: Path) -> None:
@@ -243,11 +244,11 @@ def test_contours_are_between_the_limits_and_arrows_point_along_the_flow(folder:
         assert find_vector(opened, "/lat") is None
         for projection in ("", "north polar", "Robinson"):
             drawer, picture = first(opened, projection)
-            low, high = float(picture.sample.min()), float(picture.sample.max())
-            contours = with_overlay(drawer, picture, ("contours",), low, high)
+            colours = Colours("viridis", float(picture.sample.min()), float(picture.sample.max()))
+            contours = with_overlay(drawer, picture, ("contours",), colours)
             assert len(contours.overlay) > 3
             assert "contours at" in contours.notes[-1]
-            arrows = with_overlay(drawer, picture, ("vectors",), low, high).overlay
+            arrows = with_overlay(drawer, picture, ("vectors",), colours).overlay
             assert len(arrows) > 50
             u, v = (
                 opened.read(fqn, picture.selection.index((slice(None), slice(None))))
@@ -256,7 +257,7 @@ def test_contours_are_between_the_limits_and_arrows_point_along_the_flow(folder:
             plane = picture.grid.plane or Plane()
             for arrow in arrows[::7]:
                 middle = arrow[:2].mean(axis=0)
-                index = picture.index_at(*middle)
+                index = picture.grid.index_at(*middle)
                 assert index is not None
                 (west, east), (south, north) = plane.locate(*arrow[:2].T)
                 if abs(south) > 75 or abs(u[index]) + abs(v[index]) < 0.2:
@@ -277,6 +278,22 @@ def test_a_film_has_a_frame_for_each_step(folder: Path, tmp_path: Path) -> None:
         plot(folder / "fvcom.nc", "zeta", projection="mercator")
 
 
+def test_an_mp4_is_written_by_ffmpeg_or_refused(folder: Path, tmp_path: Path) -> None:
+    import shutil
+    import subprocess
+
+    if shutil.which("ffmpeg") is None:
+        with pytest.raises(NCZarrError, match="an MP4 file needs ffmpeg"):
+            plot(folder / "fvcom.nc", "zeta", tmp_path / "film.mp4", dpi=40)
+        assert not list(tmp_path.iterdir())
+        return
+    plot(folder / "fvcom.nc", "zeta", tmp_path / "film.mp4", dpi=40)
+    command = ["ffmpeg", "-i", str(tmp_path / "film.mp4"), "-f", "framemd5", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    frames = [line.split(",")[-1].strip() for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert len(frames) == len(set(frames)) == 3
+
+
 def test_the_python_line_draws_the_same_picture(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,7 +302,7 @@ def test_the_python_line_draws_the_same_picture(
 
     path = folder / "climatology.nc"
     with OpenedDataset(path) as opened:
-        selection = first_selection(opened, Drawer(opened).coordinates, "/theta").moved(0, 4)
+        selection = first_selection(Drawer(opened).coordinates, "/theta").moved(0, 4)
         address = Address("/theta", colours="magma", low=270.0, high=300.0, projection="Robinson")
         text = html.unescape(re.sub("<.*?>", "", python_html(opened.names, selection, address)))
     monkeypatch.chdir(tmp_path)
@@ -307,11 +324,11 @@ def test_several_datasets_are_groups_and_have_differences(folder: Path) -> None:
         assert {one, two, "/enum.nc/cover"} <= set(opened.model.all_variables)
         fqn = opened.difference(one, two)
         drawer = Drawer(opened)
-        selection = first_selection(opened, drawer.coordinates, one).moved(0, 7)
+        selection = first_selection(drawer.coordinates, one).moved(0, 7)
         picture = drawer.draw(replace(selection, fqn=fqn))
         assert isinstance(picture, Picture)
         with netCDF4.Dataset(folder / "climatology.nc") as peer:
             expected = peer["theta"][7, 3].astype("f8") - peer["uo"][7, 3]
         np.testing.assert_allclose(picture.sample, expected)
         assert "difference of" in picture.title
-        assert isinstance(drawer.draw(first_selection(opened, drawer.coordinates, "/enum.nc/cover")), Picture)
+        assert isinstance(drawer.draw(first_selection(drawer.coordinates, "/enum.nc/cover")), Picture)

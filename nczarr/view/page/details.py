@@ -5,19 +5,22 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal
 
 import numpy as np
 
 from nczarr.display import format_value, safe_html, show_array, visible
-from nczarr.model import CompoundType, Dataset, Group, Variable, join_fqn, split_fqn
+from nczarr.model import CompoundType, Dataset, Variable, join_fqn, split_fqn
+from nczarr.model.coordinates import text_of
 from nczarr.model.describe import describe_variable
-from nczarr.view.opened import FieldSource, OpenedDataset, is_drawable, long_name, text_attribute
+from nczarr.view.opened import FieldSource, OpenedDataset, is_drawable, long_name
 from nczarr.view.page.state import Address
 from nczarr.view.picture.colours import Category
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
 from nczarr.view.picture.selection import Selection
 
+#: An item of the tree, a group or a variable, with the keys of panel-material-ui.
+Item = dict[str, Any]
 Theme = Literal["light", "dark"]
 #: Maximum number of variables to list; a search finds the others.
 MOST_LISTED = 500
@@ -31,13 +34,11 @@ _HEAD = 'style="padding:2px 24px 2px 0;text-align:left;font-weight:400;opacity:.
 def heading_html(opened: OpenedDataset, fqn: str) -> str:
     """Return the long name, the units and the FQN of a variable."""
     variable = opened.variable(fqn)
-    units = safe_html(text_attribute(variable, "units"), longest=60)
-    return (
-        '<div style="font-size:22px;font-weight:600;overflow-wrap:anywhere"><bdi>'
-        f"{safe_html(long_name(variable), longest=200)}</bdi> "
-        f'<bdi style="font-weight:400;opacity:.7">{units}</bdi></div>'
-        f'<div style="opacity:.7;overflow-wrap:anywhere"><bdi>{safe_html(fqn, longest=300)}</bdi></div>'
-    )
+    units = safe_html(text_of(variable, "units"), longest=60)
+    name, wrap = safe_html(long_name(variable), longest=200), "overflow-wrap:anywhere"
+    title = f'<bdi>{name}</bdi> <bdi style="font-weight:400;opacity:.7">{units}</bdi>'
+    html = f'<div style="font-size:22px;font-weight:600;{wrap}">{title}</div>'
+    return f'{html}<div style="opacity:.7;{wrap}"><bdi>{safe_html(fqn, longest=300)}</bdi></div>'
 
 
 def about_html(opened: OpenedDataset, fqn: str, theme: Theme) -> str:
@@ -57,15 +58,15 @@ def statistics_html(drawing: Drawing, categories: tuple[Category, ...]) -> str:
     if isinstance(drawing, Table):
         return ""
     values, total = np.ma.compressed(drawing.sample), drawing.sample.size
-    of = "the shown values" if all(step == 1 for step in drawing.steps) else "the shown overview"
+    of = "the shown values" if {*drawing.steps} <= {1} else "the shown overview"
     rows = [("of", of), ("values", f"{values.size:,}"), ("missing", f"{total - values.size:,}")]
     if values.size and not categories:
-        values = values.astype(np.float64)
-        numbers = (values.min(), values.max(), values.mean(), values.std())
+        numbers = (getattr(values.astype(np.float64), name)() for name in ("min", "max", "mean", "std"))
         names = ("minimum", "maximum", "mean", "standard deviation")
         rows += [(name, f"{number:.7g}") for name, number in zip(names, numbers)]
-    counts = [(c.name, int((values == c.value).sum())) for c in categories]
-    rows += [(name, f"{count:,} ({count / max(values.size, 1):.1%})") for name, count in counts]
+    for category in categories:
+        count = int((values == category.value).sum())
+        rows.append((category.name, f"{count:,} ({count / max(values.size, 1):.1%})"))
     return _table(rows)
 
 
@@ -88,14 +89,9 @@ def values_html(drawing: Drawing) -> str:
 
 def python_html(names: list[str], selection: Selection, address: Address) -> str:
     """Return the lines of Python that draw the same picture to a file."""
-    limits = None if address.low is address.high is None else (address.low, address.high)
-    options: dict[str, object] = {
-        "at": {selection.axes[i].name: selection.at[i] for i in selection.fixed},
-        "colours": address.colours,
-        "limits": limits,
-        "projection": address.projection,
-        "overlay": address.overlay,
-    }
+    options: dict[str, object] = {"at": {selection.axes[i].name: selection.at[i] for i in selection.fixed}}
+    options |= {name: getattr(address, name) for name in ("colours", "projection", "overlay")}
+    options["limits"] = None if address.low is address.high is None else (address.low, address.high)
     given = "".join(f", {name}={value!r}" for name, value in options.items() if value)
     source = names if len(names) > 1 else names[0]
     line = f"from nczarr.view import plot\n\nplot({source!r}, {selection.fqn!r}, 'picture.png'{given})"
@@ -104,9 +100,11 @@ def python_html(names: list[str], selection: Selection, address: Address) -> str
 
 def alert_html(text: str) -> str:
     """Return an error message as an alert box."""
+    style = "border:1px solid #e03131;border-left-width:6px;border-radius:4px;padding:8px 14px"
     return (
-        '<div role="alert" style="border:1px solid #e03131;border-left-width:6px;border-radius:4px;padding:8px 14px">'
-        f"{safe_html(text, longest=2000, layout=True)}</div>"
+        f'<div role="alert" style="{style}">{safe_html(text, longest=2000, layout=True)}</div>'
+        if text
+        else ""
     )
 
 
@@ -116,96 +114,57 @@ def notes_html(notes: tuple[str, ...]) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    cells = "".join(
-        f"<tr><th {_HEAD}><bdi>{safe_html(name, longest=200)}</bdi></th>"
-        + "".join(f"<td {_CELL}><bdi>{safe_html(value)}</bdi></td>" for value in values)
-        + "</tr>"
-        for name, *values in rows
-    )
-    return f"<table {_TABLE}>{cells}</table>"
-
-
-class Item(TypedDict, total=False):
-    """An item of the tree: a group or a variable."""
-
-    id: str
-    label: str
-    secondary: str
-    icon: str
-    selectable: bool
-    items: list[Item]
-
-
-def matches(fqn: str, variable: Variable, words: list[str]) -> bool:
-    """Return True if each word occurs in the FQN, long name, standard name or units of a variable.
-
-    Examples
-    --------
-    >>> from nczarr.model import FLOAT
-    >>> matches("/ocean/temp", Variable("temp", FLOAT), ["oce", "temp"])
-    True
-    """
-    about = [fqn, *(text_attribute(variable, name) for name in ("long_name", "standard_name", "units"))]
-    text = "\n".join(about).lower()
-    return all(word in text for word in words)
+    html = f"<table {_TABLE}>"
+    for name, *values in rows:
+        html += f"<tr><th {_HEAD}><bdi>{safe_html(name, longest=200)}</bdi></th>"
+        html += "".join(f"<td {_CELL}><bdi>{safe_html(value)}</bdi></td>" for value in values)
+    return f"{html}</table>"
 
 
 def list_tree(dataset: Dataset, search: str = "") -> tuple[list[Item], int]:
     """Return the items of the tree, and the number of variables omitted because of the limit.
 
-    Groups without search results are omitted.
+    Each word of a search occurs in the FQN, long name, standard name or units. Groups without results are omitted.
     """
-    words = search.lower().split()
-    found = 0
+    words, variables = search.lower().split(), dataset.all_variables
 
-    def inside(group: Group, fqn: str) -> list[Item]:
-        nonlocal found
-        items: list[Item] = []
-        for variable in group.variables:
-            at = join_fqn(fqn, variable.name)
-            if not matches(at, variable, words):
-                continue
-            found += 1
-            if found > MOST_LISTED:
-                continue
-            owner = _owner_of(items, variable, fqn)
-            siblings = items if owner is None else owner.setdefault("items", [])
-            siblings.append(_variable_item(dataset, at, variable))
-        for child in group.groups:
-            at = join_fqn(fqn, child.name)
-            below = inside(child, at)
-            if below or not words:
-                label = _short(child.name)
-                items.append(
-                    Item(id=f"group {at}", label=label, icon="folder", selectable=False, items=below)
-                )
-        return items
+    def is_found(fqn: str, variable: Variable) -> bool:
+        about = (text_of(variable, name) for name in ("long_name", "standard_name", "units"))
+        text = "\n".join((fqn, *about)).lower()
+        return all(word in text for word in words)
 
-    return inside(dataset, "/"), max(found - MOST_LISTED, 0)
+    found = [fqn for fqn, variable in variables.items() if is_found(fqn, variable)]
+    groups: dict[str, list[Item]] = {"/": []}
 
+    def inside(fqn: str) -> list[Item]:
+        """Return the items of a group, which is an item of its parent."""
+        if fqn not in groups:
+            parent, name = split_fqn(fqn)
+            groups[fqn] = []
+            item = {"id": f"group {fqn}", "label": _short(name), "icon": "folder", "selectable": False}
+            inside(parent).append(item | {"items": groups[fqn]})
+        return groups[fqn]
 
-def _owner_of(items: list[Item], variable: Variable, group: str) -> Item | None:
-    """Return the item of the compound variable that has this field; None if the search omitted it."""
-    if not isinstance(variable.data, FieldSource) or not items:
-        return None
-    return items[-1] if items[-1]["id"] == join_fqn(group, variable.data.owner) else None
+    for fqn in found[:MOST_LISTED]:
+        (group, _), data = split_fqn(fqn), variables[fqn].data
+        items = inside(group)
+        if isinstance(data, FieldSource) and items and items[-1]["id"] == join_fqn(group, data.owner):
+            items = items[-1].setdefault("items", [])
+        items.append(_variable_item(dataset, fqn, variables[fqn]))
+    for fqn in () if words else dataset.all_groups:
+        inside(fqn)
+    return groups["/"], len(found[MOST_LISTED:])
 
 
 def _variable_item(dataset: Dataset, fqn: str, variable: Variable) -> Item:
-    sizes = " × ".join(
-        f"{split_fqn(ref)[1]} {size}" if isinstance(ref, str) else str(size)
-        for ref, size in zip(variable.dimensions, dataset.shape(variable), strict=True)
-    )
+    axes = zip(variable.dimensions, dataset.shape(variable), strict=True)
+    sizes = " × ".join(f"{split_fqn(ref)[1]} {n}" if isinstance(ref, str) else str(n) for ref, n in axes)
     icon = "data_object" if isinstance(variable.type, CompoundType) else "tag"
     if is_drawable(variable):
         icon = ("tag", "show_chart", "grid_on")[min(len(variable.dimensions), 2)]
     data = variable.data
-    return {
-        "id": fqn,
-        "label": _short(".".join(data.path) if isinstance(data, FieldSource) else variable.name),
-        "secondary": _short(sizes or variable.type.name),
-        "icon": icon,
-    }
+    label = _short(".".join(data.path) if isinstance(data, FieldSource) else variable.name)
+    return {"id": fqn, "label": label, "secondary": _short(sizes or variable.type.name), "icon": icon}
 
 
 def _short(text: str) -> str:

@@ -6,11 +6,15 @@ the loopback interface too. All scripts, styles and fonts come from installed pa
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import threading
 import webbrowser
 from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from nczarr.errors import NCZarrError, UnsupportedError
@@ -21,14 +25,14 @@ from nczarr.view.picture.selection import select
 from nczarr.view.plotting import as_texts, find_variable
 
 if TYPE_CHECKING:
-    from typing import Self
+    from panel.io.server import Server
 
-
+_PACKAGES = ("matplotlib", "scipy", "pyproj", "panel", "panel-material-ui")
 _HOST = "127.0.0.1"
 _LAST_PORT = 65_535
 
 
-class Served:
+class Served(AbstractContextManager["Served"]):
     """A running server, created by :func:`serve`.
 
     Attributes
@@ -40,71 +44,48 @@ class Served:
     def __init__(self, opened: OpenedDataset, port: int) -> None:
         import panel as pn
 
-        from nczarr.view.page.viewer import build_page
+        from nczarr.view.page.viewer import Viewer
 
         self._opened = opened
-        secret = secrets.token_urlsafe(12)
-        port = port or _free_port()
+        secret, port = secrets.token_urlsafe(12), port or _free_port()
         self.url = f"http://{_HOST}:{port}/{secret}/"
-        self._ended = threading.Event()
-        self._failed: BaseException | None = None
-        ready = threading.Event()
+        started: Future[Server] = Future()
 
         def run() -> None:
             # Run the server in a thread with its own event loop: in a notebook, the main thread's loop is in use.
+            asyncio.set_event_loop(asyncio.new_event_loop())
+            origins = [f"{_HOST}:{port}", f"localhost:{port}"]
+            where = {"port": port, "address": _HOST, "prefix": secret, "websocket_origin": origins}
+            where["title"] = f"{opened.name} · nczarr"
             try:
-                import asyncio
-
-                asyncio.set_event_loop(asyncio.new_event_loop())
-                self._server = pn.io.server.get_server(
-                    {"/": lambda: build_page(opened)},
-                    port=port,
-                    address=_HOST,
-                    prefix=secret,
-                    websocket_origin=[f"{_HOST}:{port}", f"localhost:{port}"],
-                    title=f"{opened.name} · nczarr",
-                    show=False,
-                    start=False,
-                )
-                self._server.start()
-                self._loop = self._server.io_loop
-                ready.set()
-                self._loop.start()
+                server = pn.io.server.get_server({"/": lambda: Viewer(opened).page}, **where)
+                server.start()
             except BaseException as error:
-                self._failed = error
-            finally:
-                ready.set()
-                self._ended.set()
+                started.set_exception(error)
+                return
+            started.set_result(server)
+            server.io_loop.start()
 
         self._thread = threading.Thread(target=run, name="nczarr view", daemon=True)
         self._thread.start()
-        ready.wait()
-        if self._failed is not None:
-            opened.close()
-            if isinstance(self._failed, OSError):
-                raise NCZarrError(
-                    f"the server cannot listen on port {port}: {self._failed}", hint="choose another port"
-                )
-            raise self._failed
+        try:
+            self._server = started.result()
+        except OSError as error:
+            problem = f"the server cannot listen on port {port}: {error}"
+            raise NCZarrError(problem, hint="choose another port") from None
 
     def wait(self) -> None:
         """Wait until the server stops."""
-        while not self._ended.wait(0.5):  # on Windows, only a wait with a timeout is interruptible
-            pass
+        while self._thread.is_alive():  # on Windows, only a wait with a timeout is interruptible
+            self._thread.join(0.5)
 
     def close(self) -> None:
         """Stop the server and close the dataset; closing twice is allowed."""
-        if not self._ended.is_set():
-            self._loop.add_callback(self._stop)
-            self._ended.wait(10)
+        if self._thread.is_alive():
+            self._server.io_loop.add_callback(self._server.stop)
+            self._server.io_loop.add_callback(self._server.io_loop.stop)
+            self._thread.join(10)
         self._opened.close()
-
-    def _stop(self) -> None:
-        self._server.stop()
-        self._loop.stop()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -161,24 +142,19 @@ def serve(
     True
     """
     if not 0 <= port <= _LAST_PORT:
-        raise NCZarrError(
-            f"{port} is not a port number", hint=f"give a number from 0 (any free port) to {_LAST_PORT}"
-        )
-    try:
-        import matplotlib  # noqa: F401
-        import panel_material_ui  # noqa: F401
-        import scipy  # noqa: F401
-    except ImportError as error:
-        raise UnsupportedError(
-            f"the viewer needs {error.name}", hint="pip install matplotlib scipy panel panel-material-ui"
-        ) from None
+        hint = f"give a number from 0 (any free port) to {_LAST_PORT}"
+        raise NCZarrError(f"{port} is not a port number", hint=hint)
+    missing = [name for name in _PACKAGES if find_spec(name.replace("-", "_")) is None]
+    if missing:
+        hint = f"pip install {' '.join(missing)}"
+        raise UnsupportedError(f"the viewer needs {' and '.join(missing)}", hint=hint)
     opened = OpenedDataset(source, storage_options)
     try:
         search = _search(opened, variable, at)
+        served = Served(opened, port)
     except BaseException:
         opened.close()
         raise
-    served = Served(opened, port)
     served.url += search
     if open_browser:
         webbrowser.open(served.url)
@@ -189,13 +165,12 @@ def _search(opened: OpenedDataset, variable: str | None, at: Mapping[str, int | 
     """Return the query string that selects the variable and the step to show first."""
     if variable is None:
         if at:
-            raise UnsupportedError(
-                "-d requires a variable", hint="nczarr view DATASET VARIABLE -d time=2020-03"
-            )
+            hint = "nczarr view DATASET VARIABLE -d time=2020-03"
+            raise UnsupportedError("-d requires a variable", hint=hint)
         return ""
     coordinates = Coordinates(opened)
     fqn = find_variable(opened.model, variable)
-    selection = select(opened, coordinates, fqn, as_texts(at))
+    selection = select(coordinates, fqn, as_texts(at))
     names = [axis.name for axis in selection.axes]
     steps = {names[i]: selection.at[i] for i in selection.fixed}
     return Address(fqn, steps, tuple(names[i] for i in selection.drawn)).to_search()

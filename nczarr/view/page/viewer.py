@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import panel as pn
 import panel_material_ui as pmui
 
@@ -17,17 +19,17 @@ from nczarr.errors import NCZarrError
 from nczarr.model import split_fqn
 from nczarr.view.opened import OpenedDataset, is_drawable
 from nczarr.view.page import details
-from nczarr.view.page.state import Address, State
-from nczarr.view.page.widgets import AxisChoice, LookChoice, Sliders, VariableTree
+from nczarr.view.page.state import Address
+from nczarr.view.page.widgets import Choices, Sliders, VariableTree
 from nczarr.view.page.worker import Worker
-from nczarr.view.picture.colours import Colours, choose_colours
+from nczarr.view.picture.colours import Colours, adjust_colours, choose_colours
 from nczarr.view.picture.drawer import Drawer, Spread, zoomed
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
 from nczarr.view.picture.figures import LineFigure, PictureFigure
 from nczarr.view.picture.grids import Extent
 from nczarr.view.picture.overlays import with_overlay
 from nczarr.view.picture.selection import Selection, first_selection, first_variable, with_drawn
-from nczarr.view.plotting import to_film, to_image
+from nczarr.view.plotting import FILMS, to_file
 
 #: Maximum number of axes for which a click shows a line.
 _MOST_LINES = 2
@@ -35,11 +37,15 @@ _MOST_LINES = 2
 _AHEAD, _MOST_FRAMES = 3, 100
 _ACCENT, _DARK_ACCENT = "#0b7285", "#4fb3cc"
 _WIDE = {"sizing_mode": "stretch_width"}
-
-
-def build_page(opened: OpenedDataset) -> pmui.Page:
-    """Return the page of a dataset for one browser session."""
-    return Viewer(opened).page
+_SAVE: dict[str, object] = {
+    "size": "small",
+    "variant": "outlined",
+    "color": "primary",
+    "width": 80,
+    "margin": (8, 3),
+}
+#: A drawing, and the minimum and maximum of all its steps.
+_Drawn = list[tuple[Drawing, Spread | None]]
 
 
 class Viewer:
@@ -49,14 +55,21 @@ class Viewer:
     ----------
     opened : OpenedDataset
         The dataset; all sessions share it.
+
+    Attributes
+    ----------
+    page : panel_material_ui.Page
     """
 
     def __init__(self, opened: OpenedDataset) -> None:
         self._opened = opened
         self._drawer = Drawer(opened)
-        self._state = State()
-        self._figure: PictureFigure | LineFigure | None = None
-        self._figures: list[PictureFigure] = []
+        self._address = Address()
+        #: The part to show; the newest complete drawings are older while the next ones are made.
+        self._selection: Selection | None = None
+        self._drawn: _Drawn = []
+        self._figures: list[PictureFigure | LineFigure] = []
+        self._layout: list[tuple[object, ...]] = []
         self._direction = (0, 1)
         self._document = pn.state.curdoc
         self._is_closed = False
@@ -69,54 +82,41 @@ class Viewer:
     # -- the page
 
     def _build(self) -> None:
-        self._tree = VariableTree(self._opened.model, self._chosen)
-        self._axes = AxisChoice(self._axes_chosen)
-        self._look = LookChoice(self._colours_chosen, self._look_chosen)
-        self._sliders = Sliders(self._drawer.coordinates, self._moved, lambda: not self._busy.visible)
-        self._head, self._notes, self._about, self._statistics, self._values, self._python = (
-            pn.pane.HTML("", **_WIDE) for _ in range(6)
-        )
+        self._tree = VariableTree(self._opened.model, self._variable_chosen)
+        self._choices = Choices(self._chosen)
+        self._sliders = Sliders(self._drawer.coordinates, self._moved)
+        names = ("head", "notes", "alert", "About", "Values", "Statistics", "Python")
+        self._html = {name: pn.pane.HTML("", **_WIDE) for name in names}
         # Its place is kept, so that nothing moves when it appears.
         self._busy = pmui.LinearProgress(variant="indeterminate", visible=False, margin=0, **_WIDE)
         progress = pn.Column(self._busy, height=6, margin=0, **_WIDE)
-        self._alert = pn.pane.HTML("", visible=False, **_WIDE)
         self._picture, self._lines = pn.Column(**_WIDE), pn.Column(**_WIDE)
-        self._downloads = [
-            pmui.FileDownload(
-                callback=lambda write=write: io.BytesIO(write()),
-                label=label,
-                size="small",
-                variant="outlined",
-                color="primary",
-                width=80,
-                margin=(8, 3),
-            )
-            for label, write in self._writers()
-        ]
-        choices = (self._axes.widget, *self._look.widgets, *self._downloads)
+        formats = ("png", "svg", "pdf", "gif", *(["mp4"] if shutil.which("ffmpeg") else []), "csv")
+        self._downloads = {format: pmui.FileDownload(label=format.upper(), **_SAVE) for format in formats}
+        for format, download in self._downloads.items():
+            download.callback = partial(self._file, format)
+        choices = (*self._choices.widgets.values(), *self._downloads.values())
         self._settings = pn.FlexBox(*choices, align_items="center")
-        about = {
-            "About": self._about,
-            "Values": self._values,
-            "Statistics": self._statistics,
-            "Python": self._python,
-        }
-        tabs = pmui.Tabs(*about.items(), **_WIDE)
-        above = (self._head, self._alert, self._settings, progress, self._picture, self._notes)
-        below = (self._sliders.box, self._lines, tabs)
+        tabs = pmui.Tabs(*((name, self._html[name]) for name in names[3:]), **_WIDE)
+        is_phone = "Mobile" in pn.state.headers.get(
+            "User-Agent", ""
+        )  # the picture first, and a closed sidebar
+        above = [
+            self._html["head"],
+            self._html["alert"],
+            progress,
+            self._picture,
+            self._html["notes"],
+            self._sliders.box,
+        ]
+        above.insert(len(above) if is_phone else 2, self._settings)
         name = os.path.basename(self._opened.name.rstrip("/")) or self._opened.name
-        self.page = pmui.Page(
-            title=visible(name[:80]),
-            meta_title=visible(f"{name[:80]} · nczarr"),
-            sidebar=self._tree.widgets,
-            main=[pn.Column(*above, *below, margin=(8, 20), **_WIDE)],
-            sidebar_width=330,
-            sidebar_variant="auto",
-            theme_config={
-                theme: {"palette": {"primary": {"main": colour}}}
-                for theme, colour in (("light", _ACCENT), ("dark", _DARK_ACCENT))
-            },
-        )
+        accents = {"light": _ACCENT, "dark": _DARK_ACCENT}
+        colours = {theme: {"palette": {"primary": {"main": colour}}} for theme, colour in accents.items()}
+        titles = {"title": visible(name[:80]), "meta_title": visible(f"{name[:80]} · nczarr")}
+        sidebar = {"sidebar": self._tree.widgets, "sidebar_width": 330, "sidebar_open": not is_phone}
+        main = pn.Column(*above, self._lines, tabs, margin=(8, 20), **_WIDE)
+        self.page = pmui.Page(main=[main], theme_config=colours, **titles, **sidebar)
         self.page.param.watch(lambda event: self._describe(), "dark_theme")
 
     # -- background jobs
@@ -132,13 +132,12 @@ class Viewer:
 
     def _leave(self, context: object) -> None:
         self._is_closed = True
-        self._sliders.stop()
 
     def _fail(self, error: Exception) -> None:
         self._busy.visible = False
         known = isinstance(error, NCZarrError | OSError)
         text = str(error) if known else f"{type(error).__name__}: {error}"
-        self._alert.param.update(object=details.alert_html(text), visible=True)
+        self._html["alert"].object = details.alert_html(text)
         if not known:
             logging.getLogger("nczarr.view").error("drawing failed", exc_info=error)
 
@@ -147,34 +146,29 @@ class Viewer:
     def _start(self) -> None:
         location = pn.state.location
         address = Address.from_search(location.search if location and location.search else "")
-        selection = address.selection(self._opened, self._drawer.coordinates) if address.variable else None
-        if selection is None:
-            first = first_variable(self._opened, self._drawer.coordinates)
-            if first is None:
-                self._tree.offer("")
-                self._head.object = "<h3>This dataset has no variables.</h3>"
-                self._settings.visible = False
-                return
-            address = Address()
-            selection = first_selection(self._opened, self._drawer.coordinates, first)
-        self._show(selection, address)
+        selection = address.selection(self._drawer.coordinates) if address.variable else None
+        if selection is None and (first := first_variable(self._drawer.coordinates)) is not None:
+            address, selection = Address(), first_selection(self._drawer.coordinates, first)
+        if selection is not None:
+            self._show(selection, address)
+        else:
+            self._html["head"].object = "<h3>This dataset has no variables.</h3>"
+            self._settings.visible = False
         self._tree.offer("")
 
-    def _chosen(self, fqn: str) -> None:
-        if fqn == self._state.fqn:
-            return
+    def _variable_chosen(self, fqn: str) -> None:
         try:
-            selection = first_selection(self._opened, self._drawer.coordinates, fqn)
-            self._show(selection, Address())
+            self._show(first_selection(self._drawer.coordinates, fqn), Address())
         except NCZarrError as error:
             self._fail(error)
 
     def _show(self, selection: Selection, address: Address) -> None:
         """Show a variable, and update all components that depend on it."""
-        self._state.address = address
-        self._tree.selected = selection.fqn
-        self._head.object = details.heading_html(self._opened, selection.fqn)
-        self._look.offer(address, self._others(selection.fqn))
+        others = self._others(selection.fqn)
+        address.other = address.other if address.other in others else ""
+        self._selection, self._address, self._tree.selected = selection, address, selection.fqn
+        self._html["head"].object = details.heading_html(self._opened, selection.fqn)
+        self._choices.offer(address, others)
         self._offer(selection)
         self._describe()
         self._draw()
@@ -182,115 +176,149 @@ class Viewer:
     def _others(self, fqn: str) -> list[str]:
         """Return the variables that compare with a variable: those of the same shape, first those of the same name."""
         shape, name = self._opened.shape(fqn), split_fqn(fqn)[1]
-        variables = self._opened.model.all_variables
-        same = [
-            at
-            for at, v in variables.items()
-            if at != fqn and is_drawable(v) and self._opened.shape(at) == shape
-        ]
+        others = self._opened.model.all_variables.items()
+        same = [at for at, v in others if at != fqn and is_drawable(v) and self._opened.shape(at) == shape]
         return sorted(same, key=lambda at: split_fqn(at)[1] != name)[:200] if len(shape) > 1 else []
 
     def _describe(self) -> None:
-        if self._state.fqn:
+        if self._selection is not None:
             theme: details.Theme = "dark" if self.page.dark_theme else "light"
-            self._about.object = details.about_html(self._opened, self._state.fqn, theme)
+            self._html["About"].object = details.about_html(self._opened, self._selection.fqn, theme)
 
-    # -- axes and sliders
-
-    def _axes_chosen(self, drawn: tuple[int, ...]) -> None:
-        assert self._state.selection is not None
-        self._state.address.place = ()
-        self._offer(with_drawn(self._opened, self._drawer.coordinates, self._state.selection, drawn))
-        self._draw()
+    # -- axes, steps and colours
 
     def _offer(self, selection: Selection) -> None:
         """Select other axes: remove the figures, and update the axis selectors and sliders."""
-        self._state.selection = selection
-        self._figure, self._direction = None, (selection.fixed[0] if selection.fixed else 0, 1)
+        self._selection, self._figures = selection, []
+        self._direction = (selection.fixed[0] if selection.fixed else 0, 1)
         self._lines.clear()
-        self._axes.offer(selection)
-        if is_drawable(self._opened.variable(selection.fqn)):
-            self._sliders.offer(selection)
-        else:
-            self._sliders.clear()
+        self._choices.offer_axes(selection)
+        self._sliders.offer(selection)
+
+    def _chosen(self, name: str, value: object) -> None:
+        """Draw or colour again after a choice of the user."""
+        selection = self._selection
+        if selection is None:
+            return
+        if name == "drawn":
+            if isinstance(value, tuple) and value != selection.drawn:
+                self._address.place = ()
+                self._offer(with_drawn(self._drawer.coordinates, selection, value))
+                self._draw()
+        elif value != getattr(self._address, name):
+            setattr(self._address, name, value)
+            self._selection = replace(selection, projection=self._address.projection)
+            if name in Choices.OF_COLOURS:
+                self._colour()
+            else:
+                self._draw()
 
     def _moved(self, axis: int, index: int) -> None:
-        before = self._state.selection
-        if before is not None:
-            self._state.selection = before.moved(axis, index)
+        before = self._selection
+        if before is not None and index != before.at[axis]:
+            self._selection = before.moved(axis, index)
             self._direction = (axis, -1 if index == before.at[axis] - 1 else 1)
             self._draw()
+
+    def _colours_of(self, drawing: Drawing, spread: Spread | None) -> Colours:
+        """Return the colours of a drawing, with limits of all steps or of this step; the user's for the variable."""
+        address, fqn = self._address, drawing.selection.fqn
+        is_whole = spread is not None and address.limits != "step"
+        values = np.ma.array([spread.low, spread.high]) if spread is not None and is_whole else drawing.sample
+        chosen = choose_colours(self._opened.variable(fqn), values)
+        if self._selection is None or fqn != self._selection.fqn:
+            return chosen
+        return adjust_colours(chosen, address.colours or None, address.low, address.high)
+
+    def _colour(self) -> None:
+        def colour() -> None:
+            if self._figures and isinstance(self._figures[0], PictureFigure):
+                self._figures[0].colour(self._colours_of(*self._drawn[0]))
+            self._show_notes(self._drawn[0][0])
+
+        if self._drawn:
+            self._at_once(colour)
+            self._remember()
 
     # -- the picture
 
     def _draw(self) -> None:
-        selection, address = self._state.selection, self._state.address
+        selection, address = self._selection, self._address
         assert selection is not None
         self._busy.visible = True
-        other, overlay = (
-            address.other if address.other in self._others(selection.fqn) else "",
-            address.overlay,
-        )
 
-        def draw() -> list[tuple[Drawing, Spread | None]]:
-            drawing = self._drawer.draw_step(selection)
-            drawn = [(drawing, self._drawer.spread(drawing, quick=True))]
-            if isinstance(drawing, Picture) and overlay:
-                values = self._state.limits_of(*drawn[0])
-                low, high = (float(n) for n in (values.min(), values.max())) if values.count() else (0.0, 1.0)
-                drawn = [(with_overlay(self._drawer, drawing, overlay, low, high), drawn[0][1])]
-            if isinstance(drawing, Picture) and other:
-                for fqn in (other, self._opened.difference(selection.fqn, other)):
-                    drawing = self._drawer.draw_step(replace(selection, fqn=fqn))
-                    drawn.append((drawing, self._drawer.spread(drawing, quick=True)))
+        def draw() -> _Drawn:
+            parts = [selection]
+            if address.other:
+                difference = self._opened.difference(selection.fqn, address.other)
+                parts += [replace(selection, fqn=fqn) for fqn in (address.other, difference)]
+            first, *others = (self._drawer.draw_step(part) for part in parts)
+            drawings = [first, *(d for d in others if isinstance(d, Picture))]
+            drawn = [(d, self._drawer.spread(d, quick=True)) for d in drawings]
+            if isinstance(first, Picture) and address.overlay:
+                colours, spread = self._colours_of(*drawn[0]), drawn[0][1]
+                drawn[0] = (with_overlay(self._drawer, first, address.overlay, colours), spread)
             return drawn
 
         self._workers["picture"].ask(draw, self._take)
 
-    def _take(self, drawn: list[tuple[Drawing, Spread | None]]) -> None:
-        """Show a completed drawing, and those beside it."""
+    def _take(self, drawn: _Drawn) -> None:
+        """Show completed drawings."""
         drawing, spread = drawn[0]
-        state = self._state
-        if drawing.selection != state.selection:
+        if drawing.selection != self._selection:
             return  # the user has selected something else
-        self._busy.visible = False
-        self._alert.visible = False
-        state.drawing, state.spread = drawing, spread
-        state.choose_colours(self._opened)
-        is_picture = isinstance(drawing, Picture)
-        self._look.show(
-            is_picture=is_picture,
-            is_coloured=is_picture and not state.colours.categories,
-            is_map=isinstance(drawing, Picture) and drawing.is_map,
-            has_steps=spread is not None,
-        )
+        self._busy.visible, self._html["alert"].object, self._drawn = False, "", drawn
+        categories = self._colours_of(*drawn[0]).categories
+        self._choices.show(drawing, is_coloured=not categories, has_steps=spread is not None)
         name = split_fqn(drawing.selection.fqn)[1]
         stem = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:80] or "picture"
-        for download in self._downloads:
-            download.filename = f"{stem}.{download.label.lower()}"
+        for format, download in self._downloads.items():
+            download.filename = f"{stem}.{format}"
         if isinstance(drawing, Table):
-            self._figure = None
+            self._figures = []
             self._picture[:] = [pn.pane.HTML(details.table_html(drawing), **_WIDE)]
-        elif isinstance(drawing, Line):
-            self._take_line(drawing)
-        elif isinstance(drawing, Picture):
-            self._take_picture(drawing, drawn)
+        else:
+            self._show_figures(drawn)
         self._show_notes(drawing)
-        self._statistics.object = details.statistics_html(drawing, state.colours.categories)
-        self._values.object = details.values_html(drawing)
+        self._html["Statistics"].object = details.statistics_html(drawing, categories)
+        self._html["Values"].object = details.values_html(drawing)
         self._remember()
         self._read_on(drawing)
 
+    def _show_figures(self, drawn: _Drawn) -> None:
+        """Show drawings in the figures that there are, or in new ones."""
+        layout = [drawing.layout for drawing, _ in drawn]
+        fits, self._layout = bool(self._figures) and layout == self._layout, layout
+        figures: list[PictureFigure | LineFigure] = self._figures if fits else []
+        for number, (drawing, spread) in enumerate(drawn):
+            colours = self._colours_of(drawing, spread)
+            if fits:
+                figures[number].show(drawing, colours)  # type: ignore[arg-type]
+            elif isinstance(drawing, Picture):
+                beside = figures[0] if figures and isinstance(figures[0], PictureFigure) else None
+                figures.append(PictureFigure(drawing, colours, self._tapped, self._zoomed, beside))
+            elif isinstance(drawing, Line):
+                figures.append(LineFigure(drawing, colours, name="line"))
+        if not fits:
+            self._picture[:] = [pn.Row(*(pn.pane.Bokeh(f.figure, **_WIDE) for f in figures), **_WIDE)]
+        self._figures = figures
+        place, (first, _) = self._address.place, drawn[0]
+        if isinstance(first, Picture) and len(place) == len(first.selection.drawn) > 0:
+            self._mark(first, place)
+
     def _read_on(self, drawing: Drawing) -> None:
         """Refine the limits of the colours, and draw the next steps, while the page waits for the user."""
-        state, (axis, by) = self._state, self._direction
+        (_, known), (axis, by) = self._drawn[0], self._direction
+
+        def is_shown() -> bool:
+            return self._drawn[0][0] is drawing
 
         def take(spread: Spread | None) -> None:
-            if state.drawing is drawing and spread != state.spread:
-                state.spread = spread
-                self._colours_chosen()
+            if is_shown() and spread != known:
+                self._drawn[0] = (drawing, spread)
+                self._colour()
 
-        if state.spread is not None and not state.spread.is_refined:
+        if known is not None and not known.is_refined:
             self._workers["limits"].ask(lambda: self._drawer.spread(drawing), take)
         if axis in drawing.selection.fixed and isinstance(drawing, Picture):
             size, at = drawing.selection.axes[axis].size, drawing.selection.at[axis]
@@ -298,70 +326,35 @@ class Viewer:
 
             def draw() -> None:
                 for selection in ahead:
-                    if state.drawing is drawing:
+                    if is_shown():
                         self._drawer.draw_step(selection)
 
             self._workers["ahead"].ask(draw, lambda nothing: None)
 
     def _show_notes(self, drawing: Drawing) -> None:
-        spread = self._state.spread
-        notes = (spread.note,) if spread is not None and self._state.is_sampled else ()
-        self._notes.object = details.notes_html((*drawing.notes, *notes))
-
-    def _take_line(self, line: Line) -> None:
-        if isinstance(self._figure, LineFigure) and self._figure.fits(line):
-            self._figure.show(line, self._state.colours)
-            return
-        self._figure = LineFigure(line, self._state.colours, name="line")
-        self._picture[:] = [pn.pane.Bokeh(self._figure.figure, **_WIDE)]
-
-    def _take_picture(self, picture: Picture, drawn: list[tuple[Drawing, Spread | None]]) -> None:
-        pictures = [(p, self._colours_of(p, spread)) for p, spread in drawn if isinstance(p, Picture)]
-        fits = len(self._figures) == len(pictures) and all(
-            f.fits(p) for f, (p, _) in zip(self._figures, pictures)
-        )
-        if self._figure is None or not fits:
-            self._figures = []
-            for p, colours in pictures:
-                first = self._figures[0] if self._figures else None
-                self._figures.append(PictureFigure(p, colours, self._tapped, self._zoomed, first))
-            self._figure = self._figures[0]
-            self._picture[:] = [pn.Row(*(pn.pane.Bokeh(f.figure, **_WIDE) for f in self._figures), **_WIDE)]
-        else:
-            for figure, (p, colours) in zip(self._figures, pictures):
-                figure.show(p, colours)
-        place = self._state.address.place
-        if place and len(place) == len(picture.selection.drawn):
-            at = picture.place_of(place)
-            if at is not None:
-                self._figures[0].mark(*at)
-                self._read_lines(place)
-
-    def _colours_of(self, picture: Picture, spread: Spread | None) -> Colours:
-        """Return the colours of a picture, which are those of the first picture for its variable only."""
-        if picture is self._state.drawing:
-            return self._state.colours
-        return choose_colours(
-            self._opened.variable(picture.selection.fqn), self._state.limits_of(picture, spread)
-        )
+        notes: tuple[str, ...] = ()
+        first, spread = self._drawn[0]
+        if spread is not None and not (spread.is_whole or self._address.limits == "step"):
+            notes = () if self._colours_of(first, spread).categories else (spread.note,)
+        self._html["notes"].object = details.notes_html((*drawing.notes, *notes))
 
     def _zoomed(self, extent: Extent) -> None:
         """Read the visible part again at a higher resolution."""
-        picture, figure = self._state.drawing, self._figure
+        picture, figure = self._drawn[0][0], self._figures[0] if self._figures else None
         if not isinstance(picture, Picture) or not isinstance(figure, PictureFigure):
             return
         windows = zoomed(picture, extent)
         if windows is None:
             return
-        whole = picture.selection.axes
-        if all(w == (0, whole[i].size) for w, i in zip(windows, picture.selection.drawn)):
-            figure.hide_detail()
+        axes = [picture.selection.axes[i] for i in picture.selection.drawn]
+        if all(window == (0, axis.size) for window, axis in zip(windows, axes)):
+            figure.show_detail(None, self._colours_of(*self._drawn[0]))
             self._show_notes(picture)
             return
 
         def take(detail: Drawing) -> None:
-            if self._state.drawing is picture and isinstance(detail, Picture):
-                figure.show_detail(detail, self._state.colours)
+            if self._drawn[0][0] is picture and isinstance(detail, Picture):
+                figure.show_detail(detail, self._colours_of(*self._drawn[0]))
                 self._show_notes(detail)
 
         self._workers["detail"].ask(lambda: self._drawer.draw(picture.selection, windows), take)
@@ -369,95 +362,61 @@ class Viewer:
     # -- lines through a point
 
     def _tapped(self, x: float, y: float) -> None:
-        picture, figure = self._state.drawing, self._figure
-        if not isinstance(picture, Picture) or not isinstance(figure, PictureFigure):
-            return
-        place = picture.index_at(x, y)
-        if place is None:
-            return
-        figure.mark(*(picture.place_of(place) or (x, y)))
-        self._state.address.place = place
-        self._remember()
-        self._read_lines(place)
+        picture = self._drawn[0][0] if self._figures else None
+        place = picture.grid.index_at(x, y) if isinstance(picture, Picture) else None
+        if isinstance(picture, Picture) and place is not None:
+            self._address.place = place
+            self._remember()
+            self._mark(picture, place)
 
-    def _read_lines(self, place: tuple[int, ...]) -> None:
-        selection = self._state.selection
-        assert selection is not None
+    def _mark(self, picture: Picture, place: tuple[int, ...]) -> None:
+        """Mark a place of a picture, and show the lines through it."""
+        selection, at, figure = picture.selection, picture.grid.place_of(place), self._figures[0]
+        if at is None or not isinstance(figure, PictureFigure):
+            return
+        figure.mark(*at)
         order = {"time": 0, "vertical": 1}
         axes = [i for i in selection.fixed if selection.axes[i].size > 1]
         axes = sorted(axes, key=lambda i: order.get(selection.axes[i].role, 2))[:_MOST_LINES]
-        if not axes:
-            return
-
-        def read() -> list[Line]:
-            return [self._drawer.series(selection, axis, place) for axis in axes]
 
         def take(lines: list[Line]) -> None:
-            if self._state.fqn != selection.fqn:
+            if self._selection is None or self._selection.fqn != selection.fqn:
                 return
-            panes = []
+            colours, panes = self._colours_of(*self._drawn[0]), []
             for axis, line in zip(axes, lines):
-                name = f"series {selection.axes[axis].name}"
-                figure = LineFigure(line, self._state.colours, name=name, tall=False)
-                panes.append(pn.pane.Bokeh(figure.figure, **_WIDE))
+                series = LineFigure(line, colours, name=f"series {selection.axes[axis].name}", tall=False)
+                panes.append(pn.pane.Bokeh(series.figure, **_WIDE))
             self._lines[:] = [pn.Row(*panes, **_WIDE)]
 
-        self._workers["series"].ask(read, take)
+        if axes:
+            read = self._drawer.series
+            self._workers["series"].ask(lambda: [read(selection, axis, place) for axis in axes], take)
 
-    # -- colours, statistics, files, address
+    # -- files and the address
 
-    def _look_chosen(self) -> None:
-        """Draw again with another projection, other lines, or a second variable."""
-        state = self._state
-        self._look.store(state.address)
-        if state.selection is not None:
-            state.selection = replace(state.selection, projection=state.address.projection)
-            self._draw()
-
-    def _colours_chosen(self) -> None:
-        state, drawing = self._state, self._state.drawing
-        self._look.store(state.address)
-        if drawing is None:
-            return
-        state.choose_colours(self._opened)
-
-        def colour() -> None:
-            if isinstance(self._figure, PictureFigure):
-                self._figure.colour(state.colours)
-            self._show_notes(drawing)
-
-        self._at_once(colour)
-        self._remember()
-
-    def _writers(self) -> list[tuple[str, Callable[[], bytes]]]:
-        """Return the formats of files, with a function that returns the bytes of each."""
-        images = [(name.upper(), partial(self._image, name)) for name in ("png", "svg", "pdf")]
-        return [*images, ("GIF", self._film), ("CSV", self._csv)]
-
-    def _image(self, format: str) -> bytes:
-        assert self._state.drawing is not None
-        return to_image(self._state.drawing, self._state.colours, format)
-
-    def _film(self) -> bytes:
-        """Return a film of the steps of the slider that moved last."""
-        drawing, (axis, _) = self._state.drawing, self._direction
-        assert drawing is not None
-        if axis not in drawing.selection.fixed:
-            return self._image("gif")
-        steps = range(min(drawing.selection.axes[axis].size, _MOST_FRAMES))
-        frames = (self._drawer.draw_step(drawing.selection.moved(axis, step)) for step in steps)
-        return to_film(frames, self._state.colours, "gif", 80)
-
-    def _csv(self) -> bytes:
-        assert self._state.drawing is not None
-        return to_csv(self._state.drawing).encode("utf-8", "surrogateescape")
+    def _file(self, format: str) -> io.BytesIO:
+        """Return the current view as a file; a film has the steps of the slider that moved last."""
+        (drawing, spread), (axis, _) = self._drawn[0], self._direction
+        if format == "csv":
+            return io.BytesIO(to_csv(drawing).encode("utf-8", "surrogateescape"))
+        frames = iter([drawing])
+        if format in FILMS and axis in drawing.selection.fixed:
+            steps = range(min(drawing.selection.axes[axis].size, _MOST_FRAMES))
+            frames = (self._drawer.draw_step(drawing.selection.moved(axis, step)) for step in steps)
+        colours = self._colours_of(drawing, spread)
+        return io.BytesIO(to_file(frames, colours, format, 80 if format in FILMS else 150))
 
     def _remember(self) -> None:
-        """Store the state of the page in the URL."""
-        if self._state.selection is not None:
-            search = self._state.to_search(self._opened, self._drawer.coordinates)
-            self._python.object = details.python_html(
-                self._opened.names, self._state.selection, self._state.address
-            )
-            if pn.state.location is not None:
-                pn.state.location.search = search
+        """Store the choices and the selection in the URL."""
+        selection, address = self._selection, self._address
+        if selection is None:
+            return
+        axes, first = selection.axes, first_selection(self._drawer.coordinates, selection.fqn)
+        address.variable = selection.fqn
+        moved = [i for i in selection.fixed if selection.at[i] != first.at[i]]
+        address.at = {axes[i].name: selection.at[i] for i in moved}
+        is_first = selection.drawn == first.drawn
+        address.drawn = () if is_first else tuple(axes[i].name for i in selection.drawn)
+        self._html["Python"].object = details.python_html(self._opened.names, selection, address)
+        if pn.state.location is not None:
+            pn.state.location.search = address.to_search()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from itertools import permutations
 
 import panel as pn
@@ -15,37 +15,19 @@ from nczarr.errors import NCZarrError
 from nczarr.model import Dataset
 from nczarr.view.coordinates import Axis, Coordinates
 from nczarr.view.page.details import Item, list_tree
-from nczarr.view.page.state import OVERLAYS, Address, parse_limit
+from nczarr.view.page.state import OVERLAYS, Address, limit_text, parse_limit
 from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL
+from nczarr.view.picture.drawings import Drawing, Picture
 from nczarr.view.picture.selection import Selection
 from nczarr.view.planes import PROJECTIONS
 
 _AUTOMATIC = "automatic"
-_ALL_STEPS, _EACH_STEP = "of all steps", "of each step"
-_OF_GRID, _NOTHING = "of the grid", "(nothing)"
 _SMALL: dict[str, object] = {"size": "small", "width": 150, "margin": (4, 6)}
-#: Milliseconds for each step.
-_SPEEDS = {"½×": 1400, "1×": 700, "2×": 350, "5×": 140, "10×": 70}
+_BUTTONS = ["slower", "previous", "pause", "play", "next", "faster"]
 _LONGEST = 80
 
 
-class _Chooser:
-    """Base class of groups of widgets, which call a function when the user, not the program, changes a widget."""
-
-    def __init__(self) -> None:
-        self._is_setting = False
-
-    @contextmanager
-    def _setting(self) -> Iterator[None]:
-        """Ignore the changes of the widgets meanwhile."""
-        self._is_setting = True
-        try:
-            yield
-        finally:
-            self._is_setting = False
-
-
-class VariableTree(_Chooser):
+class VariableTree:
     """The tree of groups and variables, with a search field.
 
     Parameters
@@ -63,13 +45,11 @@ class VariableTree(_Chooser):
     """
 
     def __init__(self, dataset: Dataset, chosen: Callable[[str], None]) -> None:
-        super().__init__()
         self._dataset = dataset
         self._chosen = chosen
         self.selected = ""
-        search = pmui.TextInput(
-            label="Search", placeholder="name, long name, units …", size="small", sizing_mode="stretch_width"
-        )
+        about = {"label": "Search", "placeholder": "name, long name, units …", "size": "small"}
+        search = pmui.TextInput(**about, sizing_mode="stretch_width")
         search.param.watch(lambda event: self.offer(event.new), "value_input")
         self._tree = pmui.Tree(items=[], multi_select=False, sizing_mode="stretch_width")
         self._tree.param.watch(self._changed, "value")
@@ -80,18 +60,16 @@ class VariableTree(_Chooser):
         """List the variables that match a search."""
         items, left_out = list_tree(self._dataset, search)
         paths = list(_paths(items))
-        with self._setting():
-            self._tree.items = items
-            self._tree.expanded = [
-                path for path, item in paths if item.get("items")
-            ]  # new items are collapsed
-            self._tree.active = [path for path, item in paths if item["id"] == self.selected]
+        self._tree.items = items
+        self._tree.expanded = [path for path, item in paths if item.get("items")]  # new items are collapsed
+        self._tree.active = [path for path, item in paths if item["id"] == self.selected]
         more = f"… {left_out:,} more variables; use the search" if left_out else ""
         self._left_out.object = more or ("" if items else "no matches")
 
     def _changed(self, event: Event) -> None:
-        if not self._is_setting and event.new and event.new[0].get("id") in self._dataset.all_variables:
-            self._chosen(event.new[0]["id"])
+        at = event.new[0].get("id", "") if event.new else ""
+        if at != self.selected and at in self._dataset.all_variables:
+            self._chosen(at)
 
 
 def _paths(items: list[Item], before: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Item]]:
@@ -101,101 +79,77 @@ def _paths(items: list[Item], before: tuple[int, ...] = ()) -> Iterator[tuple[tu
         yield from _paths(item.get("items", []), (*before, number))
 
 
-class AxisChoice(_Chooser):
-    """A selector of the drawn axes: two for a picture (such as ``depth × time``), one for a line.
+class Choices:
+    """Selectors of the axes, colours, limits, projection, lines above the picture, and a second variable.
 
     Parameters
     ----------
     chosen : callable
-        Called with the numbers of the axes to draw: (x,) or (y, x).
+        Called with the name of a widget and its value. A value that the program sets is that of the address.
 
     Attributes
     ----------
-    widget : panel_material_ui.Select
-        The widget on the page.
+    widgets : dict
+        The widgets on the page, by name.
     """
 
-    def __init__(self, chosen: Callable[[tuple[int, ...]], None]) -> None:
-        super().__init__()
-        self.widget = pmui.Select(label="axes: up × across", options=[], **{**_SMALL, "width": 170})
-        self.widget.param.watch(lambda event: None if self._is_setting else chosen(event.new), "value")
+    #: The widgets that change the colours only.
+    OF_COLOURS = ("colours", "low", "high", "limits")
 
-    def offer(self, selection: Selection) -> None:
-        """Show the axes of a selection and its drawn axes; hide the selector if there is only one choice."""
-        long = [i for i, axis in enumerate(selection.axes) if axis.size > 1 or i in selection.drawn]
-        drawn = [*permutations(long, 2), *((i,) for i in long)]
-        names = [" × ".join(visible(selection.axes[i].name[:_LONGEST]) for i in axes) for axes in drawn]
-        with self._setting():
-            self.widget.param.update(options=dict(zip(names, drawn)), value=selection.drawn or None)
-        self.widget.visible = len(long) > 1 and bool(selection.drawn)
+    def __init__(self, chosen: Callable[[str, object], None]) -> None:
+        def select(label: str, **options: object) -> pmui.Select:
+            return pmui.Select(label=label, options=options, **_SMALL)
 
+        names = {name: name for name in (*SEQUENTIAL, *DIVERGING)}
+        limit = {**_SMALL, "placeholder": _AUTOMATIC, "width": 110}
+        self.widgets = {
+            "drawn": select("axes: up × across"),
+            "colours": select("colours", **{_AUTOMATIC: ""}, **names),
+            "low": pmui.TextInput(label="from", **limit),
+            "high": pmui.TextInput(label="to", **limit),
+            "limits": select("limits", **{"of all steps": "", "of each step": "step"}),
+            "projection": select("projection", **{"of the grid": ""}, **{name: name for name in PROJECTIONS}),
+            "overlay": pmui.CheckButtonGroup(options=list(OVERLAYS), size="small", margin=(8, 6)),
+            "other": select("compare with"),
+        }
 
-class LookChoice(_Chooser):
-    """Selectors of the colour map, the limits, the projection, the lines above the picture, and a second variable.
+        def changed(name: str, event: Event) -> None:
+            chosen(name, parse_limit(event.new) if name in ("low", "high") else event.new)
 
-    Parameters
-    ----------
-    coloured, redrawn : callable
-        Called after a change of the colours, and after other changes.
-
-    Attributes
-    ----------
-    widgets : tuple
-        The widgets on the page.
-    """
-
-    def __init__(self, coloured: Callable[[], None], redrawn: Callable[[], None]) -> None:
-        super().__init__()
-        options = [_AUTOMATIC, *SEQUENTIAL, *DIVERGING]
-        self._map = pmui.Select(label="colours", options=options, value=_AUTOMATIC, **_SMALL)
-        self._ends = [
-            pmui.TextInput(label=label, placeholder=_AUTOMATIC, **{**_SMALL, "width": 110})
-            for label in ("from", "to")
-        ]
-        options = [_ALL_STEPS, _EACH_STEP]
-        self._limits = pmui.Select(label="limits", options=options, value=_ALL_STEPS, **_SMALL)
-        options = [_OF_GRID, *PROJECTIONS]
-        self._projection = pmui.Select(label="projection", options=options, value=_OF_GRID, **_SMALL)
-        self._lines = pmui.CheckButtonGroup(options=list(OVERLAYS), size="small", margin=(8, 6))
-        self._other = pmui.Select(label="compare with", options=[_NOTHING], value=_NOTHING, **_SMALL)
-        coloured_by = (self._map, *self._ends, self._limits)
-        self.widgets = (*coloured_by, self._projection, self._lines, self._other)
-        for widget in self.widgets:
-            call = coloured if widget in coloured_by else redrawn
-            widget.param.watch(lambda event, call=call: None if self._is_setting else call(), "value")
+        for name, widget in self.widgets.items():
+            widget.param.watch(partial(changed, name), "value")
 
     def offer(self, address: Address, others: list[str]) -> None:
         """Show the choices in an address; `others` are the variables that compare with its variable."""
-        with self._setting():
-            self._map.value = address.colours or _AUTOMATIC
-            for widget, limit in zip(self._ends, (address.low, address.high)):
-                widget.value = "" if limit is None else f"{limit:g}"
-            self._limits.value = _EACH_STEP if address.per_step else _ALL_STEPS
-            self._projection.value = address.projection or _OF_GRID
-            self._lines.value = list(address.overlay)
-            other = address.other if address.other in others else _NOTHING
-            self._other.param.update(options=[_NOTHING, *others], value=other)
+        for name in ("colours", "limits", "projection", "overlay"):
+            self.widgets[name].value = getattr(address, name)
+        for name, limit in (("low", address.low), ("high", address.high)):
+            self.widgets[name].value = limit_text(limit)
+        options = {"(nothing)": "", **{other: other for other in others}}
+        self.widgets["other"].param.update(options=options, value=address.other)
 
-    def store(self, address: Address) -> None:
-        """Store the choices in an address."""
-        address.colours = "" if self._map.value == _AUTOMATIC else self._map.value
-        address.low, address.high = (parse_limit(widget.value) for widget in self._ends)
-        address.per_step = self._limits.value == _EACH_STEP
-        address.projection = "" if self._projection.value == _OF_GRID else self._projection.value
-        address.overlay = tuple(o for o in OVERLAYS if o in self._lines.value)
-        address.other = "" if self._other.value == _NOTHING else self._other.value
+    def offer_axes(self, selection: Selection) -> None:
+        """Show the axes of a selection: two for a picture (such as ``depth × time``), one for a line."""
+        long = [i for i, axis in enumerate(selection.axes) if axis.size > 1 or i in selection.drawn]
+        drawn = [*permutations(long, 2), *((i,) for i in long)]
+        names = [" × ".join(visible(selection.axes[i].name[:_LONGEST]) for i in axes) for axes in drawn]
+        widget = self.widgets["drawn"]
+        widget.param.update(options=dict(zip(names, drawn)), value=selection.drawn or None)
+        widget.visible = len(long) > 1 and bool(selection.drawn)
 
-    def show(self, *, is_picture: bool, is_coloured: bool, is_map: bool, has_steps: bool) -> None:
+    def show(self, drawing: Drawing, *, is_coloured: bool, has_steps: bool) -> None:
         """Hide the selectors that do not apply to the drawing."""
-        for widget in self.widgets:
-            widget.visible = is_coloured
-        self._limits.visible = is_coloured and has_steps
-        self._projection.visible = is_map
-        self._other.visible = is_picture and len(self._other.options) > 1
+        is_picture = isinstance(drawing, Picture)
+        shown = dict.fromkeys(self.widgets, is_picture and is_coloured)
+        shown |= {"limits": shown["limits"] and has_steps, "drawn": self.widgets["drawn"].visible}
+        shown["projection"] = isinstance(drawing, Picture) and drawing.is_map
+        shown["other"] = is_picture and len(self.widgets["other"].options) > 1
+        for name, widget in self.widgets.items():
+            widget.visible = shown[name]
 
 
 class Sliders:
-    """A slider with step and play buttons for each axis that is not drawn.
+    """A slider with buttons that play it, for each axis that is not drawn.
 
     Parameters
     ----------
@@ -203,88 +157,35 @@ class Sliders:
         Source of the labels.
     moved : callable
         Called with the number of an axis and its new index.
-    is_ready : callable
-        Returns True if the page shows the newest step; only then an animation goes on.
 
     Attributes
     ----------
-    box : panel.Column
-        The widget on the page.
+    box : panel.FlexBox
+        The widgets on the page.
     """
 
-    def __init__(
-        self, coordinates: Coordinates, moved: Callable[[int, int], None], is_ready: Callable[[], bool]
-    ) -> None:
+    def __init__(self, coordinates: Coordinates, moved: Callable[[int, int], None]) -> None:
         self._coordinates = coordinates
-        self._is_ready = is_ready
         self._moved = moved
-        self._players: list[pn.io.PeriodicCallback] = []
-        self.box = pn.Column(sizing_mode="stretch_width")
+        self.box = pn.FlexBox(sizing_mode="stretch_width")
 
     def offer(self, selection: Selection) -> None:
-        """Replace the sliders by those of a selection."""
-        self.stop()
-        self.box[:] = [self._build(i, selection) for i in selection.fixed if selection.axes[i].size > 1]
+        """Replace the sliders by those of a selection; a table has none."""
+        fixed = [i for i in selection.fixed if selection.axes[i].size > 1 and selection.drawn]
+        self.box[:] = [self._build(i, selection) for i in fixed]
 
-    def clear(self) -> None:
-        """Remove all sliders."""
-        self.stop()
-        self.box.clear()
-
-    def stop(self) -> None:
-        """Stop all running animations."""
-        for player in self._players:
-            player.stop()
-        self._players = []
-
-    def _build(self, number: int, selection: Selection) -> pn.Row:
-        axis = selection.axes[number]
-        slider = pmui.IntSlider(
-            label=self._label(axis, selection.at[number]),
-            start=0,
-            end=axis.size - 1,
-            value=selection.at[number],
-            show_value=False,
-            sizing_mode="stretch_width",
-            max_width=620,
-        )
+    def _build(self, number: int, selection: Selection) -> pmui.Player:
+        axis, at = selection.axes[number], selection.at[number]
+        loops = {"loop_policy": "loop", "visible_loop_options": ["once", "loop"]}
+        ends = {"start": 0, "end": axis.size - 1, "value": at, "width": 330}
+        player = pmui.Player(label=self._label(axis, at), visible_buttons=_BUTTONS, **loops, **ends)
 
         def moved(event: Event) -> None:
-            slider.label = self._label(axis, event.new)
+            player.label = self._label(axis, event.new)
             self._moved(number, event.new)
 
-        def step(by: int) -> None:
-            slider.value = (slider.value + by) % axis.size
-
-        slider.param.watch(moved, "value")
-        icon: dict[str, object] = {"size": "small", "margin": (14, 0)}
-        back = pmui.IconButton(icon="chevron_left", description="previous", **icon)
-        forth = pmui.IconButton(icon="chevron_right", description="next", **icon)
-        play = pmui.Toggle(icon="play_arrow", label="", size="small", margin=(14, 6), width=44)
-        speed = pmui.Select(label="speed", options=_SPEEDS, value=_SPEEDS["1×"], size="small", width=80)
-        loop = pmui.Checkbox(label="loop", value=True, size="small", margin=(14, 6))
-        back.on_click(lambda event: step(-1))
-        forth.on_click(lambda event: step(1))
-
-        def play_on() -> None:
-            if not loop.value and slider.value == slider.end:
-                play.value = False
-            elif self._is_ready():  # each frame is seen before the next one
-                step(1)
-
-        player = pn.state.add_periodic_callback(play_on, period=speed.value, start=False)
-
-        def changed(event: Event) -> None:
-            player.stop()
-            player.period = speed.value
-            play.icon = "pause" if play.value else "play_arrow"
-            if play.value:
-                player.start()
-
-        play.param.watch(changed, "value")
-        speed.param.watch(changed, "value")
-        self._players.append(player)
-        return pn.Row(back, slider, forth, play, speed, loop, sizing_mode="stretch_width")
+        player.param.watch(moved, "value")
+        return player
 
     def _label(self, axis: Axis, index: int) -> str:
         try:

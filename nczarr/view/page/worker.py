@@ -36,31 +36,26 @@ class Worker:
     def __init__(self, schedule: Callable[[Call], None], failed: Callable[[Exception], None]) -> None:
         self._schedule = schedule
         self._failed = failed
-        self._next: Call | None = None
+        self._next: tuple[Callable[[], object], Callable[..., None]] | None = None
         self._is_busy = False
 
     def ask(self, job: Callable[[], T], take: Callable[[T], None]) -> None:
         """Run `job`, then call `take` with its result. A job that is still waiting is discarded."""
+        with TABLES:
+            self._next, was_busy, self._is_busy = (job, take), self._is_busy, True
+        if not was_busy:
+            threading.Thread(target=self._run, name="nczarr view reads", daemon=True).start()
 
-        def run() -> None:
+    def _run(self) -> None:
+        while True:
+            with TABLES:
+                wanted, self._next = self._next, None
+                self._is_busy = wanted is not None
+            if wanted is None:
+                return
+            job, take = wanted
             try:
                 call = partial(take, job())
             except Exception as error:  # the page shows all errors
                 call = partial(self._failed, error)
             self._schedule(call)
-
-        with TABLES:
-            self._next = run
-            if self._is_busy:
-                return
-            self._is_busy = True
-        threading.Thread(target=self._run, name="nczarr view reads", daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            with TABLES:
-                run, self._next = self._next, None
-                if run is None:
-                    self._is_busy = False
-                    return
-            run()

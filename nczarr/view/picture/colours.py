@@ -6,11 +6,15 @@ Files and the browser use the same colour maps of matplotlib.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from nczarr.model import EnumType, Variable
-from nczarr.view.opened import text_attribute
+from nczarr.model.coordinates import text_of
+
+if TYPE_CHECKING:
+    from matplotlib.colors import ListedColormap, Normalize
 
 _UNIFORM = ("viridis", "cividis", "plasma", "inferno", "magma", "turbo")
 SEQUENTIAL = (*_UNIFORM, "YlGnBu", "YlOrRd", "Blues", "gray")
@@ -23,17 +27,12 @@ _LARGEST = 1e307
 _COLOURS = 256
 _ALWAYS_SIGNED = ("anomal", "difference", "tendency", "velocity", "bias")
 _BY_SUBJECT = {
-    "precipitation": "YlGnBu",
-    "rainfall": "YlGnBu",
-    "snow": "Blues",
-    "cloud": "gray",
-    "temperature": "plasma",
-    "speed": "YlOrRd",
-}
+    "precipitation": "YlGnBu", "rainfall": "YlGnBu", "snow": "Blues", "cloud": "gray",
+    "temperature": "plasma", "speed": "YlOrRd",
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Category:
+class Category(NamedTuple):
     """A named value and its colour."""
 
     value: int
@@ -65,6 +64,12 @@ class Colours:
         if self.categories:
             return [category.colour for category in self.categories]
         return palette(self.name)
+
+    def for_matplotlib(self) -> tuple[Normalize, ListedColormap]:
+        """Return the range of the values and the colours for matplotlib."""
+        from matplotlib.colors import ListedColormap, Normalize
+
+        return Normalize(self.low, self.high), ListedColormap(self.palette, bad=MISSING)
 
     def numbered(self, values: np.ma.MaskedArray) -> np.ma.MaskedArray:
         """Replace values by category numbers and mask values without a category; without categories return `values`."""
@@ -105,15 +110,18 @@ def find_categories(variable: Variable) -> tuple[Category, ...]:
         pairs = [(number, name) for name, number in variable.type.members]
     else:
         flags = variable.attribute.get("flag_values")
-        meanings = text_attribute(variable, "flag_meanings").split()
+        meanings = text_of(variable, "flag_meanings").split()
         if flags is not None and flags.values.dtype.kind in "iu" and len(flags.values) == len(meanings):
             pairs = [(int(value), name) for value, name in zip(flags.values, meanings)]
     unique = sorted(dict(reversed(pairs)).items())
     count = len(unique)
-    if count > 20:
-        colours = palette("turbo", count)
-    else:
-        colours = palette("tab10", 10) if count <= 10 else palette("tab20", 20)
+    colours = (
+        palette("tab10", 10)
+        if count <= 10
+        else palette("tab20", 20)
+        if count <= 20
+        else palette("turbo", count)
+    )
     return tuple(Category(value, name, colour) for (value, name), colour in zip(unique, colours))
 
 
@@ -135,7 +143,7 @@ def choose_colours(variable: Variable, values: np.ma.MaskedArray) -> Colours:
     if not present.size:
         return Colours("viridis", 0.0, 1.0)
     low, high = _clip(float(present.min())), _clip(float(present.max()))
-    names = (variable.name, *(text_attribute(variable, name) for name in ("standard_name", "long_name")))
+    names = (variable.name, *(text_of(variable, name) for name in ("standard_name", "long_name")))
     about = " ".join(names).lower()
     if low < 0 < high:
         signed = any(word in about for word in _ALWAYS_SIGNED)
@@ -158,10 +166,8 @@ def _apart(low: float, high: float) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def adjust_colours(
-    chosen: Colours, name: str | None = None, low: float | None = None, high: float | None = None
-) -> Colours:
-    """Return the colours with the user's colour map and limits."""
+def adjust_colours(chosen: Colours, name: str | None, low: float | None, high: float | None) -> Colours:
+    """Return the colours with the user's colour map and limits, if any."""
     if chosen.categories:
         return chosen
     first = chosen.low if low is None else _clip(low)

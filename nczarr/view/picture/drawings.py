@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from nczarr.view.picture.grids import Extent, Grid
+from nczarr.view.picture.colours import Category, palette
+from nczarr.view.picture.grids import Extent, Grid, map_lines
 from nczarr.view.picture.selection import Selection
 
 #: Maximum number of curves of one line.
-MOST_CURVES = 10
+_MOST_CURVES = 10
+_LINE = "#0b7285"
+#: Colour of coastlines, contours and arrows.
+COAST = "#202020"
 Columns = tuple[tuple[str, np.ndarray], ...]
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """An axis of a drawing.
 
     Parameters
@@ -38,6 +41,12 @@ class Scale:
     down: bool = False
     names: tuple[tuple[float, str], ...] = ()
 
+    @classmethod
+    def of_values(cls, label: str, categories: tuple[Category, ...]) -> Scale:
+        """Return the axis of values, or of the names of categories."""
+        names = tuple((float(i), category.name) for i, category in enumerate(categories))
+        return cls(label, "named" if names else "number", names=names)
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -53,8 +62,8 @@ class Drawing:
     notes : tuple of str
         Notes for the viewer, such as strides and unusable coordinates.
     selection : Selection
-    parts : tuple of slice
-        The part of each drawn axis that was read.
+    parts : tuple of range
+        The indices on each drawn axis that were read.
     sample : MaskedArray
         The values read, in the order of the drawn axes.
     """
@@ -64,13 +73,18 @@ class Drawing:
     label: str
     notes: tuple[str, ...]
     selection: Selection
-    parts: tuple[slice, ...]
+    parts: tuple[range, ...]
     sample: np.ma.MaskedArray
 
     @property
     def where(self) -> str:
         """The positions on the axes that are not drawn, as text."""
         return ", ".join(f"{name} = {label}" for name, label in self.step)
+
+    @property
+    def layout(self) -> tuple[object, ...]:
+        """The properties that drawings in the same figure share."""
+        return (type(self), replace(self.selection, at=()), self.sample.shape)
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -111,29 +125,11 @@ class Picture(Drawing):
         """The edges of the raster."""
         return self.grid.extent
 
-    def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
-        """Return the indices on the drawn axes of the value at a point; None if no cell contains it."""
-        found = self.grid.index_at(x, y)
-        if found is None:
-            return None
-        return tuple(part.start + i * part.step for part, i in zip(self.parts, found, strict=True))
-
-    def place_of(self, index: tuple[int, ...]) -> tuple[float, float] | None:
-        """Return the point (x, y) nearest to indices on the drawn axes; None if they are outside of the read parts."""
-        inside = [(i - part.start) // part.step for part, i in zip(self.parts, index)]
-        if any(not 0 <= i < len(range(p.start, p.stop, p.step)) for i, p in zip(inside, self.parts)):
-            return None
-        return self.grid.place_of(tuple(inside))
-
-    def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
-        """Return start and stop on each drawn axis of the values inside an extent; None if there are none."""
-        found = self.grid.window(extent)
-        if found is None:
-            return None
-        return tuple(
-            (part.start + low * part.step, min(part.start + high * part.step, part.stop))
-            for part, (low, high) in zip(self.parts, found, strict=True)
-        )
+    def lines(self, around: Extent | None = None) -> list[tuple[str, list[np.ndarray], float]]:
+        """Return colour, points and width of the lines above the raster: coastlines, graticule, contours and arrows."""
+        plane = self.grid.plane
+        coasts = ([], []) if plane is None else map_lines(plane, around or self.extent)
+        return [(COAST, lines, width) for lines, width in zip((*coasts, list(self.overlay)), (0.8, 0.3, 1.0))]
 
 
 @dataclass(frozen=True)
@@ -155,9 +151,12 @@ class Line(Drawing):
     instances: Columns = ()
 
     @property
-    def curves(self) -> Columns:
-        """Name and indices of the values of each curve."""
-        return self.instances or (("", np.arange(len(self.places))),)
+    def curves(self) -> list[tuple[str, np.ndarray, str]]:
+        """Name, indices of the values, and colour of each curve."""
+        if not self.instances:
+            return [("", np.arange(len(self.places)), _LINE)]
+        curves = zip(self.instances[:_MOST_CURVES], palette("tab10", _MOST_CURVES))
+        return [(name, part, colour) for (name, part), colour in curves]
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ def to_csv(drawing: Drawing, most: int | None = None) -> str:
     >>> from nczarr.view.picture.selection import first_selection
     >>> with OpenedDataset(cdl.loads("netcdf d { dimensions: x = 2; variables: int v(x); data: v = 7, _; }")) as o:
     ...     drawer = Drawer(o)
-    ...     print(to_csv(drawer.draw(first_selection(o, drawer.coordinates, "/v"))))
+    ...     print(to_csv(drawer.draw(first_selection(drawer.coordinates, "/v"))))
     x,v
     0,7
     1,
@@ -192,18 +191,16 @@ def to_csv(drawing: Drawing, most: int | None = None) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if isinstance(drawing, Table):
-        writer.writerow(["index", _cell(drawing.label)])
-        writer.writerows(map(_cell, row) for row in drawing.rows)
+        writer.writerows([["index", _cell(drawing.label)], *(map(_cell, row) for row in drawing.rows)])
     elif isinstance(drawing, Line | Picture):
-        writer.writerow(
-            [_cell(name) for name, _ in (*drawing.step, *drawing.columns)] + [_cell(drawing.label)]
-        )
-        step = [_cell(label) for _, label in drawing.step]
+        names = (*(name for name, _ in (*drawing.step, *drawing.columns)), drawing.label)
+        writer.writerow(map(_cell, names))
         arrays, sample = [values for _, values in drawing.columns], np.ma.asanyarray(drawing.sample)
         if arrays[0].shape != sample.shape:
             arrays = list(np.meshgrid(*arrays, indexing="ij"))
+        step = [label for _, label in drawing.step]
         for index in islice(np.ndindex(sample.shape), most):
-            writer.writerow([*step, *(_cell(values[index]) for values in (*arrays, sample))])
+            writer.writerow(map(_cell, (*step, *(values[index] for values in (*arrays, sample)))))
     return out.getvalue()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from bokeh import models
@@ -10,21 +11,19 @@ from bokeh.events import RangesUpdate, Tap
 from bokeh.plotting import figure
 
 from nczarr.display import visible
-from nczarr.view.picture.colours import MISSING, Category, Colours, palette
-from nczarr.view.picture.drawings import MOST_CURVES, Drawing, Line, Picture, Scale
-from nczarr.view.picture.grids import Extent, map_lines
-from nczarr.view.planes import Plane
+from nczarr.view.picture.colours import MISSING, Colours
+from nczarr.view.picture.drawings import COAST, Drawing, Line, Picture, Scale
+from nczarr.view.picture.grids import Extent
 
 _HEIGHT = 500
-_LINE = "#0b7285"
-_COAST = "#202020"
 #: Width reserved for the colour bar. Bokeh computes the layout once, and would clip longer tick labels of later limits.
 _BAR_WIDTH = 100
-_TOOLS = {
-    "tools": "pan,wheel_zoom,box_zoom,reset,save",
-    "active_scroll": "wheel_zoom",
-    "toolbar_location": "above",
-}
+_TOOLS = {"tools": "pan,wheel_zoom,box_zoom,reset,save", "active_scroll": "wheel_zoom"}
+_WIDE = {"sizing_mode": "stretch_width"}
+_MARK = {"marker": "circle_cross", "size": 16, "line_color": "#e8590c", "line_width": 2, "fill_alpha": 0}
+_DATES = {
+    "hours": "%H:%M", "days": "%d %b", "months": "%b %Y", "years": "%Y", "hourmin": "%H:%M", "minutes": "%H:%M",
+}  # fmt: skip
 _LONGEST_LABEL = 120
 _IMAGE = ("image", "where", "x", "y", "dw", "dh", "longitude", "latitude")
 _NO_IMAGE: dict[str, list[object]] = {name: [] for name in _IMAGE}
@@ -58,13 +57,12 @@ class PictureFigure:
         zoomed: Callable[[Extent], None],
         beside: PictureFigure | None = None,
     ) -> None:
-        e = picture.extent
-        self.picture = picture
+        self.picture, e = picture, picture.extent
         self._base, self._detail = models.ColumnDataSource(), models.ColumnDataSource(_NO_IMAGE)
         self._mark, self._overlay = (models.ColumnDataSource({"x": [], "y": []}) for _ in range(2))
         is_projected = picture.grid.plane is not None and bool(picture.grid.plane.definition)
         self._mapper = models.LinearColorMapper(palette=["#000000"], low=0, high=1, nan_color=MISSING)
-        shape: dict[str, object] = {"height": _HEIGHT, "sizing_mode": "stretch_width"}
+        shape: dict[str, object] = {"height": _HEIGHT, **_WIDE}
         if picture.is_map:
             ratio = max(min((e.right - e.left) / max(e.top - e.bottom, 1e-9), 4.0), 0.5)
             # Reserve space for the axis and the colour bar beside the map, and for the title above it.
@@ -72,89 +70,64 @@ class PictureFigure:
             shape = {"aspect_ratio": width / high, "sizing_mode": "scale_width", "max_width": width}
         ends = (e.top, e.bottom) if picture.y.down else (e.bottom, e.top)
         ranges = (models.Range1d(e.left, e.right), models.Range1d(*ends))
-        if beside is not None:
-            ranges = (beside.figure.x_range, beside.figure.y_range)
-        self.figure: figure = figure(
-            x_range=ranges[0],
-            y_range=ranges[1],
-            min_border_right=_BAR_WIDTH,
-            name="picture" if beside is None else "beside",
-            **_TOOLS,
-            **shape,
-        )
-        fig = self.figure
+        x_range, y_range = ranges if beside is None else (beside.figure.x_range, beside.figure.y_range)
+        name = "picture" if beside is None else "beside"
+        border = {"min_border_right": _BAR_WIDTH, "toolbar_location": "above"}
+        fig = figure(x_range=x_range, y_range=y_range, name=name, **border, **_TOOLS, **shape)
+        self.figure: figure = fig
         fig.grid.visible = False
-        _style_axis(fig, fig.xaxis, picture.x)
-        _style_axis(fig, fig.yaxis, picture.y)
-        image = {"image": "image", "x": "x", "y": "y", "dw": "dw", "dh": "dh", "color_mapper": self._mapper}
-        images = [fig.image(source=source, **image) for source in (self._base, self._detail)]
+        _style_axis(fig.xaxis, picture.x, slant=0.6)
+        _style_axis(fig.yaxis, picture.y)
+        columns = {"x": "x", "y": "y", "dw": "dw", "dh": "dh", "color_mapper": self._mapper}
+        images = [fig.image("image", source=source, **columns) for source in (self._base, self._detail)]
         if picture.is_map:
             for axis in (*fig.xaxis, *fig.yaxis):
                 axis.ticker = models.AdaptiveTicker(base=10, mantissas=[1, 2, 3, 6], desired_num_ticks=8)
                 axis.visible = not is_projected
-            around = e if is_projected else Extent(e.left - 360, e.right + 360, -90, 90)
-            for lines, thick in zip(map_lines(picture.grid.plane or Plane(), around), (0.8, 0.3)):
-                fig.multi_line(*_columns(lines), color=_COAST, line_width=thick)
-        fig.multi_line("x", "y", source=self._overlay, color=_COAST, line_width=1)
-        mark = {"size": 16, "line_color": "#e8590c", "line_width": 2, "fill_alpha": 0}
-        fig.scatter("x", "y", source=self._mark, marker="circle_cross", **mark)
+        around = e if is_projected else Extent(e.left - 360, e.right + 360, -90, 90)
+        for colour, lines, thick in picture.lines(around)[:2]:
+            fig.multi_line(*_columns(lines), color=colour, line_width=thick)
+        fig.multi_line("x", "y", source=self._overlay, color=COAST, line_width=1)
+        fig.scatter("x", "y", source=self._mark, **_MARK)
         # The step is a column of the image source, so that an open tooltip always shows the step of its image.
-        hover = [("value", "@image"), ("at", "@where")] if picture.where else [("value", "@image")]
-        formats = {}
+        hover = [("value", "@image"), ("at", "@where")][: 2 if picture.where else 1]
         if is_projected:
             hover += [("latitude", "@latitude{0.00}"), ("longitude", "@longitude{0.00}")]
-        for name, scale in () if is_projected else (("y", picture.y), ("x", picture.x)):
-            form = "{%F %H:%M}" if scale.kind == "date" else "{0.[000]}"
-            hover.append((_text(scale.label), f"${name}{form}"))
-            if scale.kind == "date":
-                formats[f"${name}"] = "datetime"
-        fig.add_tools(models.HoverTool(tooltips=hover, renderers=images, formatters=formats))
+        kinds = {}
+        for name, scale in () if is_projected else (("$y", picture.y), ("$x", picture.x)):
+            kinds[name], form = ("datetime", "%F %H:%M") if scale.kind == "date" else ("numeral", "0.[000]")
+            hover.append((_text(scale.label), f"{name}{{{form}}}"))
+        fig.add_tools(models.HoverTool(tooltips=hover, renderers=images, formatters=kinds))
         bar = {"width": 14, "padding": 4, "title_standoff": 8, "border_line_color": None}
         self._bar = models.ColorBar(color_mapper=self._mapper, **bar)
         fig.add_layout(self._bar, "right")
         fig.on_event(Tap, lambda event: tapped(event.x, event.y))
-        fig.on_event(
-            RangesUpdate,
-            lambda event: zoomed(Extent(*sorted((event.x0, event.x1)), *sorted((event.y0, event.y1)))),
-        )
+        fig.on_event(RangesUpdate, lambda r: zoomed(Extent(*sorted((r.x0, r.x1)), *sorted((r.y0, r.y1)))))
         self.show(picture, colours)
 
-    def fits(self, picture: Picture) -> bool:
-        """Return True if this figure can show another picture: variable and drawn axes are the same."""
-        mine, other = ((p.selection.fqn, p.selection.drawn, p.grid.plane) for p in (self.picture, picture))
-        return mine == other
-
     def show(self, picture: Picture, colours: Colours) -> None:
-        """Show the values of another picture."""
+        """Show the values of another picture of the same layout."""
         self.picture = picture
         self.colour(colours)
         self._base.data = _image(picture, colours)
         self._overlay.data = dict(zip(("x", "y"), _columns(picture.overlay)))
-        self.hide_detail()
+        self.show_detail(None, colours)
         _set_title(self.figure, picture)
 
-    def show_detail(self, picture: Picture, colours: Colours) -> None:
-        """Show a part of the picture at a higher resolution, above the picture."""
-        self._detail.data = _image(picture, colours)
-
-    def hide_detail(self) -> None:
-        """Remove the part at a higher resolution."""
-        self._detail.data = _NO_IMAGE
+    def show_detail(self, picture: Picture | None, colours: Colours) -> None:
+        """Show a part of the picture at a higher resolution, above the picture, or remove it."""
+        self._detail.data = _NO_IMAGE if picture is None else _image(picture, colours)
 
     def colour(self, colours: Colours) -> None:
         """Change the colours without changing the values."""
         self._mapper.update(palette=colours.palette, low=colours.low, high=colours.high)
-        names = _names(colours.categories)
+        names = {number: _text(c.name)[:30] for number, c in enumerate(colours.categories)}
         ticker = models.FixedTicker(ticks=list(names)) if names else models.BasicTicker()
         self._bar.update(ticker=ticker, major_label_overrides=names, title=_text(self.picture.label))
 
     def mark(self, x: float, y: float) -> None:
         """Mark a clicked point."""
         self._mark.data = {"x": [x], "y": [y]}
-
-
-def _names(categories: tuple[Category, ...]) -> dict[int, str]:
-    return {number: _text(category.name)[:30] for number, category in enumerate(categories)}
 
 
 def _set_title(fig: figure, drawing: Drawing) -> None:
@@ -187,70 +160,54 @@ def _image(picture: Picture, colours: Colours) -> dict[str, list[object]]:
 def _fits_float32(values: np.ndarray) -> bool:
     """Return True if single precision distinguishes all values that have different colours."""
     present = values[np.isfinite(values)]
-    if not present.size:
-        return True
-    low, high = float(present.min()), float(present.max())
-    most = max(abs(low), abs(high))
-    return most == 0 or (1e-30 < most < 1e37 and (high == low or (high - low) / most > 1e-3))
+    most, spread = np.abs(present).max(initial=0.0), np.ptp(present) if present.size else 0.0
+    return bool(most == 0 or (1e-30 < most < 1e37 and (spread == 0 or spread / most > 1e-3)))
 
 
-def _style_axis(fig: figure, axis: models.Axis, scale: Scale, ticks: int = 8) -> None:
+def _style_axis(axis: models.Axis, scale: Scale, ticks: int = 8, slant: float = 0.0) -> None:
     axis.axis_label = _text(scale.label)
     axis.axis_label_text_font_style = "normal"
     if scale.kind == "date":
-        axis.formatter = models.DatetimeTickFormatter(
-            hours="%H:%M", days="%d %b", months="%b %Y", years="%Y", hourmin="%H:%M", minutes="%H:%M"
-        )
+        axis.formatter = models.DatetimeTickFormatter(**_DATES)
         axis.ticker = models.DatetimeTicker(desired_num_ticks=ticks)
     elif scale.kind == "named":
         axis.ticker = models.FixedTicker(ticks=[n for n, _ in scale.names])
         axis.major_label_overrides = {n: _text(t)[:30] for n, t in scale.names}
-        axis.major_label_orientation = 0.6 if fig.xaxis == axis else 0.0
+        axis.major_label_orientation = slant
 
 
 class LineFigure:
     """A line: a series, or a profile with depth as its vertical axis; one curve for each station of a ragged array."""
 
     def __init__(self, line: Line, colours: Colours, *, name: str, tall: bool = True) -> None:
-        self.line = line
         self._is_profile = line.x.down
-        count = min(len(line.curves), MOST_CURVES)
-        self._sources = [
-            models.ColumnDataSource({"place": [], "value": [], "label": []}) for _ in range(count)
-        ]
         down = {"y_range": models.Range1d(1, 0)} if self._is_profile else {}
         height = _HEIGHT - 80 if tall else 300
-        self.figure = fig = figure(height=height, sizing_mode="stretch_width", name=name, **_TOOLS, **down)
-        place, value = (fig.yaxis, fig.xaxis) if self._is_profile else (fig.xaxis, fig.yaxis)
-        _style_axis(fig, place, line.x, 8 if tall else 4)
-        _style_axis(fig, value, Scale(line.label))
-        x, y = ("value", "place") if self._is_profile else ("place", "value")
-        if colours.categories:
-            names = _names(colours.categories)
-            value.ticker, value.major_label_overrides = models.FixedTicker(ticks=list(names)), names
-        for source, (curve, _), colour in zip(self._sources, line.curves, palette("tab10", 10)):
-            style = {"source": source, "color": colour if line.instances else _LINE}
+        self.figure = fig = figure(
+            height=height, name=name, toolbar_location="above", **_WIDE, **_TOOLS, **down
+        )
+        axes, columns = (fig.xaxis, fig.yaxis), ("place", "value")
+        (place, value), (x, y) = (axes[::-1], columns[::-1]) if self._is_profile else (axes, columns)
+        _style_axis(place, line.x, 8 if tall else 4, 0.0 if self._is_profile else 0.6)
+        _style_axis(value, Scale.of_values(line.label, colours.categories))
+        self._sources = []
+        for curve, _, colour in line.curves:
+            source = models.ColumnDataSource({"place": [], "value": [], "label": []})
+            style = {"source": source, "color": colour}
             named = {"legend_label": _text(curve)[:30]} if line.instances else {}
-            if colours.categories:
-                fig.step(x, y, mode="center", line_width=2, **style, **named)
-            else:
-                fig.line(x, y, line_width=2, **style, **named)
+            draw = partial(fig.step, mode="center") if colours.categories else fig.line
+            draw(x, y, line_width=2, **style, **named)
             fig.scatter(x, y, size=5, **style).visible = len(line.places) <= 400
+            self._sources.append(source)
         hover = [(_text(line.x.label), "@label"), ("value", "@value")]
         fig.add_tools(models.HoverTool(tooltips=hover, mode="mouse"))
         self.show(line, colours)
 
-    def fits(self, line: Line) -> bool:
-        """Return True if this figure can show another line: variable, axis and length are the same."""
-        mine, other = ((li.selection.fqn, li.selection.drawn, len(li.places)) for li in (self.line, line))
-        return mine == other
-
     def show(self, line: Line, colours: Colours) -> None:
-        """Show the values of another line."""
-        self.line = line
+        """Show the values of another line of the same layout."""
         values = np.ma.asanyarray(colours.numbered(np.ma.asanyarray(line.sample)), np.float64).filled(np.nan)
         labels = np.array([_text(label) for label in line.columns[0][1]], object)
-        for source, (_, part) in zip(self._sources, line.curves):
+        for source, (_, part, _) in zip(self._sources, line.curves):
             source.data = {"place": line.places[part], "value": values[part], "label": labels[part]}
         if self._is_profile and len(line.places):
             low, high = float(line.places.min()), float(line.places.max())

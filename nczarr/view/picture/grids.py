@@ -12,12 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from nczarr.lazy import cached_property
 from nczarr.view.planes import Plane
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
 
 #: Number of pixels along the longer side of a raster of unequal cells.
 _PIXELS = 1200
@@ -33,8 +36,7 @@ _N = TypeVar("_N", float, np.ndarray)
 Locate = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(NamedTuple):
     """The edges of a raster."""
 
     left: float
@@ -50,9 +52,7 @@ class Extent:
             return cls(-1.0, 1.0, -1.0, 1.0)
         x, y = x[fine], y[fine]
         margin = margin or (1e-6 if np.ptp(x) and np.ptp(y) else 0.5)
-        return cls(
-            *(float(n) for n in (x.min() - margin, x.max() + margin, y.min() - margin, y.max() + margin))
-        )
+        return cls(*(float(end) for n in (x, y) for end in (n.min() - margin, n.max() + margin)))
 
     def pixels(self, columns: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """Return x of the middle of each column, and y of the middle of each row from the bottom."""
@@ -75,16 +75,21 @@ class Grid:
     extent : Extent
     cells : ndarray
         Flat index into the sample for each pixel, with rows from the bottom; -1 outside of all cells.
-    shape : tuple of int
-        Shape of the sample.
+    parts : tuple of range
+        The indices on each drawn axis that the sample has.
     plane : Plane or None
         None for pictures that are not maps.
     """
 
     extent: Extent
     cells: np.ndarray
-    shape: tuple[int, ...]
+    parts: tuple[range, ...]
     plane: Plane | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the sample."""
+        return tuple(map(len, self.parts))
 
     @cached_property
     def places(self) -> tuple[np.ndarray, np.ndarray]:
@@ -99,34 +104,32 @@ class Grid:
         return np.ma.masked_where(self.cells < 0, flat[np.maximum(self.cells, 0)])
 
     def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
-        """Return the sample index of the cell at a point; None if there is no cell."""
+        """Return the indices on the drawn axes of the cell at a point; None if there is no cell."""
         row, column = self.pixel_of(x, y)
-        if not (0 <= row < self.cells.shape[0] and 0 <= column < self.cells.shape[1]):
-            return None
-        cell = self.cells[int(row), int(column)]
-        return None if cell < 0 else tuple(int(i) for i in np.unravel_index(cell, self.shape))
+        inside = 0 <= row < self.cells.shape[0] and 0 <= column < self.cells.shape[1]
+        cell = self.cells[int(row), int(column)] if inside else -1
+        found = zip(self.parts, np.unravel_index(max(cell, 0), self.shape))
+        return None if cell < 0 else tuple(part[i] for part, i in found)
 
     def place_of(self, index: tuple[int, ...]) -> tuple[float, float] | None:
-        """Return the middle (x, y) of the pixels of a sample index; None if it has no pixels."""
-        rows, columns = np.nonzero(self.cells == np.ravel_multi_index(index, self.shape))
-        if not rows.size:
+        """Return the middle (x, y) of the pixels nearest to indices on the drawn axes; None if there are none."""
+        inside = [(i - part.start) // part.step for part, i in zip(self.parts, index)]
+        if not all(0 <= i < size for i, size in zip(inside, self.shape)):
             return None
+        rows, columns = np.nonzero(self.cells == np.ravel_multi_index(inside, self.shape))
         x, y = self.extent.pixels(*self.cells.shape[::-1])
-        return float(x[columns].mean()), float(y[rows].mean())
+        return (float(x[columns].mean()), float(y[rows].mean())) if rows.size else None
 
     def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
-        """Return start and stop on each axis of the sample for the cells inside an extent; None if there are none."""
-        rows, columns = (
-            slice(max(int(np.floor(low)), 0), max(int(np.ceil(high)), 0))
-            for low, high in zip(
-                self.pixel_of(extent.left, extent.bottom), self.pixel_of(extent.right, extent.top)
-            )
-        )
+        """Return start and stop on each drawn axis for the cells inside an extent; None if there are none."""
+        lows, highs = self.pixel_of(extent.left, extent.bottom), self.pixel_of(extent.right, extent.top)
+        ends = zip(np.floor(lows).clip(0).astype(int), np.ceil(highs).clip(0).astype(int))
+        rows, columns = (slice(low, high) for low, high in ends)
         found = np.unique(self.cells[rows, columns])
-        found = found[found >= 0]
-        if not found.size:
+        inside = np.unravel_index(found[found >= 0], self.shape)
+        if not inside[0].size:
             return None
-        return tuple((int(i.min()), int(i.max()) + 1) for i in np.unravel_index(found, self.shape))
+        return tuple((p[i.min()], min(p[i.max()] + p.step, p.stop)) for p, i in zip(self.parts, inside))
 
     def pixel_of(self, x: _N, y: _N) -> tuple[_N, _N]:
         """Return row and column of points, which may be outside."""
@@ -136,76 +139,55 @@ class Grid:
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells along one axis.
+    """Cells along one axis; the edges are half-way between the positions of the values.
 
     Parameters
     ----------
-    centres : ndarray
-        Ascending positions of the values; the edges are half-way between them.
+    edges : ndarray
+        Ascending edges, one more than there are cells.
     order : {1, -1}
         -1 if the values are in descending order.
-    limits : tuple of float, optional
-        Minimum and maximum of the edges.
     """
 
-    centres: np.ndarray
+    edges: np.ndarray
     order: int = 1
-    limits: tuple[float, float] = (-np.inf, np.inf)
 
     @classmethod
     def of(cls, numbers: np.ndarray, limits: tuple[float, float] = (-np.inf, np.inf)) -> Cells | None:
-        """Return the cells around positions; None if the positions are not strictly monotonic."""
-        steps = np.diff(numbers)
-        if (steps > 0).all():
-            return cls(numbers, 1, limits)
-        if (steps < 0).all():
-            return cls(numbers[::-1], -1, limits)
-        return None
-
-    @property
-    def edges(self) -> np.ndarray:
-        """The edges of the cells, one more than there are cells."""
-        c = self.centres
-        if len(c) == 1:
-            return np.clip(np.array([c[0] - 0.5, c[0] + 0.5]), *self.limits)
+        """Return the cells around positions, between limits; None if the positions are not strictly monotonic."""
+        order = -1 if len(numbers) > 1 and numbers[1] < numbers[0] else 1
+        c = numbers[::order]
+        if not (np.diff(c) > 0).all():
+            return None
         middle = (c[1:] + c[:-1]) / 2
-        return np.clip(
-            np.concatenate(([2 * c[0] - middle[0]], middle, [2 * c[-1] - middle[-1]])), *self.limits
-        )
+        middle = middle if len(c) > 1 else np.array([c[0] - 0.5, c[0] + 0.5])
+        ends = [2 * c[0] - middle[0]], [2 * c[-1] - middle[-1]]
+        edges = np.concatenate((ends[0], middle, ends[1])) if len(c) > 1 else middle
+        return cls(np.clip(edges, *limits), order)
 
-    @property
-    def is_even(self) -> bool:
-        """True if all cells have the same size."""
-        sizes = np.diff(self.edges)
-        return bool(len(sizes) < 2 or np.ptp(sizes) <= _UNEVEN * abs(sizes).max())
+    def __len__(self) -> int:
+        return len(self.edges) - 1
 
     def at(self, places: np.ndarray) -> np.ndarray:
         """Return the number of the cell at each point, in the order of the values; -1 outside of all cells."""
-        edges = self.edges
-        found = np.searchsorted(edges, places, side="right") - 1
-        inside = (found >= 0) & (found < len(self.centres))
-        if self.order < 0:
-            found = len(self.centres) - 1 - found
-        return np.where(inside, found, -1)
+        found = np.searchsorted(self.edges, places, side="right") - 1
+        inside = (found >= 0) & (found < len(self))
+        return np.where(inside, found if self.order > 0 else len(self) - 1 - found, -1)
 
     def pixel_index(self) -> np.ndarray:
         """Return the cell number of each pixel, in ascending order of positions."""
-        count = len(self.centres)
-        if self.is_even:
-            return np.arange(count)[:: self.order]
-        edges = self.edges
-        smallest = np.diff(edges).min()
-        resolved = (edges[-1] - edges[0]) / smallest if smallest > 0 else _PIXELS
-        pixels = int(np.clip(np.ceil(resolved) * 2, min(4 * count, _PIXELS), _PIXELS))
-        return self.at(edges[0] + (np.arange(pixels) + 0.5) * ((edges[-1] - edges[0]) / pixels))
+        sizes, length = np.diff(self.edges), self.edges[-1] - self.edges[0]
+        if len(self) < 2 or np.ptp(sizes) <= _UNEVEN * sizes.max():
+            return np.arange(len(self))[:: self.order]
+        resolved = length / sizes.min() if sizes.min() > 0 else _PIXELS
+        pixels = int(np.clip(np.ceil(resolved) * 2, min(4 * len(self), _PIXELS), _PIXELS))
+        return self.at(self.edges[0] + (np.arange(pixels) + 0.5) * (length / pixels))
 
 
-def rectilinear(y: Cells, x: Cells, plane: Plane | None = None) -> Grid:
+def rectilinear(y: Cells, x: Cells, parts: tuple[range, ...], plane: Plane | None = None) -> Grid:
     """Return the grid of two orthogonal axes: rows along `y`, columns along `x`."""
-    across, up = x.edges, y.edges
-    extent = Extent(float(across[0]), float(across[-1]), float(up[0]), float(up[-1]))
-    shape = (len(y.centres), len(x.centres))
-    return Grid(extent, y.pixel_index()[:, None] * shape[1] + x.pixel_index(), shape, plane)
+    extent = Extent(*(float(n) for edges in (x.edges, y.edges) for n in (edges[0], edges[-1])))
+    return Grid(extent, y.pixel_index()[:, None] * len(x) + x.pixel_index(), parts, plane)
 
 
 def locate_on_axes(y: Cells, x: Cells, plane: Plane) -> Locate:
@@ -216,7 +198,7 @@ def locate_on_axes(y: Cells, x: Cells, plane: Plane) -> Locate:
         across, up = plane.project(longitude, latitude)
         rows = y.at(up)
         columns = x.at(across if plane.definition else west + (across - west) % 360)
-        return np.where((rows < 0) | (columns < 0), -1, rows * len(x.centres) + columns)
+        return np.where((rows < 0) | (columns < 0), -1, rows * len(x) + columns)
 
     return locate
 
@@ -236,60 +218,59 @@ def locate_points(latitude: np.ndarray, longitude: np.ndarray) -> tuple[Locate, 
 
     valid = np.isfinite(latitude) & np.isfinite(longitude) & (np.abs(latitude) <= 90)
     index = np.flatnonzero(valid)
-    points = _on_sphere(latitude[valid], longitude[valid])
-    if not len(points):
+    if not len(index):
         return lambda longitude, latitude: np.full(longitude.shape, -1), 1.0
+    points = _on_sphere(latitude[valid], longitude[valid])
     tree = cKDTree(points)
-    spacing = _spacing(points, valid, tree)
+    is_grid = min(valid.shape) > 1 < valid.ndim
+    reach = _REACH * (_spacing_on_grid(points, valid) if is_grid else _spacing(points, tree))
 
     def locate(longitude: np.ndarray, latitude: np.ndarray) -> np.ndarray:
         fine = np.isfinite(longitude) & np.isfinite(latitude)
         found = np.full(fine.shape, -1)
-        reach = spacing.max() * _REACH
-        distance, nearest = tree.query(
-            _on_sphere(latitude[fine], longitude[fine]), distance_upper_bound=reach
-        )
+        places = _on_sphere(latitude[fine], longitude[fine])
+        distance, nearest = tree.query(places, distance_upper_bound=reach.max())
         near = np.minimum(nearest, len(index) - 1)
-        found[fine] = np.where(distance <= spacing[near] * _REACH, index[near], -1)
+        found[fine] = np.where(distance <= reach[near], index[near], -1)
         return found
 
-    return locate, float(np.degrees(np.median(spacing)))
+    return locate, float(np.degrees(np.median(reach)) / _REACH)
 
 
-def _spacing(points: np.ndarray, valid: np.ndarray, tree: object) -> np.ndarray:
-    """Return the distance from each point to its neighbours, on the unit sphere."""
+def _spacing_on_grid(points: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    """Return the distance from each point to its neighbours on two axes, on the unit sphere."""
+    full = np.full((*valid.shape, 3), np.nan)
+    full[valid] = points
+    widest = np.zeros(valid.shape)
+    for axis in (0, 1):
+        step = np.nan_to_num(np.linalg.norm(np.diff(full, axis=axis), axis=-1))
+        # Limit the distances across a seam of the grid, where adjacent indices are far apart.
+        step = np.minimum(step, 4 * np.median(step[step > 0])) if step.any() else step
+        before, after = (np.insert(step, place, 0, axis) for place in (0, step.shape[axis]))
+        widest = np.maximum.reduce((widest, before, after))
+    return widest[valid]
+
+
+def _spacing(points: np.ndarray, tree: cKDTree) -> np.ndarray:
+    """Return the distance from each point of a track to its neighbours, on the unit sphere."""
     if len(points) < 2:
         return np.full(len(points), 0.02)
-    if valid.ndim == 2 and min(valid.shape) > 1:
-        full = np.full((*valid.shape, 3), np.nan)
-        full[valid] = points
-        widest = np.zeros(valid.shape)
-        for axis in (0, 1):
-            step = np.linalg.norm(np.diff(full, axis=axis), axis=-1)
-            step = np.where(np.isfinite(step), step, 0)
-            # Limit the distances across a seam of the grid, where adjacent indices are far apart.
-            usual = np.median(step[step > 0]) if (step > 0).any() else 0
-            step = np.minimum(step, 4 * usual)
-            before, after = (np.insert(step, place, 0, axis) for place in (0, step.shape[axis]))
-            widest = np.maximum.reduce((widest, before, after))
-        return widest[valid]
-    near, _ = tree.query(points, k=min(5, len(points)))  # type: ignore[attr-defined]
-    mean = near[:, 1:].mean(axis=1) * 1.2
+    mean = tree.query(points, k=min(5, len(points)))[0][:, 1:].mean(axis=1) * 1.2
     # Points of a track are shown at least as dots; single points far from all others do not cover the globe.
-    usual = float(np.median(mean))
-    return np.clip(mean, usual / 2, 4 * usual)
+    return np.clip(mean, np.median(mean) / 2, 4 * np.median(mean))
 
 
-def sampled(
-    locate: Locate, shape: tuple[int, ...], extent: Extent, plane: Plane, most: float = _PIXELS
-) -> Grid:
+def sampled(locate: Locate, parts: tuple[range, ...], extent: Extent, plane: Plane) -> Grid:
     """Return the grid of a plane whose pixels `locate` finds by longitude and latitude."""
-    x, y = extent.pixels(*extent.size(most))
-    return Grid(extent, locate(*plane.locate(*np.meshgrid(x, y))), shape, plane)
+    wide, high = extent.right - extent.left, extent.top - extent.bottom
+    # Adapt the number of pixels to the number of values: a coarse grid does not need a fine raster.
+    most = np.sqrt(np.prod([len(part) for part in parts]) * max(wide / high, high / wide)) * 8
+    columns, rows = extent.size(float(np.clip(most, 600 if plane.definition else 64, 1000)))
+    return Grid(extent, locate(*plane.locate(*np.meshgrid(*extent.pixels(columns, rows)))), parts, plane)
 
 
 def polygons(
-    x: np.ndarray, y: np.ndarray, nodes: np.ndarray, count: int, extent: Extent, plane: Plane
+    x: np.ndarray, y: np.ndarray, nodes: np.ndarray, parts: tuple[range, ...], extent: Extent, plane: Plane
 ) -> Grid:
     """Return the grid of the polygons of a mesh.
 
@@ -300,38 +281,34 @@ def polygons(
     nodes : ndarray
         Node number of each corner for values on nodes: a pixel has the value of the nearest corner of its face. An
         array without elements for values on faces.
-    count : int
-        Number of values.
+    parts : tuple of range
+        The indices of the values.
     """
     from PIL import Image, ImageDraw
 
-    columns, rows = extent.size()
-    e, turn = extent, 0.0 if plane.definition else 360.0
-    across, up = (x - e.left) * (columns / (e.right - e.left)), (y - e.bottom) * (rows / (e.top - e.bottom))
+    (columns, rows), e = extent.size(), extent
+    # The map of longitudes shows a face across its end at the other end too.
+    turns = (0.0,) if plane.definition else (0.0, 360.0)
+    scale = np.array([columns / (e.right - e.left), rows / (e.top - e.bottom)])
+    corners = np.stack((x - e.left, y - e.bottom), axis=-1) * scale - 0.5
+    wide = np.ptp(np.where(np.isnan(x), x[:, :1], x), axis=1) * scale[0]
+    fine = np.isfinite(corners[:, :3]).all(axis=(1, 2)) & (wide < columns / 2)  # no cut of a projection
     image = Image.new("I", (columns, rows), -1)
     draw = ImageDraw.Draw(image)
-    corners = np.stack((across, up), axis=-1)
-    wide = np.nan_to_num(np.nanmax(across, axis=1) - np.nanmin(across, axis=1), nan=np.inf)
-    fine = np.isfinite(x[:, :3]).all(axis=1) & np.isfinite(y[:, :3]).all(axis=1)
-    fine &= wide < columns / 2  # a face across the cut of a projection has no shape there
-    turned = np.array([turn * columns / (e.right - e.left), 0.0])
-    for number in np.flatnonzero(fine):
-        corner = corners[number][np.isfinite(corners[number, :, 0])]
-        draw.polygon((corner - 0.5).ravel().tolist(), fill=int(number))
-        if turn and corner[:, 0].max() > columns:  # across the date line: the other end of the map too
-            draw.polygon((corner - 0.5 - turned).ravel().tolist(), fill=int(number))
-    faces = np.asarray(image)
+    for turn in turns:
+        for number in np.flatnonzero(
+            fine & (np.nanmax(corners[..., 0], axis=1) > (columns if turn else -np.inf))
+        ):
+            corner = corners[number][np.isfinite(corners[number, :, 0])] - (turn * scale[0], 0)
+            draw.polygon(corner.ravel().tolist(), fill=int(number))
+    faces = np.array(image)
     if nodes.size:
-        px, py = np.meshgrid(*e.pixels(columns, rows))
         inside = faces >= 0
-        face = faces[inside]
-        away = (
-            (px[inside, None] - x[face] + turn / 2) % turn - turn / 2 if turn else px[inside, None] - x[face]
-        )
-        nearest = np.nanargmin(away**2 + (py[inside, None] - y[face]) ** 2, axis=1)
-        faces = np.full(faces.shape, -1)
-        faces[inside] = nodes[face, nearest]
-    return Grid(extent, faces, (count,), plane)
+        face, (px, py) = faces[inside], (n[inside][:, None] for n in np.meshgrid(*e.pixels(columns, rows)))
+        away = px - x[face]
+        away = away if plane.definition else (away + 180) % 360 - 180
+        faces[inside] = nodes[face, np.nanargmin(away**2 + (py - y[face]) ** 2, axis=1)]
+    return Grid(extent, faces, parts, plane)
 
 
 def _on_sphere(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
@@ -350,33 +327,14 @@ def globe_extent(longitude: np.ndarray, latitude: np.ndarray, margin: float = 0.
     fine = np.isfinite(longitude) & np.isfinite(latitude) & (np.abs(latitude) <= 90)
     if not fine.any():
         return Extent(-180, 180, -90, 90)
-    longitude, latitude = longitude[fine], latitude[fine]
-    west = west_end(longitude) - 1e-5  # the longitudes are rounded
-    lon = west + (longitude - west) % 360
-    e = Extent.around(lon, latitude, margin)
-    if e.right - e.left > 350:
-        left = west if -90 <= west <= 180 else -180.0
-        e = Extent(left, left + 360, e.bottom, e.top)
-    return Extent(round(e.left, 4), round(e.right, 4), max(e.bottom, -90.0), min(e.top, 90.0))
-
-
-def west_end(longitude: np.ndarray) -> float:
-    """Return the western edge of a map that does not cut the grid: the end of the widest gap between longitudes.
-
-    Examples
-    --------
-    >>> west_end(np.array([350.0, 355.0, 5.0, 10.0]))
-    -10.0
-    """
-    if not len(longitude):
-        return -180.0
-    around = np.unique(np.round(longitude % 360, 6))
-    gaps = np.diff(np.concatenate((around, [around[0] + 360])))
-    widest = int(np.argmax(gaps))
-    if gaps[widest] < 20:  # the grid is global
-        return -180.0
-    west = float(around[(widest + 1) % len(around)])
-    return west - 360 if west > 180 or (west >= 180 and widest == len(around) - 1) else west
+    around = np.unique(np.round(longitude[fine] % 360, 6))
+    gaps = np.diff(around, append=around[0] + 360)
+    after_widest = float(around[(np.argmax(gaps) + 1) % len(around)])
+    west = (after_widest + 180) % 360 - 180 if gaps.max() >= 20 else -180.0  # else the grid is global
+    west -= 1e-5  # the longitudes are rounded
+    e = Extent.around(west + (longitude[fine] - west) % 360, latitude[fine], margin)
+    left, right = (-180, 180) if e.right - e.left > 350 else (round(e.left, 4), round(e.right, 4))
+    return Extent(left, right, max(e.bottom, -90.0), min(e.top, 90.0))
 
 
 @cache
@@ -395,25 +353,17 @@ def coastlines(extent: Extent) -> list[np.ndarray]:
     >>> all(line[:, 0].max() > 180 for line in coastlines(Extent(190, 300, -60, 60)))
     True
     """
-    found = []
-    turns = range(int(np.floor((extent.left - 180) / 360)), int(np.ceil((extent.right + 180) / 360)) + 1)
-    for line in _lines():
-        low, high = line.min(axis=0), line.max(axis=0)
-        if high[1] < extent.bottom or low[1] > extent.top:
-            continue
-        for turn in turns:
-            shift = 360 * turn
-            if high[0] + shift >= extent.left and low[0] + shift <= extent.right:
-                found.append(line + np.array([shift, 0]))
-    return found
+    e = extent
+    turns = range(int(np.floor((e.left - 180) / 360)), int(np.ceil((e.right + 180) / 360)) + 1)
+    lines = (line + np.array([360 * turn, 0]) for line in _lines() for turn in turns)
+    ends = ((line, *line.min(axis=0), *line.max(axis=0)) for line in lines)
+    return [li for li, w, s, e_, n in ends if w <= e.right and e_ >= e.left and s <= e.top and n >= e.bottom]
 
 
 def projected(lines: list[np.ndarray], plane: Plane, extent: Extent) -> list[np.ndarray]:
     """Return lines of (longitude, latitude) in a projection, broken where it cuts them."""
     found = []
-    longest = (
-        _LONGEST if max(extent.right - extent.left, extent.top - extent.bottom) > 720 else _LONGEST_DEGREES
-    )
+    longest = _LONGEST if extent.right - extent.left > 720 else _LONGEST_DEGREES
     for line in lines:
         x, y = plane.project(line[:, 0], line[:, 1])
         cut = ~(np.hypot(np.diff(x), np.diff(y)) < longest)

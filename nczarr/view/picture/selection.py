@@ -1,29 +1,28 @@
-"""Select the part of a variable to draw: one or two axes, and an index on each other axis."""
+"""Select the part of a variable to draw: one or two axes, the strides on them, and an index on each other axis."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import NamedTuple
 
 import numpy as np
 
+from nczarr.convert.change.nodes import NAMING, words_of
 from nczarr.convert.change.selecting import find_indices, parse_range
-from nczarr.errors import NCZarrError
-from nczarr.view.coordinates import (
-    FEATURES,
-    PRESSURE,
-    Axis,
-    Coordinates,
-    Geography,
-    find_geography,
-    role_of,
-)
-from nczarr.view.opened import OpenedDataset, is_drawable, text_attribute
+from nczarr.errors import UnsupportedError
+from nczarr.model.coordinates import text_of
+from nczarr.view.coordinates import FEATURES, Axis, Coordinates, Geography, is_pressure, role_of
+from nczarr.view.opened import is_drawable
 
-
-class SelectionProblem(NCZarrError):
-    """A selection to draw does not fit the variable."""
+#: Start and stop along each drawn axis.
+Windows = Sequence[tuple[int, int]]
+#: Maximum number of pixels along an axis: screens show no more.
+MOST_PIXELS = 1000
+#: Maximum bytes of decoded chunks per picture.
+MOST_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
@@ -59,109 +58,86 @@ class Selection:
 
     def moved(self, axis: int, index: int) -> Selection:
         """Return a copy with another index on an axis."""
-        at = list(self.at)
-        at[axis] = min(max(index, 0), max(self.axes[axis].size - 1, 0))
-        return replace(self, at=tuple(at))
+        index = min(max(index, 0), max(self.axes[axis].size - 1, 0))
+        return replace(self, at=(*self.at[:axis], index, *self.at[axis + 1 :]))
 
-    def index(self, parts: Sequence[slice]) -> tuple[int | slice, ...]:
-        """Return the index to read; `parts` are the slices of the drawn axes, in the order of `drawn`."""
-        result: list[int | slice] = list(self.at)
-        for axis, part in zip(self.drawn, parts, strict=True):
-            result[axis] = part
-        return tuple(result)
+    def index(self, parts: Sequence[range]) -> tuple[int | slice, ...]:
+        """Return the index to read; `parts` are the indices on the drawn axes, in the order of `drawn`."""
+        drawn = {axis: slice(p.start, p.stop, p.step) for axis, p in zip(self.drawn, parts, strict=True)}
+        return tuple(drawn.get(axis, at) for axis, at in enumerate(self.at))
 
 
 #: Words in names of variables that qualify others.
 _MINOR = re.compile(
-    r"bnds|bounds|quality|flag|mask|error|uncert|std|weight|count|area|_qc|(^|_)(qc|id|index)($|_)"
+    "bnds|bounds|quality|flag|mask|error|uncert|std|weight|count|area|_qc|(^|_)(qc|id|index)($|_)"
 )
-#: Attributes that name variables which describe the owner of the attribute.
-_REFERRING = ("coordinates", "bounds", "ancillary_variables", "grid_mapping", "cell_measures", "climatology")
 #: Number of variables whose places are looked up to choose the first one.
 _MOST_CANDIDATES = 50
 
 
-def first_variable(opened: OpenedDataset, coordinates: Coordinates) -> str | None:
+def first_variable(coordinates: Coordinates) -> str | None:
     """Return the variable to show first: data on a map before other data, data before coordinates and flags."""
-    variables = opened.model.all_variables
-    named = {
-        word.rstrip(":")
-        for variable in variables.values()
-        for name in _REFERRING
-        for word in text_attribute(variable, name).split()
-    }
+    opened, variables = coordinates.opened, coordinates.opened.model.all_variables
+    naming = (words_of(v.attribute.get(name)) for v in variables.values() for name in NAMING)
+    named = {word.rstrip(":") for words in naming for word in words}
 
     def rank(fqn: str) -> tuple[int, ...]:
-        variable, shape = variables[fqn], opened.shape(fqn)
+        variable, sizes = variables[fqn], sum(n > 1 for n in opened.shape(fqn))
         is_coordinate = role_of(variable) in ("latitude", "longitude", "time") or fqn in variable.dimensions
         is_minor = variable.name in named or _MINOR.search(variable.name.lower()) is not None
-        is_minor |= "flag_meanings" in variable.attribute or "cf_role" in variable.attribute
-        described = any(text_attribute(variable, name) for name in ("standard_name", "long_name", "units"))
-        sizes = sum(n > 1 for n in shape)
+        is_minor |= bool({"flag_meanings", "cf_role"} & {*variable.attribute})
+        described = any(text_of(variable, name) for name in ("standard_name", "long_name", "units"))
         return (is_drawable(variable), sizes > 0, not is_coordinate, not is_minor, min(sizes, 3), described)
 
+    def is_map(fqn: str) -> bool:
+        drawable = is_drawable(variables[fqn])
+        return drawable and first_selection(coordinates, fqn).geography is not None
+
     best = sorted(variables, key=rank, reverse=True)[:_MOST_CANDIDATES]
-    return max(
-        best,
-        key=lambda fqn: (*rank(fqn)[:4], _is_map(opened, coordinates, fqn), *rank(fqn)[4:]),
-        default=None,
-    )
+    return max(best, key=lambda fqn: (*rank(fqn)[:4], is_map(fqn), *rank(fqn)[4:]), default=None)
 
 
-def _is_map(opened: OpenedDataset, coordinates: Coordinates, fqn: str) -> bool:
-    return (
-        is_drawable(opened.variable(fqn)) and first_selection(opened, coordinates, fqn).geography is not None
-    )
-
-
-def first_selection(opened: OpenedDataset, coordinates: Coordinates, fqn: str) -> Selection:
+def first_selection(coordinates: Coordinates, fqn: str) -> Selection:
     """Return the default selection of a variable: a map, its last two axes, or a line, in this order.
 
     The first level is the one at the surface: the largest pressure, or the height or depth nearest to zero.
     """
     axes = coordinates.axes(fqn)
     at = tuple(_surface(coordinates, axis) for axis in axes)
-    if not is_drawable(opened.variable(fqn)):
+    if not is_drawable(coordinates.opened.variable(fqn)):
         return Selection(fqn, axes, (), at)
     long = [i for i, axis in enumerate(axes) if axis.size > 1]
     wanted = FEATURES.get(coordinates.feature(fqn))
     if wanted:  # a series or a profile, not the map of the stations
         long = [i for i in long if axes[i].role == wanted] or long[-1:]
     else:
-        geography = find_geography(opened, coordinates, fqn)
+        geography = coordinates.geography(fqn)
         if geography is not None and all(axes[i].size > 1 for i in geography.axes):
             return Selection(fqn, axes, geography.axes, at, geography)
     drawn = tuple(long[-2:]) if long else tuple(range(len(axes)))[-1:]
-    return with_drawn(opened, coordinates, Selection(fqn, axes, drawn, at), drawn)
+    return with_drawn(coordinates, Selection(fqn, axes, drawn, at), drawn)
 
 
 def _surface(coordinates: Coordinates, axis: Axis) -> int:
     numbers = coordinates.numbers(axis) if axis.role == "vertical" and 1 < axis.size < 10_000 else None
     if numbers is None:
         return 0
-    return int(np.argmax(numbers) if axis.units.lower() in PRESSURE else np.argmin(np.abs(numbers)))
+    return int(np.argmax(numbers) if is_pressure(axis.units) else np.argmin(np.abs(numbers)))
 
 
-def with_drawn(
-    opened: OpenedDataset, coordinates: Coordinates, selection: Selection, drawn: tuple[int, ...]
-) -> Selection:
+def with_drawn(coordinates: Coordinates, selection: Selection, drawn: tuple[int, ...]) -> Selection:
     """Return a copy with other drawn axes; the drawing is a map if the axes are geographic."""
-    geography = find_geography(opened, coordinates, selection.fqn)
-    if len(drawn) == 1 and coordinates.feature(selection.fqn) in FEATURES:
-        geography = None
-    if geography is not None and set(geography.axes) == set(drawn) and len(geography.axes) == len(drawn):
+    geography = coordinates.geography(selection.fqn)
+    is_feature = len(drawn) == 1 and coordinates.feature(selection.fqn) in FEATURES
+    if geography is not None and not is_feature and sorted(geography.axes) == sorted(drawn):
         return replace(selection, drawn=geography.axes, geography=geography)
-    if len(drawn) == 2:
-        y, x = (selection.axes[i] for i in drawn)
-        # By convention, time is the horizontal axis and depth the vertical axis.
-        if y.role == "time" and x.role == "vertical":
-            drawn = drawn[::-1]
+    # By convention, time is the horizontal axis and depth the vertical axis.
+    if [selection.axes[i].role for i in drawn] == ["time", "vertical"]:
+        drawn = drawn[::-1]
     return replace(selection, drawn=drawn, geography=None)
 
 
-def select(
-    opened: OpenedDataset, coordinates: Coordinates, fqn: str, positions: Mapping[str, str]
-) -> Selection:
+def select(coordinates: Coordinates, fqn: str, positions: Mapping[str, str]) -> Selection:
     """Return the default selection of a variable with given positions on dimensions.
 
     Parameters
@@ -173,42 +149,107 @@ def select(
 
     Raises
     ------
-    SelectionProblem
-        If the variable does not have the dimension.
     UnsupportedError
-        If the dimension does not have the position; the message names the nearest one.
+        If the variable does not have the dimension, or the dimension does not have the position; the message names
+        the nearest one.
     """
-    selection = first_selection(opened, coordinates, fqn)
+    selection = first_selection(coordinates, fqn)
     names = {axis.name: i for i, axis in enumerate(selection.axes)}
     for name, text in positions.items():
         if name not in names:
-            raise SelectionProblem(
-                f"there is no dimension {name!r}",
-                fqn=fqn,
-                hint=f"the dimensions are {', '.join(names)}" if names else "the variable has no dimensions",
-            )
-        axis = selection.axes[names[name]]
-        selection = selection.moved(names[name], _index(opened, coordinates, axis, text, fqn))
-    drawn = tuple(i for i in selection.drawn if selection.axes[i].name not in positions)
-    if drawn != selection.drawn:
-        rest = [i for i, a in enumerate(selection.axes) if a.name not in positions and a.size > 1]
-        drawn = tuple(rest[-2:]) or drawn
-        selection = with_drawn(opened, coordinates, selection, drawn)
-    return selection
+            hint = f"the dimensions are {', '.join(names)}" if names else "the variable has no dimensions"
+            raise UnsupportedError(f"there is no dimension {name!r}", fqn=fqn, hint=hint)
+        index = _index(coordinates, selection.axes[names[name]], text, fqn)
+        selection = selection.moved(names[name], index)
+    if not {names[name] for name in positions} & {*selection.drawn}:
+        return selection
+    rest = [i for i, a in enumerate(selection.axes) if a.name not in positions]
+    long = [i for i in rest if selection.axes[i].size > 1]
+    return with_drawn(coordinates, selection, tuple(long[-2:] or (i for i in rest if i in selection.drawn)))
 
 
-def _index(opened: OpenedDataset, coordinates: Coordinates, axis: Axis, text: str, fqn: str) -> int:
+def _index(coordinates: Coordinates, axis: Axis, text: str, fqn: str) -> int:
     """Return the index of a position on an axis; for a period such as a month, the middle index."""
     texts = coordinates.texts(axis)
     if texts is not None and text in texts:
         return texts.index(text)
-    coordinate = None if axis.coordinate is None else opened.variable(axis.coordinate)
+    coordinate = None if axis.coordinate is None else coordinates.opened.variable(axis.coordinate)
     position = parse_range(text, f"{axis.name}={text}")
     if isinstance(position, slice):
-        raise SelectionProblem(
-            f"{axis.name}={text} is a range, but a picture shows a single position",
-            fqn=fqn,
-            hint="give an index, a value or a date",
-        )
+        problem = f"{axis.name}={text} is a range, but a picture shows a single position"
+        raise UnsupportedError(problem, fqn=fqn, hint="give an index, a value or a date")
     found = find_indices(axis.name, axis.size, coordinate, position)
     return found[len(found) // 2]
+
+
+class Overview(NamedTuple):
+    """The parts of an array to read for a picture.
+
+    Parameters
+    ----------
+    parts : tuple of range
+        The indices on each drawn axis.
+    coarse : bool
+        True if the limit on bytes of chunks, not the limit on pixels, determined the strides.
+    """
+
+    parts: tuple[range, ...]
+    coarse: bool = False
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The stride on each axis."""
+        return tuple(part.step for part in self.parts)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if all strides are 1."""
+        return set(self.steps) <= {1}
+
+
+def plan_overview(
+    windows: Windows,
+    chunks: Sequence[int],
+    chunk_bytes: int,
+    most_pixels: int = MOST_PIXELS,
+    most_bytes: int = MOST_BYTES,
+) -> Overview:
+    """Choose the strides of an overview.
+
+    Parameters
+    ----------
+    windows : sequence of (int, int)
+        Start and stop along each drawn axis.
+    chunks : sequence of int
+        Chunk shape along these axes.
+    chunk_bytes : int
+        Size of a whole decoded chunk in bytes, including the axes that are not drawn.
+    most_pixels : int
+        Maximum number of pixels along an axis.
+    most_bytes : int
+        Maximum bytes of decoded chunks.
+
+    Examples
+    --------
+    >>> plan_overview([(0, 10), (0, 5000)], [10, 100], 4000).parts
+    (range(0, 10), range(0, 5000, 5))
+    >>> plan_overview([(0, 10**6), (0, 10**6)], [1000, 1000], 4 << 20, most_bytes=1 << 30).coarse
+    True
+    """
+    steps = [max(ceil((stop - start) / most_pixels), 1) for start, stop in windows]
+    coarse = False
+    while True:
+        counts = [_count(w, c, s) for w, c, s in zip(windows, chunks, steps)]
+        axis = counts.index(max(counts))
+        if prod(counts) * chunk_bytes <= most_bytes or counts[axis] <= 1:
+            break
+        # Only strides longer than a chunk skip chunks. Increase the stride of the axis with the most chunks.
+        steps[axis] = max(steps[axis], chunks[axis]) * 2
+        coarse = True
+    return Overview(tuple(range(*window, step) for window, step in zip(windows, steps)), coarse)
+
+
+def _count(window: tuple[int, int], chunk: int, step: int) -> int:
+    """Return the maximum number of chunks that a strided slice touches along an axis."""
+    length = window[1] - window[0]
+    return max(min(ceil(length / max(chunk, 1)) + 1, ceil(length / step)), 1)
