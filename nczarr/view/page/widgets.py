@@ -160,14 +160,14 @@ class Sliders:
 
     Attributes
     ----------
-    box : panel.FlexBox
+    box : panel.Column
         The widgets on the page.
     """
 
     def __init__(self, coordinates: Coordinates, moved: Callable[[int, int], None]) -> None:
         self._coordinates = coordinates
         self._moved = moved
-        self.box = pn.FlexBox(sizing_mode="stretch_width")
+        self.box = pn.Column(sizing_mode="stretch_width")
 
     def offer(self, selection: Selection) -> None:
         """Replace the sliders by those of a selection; a table has none."""
