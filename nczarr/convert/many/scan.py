@@ -288,7 +288,7 @@ def _parquet(path: str) -> Any:
         from pyarrow import parquet
     except ImportError:
         raise UnsupportedError(
-            "scan files need pyarrow", path=path, hint="pip install nczarr[virtual]"
+            "scan files need pyarrow", path=path, hint="pip install pyarrow"
         ) from None
     return parquet
 
