@@ -146,7 +146,7 @@ def serve(
         raise NCZarrError(f"{port} is not a port number", hint=hint)
     missing = [name for name in _PACKAGES if find_spec(name.replace("-", "_")) is None]
     if missing:
-        hint = f"pip install {' '.join(missing)}"
+        hint = "pip install matplotlib scipy pyproj panel panel-material-ui"
         raise UnsupportedError(f"the viewer needs {' and '.join(missing)}", hint=hint)
     opened = OpenedDataset(source, storage_options)
     try:
