@@ -199,7 +199,7 @@ class Deadly:
         deaths = len(os.listdir(self.folder))
         if region[0].start >= 16 and deaths < self.times:
             Path(self.folder, str(deaths)).touch()
-            time.sleep(2)  # Dask starts no worker again that dies before its nanny has seen it begin
+            time.sleep(5)  # Dask starts no worker again that dies before its nanny has seen it begin
             os._exit(1)
         return np.arange(region[0].start, region[0].stop, dtype="f8")
 
