@@ -287,9 +287,7 @@ def _parquet(path: str) -> Any:
     try:
         from pyarrow import parquet
     except ImportError:
-        raise UnsupportedError(
-            "scan files need pyarrow", path=path, hint="pip install pyarrow"
-        ) from None
+        raise UnsupportedError("scan files need pyarrow", path=path, hint="pip install pyarrow") from None
     return parquet
 
 
