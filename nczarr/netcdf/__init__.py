@@ -15,10 +15,10 @@ from nczarr.formats import is_netcdf
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
+    from nczarr.netcdf.bytes.guarded import has_readers
     from nczarr.netcdf.datasets import OpenFile, create_dataset, open_dataset, provenance
     from nczarr.netcdf.edit.editor import EditedFile
     from nczarr.netcdf.edit.opening import create_file, open_file
-    from nczarr.netcdf.hdf5.source import has_readers
     from nczarr.netcdf.isolated import open_isolated, provenance_isolated
     from nczarr.netcdf.remote import RemoteSink, open_remote
     from nczarr.netcdf.sink import FileSink
@@ -26,10 +26,10 @@ else:
     __getattr__ = lazy(
         __name__,
         {
+            "bytes.guarded": ["has_readers"],
             "datasets": ["OpenFile", "create_dataset", "open_dataset", "provenance"],
             "edit.editor": ["EditedFile"],
             "edit.opening": ["create_file", "open_file"],
-            "hdf5.source": ["has_readers"],
             "isolated": ["open_isolated", "provenance_isolated"],
             "remote": ["RemoteSink", "open_remote"],
             "sink": ["FileSink"],

@@ -32,6 +32,35 @@ _HEADERS = (b"OHDR", b"OCHK")
 _TEXTS = b"GCOL"
 
 
+#: The file objects of this process that are not closed.
+_open: set[GuardedFile] = set()
+
+
+def has_readers(path: str) -> bool:
+    """Return True if readers of this process share the handle of an editor of the file, who may have closed it.
+
+    HDF5 keeps the file's metadata for them. They would read wrong values after a change through another handle.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from nczarr.model import Dataset
+    >>> from nczarr.netcdf import create_file, open_dataset, open_file
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.nc")
+    >>> create_file(path, Dataset("a", format="netCDF-4")).close()
+    >>> writer = open_file(path)
+    >>> reader = open_dataset(path)
+    >>> writer.close()
+    >>> has_readers(path)
+    True
+    >>> reader.close()
+    >>> has_readers(path)
+    False
+    """
+    found = os.stat(path)
+    return any(file.is_at(found) for file in list(_open))
+
+
 class PendingWrites:
     """Pending bytes at offsets of a file, without overlaps.
 
@@ -152,6 +181,7 @@ class GuardedFile:
         self._end = self._size
         self._cut = False
         self.failure: BaseException | None = None
+        _open.add(self)
 
     def check(self, path: str) -> None:
         """Raise the first failure, if any."""
@@ -291,6 +321,7 @@ class GuardedFile:
         self.flush_pending()
         if self._users:
             return
+        _open.discard(self)
         try:
             self._file.close()
         except OSError as error:

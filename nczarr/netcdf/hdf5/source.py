@@ -37,11 +37,11 @@ _CACHE_LIMIT = 32 << 20
 OWN_CACHE = 1 << 20
 
 
-#: The open files, their numbers of users and the file objects behind them, by HDF5's file number.
-_opened: dict[int, tuple[h5f.FileID, int, GuardedFile | None]] = {}
+#: The open files and their numbers of users, by HDF5's file number.
+_opened: dict[int, tuple[h5f.FileID, int]] = {}
 
 
-def _shared(file: h5f.FileID, disk: GuardedFile | None) -> tuple[h5f.FileID, int]:
+def _shared(file: h5f.FileID) -> tuple[h5f.FileID, int]:
     """Return the first handle of a file in place of a new one, and HDF5's number of the file. Needs the lock.
 
     A second handle shares HDF5's state of the datasets. In that state, the fill value of strings belongs to
@@ -50,8 +50,8 @@ def _shared(file: h5f.FileID, disk: GuardedFile | None) -> tuple[h5f.FileID, int
     """
     number = ctypes.c_ulong()
     call("H5Fget_fileno", file, ctypes.byref(number))
-    first, users, _ = _opened.get(number.value, (file, 0, None))
-    _opened[number.value] = first, users + 1, disk
+    first, users = _opened.get(number.value, (file, 0))
+    _opened[number.value] = first, users + 1
     if first is not file:
         file.close()
     return first, number.value
@@ -80,9 +80,9 @@ class _Opened:
                     self._disk.close()
 
     def _release(self, api: Any) -> None:
-        file, users, disk = _opened.pop(self._number)
+        file, users = _opened.pop(self._number)
         if users > 1:
-            _opened[self._number] = file, users - 1, disk
+            _opened[self._number] = file, users - 1
             return
         for found in api.h5f.get_obj_ids(file, ~api.h5f.OBJ_FILE & api.h5f.OBJ_ALL | api.h5f.OBJ_LOCAL):
             while found.valid:
@@ -221,7 +221,7 @@ class HDF5File:
     _datasets: OrderedDict[bytes, OpenDataset] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
-        self.id, number = _shared(self.id, self.disk)
+        self.id, number = _shared(self.id)
         self._close = _Opened(self.path, number, self.disk)
 
     @classmethod
@@ -345,31 +345,6 @@ def editor_of(path: str) -> Editor | None:
         return None
     editor = _editors.get((found.st_dev, found.st_ino))
     return editor if editor is not None and editor.origin.is_here and editor.is_open else None
-
-
-def has_readers(path: str) -> bool:
-    """Return True if readers of this process share the handle of an editor of the file, who may have closed it.
-
-    HDF5 keeps the file's metadata for them. They would read wrong values after a change through another handle.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from nczarr.model import Dataset
-    >>> from nczarr.netcdf import create_file, open_dataset, open_file
-    >>> path = os.path.join(tempfile.mkdtemp(), "a.nc")
-    >>> create_file(path, Dataset("a", format="netCDF-4")).close()
-    >>> writer = open_file(path)
-    >>> reader = open_dataset(path)
-    >>> writer.close()
-    >>> has_readers(path)
-    True
-    >>> reader.close()
-    >>> has_readers(path)
-    False
-    """
-    found = os.stat(path)
-    return any(disk is not None and disk.is_at(found) for _, _, disk in list(_opened.values()))
 
 
 @dataclass(eq=False)
