@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import netCDF4
 import numpy as np
 import pytest
+from deadly_source import deadly
 
 import nczarr
 from nczarr.cli import main
@@ -27,11 +27,12 @@ from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping import DetachedDataset, create_dataset
 from nczarr.mapping.dataset.destination import UNFINISHED
 from nczarr.mapping.dataset.maintenance import clean
-from nczarr.model import DOUBLE, Dataset, Dimension, Storage, Variable
 
 distributed = pytest.importorskip("distributed")
 
 DATA = Path(__file__).parents[1] / "data"
+#: Dask starts no worker again that dies before its nanny has seen it begin.
+BEFORE_DEATH = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -183,40 +184,18 @@ def test_an_interrupt_and_resume(client: Any, large: Path, tmp_path: Path) -> No
     assert not (tmp_path / "b.zarr").exists()
 
 
-@dataclass(frozen=True)
-class Deadly:
-    """Values whose reading ends the process: so many times, counted by files in a folder."""
-
-    folder: str
-    times: int
-    shape: tuple[int, ...] = (64,)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.dtype("f8")
-
-    def read(self, region: Any, out: Any = None) -> np.ndarray:
-        deaths = len(os.listdir(self.folder))
-        if region[0].start >= 16 and deaths < self.times:
-            Path(self.folder, str(deaths)).touch()
-            time.sleep(5)  # Dask starts no worker again that dies before its nanny has seen it begin
-            os._exit(1)
-        return np.arange(region[0].start, region[0].stop, dtype="f8")
-
-
-def deadly(folder: Path, times: int) -> Dataset:
-    folder.mkdir()
-    v = Variable("v", DOUBLE, ("/x",), storage=Storage("chunked", (8,)), data=Deadly(str(folder), times))
-    return Dataset("d", dimensions=(Dimension("x", 64),), variables=(v,))
-
-
 def test_workers_may_die(client: Any, tmp_path: Path) -> None:
     out = tmp_path / "a.zarr"
-    nczarr.copy(deadly(tmp_path / "twice", 2), out, dask=client, memory=256)
+    nczarr.copy(deadly(tmp_path / "twice", 2, seconds=BEFORE_DEATH), out, dask=client, memory=256)
     with nczarr.Dataset(out) as dataset:
         np.testing.assert_array_equal(dataset["v"][:], np.arange(64.0))
     with pytest.raises(NCZarrError, match="died repeatedly"):
-        nczarr.copy(deadly(tmp_path / "always", 99), tmp_path / "b.zarr", dask=client, memory=256)
+        nczarr.copy(
+            deadly(tmp_path / "always", 99, seconds=BEFORE_DEATH),
+            tmp_path / "b.zarr",
+            dask=client,
+            memory=256,
+        )
     assert not (tmp_path / "b.zarr").exists()
     assert client.submit(sum, [1, 2]).result() == 3
 

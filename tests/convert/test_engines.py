@@ -3,54 +3,26 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from deadly_source import deadly
 
 import nczarr
 from nczarr.cli import main
 from nczarr.convert.engine import Engine, LostWorkersError, open_engine
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping.dataset.destination import JOB, UNFINISHED
-from nczarr.model import DOUBLE, Dataset, Dimension, Storage, Variable
 
 DATA = Path(__file__).parents[1] / "data"
-
-
-@dataclass(frozen=True)
-class Deadly:
-    """Values whose reading ends the process: so many times, counted by files in a folder."""
-
-    folder: str
-    times: int
-    shape: tuple[int, ...] = (64,)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.dtype("f8")
-
-    def read(self, region: Any, out: Any = None) -> np.ndarray:
-        deaths = len(os.listdir(self.folder))
-        if region[0].start >= 16 and deaths < self.times:
-            Path(self.folder, f"{os.getpid()}").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return np.arange(region[0].start, region[0].stop, dtype="f8")
-
-
-def deadly(folder: Path, times: int) -> Dataset:
-    folder.mkdir()
-    v = Variable("v", DOUBLE, ("/x",), storage=Storage("chunked", (8,)), data=Deadly(str(folder), times))
-    return Dataset("d", dimensions=(Dimension("x", 64),), variables=(v,))
 
 
 def processes(workers: int) -> Executor:
