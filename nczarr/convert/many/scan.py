@@ -219,13 +219,11 @@ class ScanFile:
     def header(self, number: int) -> Header:
         """Return a row."""
         group = bisect_right(self._ends, number)
-        try:
+        with _undamaged(self.path):
             if group != self._group:
                 self._rows = [Header(**row) for row in self._file.read_row_group(group).to_pylist()]
                 self._group = group
             return self._rows[number - self._ends[group]]
-        except (ValueError, OSError, TypeError) as error:
-            raise StoreError(f"the scan file is damaged: {error}", path=self.path, hint=_ANEW) from error
 
 
 class Scanned(str):
