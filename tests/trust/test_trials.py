@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import random
-import re
 import shutil
-from pathlib import Path
 
 import pytest
 from budget import Budget
@@ -105,12 +103,3 @@ def test_loss_of_power() -> None:
     budget = Budget(rounds=1, seed=1)
     power.trial(budget)
     assert budget.counts["losses of power"] == len(power.SYSTEMS) * len(power.OPERATIONS)
-
-
-def test_the_workflow_runs_each_trial() -> None:
-    """Every night and by hand, for a minute or as long as one likes."""
-    here = Path(__file__).parent
-    scripts = {path.stem for path in here.glob("*.py") if "main(trial)" in path.read_text()} - {"test_trials"}
-    workflow = (here.parents[1] / ".github" / "workflows" / "trials.yml").read_text()
-    assert sorted(re.findall(r"^ {10}- (\w+)$", workflow, re.MULTILINE)) == sorted(scripts)
-    assert {*ROUNDS, "fuzzed", "power", "s3_faults", "s3_resumes"} == scripts
