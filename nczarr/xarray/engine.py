@@ -119,8 +119,8 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         source = Source(_normal(filename_or_obj), allowing(storage_options, allow))
         found = _engine_for_plain_zarr(source)
         if found is not None:
-            engine, target, storage_options = found
-            plain = engine.open_dataset(target, group=group, storage_options=storage_options, **options)
+            engine, target, settings = found
+            plain = engine.open_dataset(target, group=group, **settings, **options)
             return _without_secrets(plain, source)
         return _without_secrets(opened(source, group or "/", options), source)
 
@@ -137,9 +137,9 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         source = Source(_normal(filename_or_obj), allowing(storage_options, allow))
         found = _engine_for_plain_zarr(source)
         if found is not None:
-            engine, target, storage_options = found
+            engine, target, settings = found
             plain: dict[str, xr.Dataset] = engine.open_groups_as_dict(
-                target, group=group, storage_options=storage_options, **options
+                target, group=group, **{**settings, **options}
             )
             return {path: _without_secrets(part, source) for path, part in plain.items()}
         top = "/" + (group or "").strip("/")
@@ -184,10 +184,11 @@ def _has_marker(target: str) -> bool:
 
 def _engine_for_plain_zarr(
     source: Source,
-) -> tuple[BackendEntrypoint, object, dict[str, Any] | None] | None:
+) -> tuple[BackendEntrypoint, object, dict[str, Any]] | None:
     """Return xarray's Zarr engine for hierarchies without netCDF metadata that zarr-python reads; otherwise None.
 
-    The target and the storage options for the engine follow. s3fs would ask for the size of each chunk.
+    The target and options for the engine follow. s3fs would ask for the size of each chunk, and an engine that does not
+    know the format asks for the documents of both versions of Zarr.
     """
     stored = source.session.stored
     if (
@@ -213,13 +214,14 @@ def _engine_for_plain_zarr(
         return None
     client = stored.store.readable_copy() if isinstance(stored.store, ObstoreStore) else None
     source.close()
+    settings: dict[str, Any] = {
+        "zarr_format": int(hierarchy.layout[1:]),
+        "consolidated": hierarchy.consolidated,
+    }
     if client is not None and isinstance(source.target, str):
-        return ZarrBackendEntrypoint(), ObjectStore(client, read_only=True), None
-    return (
-        ZarrBackendEntrypoint(),
-        source.target,
-        fsspec_options(str(source.target), source.storage_options) or None,
-    )
+        return ZarrBackendEntrypoint(), ObjectStore(client, read_only=True), settings
+    settings["storage_options"] = fsspec_options(str(source.target), source.storage_options) or None
+    return ZarrBackendEntrypoint(), source.target, settings
 
 
 def _normal(target: object) -> Any:

@@ -58,6 +58,23 @@ def test_replacing_writes_each_object_twice_and_little_else(proxy: S3Proxy) -> N
         assert ds["v"][:].tolist() == list(range(20))
 
 
+@pytest.mark.parametrize("layout", ["zarr-v3", "zarr-v2"])
+@pytest.mark.parametrize("consolidated", [True, False])
+def test_xarray_opens_plain_zarr_by_its_version_only(proxy: S3Proxy, layout: str, consolidated: bool) -> None:
+    xr = pytest.importorskip("xarray")
+    url = f"s3://test/puts/{next(numbers)}.zarr"
+    nczarr.copy(dataset(2), url, layout=layout, lossy=True, consolidated=consolidated)  # type: ignore[arg-type]
+    proxy.reset()
+    with xr.open_dataset(url, engine="nczarr") as ds:
+        asked = [line.rpartition("/")[2] for line in proxy.log if "list-type" not in line]
+        assert ds["v"].values.tolist() == [0, 1]
+    # nczarr reads the documents, and then xarray's engine does.
+    if layout == "zarr-v3":
+        assert asked == ["zarr.json"] * (2 if consolidated else 4), asked
+    else:
+        assert asked.count("zarr.json") == 1, asked  # nczarr finds the version out
+
+
 @pytest.fixture
 def versioned(s3_server: dict[str, str]) -> Iterator[str]:
     boto3 = pytest.importorskip("boto3")
