@@ -54,8 +54,12 @@ class StoredArray(ArraySource, Protocol):
     def grow(self, shape: tuple[int, ...]) -> None:
         """Accept values in a larger shape. The next update stores the shape."""
 
-    def clear_outside(self, axes: tuple[int, ...]) -> None:
-        """Remove values of an aborted writer behind the shape, along axes that are about to grow."""
+    def clear_outside(self, axes: tuple[int, ...], shape: tuple[int, ...] | None = None) -> bool | None:
+        """Remove values of an aborted writer behind the shape, along axes that are about to grow to another one.
+
+        False: values outside the second shape may remain, which the next call without it removes. None: only calls
+        with a shape find values.
+        """
 
 
 @runtime_checkable

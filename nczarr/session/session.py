@@ -421,8 +421,9 @@ class Session(State):
                     if not node.tail_cleared:
                         self._check_alone()
                         axes = tuple(i for i, d in enumerate(node.dimensions) if d.unlimited)
-                        source.clear_outside(axes)
-                        node.tail_cleared = True
+                        # A program that grows it again may do so often: the second time clears all.
+                        near = node.shape if node.tail_cleared is None else None
+                        node.tail_cleared = source.clear_outside(axes, near)
                     source.grow(node.shape)
         return source
 

@@ -307,8 +307,9 @@ class VariableNode(_WithAttributes):
         The chunks in the store; None if the store may have others.
     cache_bytes : int or None
         Limit of the bytes of its chunks in memory, if less than that of the dataset.
-    tail_cleared : bool
-        The store has no values behind its shape: it is new, or they were removed.
+    tail_cleared : bool or None
+        True if the store has no values behind the shape of the array: it is new, or they were removed. False if it had
+        none up to a shape to which the array has grown; None if more is not known of values behind it.
     """
 
     __slots__ = (
@@ -346,7 +347,7 @@ class VariableNode(_WithAttributes):
         self.frozen: model.Variable | None = None
         self.stored_as: str | None = None
         self.source: StoredArray | None = None
-        self.tail_cleared = True
+        self.tail_cleared: bool | None = True
         self.stored_chunks: set[tuple[int, ...]] | None = set()
         self.blocks = 0
         self.write_through_count = 0
@@ -856,5 +857,5 @@ def thaw(root: GroupNode, dataset: model.Dataset) -> None:
             node.attributes.update((a.name, a) for a in v.attributes)
             node.stored_as = node.fqn
             node.frozen = v
-            node.tail_cleared = False
+            node.tail_cleared = None
             node.stored_chunks = None

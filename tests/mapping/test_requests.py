@@ -82,6 +82,32 @@ def test_reading_one_chunk_asks_for_one_chunk() -> None:
         assert counting.requests == before + 1
 
 
+@pytest.mark.parametrize("lists", [True, False])
+def test_appending_a_step_asks_for_its_chunk_only(lists: bool) -> None:
+    import nczarr
+
+    store = MemoryStore()
+    with nczarr.Dataset(store, "w") as ds:
+        ds.createDimension("t")
+        ds.createVariable("t", "i4", ("t",), chunksizes=(1,))[:] = np.arange(1500)
+        ds.createVariable("v", "i4", ("t",), chunksizes=(100,))[:] = np.arange(1500)
+    store.lists_by_folder = True
+    store.listable = store.lists_all = lists  # an object store, and one that may not be listed
+    counting = CountingStore(store)
+    with nczarr.Dataset(counting, "a") as ds:
+        before = len(counting.calls)
+        ds["t"][1500] = 1500
+        ds.sync()
+        names = [name for name, _ in counting.calls[before:]]
+        assert not {"list", "list_dir"} & set(names), names
+        # The new chunk of each variable; the value, the two documents and the root's.
+        assert names.count("exists") == 2, names
+        assert sum(count for _, count in counting.calls[before:]) <= 8, counting.calls[before:]
+    with nczarr.Dataset(store) as ds:
+        assert ds["t"][-2:].tolist() == [1499, 1500]
+        assert ds["v"][-2:].tolist() == [1499, None]
+
+
 # -- real servers
 
 

@@ -222,20 +222,26 @@ def test_shared_writers_change_no_structure(tmp_path: Path) -> None:
 # -- kills
 
 
+@pytest.mark.parametrize("place", ["directory", "object store", "store without listings"])
 @pytest.mark.parametrize("chunk", [1, 4])
 @pytest.mark.parametrize("dtype", ["i4", str])
-def test_no_ghosts_of_a_dead_run(tmp_path: Path, chunk: int, dtype: Any) -> None:
-    path = tmp_path / "a.zarr"
-    with ours.Dataset(path, "w") as ds:
+def test_no_ghosts_of_a_dead_run(tmp_path: Path, place: str, chunk: int, dtype: Any) -> None:
+    from nczarr.mapping import open_dataset
+    from nczarr.stores import MemoryStore
+
+    target: Any = str(tmp_path / "a.zarr")
+    if place != "directory":
+        target = MemoryStore()
+        target.lists_by_folder = True
+        target.listable = target.lists_all = place == "object store"
+    with ours.Dataset(target, "w") as ds:
         ds.createDimension("t")
         ds.createDimension("x", 3)
         for name in "vw":
             v = ds.createVariable(name, dtype, ("t", "x"), chunksizes=(chunk, 2))
             v[:2] = np.full((2, 3), "1", object) if dtype is str else 1
     # Values that come before the size that claims them, and a writer that dies in between.
-    from nczarr.mapping import open_dataset
-
-    stored = open_dataset(str(path), "r+")
+    stored = open_dataset(target, "r+")
     for name in ("/v", "/w"):
         data = stored.data(name)
         data.grow((9, 3))
@@ -243,20 +249,21 @@ def test_no_ghosts_of_a_dead_run(tmp_path: Path, chunk: int, dtype: Any) -> None
             (slice(2, 9), slice(0, 3)),
             np.full((7, 3), "9", object) if dtype is str else np.full((7, 3), 9, "i4"),
         )
-    with ours.Dataset(path) as ds:
+    with ours.Dataset(target) as ds:
         assert ds["v"].shape == (2, 3)
-    with ours.Dataset(path, "a") as ds:
-        ds["v"][8, 1] = "5" if dtype is str else 5
-
-        def check(ds: Any) -> None:
+    with ours.Dataset(target, "a") as ds:
+        for step in (3, 8):  # a program that grows once, and one that does so again
+            ds["v"][step, 1] = "5" if dtype is str else 5
             kept, filled, new = ("1", "", "5") if dtype is str else (1, None, 5)
-            wanted = [[kept] * 3] * 2 + [[filled] * 3] * 6
-            assert ds["v"][:].tolist() == [*wanted, [filled, new, filled]]
-            assert ds["w"][:].tolist() == [*wanted, [filled] * 3]
-
-        check(ds)
-    with ours.Dataset(path) as ds:
-        check(ds)
+            wanted = [[kept] * 3] * 2 + [[filled] * 3] * (step - 1)
+            assert ds["w"][:].tolist() == wanted
+            for place in {3, step}:
+                wanted[place] = [filled, new, filled]
+            assert ds["v"][:].tolist() == wanted
+            ds.sync()
+            with ours.Dataset(target) as other:
+                assert other["v"][:].tolist() == wanted
+                assert other["w"][:].tolist() == [[kept] * 3] * 2 + [[filled] * 3] * (step - 1)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")

@@ -270,10 +270,13 @@ class VariableData:
         raw.fill(array.metadata.fill)
         return self.encoding.decode(raw)
 
-    def clear_outside(self, axes: tuple[int, ...]) -> None:
-        """Remove the values of dead writers beyond the end of the array, before the axes grow."""
+    def clear_outside(self, axes: tuple[int, ...], shape: tuple[int, ...] | None = None) -> bool | None:
+        """Remove the values of dead writers beyond the end of the array, before the axes grow.
+
+        See :meth:`nczarr.zarr.Array.clear_outside`.
+        """
         with error_context(fqn=self.fqn):
-            self.array.clear_outside(axes)
+            return self.array.clear_outside(axes, shape and self._full_shape(shape))
 
     def resize(self, shape: tuple[int, ...]) -> None:
         """Change the shape of the array: values outside are lost, new values are fill values.

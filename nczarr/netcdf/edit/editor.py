@@ -123,8 +123,9 @@ class EditedValues(ABC):
         """Accept a larger shape. The file grows when values are written there."""
         self.shape = tuple(shape)
 
-    def clear_outside(self, axes: tuple[int, ...]) -> None:  # noqa: B027
+    def clear_outside(self, axes: tuple[int, ...], shape: tuple[int, ...] | None = None) -> bool:
         """Do nothing: the new part of a variable has fill values."""
+        return True
 
 
 class EditedFile(ABC):

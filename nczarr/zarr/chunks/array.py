@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, compress, product
 from math import prod
 from types import EllipsisType
 from typing import Any
@@ -32,6 +32,8 @@ from nczarr.zarr.pool import run
 
 #: The number of keys in one batch of existence checks.
 _BATCH = 1024
+#: The number of keys in one answer to a listing, and of requests for a key that cost as much as that answer on S3.
+_PAGE, _KEYS = 1000, 12
 
 
 def grid_places(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -541,20 +543,38 @@ class Array:
         for index in outside:
             self.store.delete(self.chunk_key(index))
 
-    def clear_outside(self, axes: Sequence[int]) -> None:
+    def clear_outside(self, axes: Sequence[int], shape: Sequence[int] | None = None) -> bool | None:
         """Remove stored values outside the shape along some axes, before the array grows there.
 
         A writer that dies between writing the values and the new size leaves such values. The call costs as much as
         :meth:`initialized_chunks`, in a directory less. If listings are incomplete, it may miss whole chunks outside
         the shape.
+
+        Parameters
+        ----------
+        axes : sequence of int
+        shape : sequence of int, optional
+            The shape to which the array grows. Where requests for the chunks that this adds cost less than a listing,
+            the call looks for these chunks only.
+
+        Returns
+        -------
+        bool or None
+            False if only the values inside `shape` are removed; None if the store cannot list the others.
         """
         self._check_writable()
         grid = self.metadata.chunk_grid
         if not grid.is_regular or not axes:
-            return
+            return True
         inside, chunk = self.grid_shape, grid.chunk_shape
+        added = None if shape is None or self.metadata.extensions else self._added(axes, shape)
+        if added is None:
+            stored = self._stored(self.shape[0] // chunk[0] if tuple(axes) == (0,) else 0)
+        else:
+            there = self.store.exist_many([self.chunk_key(index) for index in added])
+            stored = list(compress(added, there))
         rest = []
-        for index in self._stored(self.shape[0] // chunk[0] if tuple(axes) == (0,) else 0):
+        for index in stored:
             if any(index[axis] >= inside[axis] for axis in axes):
                 self.store.delete(self.chunk_key(index))
             elif any((index[axis] + 1) * chunk[axis] > self.shape[axis] for axis in axes):
@@ -565,6 +585,27 @@ class Array:
             cut = tuple([n if axis in axes else whole[axis] for axis, n in enumerate(self.shape)])
             for index in rest:
                 wide._blank_beyond(cut, index)
+        return added is None if self.store.lists_all else None
+
+    def _added(self, axes: Sequence[int], shape: Sequence[int]) -> list[tuple[int, ...]] | None:
+        """Return the grid indices of chunks that have elements outside the shape and inside a larger one.
+
+        None if a listing costs less than a request for each.
+        """
+        if self.store.lists_all and not self.store.lists_by_folder:
+            return None
+        inside, folders = self.grid_shape, self.metadata.chunk_key_encoding.has_folders
+        grid = self.metadata.chunk_grid.grid_shape(tuple(map(max, shape, self.shape)))
+        boxes, ranges = [], [range(n) for n in grid]
+        for axis in axes:
+            whole = self.shape[axis] // self.chunk_shape[axis]
+            boxes.append([*ranges[:axis], range(whole, grid[axis]), *ranges[axis + 1 :]])
+            ranges[axis] = range(whole)
+        listed = inside[0] if folders and self.ndim > 1 else prod(inside)
+        most = (1 + listed // _PAGE) * _KEYS if self.store.lists_all else _KEYS + prod(inside)
+        if sum(prod(map(len, box)) for box in boxes) > most:
+            return None
+        return [index for box in boxes for index in product(*box)]
 
     def _blank_beyond(self, shape: tuple[int, ...], index: tuple[int, ...]) -> None:
         """Write the fill value into the part of a stored chunk outside a new shape."""
