@@ -48,11 +48,14 @@ class AppendTask:
     ----------
     replace_steps : bool
         Overwrite repeated steps. By default they are refused.
+    begun : (int, int), optional
+        The steps of an append of the same sources that has not ended; they are overwritten.
     """
 
     request: Request
     sources: Sources
     replace_steps: bool
+    begun: tuple[int, int] | None = None
 
     def run(self) -> None:
         """Append the sources, and report the size of their values."""
@@ -98,17 +101,24 @@ class AppendTask:
                     hint="copy it with --layout nczarr-v3 --unlimited DIMENSION first",
                 )
             paths, records, known = self.sources.paths, list[IngestedSource](), stored.dataset.sources
+            found: list[tuple[int, tuple[int, int] | None]] = [(number, None) for number in range(len(paths))]
             if known or self.request.record_sources:
                 if stored.layout != "nczarr-v3":
                     raise UnsupportedError(NO_RECORD, path=str(target))
                 records = records_of(paths, self.sources.options)
-                kept = not_ingested(records, known, replace_steps=self.replace_steps)
-                paths, records = tuple(paths[i] for i in kept), [records[i] for i in kept]
-            if not paths:
-                return (), 0
-            task = replace(self, sources=replace(self.sources, paths=paths))
-            session = Session(stored, name=str(target), writable=True)
-            return paths, task._run(session, check, records, concurrent=True)
+                found = not_ingested(records, known, replace_steps=self.replace_steps)
+            session, size = Session(stored, name=str(target), writable=True), 0
+            for again in (True, False):  # first those whose append has not ended
+                own = {number: steps for number, steps in found if (steps is not None) == again}
+                if own:
+                    begun = [n for steps in own.values() for n in steps or ()]
+                    task = replace(
+                        self,
+                        sources=replace(self.sources, paths=tuple(paths[i] for i in own)),
+                        begun=(min(begun), max(begun)) if begun else None,
+                    )
+                    size += task._run(session, check, [records[i] for i in own if records], concurrent=True)
+            return tuple(paths[i] for i, _ in found), size
 
     def _to_file(self) -> int:
         """Append to a netCDF file: in place, to a copy that then replaces the file, or to a new file.
@@ -162,13 +172,30 @@ class AppendTask:
         fqn = growing_dimension(old, self.sources.concat, target)
         with self._opening(fqn) as opened:
             added, first, count = prepare(
-                old, opened, fqn, self.sources.paths, target, self.replace_steps, self.sources.fitting
+                old,
+                opened,
+                fqn,
+                self.sources.paths,
+                target,
+                self.replace_steps,
+                self.sources.fitting,
+                self.begun,
             )
             growing = {
                 v.fqn: v for v in session.root.walk_variables() if fqn in [d.ref for d in v.dimensions]
             }
             moved = sum(data_bytes(_data(added, at)) for at in growing)
             if count or first != old.dimension_at(fqn).size:
+                if records:
+                    steps = (0, added.dimension_at(fqn).size)
+                    alone = (IngestedSource(name_of(self.sources.paths[0]), steps=steps),)
+                    joined = (
+                        added if len(records) > 1 or self.sources.merge else replace(added, sources=alone)
+                    )
+                    new = with_steps(records, self.sources.paths, joined, first)
+                    # If this append does not end, the next one finds its steps.
+                    _record(session, [replace(r, size=None, sha256=None, version=None) for r in new])
+                    session.store()
                 dimension = session.root.dimension_at(fqn)
                 session.extend(dimension, first + added.dimension_at(fqn).size)
                 sink = _Shifted(session, growing, dimension, first, concurrent)
@@ -179,15 +206,14 @@ class AppendTask:
                 if ATTRIBUTE in session.root.attributes:
                     session.root.delete_attribute(ATTRIBUTE)
                 if records:
-                    steps = (0, added.dimension_at(fqn).size)
-                    alone = (IngestedSource(name_of(self.sources.paths[0]), steps=steps),)
-                    joined = (
-                        added if len(records) > 1 or self.sources.merge else replace(added, sources=alone)
-                    )
-                    new = {r.name: r for r in with_steps(records, self.sources.paths, joined, first)}
-                    session.sources = tuple({s.name: s for s in (*session.sources, *new.values())}.values())
+                    _record(session, new)
                 session.store()
             return moved
+
+
+def _record(session: Session, sources: Sequence[IngestedSource]) -> None:
+    """Add sources to the record, in place of those with the same names."""
+    session.sources = tuple({s.name: s for s in (*session.sources, *sources)}.values())
 
 
 def _data(added: Dataset, fqn: str) -> ArraySource:
@@ -269,8 +295,9 @@ def prepare(
     target: object,
     replace_steps: bool,
     fitting: Fitting,
+    begun: tuple[int, int] | None = None,
 ) -> tuple[Dataset, int, int]:
-    """Check that the dataset of some sources fits behind another dataset.
+    """Check that the dataset of some sources fits behind another dataset, or in the place of steps that it has.
 
     Returns
     -------
@@ -283,18 +310,30 @@ def prepare(
     refused = f"it does not fit behind the dataset {target} along {along}"
     parts, _ = fitted([old, added], [str(target), source], along, False, fitting, refused, fixed=True)
     with error_context(source):
-        added, first = _place(old, parts[1], along, replace_steps)
+        added, first = _place(old, parts[1], along, replace_steps, begun)
     return added, first, max(0, first + added.dimension_at(along).size - old.dimension_at(along).size)
 
 
-def _place(old: Dataset, added: Dataset, along: str, replace_steps: bool) -> tuple[Dataset, int]:
+def _place(
+    old: Dataset, added: Dataset, along: str, replace_steps: bool, begun: tuple[int, int] | None
+) -> tuple[Dataset, int]:
     """Return the added dataset, with the target's own numbers for repeated steps, and the index of its first step."""
     size = old.dimension_at(along).size
     here, there = steps_of(old, along), steps_of(added, along)
     if here is None or there is None or not len(here) or not len(there):
+        if begun is not None:
+            low, high = begun
+            if not low <= size <= high or added.dimension_at(along).size != high - low:
+                raise UnsupportedError(
+                    f"an append has begun with the steps {low}:{high} along {along} and has not ended; "
+                    f"the dimension has {size} steps now, and no coordinate to find the steps by",
+                    hint="append the files of that append alone, or join all files anew",
+                )
+            return added, low
         if replace_steps:
             raise UnsupportedError(f"--replace: {along} has no coordinate to find repeated steps by")
         return added, size
+    replace_steps = replace_steps or begun is not None
     are_names = there.dtype.kind == "O"
     if not are_names:
         refuse_missing(added.all_variables[along], there, along, lambda step: None)

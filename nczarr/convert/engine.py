@@ -22,7 +22,7 @@ from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.system.environment import limit
 
 #: Seconds without a finished task after which the workers are counted.
-_LOOK = 2.0
+_LOOK = 2
 #: Number of times that an executor may break without a finished task in between.
 _BREAKS = 3
 
@@ -68,6 +68,7 @@ class Engine:
     ) -> None:
         self._executor, self._renew, self._breaks = executor, renew, 0
         self._finished: queue.Queue[Future[Any]] = queue.Queue()
+        self._silence = limit("NCZARR_TASK_SECONDS")
         self.threads, self.memory, self.local = threads, memory, local
 
     @property
@@ -105,7 +106,7 @@ class Engine:
                         future.add_done_callback(self._finished.put)
                         call = next(waiting, None)
                         continue
-                    future = self._take()
+                    future = self._take(len(running))
                     if future not in running:  # of an executor that is broken
                         continue
                     broken = None if future.cancelled() else future.exception()
@@ -137,12 +138,25 @@ class Engine:
         except CancelledError:
             raise self._lost() from None
 
-    def _take(self) -> Future[Any]:
-        """Return a finished future; wait while there are workers, and a limited time without workers."""
-        while True:
+    def _take(self, tasks: int) -> Future[Any]:
+        """Return a finished future of some tasks; wait a limited time."""
+        for _ in range(-(-self._silence // _LOOK)):  # the time while this process is stopped does not count
             with suppress(queue.Empty):
                 return self._finished.get(timeout=_LOOK)
             self._look()
+        self.may_write = not self._kill()
+        raise LostWorkersError(
+            f"waiting for {tasks} tasks of {type(self._executor).__name__}: none has ended for {self._silence} s",
+            hint="look at the workers and their files; NCZARR_TASK_SECONDS sets another time",
+        )
+
+    def _kill(self) -> bool:
+        """Kill the workers if they are processes that this engine has started; they would not end by themselves."""
+        if self._renew is None or not isinstance(self._executor, ProcessPoolExecutor):
+            return False
+        for process in list(self._executor._processes.values()):
+            process.kill()
+        return True
 
     def _look(self) -> None:
         """Raise LostWorkersError if there have been no workers for too long; a broken executor says so itself."""
@@ -166,14 +180,15 @@ class Engine:
         """Cancel the tasks that wait, and wait for those that run."""
         for future in running:
             future.cancel()
-        wait(running)
+        if not self.may_write:
+            wait(running)
 
     def end(self, task: Callable[..., Any], *arguments: object) -> None:
         """Run a task that ends the work in each worker, where the engine can address them."""
 
     def close(self) -> None:
         """Stop the workers."""
-        self._executor.shutdown(cancel_futures=True)
+        self._executor.shutdown(wait=not self.may_write, cancel_futures=True)
 
 
 class DaskEngine(Engine):
@@ -182,6 +197,7 @@ class DaskEngine(Engine):
     def __init__(self, client: Any, memory: int, *, local: bool) -> None:
         from distributed.scheduler import KilledWorker
 
+        super().__init__(client.get_executor(pure=False), 1, memory, local=local)
         self._client, self.died, self._alone_since = client, (KilledWorker,), 0.0
         self._address: str = client.scheduler.address
         self._seconds = limit("NCZARR_DASK_SECONDS")
@@ -191,18 +207,20 @@ class DaskEngine(Engine):
             client.wait_for_workers(1, timeout=self._seconds)
         except TimeoutError:
             raise UnsupportedError("--dask: the cluster has no workers", path=self._address) from None
-        workers = client.scheduler_info(n_workers=-1)["workers"]
-        self._before = self._workers()
-        threads = sum(w["nthreads"] for w in workers.values())
-        memory *= 1 if local else len(workers)
-        super().__init__(client.get_executor(pure=False), threads, memory, local=local)
+        workers = self._workers()
+        self._before = set(workers)
+        self.threads = sum(w["nthreads"] for w in workers.values())
+        self.memory *= 1 if local else len(workers)
 
     def _look(self) -> None:
         if self._client.status == "closed":
             raise self._lost()
         try:
             alone = not self._workers()
-        except LostWorkersError:
+        except LostWorkersError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                self.may_write = True
+                raise
             return  # Dask cancels all futures, or closes the client
         if not alone:
             self._alone_since = 0.0
@@ -226,12 +244,14 @@ class DaskEngine(Engine):
         self._executor = self._client.get_executor(pure=False)
 
     def end(self, task: Callable[..., Any], *arguments: object) -> None:
-        before, self.may_write = self.may_write, True
+        if self.may_write:  # they would be waited for
+            return
+        self.may_write = True
         with suppress(Exception):  # without a scheduler, Dask raises any error
             self._client.run(task, *arguments, on_error="ignore")
-            self.may_write = before
+            self.may_write = False
         with suppress(LostWorkersError):
-            self.has_lost = self._workers() != self._before
+            self.has_lost = set(self._workers()) != self._before
 
     def close(self) -> None:
         """Leave the cluster running."""
@@ -239,11 +259,14 @@ class DaskEngine(Engine):
     def _warn(self, message: str) -> None:
         warnings.warn(f"--dask: {self._address}: {message}", stacklevel=2)
 
-    def _workers(self) -> set[str]:
+    def _workers(self) -> dict[str, Any]:
+        """Return the properties of the workers by their identity, as the scheduler tells them."""
+        client = self._client
         try:
-            return {w["id"] for w in self._client.scheduler_info(n_workers=-1)["workers"].values()}
+            found = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=self._silence)
         except Exception as error:  # without a scheduler, Dask raises any error
             raise self._lost() from error
+        return {worker["id"]: worker for worker in found["workers"].values()}
 
 
 @contextmanager

@@ -39,7 +39,7 @@ _RECORDED = 64 << 20
 #: Number of values below which writing fill values takes less time than comparing them.
 _MANY_VALUES = 1 << 20
 _KEPT = "the finished part is kept; the same command with --resume continues"
-_REMOVED = "the finished part is removed; a copy with --resume keeps it after an interrupt"
+_REMOVED = "the finished part is removed; a copy with --resume keeps it, and the same command continues"
 _STILL_WRITING = (
     "workers may still write, so the output stays, marked as unfinished; when they have ended, the same command with "
     "--resume continues, and nczarr clean TARGET removes the output"
@@ -225,7 +225,7 @@ class FillTask:
             return
         if record is not None:
             record.manifest.close()
-            if not isinstance(error, Exception):
+            if not isinstance(error, Exception) or isinstance(error, LostWorkersError):
                 error.add_note(_REMOVED)
         try:
             sink.abort()

@@ -59,8 +59,8 @@ def with_steps(
 
 def not_ingested(
     records: Sequence[IngestedSource], known: Sequence[IngestedSource], *, replace_steps: bool
-) -> list[int]:
-    """Return the numbers of the sources that a dataset does not contain.
+) -> list[tuple[int, tuple[int, int] | None]]:
+    """Return the numbers of the sources that a dataset does not contain, with the steps that an append has begun.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def not_ingested(
         If a source has the name of an ingested one, and other content.
     """
     by_name = {source.name: source for source in known}
-    found = []
+    found: list[tuple[int, tuple[int, int] | None]] = []
     for number, record in enumerate(records):
         old = by_name.get(record.name)
         same = None if old is None else old.is_same(record)
@@ -79,5 +79,5 @@ def not_ingested(
                 hint="--append --replace writes its steps anew; copy --overwrite makes a new dataset",
             )
         if not same:
-            found.append(number)
+            found.append((number, old.steps if old is not None and old.is_begun(record) else None))
     return found

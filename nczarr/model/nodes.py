@@ -337,6 +337,10 @@ class IngestedSource:
             return self.sha256 == other.sha256
         return self.version == other.version if self.version and other.version else None
 
+    def is_begun(self, other: IngestedSource) -> bool:
+        """Return True if this is the record of an append of the other source that has not ended."""
+        return bool(self.steps and not (self.sha256 or self.version) and (other.sha256 or other.version))
+
 
 @dataclass(frozen=True)
 class Dataset(Group):

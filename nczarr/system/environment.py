@@ -74,6 +74,9 @@ SETTINGS = {
         "storage of new datasets of the netCDF4-compatible interface: by the name, or always the same",
         choices=("auto", "netcdf", "zarr"),
     ),
+    "NCZARR_TASK_SECONDS": Setting(
+        3600, "timeout in seconds of --executor and --dask while no task ends", is_strict=True
+    ),
     "NCZARR_THREADS": Setting(0, "number of threads for one call; by default 1.5 for each processor"),
 }
 

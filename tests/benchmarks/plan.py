@@ -75,7 +75,7 @@ class ModelledExecutor(Executor):
 class ModelledEngine(engines.Engine):
     executor: ModelledExecutor
 
-    def _take(self) -> Future[Any]:
+    def _take(self, tasks: int) -> Future[Any]:
         self.executor.driver_works()
         end, _, future = heapq.heappop(self.executor.running)
         self.executor.waited += max(0.0, end - self.executor.now)

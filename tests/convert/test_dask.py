@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -264,13 +265,14 @@ except nczarr.NCZarrError as error:
 
 
 def killed_during_a_copy(folder: Path, which: str) -> tuple[str, Path]:
-    """Kill the scheduler or the worker of a copy; return what the copy says, and what it leaves."""
+    """Kill or stop the scheduler or the worker of a copy; return what the copy says, and what it leaves."""
     (folder / "slow.py").write_text(SLOW)
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(folder), str(Path(nczarr.__file__).parents[1])]),
         "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s",
-        "NCZARR_DASK_SECONDS": "20" if which == "scheduler" else "3",
+        "NCZARR_DASK_SECONDS": "3" if which == "worker" else "20",
+        "NCZARR_TASK_SECONDS": "20" if "stopped" in which else "3600",
     }
 
     def start(*arguments: str) -> subprocess.Popen[str]:
@@ -301,9 +303,12 @@ def killed_during_a_copy(folder: Path, which: str) -> tuple[str, Path]:
         driver = start("-c", DRIVER, address)
         chunks = folder / "a.zarr" / "v" / "c"
         until(lambda: chunks.is_dir() and len(os.listdir(chunks)) > 5)
-        (scheduler if which == "scheduler" else worker).kill()
+        victim = scheduler if "scheduler" in which else worker
+        victim.send_signal(signal.SIGSTOP if "stopped" in which else signal.SIGKILL)
         said = driver.communicate()[1]
         assert driver.returncode == 1, said
+        if "stopped" in which:
+            worker.kill()
         worker.communicate()
         return said, folder / "a.zarr"
     finally:
@@ -314,12 +319,14 @@ def killed_during_a_copy(folder: Path, which: str) -> tuple[str, Path]:
             process.stderr.close()
 
 
-@pytest.mark.parametrize("which", ["scheduler", "worker"])
+@pytest.mark.parametrize("which", ["scheduler", "worker", "stopped scheduler", "stopped worker"])
 def test_a_cluster_is_lost(which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers may go on: the target stays, unfinished, and can be gone on with, replaced and removed."""
     said, left = killed_during_a_copy(tmp_path, which)
-    if which == "scheduler":
+    if "scheduler" in which:
         assert "the connection to the Dask scheduler is lost" in said
+    elif which == "stopped worker":
+        assert "none has ended for 20 s" in said
     else:
         assert "no worker is left; waiting 3 s" in said
         assert "had no workers for 3 s" in said

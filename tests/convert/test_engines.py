@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,44 @@ def test_a_lost_executor_leaves_what_resume_goes_on_with(tmp_path: Path) -> None
     with nczarr.Dataset(out) as dataset:
         np.testing.assert_array_equal(dataset["v"][:], np.arange(64.0))
     assert not [path for path in out.rglob("*") if path.name.startswith(".nczarr-")]
+
+
+class Silent(Executor):
+    """Takes tasks and ends some of them."""
+
+    def __init__(self, ending: int = 0) -> None:
+        self.ending = ending
+
+    def submit(self, task: Any, /, *arguments: Any, **keywords: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.ending -= 1
+        if self.ending >= 0:
+            future.set_result(task(*arguments, **keywords))
+        return future
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_an_executor_that_ends_no_task_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resume: bool
+) -> None:
+    monkeypatch.setenv("NCZARR_TASK_SECONDS", "2")
+    source, out = deadly(tmp_path / "never", 0), tmp_path / "a.zarr"
+    with pytest.raises(LostWorkersError, match=r"waiting for \d tasks of Silent: none .* 2 s") as caught:
+        nczarr.copy(source, out, executor=Silent(3), memory=256, resume=resume)
+    assert "NCZARR_TASK_SECONDS" in str(caught.value)
+    assert "--resume continues" in str(getattr(caught.value, "__notes__", ""))
+    nczarr.copy(source, out, resume=True)
+    with nczarr.Dataset(out) as dataset:
+        np.testing.assert_array_equal(dataset["v"][:], np.arange(64.0))
+
+
+def test_processes_that_hang_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCZARR_TASK_SECONDS", "8")
+    source, out, before = deadly(tmp_path / "hung", 99, seconds=1e6), tmp_path / "a.zarr", active_children()
+    with pytest.raises(LostWorkersError, match="tasks of ProcessPoolExecutor"):
+        nczarr.copy(source, out, executor="processes", workers=1, memory=256)
+    assert set(active_children()) <= set(before)
+    assert not out.exists()
 
 
 def test_workers_end_with_a_killed_copy(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import netCDF4
@@ -11,12 +13,15 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from dying_store import Died, DyingStore
 
 import nczarr
 from nczarr.cli import main
 from nczarr.convert import Report, open_source
 from nczarr.errors import NCZarrError
+from nczarr.mapping.dataset.maintenance import clean
 from nczarr.model.nodes import IngestedSource
+from nczarr.stores import MemoryStore
 
 
 def day(name: str, first: int, value: float = 0, count: int = 2, variable: str = "v") -> str:
@@ -115,6 +120,53 @@ def test_other_readers_see_no_record() -> None:
     assert sorted(zarr.open_group("a.zarr", mode="r")) == ["time", "v"]
     assert not list(nczarr.convert.diff("a.zarr", "b.zarr"))
     assert nczarr.digest("a.zarr").dataset == nczarr.digest("b.zarr").dataset
+
+
+@pytest.mark.parametrize("consolidated", [True, False])
+@pytest.mark.parametrize("coordinate", ["time", "none"])
+def test_an_append_that_ends_early_is_neither_lost_nor_repeated(coordinate: str, consolidated: bool) -> None:
+    """The record names the steps before the lengths grow, so that the next append finds them."""
+    for number in range(3):
+        with netCDF4.Dataset(f"{number}.nc", "w") as file:
+            file.createDimension("time")
+            for name in (coordinate, "v", "w"):
+                file.createVariable(name, "f4", ("time",))[:] = np.arange(2) + 2 * number
+    for steps in itertools.count():
+        store = MemoryStore()
+        nczarr.copy("0.nc", store, record_sources=True, consolidated=consolidated)
+        try:
+            nczarr.copy(["0.nc", "1.nc"], DyingStore(store, steps), append=True)
+        except Died:
+            clean(store, force=True)  # the mark of the writer that has died
+            nczarr.copy(["0.nc", "1.nc", "2.nc"], store, append=True)
+        else:
+            break
+        with nczarr.Dataset(store) as found:
+            for name in (coordinate, "v", "w"):
+                assert found[name][:].tolist() == list(range(6)), steps
+        with open_source(store) as dataset:
+            assert [s.steps for s in dataset.sources] == [None, (2, 4), (4, 6)]
+            assert all(s.sha256 for s in dataset.sources)
+    assert steps > 8
+
+
+def test_steps_without_a_coordinate_are_not_guessed() -> None:
+    """Another program has appended after an append that has not ended."""
+    store = MemoryStore()
+    for number in range(3):
+        nczarr.copy(f"{number}.nc", f"{number}.zarr", only="v")
+    nczarr.copy("0.zarr", store, record_sources=True)
+    with suppress(Died):
+        nczarr.copy("1.zarr", DyingStore(store, 4), append=True)
+    clean(store, force=True)
+    with nczarr.Dataset(store, "a") as found:
+        found["v"][2:5] = [7, 8, 9]
+    with pytest.raises(
+        NCZarrError, match=r"begun with the steps 2:4 along /time and has not ended.* 5 steps"
+    ):
+        nczarr.copy("1.zarr", store, append=True)
+    with nczarr.Dataset(store) as found:
+        assert found["v"][:].tolist() == [0, 1, 7, 8, 9]
 
 
 def test_a_store_is_a_source_too() -> None:
