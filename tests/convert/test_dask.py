@@ -149,6 +149,15 @@ def test_joined_files_and_zarr_to_zarr(client: Any, large: Path, tmp_path: Path)
     assert contents(tmp_path / "b.zarr") == contents(tmp_path / "a.zarr")
 
 
+def test_merged_files(client: Any, large: Path, tmp_path: Path) -> None:
+    for name in ("v", "w"):
+        nczarr.copy(large, tmp_path / f"{name}.nc", only=name)
+    files = [tmp_path / "v.nc", tmp_path / "w.nc"]
+    nczarr.copy(files, tmp_path / "plain.zarr", merge=True)
+    nczarr.copy(files, tmp_path / "dask.zarr", merge=True, dask=client)
+    assert contents(tmp_path / "dask.zarr") == contents(tmp_path / "plain.zarr")
+
+
 class Ends:
     """Interrupts after some blocks."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import netCDF4
 import numpy as np
@@ -12,6 +13,9 @@ import pytest
 
 import nczarr
 from nczarr.cli import main
+from nczarr.convert import Report
+from nczarr.convert.many.adjusting import fitted
+from nczarr.convert.values.resume import MANIFEST
 from nczarr.errors import NCZarrError
 from nczarr.model import INT, Attribute, Dataset, Dimension, Group, MemorySource, Variable
 
@@ -163,8 +167,86 @@ def test_all_conflicts_are_named(archive: Path, capsys: pytest.CaptureFixture[st
     assert "snow_3.nc: /time: the values differ" in err
 
 
+class Ends:
+    """Interrupts after some blocks."""
+
+    def start(self, total: int) -> None:
+        self.left = 4
+
+    def advance(self, count: int, fqn: str) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+    def finish(self) -> None: ...
+
+
+def contents(folder: str) -> dict[str, bytes]:
+    found = {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
+    found.pop("zarr.json", None)  # each dataset has an identity of its own
+    return found
+
+
 def test_a_merge_is_resumed(archive: Path) -> None:
-    for options in ({}, {}):
-        nczarr.copy("*_*.nc", "out.zarr", concat="time", merge=True, resume=True, **options)
-    with pytest.raises(NCZarrError, match="not a copy of this source"):
+    merge: dict[str, Any] = {"concat": "time", "merge": True, "chunks": "time=1", "resume": True}
+    nczarr.copy("*_*.nc", "whole.zarr", **merge)
+    with pytest.raises(KeyboardInterrupt):
+        nczarr.copy("*_*.nc", "out.zarr", progress=Ends(), workers=1, memory=64, **merge)
+    blocks = [json.loads(line) for line in Path("out.zarr", MANIFEST).read_text().splitlines()[1:]]
+    assert blocks
+    assert not Path("out.zarr/zarr.json").exists()
+    for _ in range(2):  # the second one finds a complete dataset
+        nczarr.copy("*_*.nc", "out.zarr", **merge)
+        assert contents("out.zarr") == contents("whole.zarr")
+    with pytest.raises(NCZarrError, match="not a copy of this source|exists already"):
         nczarr.copy(["tas_0.nc", "tas_3.nc"], "out.zarr", concat="time", resume=True)
+
+
+def test_a_scan_file_stands_for_the_files(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nczarr.copy("*_*.nc", "whole.zarr", concat="time", merge=True)
+    assert nczarr.scan("*_*.nc", "scan.parquet") == (4, 4)
+    for executor in (None, "processes"):
+        target = f"{executor}.zarr"
+        nczarr.copy("scan.parquet", target, concat="time", merge=True, executor=executor, workers=1)
+        assert contents(target) == contents("whole.zarr")
+
+    def opened(*_: Any, **__: Any) -> None:
+        raise AssertionError("a file was opened")
+
+    monkeypatch.setattr("nczarr.convert.many.joining.open_processed", opened)
+    report = Report()
+    nczarr.copy("scan.parquet", "no.zarr", concat="time", merge=True, dry_run=True, report=report)
+    assert {v.fqn for v in report.variables} == {"/time", "/lat", "/model/tas", "/model/pr"}
+
+
+def test_each_file_is_compared_with_its_own_names_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the time grows with the square of the number of files."""
+    compared: list[int] = []
+
+    def counting(pair: list[Dataset], *arguments: Any) -> Any:
+        compared.append(len(pair[0].all_variables))
+        return fitted(pair, *arguments)
+
+    monkeypatch.setattr("nczarr.convert.many.merging.fitted", counting)
+    files = [
+        Dataset(
+            "d",
+            dimensions=(Dimension("x", 2),),
+            variables=(one("x", "/x", [1, 2]), one(f"v{i}", "/x", [i, i])),
+        )
+        for i in range(40)
+    ]
+    store: dict[str, bytes] = {}
+    nczarr.copy([*files, files[7]], store, merge=True)
+    assert compared == [1] * 39 + [2]
+    with nczarr.Dataset(store) as found:
+        assert list(found.variables) == ["x", *[f"v{i}" for i in range(40)]]
+
+
+def test_a_dimension_that_an_earlier_file_uses_is_a_conflict() -> None:
+    a, b = (Dataset(n, dimensions=(Dimension("x", 2),), variables=(one(n, "/x", [1, 2]),)) for n in "ab")
+    c = Dataset(
+        "c", dimensions=(Dimension("x", 3), Dimension("y", 1)), variables=(one("c", "/x", [1, 2, 3]),)
+    )
+    with pytest.raises(NCZarrError, match="/x: the dimension has the size 3, not 2"):
+        nczarr.copy([a, b, c], {}, merge=True)

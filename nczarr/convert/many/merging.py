@@ -12,7 +12,7 @@ from typing import TypeVar
 from nczarr.convert.endpoints import call_all
 from nczarr.convert.many.adjusting import fitted, growing_variables, with_nodes
 from nczarr.convert.many.fit import Fitting, refuse
-from nczarr.model import Attribute, Dataset, Group, Variable, rewrite
+from nczarr.model import Attribute, Dataset, Group, UserType, Variable, rewrite
 
 _N = TypeVar("_N", Dataset, Group, Variable)
 
@@ -81,13 +81,19 @@ def merged(datasets: Sequence[Dataset], names: Sequence[str], fitting: Fitting) 
     ModelError
         If nodes of one name differ; the message lists the conflicts.
     """
-    result = datasets[0]
+    nodes = _Nodes()
+    nodes.update(datasets[0])
+    used = {*chain.from_iterable(v.dimensions for v in datasets[0].all_variables.values())}
 
     def add(other: Dataset, name: str) -> None:
-        nonlocal result
-        result = _with(result, other, [names[0], name], fitting.of((result, other)))
+        first = nodes.part(other)
+        assert isinstance(first, Dataset)
+        nodes.update(_with(first, other, [names[0], name], fitting.of((first, other)), used))
+        used.update(*[v.dimensions for v in other.all_variables.values()])
 
     call_all(partial(add, *pair) for pair in zip(datasets[1:], names[1:], strict=True))
+    result = nodes.part(None)
+    assert isinstance(result, Dataset)
     return replace(
         result,
         format=datasets[0].format if len({d.format for d in datasets}) == 1 else None,
@@ -97,11 +103,45 @@ def merged(datasets: Sequence[Dataset], names: Sequence[str], fitting: Fitting) 
     )
 
 
-def _with(first: Dataset, other: Dataset, names: Sequence[str], fitting: Fitting) -> Dataset:
-    """Return the first dataset with the nodes that only the other one has."""
+class _Nodes:
+    """The nodes of one group of many datasets. A dataset is compared with those that it may have, too."""
+
+    def __init__(self) -> None:
+        self._group = Group("")
+        self._variables: dict[str, Variable] = {}
+        self._groups: dict[str, _Nodes] = {}
+
+    def update(self, group: Group) -> None:
+        """Take the nodes of a group in place of those with the same names."""
+        self._group = replace(group, variables=(), groups=())
+        self._variables.update((v.name, v) for v in group.variables)
+        for own in group.groups:
+            self._groups.setdefault(own.name, _Nodes()).update(own)
+
+    def part(self, other: Group | None) -> Group:
+        """Return the group without those variables whose names another group does not have; None: the whole group."""
+        variables, groups, theirs = self._variables, self._groups, dict[str, Group]()
+        if other is not None:
+            theirs = {group.name: group for group in other.groups}
+            nodes = chain[Group | UserType | Variable](other.variables, other.groups, other.types)
+            variables = {n.name: variables[n.name] for n in nodes if n.name in variables}
+        inside = [g.part(None if other is None else theirs.get(n, Group(n))) for n, g in groups.items()]
+        return replace(self._group, variables=tuple(variables.values()), groups=tuple(inside))
+
+
+def _with(
+    first: Dataset, other: Dataset, names: Sequence[str], fitting: Fitting, used: set[str | int]
+) -> Dataset:
+    """Return the first dataset with the nodes that only the other one has.
+
+    Parameters
+    ----------
+    used : set
+        The dimensions that variables of the first dataset have, also those that it lacks here.
+    """
     sizes = [{fqn: d.size for fqn, d in own.all_dimensions.items()} for own in (first, other)]
     unequal = {fqn for fqn, size in sizes[0].items() if sizes[1].get(fqn, size) != size}
-    first, other = (_without_unused(own, unequal) for own in (first, other))
+    first, other = _without_unused(first, unequal - used), _without_unused(other, unequal)
     refused = f"the files cannot be merged; {names[0]} and those before are compared with {names[1]}"
     pair, _ = fitted([first, other], names, None, False, fitting, refused)
     result = with_nodes(*pair)
