@@ -105,7 +105,7 @@ def copy(
     adjust: str | Sequence[str] = (),
     tolerance: Mapping[str, float] | None = None,
     expect_step: str | None = None,
-    preprocess: str | Callable[[Dataset], Dataset] | None = None,
+    preprocess: str | Callable[[Any], Any] | None = None,
     append: bool = False,
     replace: bool = False,
     overwrite: bool = False,
@@ -208,8 +208,9 @@ def copy(
         most frequent one. Missing steps are refused, or filled with ``join="fill"``.
     preprocess : callable or str, optional
         A function, or its name ``"module:function"``, that gets the :class:`nczarr.model.Dataset` of each source, whose
-        values are lazy, and returns the one to copy. It is called whenever a source is opened, on a cluster in each
-        worker, and must return the same each time.
+        values are lazy, and returns the one to copy. If its first parameter has the annotation ``xarray.Dataset``, or
+        ``xarray.DataTree`` for sources with groups, it gets and returns that. It is called whenever a source is opened,
+        on a cluster in each worker, and must return the same each time.
     append : bool, default False
         Append the sources to the existing dataset `target`, along its unlimited dimension (or `concat`). Steps that
         exist already are refused.

@@ -7,10 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,8 +120,8 @@ def _modelled(source: object) -> object:
     return from_xarray(source)
 
 
-Hook = Callable[[Dataset], Dataset]
-"""A function of the user that changes the model of each source."""
+Hook = Callable[[Any], Any]
+"""A function of the user that changes each source: its model, or a dataset or tree of xarray."""
 
 
 def named_function(name: str, option: str) -> Callable[..., Any]:
@@ -152,27 +153,77 @@ def named_function(name: str, option: str) -> Callable[..., Any]:
     return found
 
 
+def labelled_kind(hook: Hook) -> str:
+    """Return the class of xarray that the annotation of the first parameter names; an empty string for the model.
+
+    Examples
+    --------
+    >>> def shifted(ds: "xr.Dataset"): ...
+    >>> labelled_kind(shifted), labelled_kind(resolve)
+    ('Dataset', '')
+    """
+    try:
+        try:
+            parameters = signature(hook, eval_str=True).parameters
+        except NameError:  # only type checkers import it
+            parameters = signature(hook).parameters
+    except (TypeError, ValueError):  # a function in C
+        return ""
+    found = next((p.annotation for p in parameters.values()), None)
+    name = (
+        found
+        if isinstance(found, str)
+        else f"{found.__module__}.{found.__qualname__}"
+        if isinstance(found, type)
+        else ""
+    )
+    module, _, name = name.rpartition(".")
+    return name if module.partition(".")[0] in ("xarray", "xr") and name in ("Dataset", "DataTree") else ""
+
+
 @contextmanager
 def open_processed(
     source: object, storage_options: Mapping[str, object] | None, hook: Hook | None, *, fresh: bool = True
 ) -> Iterator[Dataset]:
-    """Open a source, and apply a function of the user to its model.
+    """Open a source, and apply a function of the user to it.
 
     Raises
     ------
     UnsupportedError
-        If the function does not return a model.
+        If the function does not return a dataset, or gets only a part of one.
     """
-    with open_source(source, storage_options=storage_options, fresh=fresh) as dataset:
+    with ExitStack() as stack:
+        dataset = stack.enter_context(open_source(source, storage_options=storage_options, fresh=fresh))
         if hook is None:
             yield dataset
             return
-        found: object = hook(dataset)
+        given: object = dataset
+        if kind := labelled_kind(hook):
+            from nczarr.labelled.read import labelled
+
+            if kind == "Dataset" and dataset.groups:
+                raise UnsupportedError(
+                    "--preprocess: the function takes xarray.Dataset, which has no groups, and the source has some",
+                    path=name_of(source),
+                    hint="a function with the parameter tree: xarray.DataTree gets all groups",
+                )
+            given = stack.enter_context(labelled(dataset, kind))
+        found = hook(given)
+        try:
+            found = _modelled(found)
+        except (KeyError, ValueError, TypeError, NotImplementedError) as error:
+            raise UnsupportedError(
+                f"--preprocess: xarray cannot encode the result of the function: {error}",
+                path=name_of(source),
+            ) from error
         if not isinstance(found, Dataset):
             raise UnsupportedError(
-                f"--preprocess: the function returned {type(found).__name__}, not nczarr.model.Dataset",
+                f"--preprocess: the function returned {type(found).__name__}, not nczarr.model.Dataset, "
+                "xarray.Dataset or xarray.DataTree",
                 path=name_of(source),
             )
+        if given is not dataset:  # xarray knows nothing of these
+            found = replace(found, name=dataset.name, left_out=dataset.left_out, gone=dataset.gone)
         yield resolve(found)
 
 

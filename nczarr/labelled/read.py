@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -294,3 +295,18 @@ def opened(source: Source, group: str, options: Mapping[str, Any]) -> xr.Dataset
             if key not in encoding or (value is str and getattr(encoding[key], "kind", "") == "O"):
                 encoding[key] = value
     return dataset
+
+
+@contextmanager
+def labelled(dataset: model.Dataset, kind: str) -> Iterator[xr.Dataset | xr.DataTree]:
+    """Give the root group, or all groups, of a dataset of the model to xarray.
+
+    Parameters
+    ----------
+    kind : {'Dataset', 'DataTree'}
+    """
+    with Dataset(dataset) as open_dataset:
+        source = Source(open_dataset, None)
+        paths = ["/" + "/".join(model.parse_fqn(fqn)) for fqn in dataset.all_groups]
+        groups = {path: opened(source, path, {}) for path in (paths if kind == "DataTree" else ["/"])}
+        yield xr.DataTree.from_dict(groups) if kind == "DataTree" else groups["/"]

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
+import xarray as xr
 
 import nczarr
 from nczarr.cli import main
+from nczarr.convert.endpoints import labelled_kind
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.model import Attribute, Dataset, Dimension, MemorySource, Variable
 from nczarr.model.types import DOUBLE, INT
@@ -103,3 +110,123 @@ def test_what_is_no_function_is_refused(
 def test_references_hold_no_changed_values(days: list[str], tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="--preprocess"):
         nczarr.copy(days, tmp_path / "a.json", concat="t", virtual=True, preprocess=halved)
+
+
+@pytest.fixture
+def packed_days(tmp_path: Path) -> list[str]:
+    paths = [str(tmp_path / f"packed{number}.nc") for number in range(3)]
+    for number, path in enumerate(paths):
+        with netCDF4.Dataset(path, "w") as file:
+            file.createDimension("time")
+            file.createDimension("lat", 3)
+            time = file.createVariable("time", "i4", ("time",))
+            time.units = f"days since 2001-01-0{number + 1}"
+            time[:] = [0]
+            file.createVariable("lat", "f4", ("lat",))[:] = [10, 20, 30]
+            v = file.createVariable("v", "i2", ("time", "lat"), fill_value=-1, chunksizes=(1, 3))
+            v.scale_factor, v.add_offset = 0.5, 10.0
+            v[:] = np.ma.masked_equal([[11, 12.5, number]], 0)
+    return paths
+
+
+def northern(ds: xr.Dataset) -> xr.Dataset:
+    """Rename, reverse, select, and compute with decoded values."""
+    ds = ds.rename(v="temp").isel(lat=slice(None, 0, -1))
+    return ds.assign(twice=ds.temp * 2).assign_attrs(title="fixed")
+
+
+def of_member(ds: xr.Dataset) -> xr.Dataset:
+    first = int(ds.time.dt.day[0])
+    return ds.isel(time=0, drop=True).expand_dims(member=[first])
+
+
+@pytest.mark.parametrize(("hook", "along"), [(northern, "time"), (of_member, "member")])
+@pytest.mark.parametrize("threads", [0, 1])
+def test_a_function_of_xarray_does_what_xarray_does(
+    packed_days: list[str], tmp_path: Path, hook: Any, along: str, threads: int
+) -> None:
+    with ExitStack() as stack:
+        executor = stack.enter_context(ThreadPoolExecutor(1)) if threads else None
+        nczarr.copy(
+            packed_days, tmp_path / "a.zarr", concat=along, preprocess=hook, executor=executor, verify=True
+        )
+        options: dict[str, Any] = {"combine": "nested", "concat_dim": along, "data_vars": "all"}
+        wanted = stack.enter_context(xr.open_mfdataset(packed_days, preprocess=hook, **options))
+        found = stack.enter_context(xr.open_dataset(tmp_path / "a.zarr", engine="nczarr"))
+        xr.testing.assert_equal(found.load(), wanted.load())
+        assert found.attrs == wanted.attrs
+    name = "temp" if hook is northern else "v"
+    with nczarr.Dataset(tmp_path / "a.zarr") as joined:  # stored as in the files, not as decoded
+        joined.set_auto_maskandscale(False)
+        assert joined[name].dtype == "i2"
+        assert joined[name].scale_factor == 0.5
+        assert (joined[name][:] == -1).sum() == 1
+
+
+def test_values_are_read_when_they_are_copied(tmp_path: Path) -> None:
+    class Unread:
+        shape, dtype = (4,), np.dtype("f8")
+
+        def read(self, region: object, out: object = None) -> np.ndarray:
+            raise AssertionError("values were read")
+
+    v = Variable("v", DOUBLE, ("/x",), data=Unread())
+    source = Dataset("d", dimensions=(Dimension("x", 4),), variables=(v,))
+
+    def renamed(ds: xr.Dataset) -> xr.Dataset:
+        return ds.rename(v="w").isel(x=slice(1, 3))
+
+    lines = nczarr.copy(source, tmp_path / "a.zarr", preprocess=renamed, dry_run=True)
+    assert lines[0].startswith("/w: double 2,")
+
+
+def test_groups_are_a_tree(tmp_path: Path) -> None:
+    def lost(ds: xr.Dataset) -> xr.Dataset:
+        return ds
+
+    def kept(tree: xr.DataTree) -> xr.DataTree:
+        return tree.assign(new=xr.Variable("x", [1, 2]))
+
+    source = Path(__file__).parents[1] / "data" / "example.nc"
+    with pytest.raises(NCZarrError, match=r"has no groups.*xarray.DataTree"):
+        nczarr.copy(source, tmp_path / "a.zarr", preprocess=lost)
+    nczarr.copy(source, tmp_path / "a.zarr", preprocess=kept)
+    with nczarr.Dataset(tmp_path / "a.zarr") as found:
+        assert found["new"][:].tolist() == [1, 2]
+    digests = dict(nczarr.digest(tmp_path / "a.zarr").variables)
+    del digests["/new"]
+    assert digests == nczarr.digest(source).variables
+
+
+def test_results_that_xarray_cannot_encode_are_refused(packed_days: list[str], tmp_path: Path) -> None:
+    def odd(ds: xr.Dataset) -> xr.Dataset:
+        return ds.assign(odd=("lat", [1, "two", None]))
+
+    with pytest.raises(NCZarrError, match=r"packed0\.nc"):
+        nczarr.copy(packed_days, tmp_path / "a.zarr", concat="time", preprocess=odd)
+    assert not (tmp_path / "a.zarr").exists()
+
+
+def test_the_annotation_tells_what_a_function_takes() -> None:
+    names: dict[str, Any] = {}
+    exec(
+        "def f(ds: 'xr.Dataset'): ...\ndef g(tree: 'xarray.DataTree'): ...\ndef h(ds: 'Dataset'): ...", names
+    )
+    assert [labelled_kind(names[name]) for name in "fgh"] == ["Dataset", "DataTree", ""]
+    assert labelled_kind(northern) == labelled_kind(partial(northern)) == "Dataset"
+    assert labelled_kind(halved) == labelled_kind(lambda ds: ds) == labelled_kind(len) == ""
+
+
+def test_a_command_names_a_function_of_xarray(
+    packed_days: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import xarray as xr\ndef f(ds: xr.Dataset): return ds.assign_attrs(title='f')\ndef g(ds): return f(ds)\n"
+    (tmp_path / "nczarr_xarray_hooks.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    words = ["copy", *packed_days, "all.zarr", "--concat", "time", "--resume", "--preprocess"]
+    for _ in range(2):
+        assert main([*words, "nczarr_xarray_hooks:f"]) == 0
+    assert main(["copy", *packed_days, "all.zarr", "--concat", "time", "--resume"]) == 1
+    with nczarr.Dataset("all.zarr") as joined:
+        assert joined.title == "f"
+        assert joined["time"][:].tolist() == [0, 1, 2]
