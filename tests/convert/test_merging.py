@@ -198,7 +198,7 @@ def test_a_merge_is_resumed(archive: Path) -> None:
     for _ in range(2):  # the second one finds a complete dataset
         nczarr.copy("*_*.nc", "out.zarr", **merge)
         assert contents("out.zarr") == contents("whole.zarr")
-    with pytest.raises(NCZarrError, match="not a copy of this source|exists already"):
+    with pytest.raises(NCZarrError, match=r"not a copy of this source|exists already"):
         nczarr.copy(["tas_0.nc", "tas_3.nc"], "out.zarr", concat="time", resume=True)
 
 
