@@ -25,8 +25,8 @@ from budget import Budget, main
 import nczarr
 from nczarr.convert.values.resume import MANIFEST
 
-#: Seconds after the first chunk, at most, when something is killed.
-LONGEST = 0.8
+#: Number of chunks, at most, after which something is killed; the copy has 48.
+MOST = 36
 DRIVER = """
 import sys, nczarr
 if __name__ == "__main__":
@@ -109,9 +109,10 @@ def one(budget: Budget, source: str, folder: Path, whole: Path, engine: str, vic
         script = folder / "driver.py"
         script.write_text(DRIVER)
         driver = programs.start(str(script), source, str(out), engine, where)
-        chunks = out / "v" / "c"
-        wait_until(lambda: driver.poll() is not None or (chunks.is_dir() and any(chunks.iterdir())))
-        time.sleep(budget.random.uniform(0, LONGEST))
+        chunks, enough = out / "v" / "c", budget.random.randint(1, MOST)
+        wait_until(
+            lambda: driver.poll() is not None or (chunks.is_dir() and len(os.listdir(chunks)) >= enough)
+        )
         if engine == "dask":
             scheduler, *workers = programs.started[:3]
             pids = [worker.pid for worker in workers]
