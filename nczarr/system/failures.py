@@ -17,9 +17,10 @@ _STATUS = re.compile(r"(?:status code|status)[:= ]+(\d{3})(?: (\w[\w ]*))?")
 _PLACE = re.compile(r"https?://([^/\s\"'?]+)")
 _HOST = re.compile(r"connect to host (\S+)")
 _REFUSED = re.compile(
-    "AccessDenied|Access Denied|Forbidden|InvalidAccessKeyId|PermissionDenied|SignatureDoesNotMatch"
-    "|Unauthenticated|Unauthorized"
+    "AccessDenied|Access Denied|ExpiredToken|Forbidden|InvalidAccessKeyId|InvalidToken|PermissionDenied"
+    "|SignatureDoesNotMatch|Unauthenticated|Unauthorized"
 )
+_OTHER_REGION = re.compile("PermanentRedirect|redirect without LOCATION|the region '[^']*' is wrong")
 _UNREACHED = re.compile(
     "error sending request|Could not connect|Cannot connect|Connect call failed|Connection refused"
     "|Name or service not known|dns error"
@@ -106,6 +107,9 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
     number = status[1] if status else ""
     if lacks_bucket(error):
         return "there is no such bucket", None
+    if _OTHER_REGION.search(text):
+        hint = "give the option region, or unset AWS_REGION and AWS_DEFAULT_REGION: then S3 is asked for it"
+        return "the bucket is in another region", hint
     refusal = _REFUSED.search(text)
     if refusal or isinstance(error, PermissionError) or number in ("401", "403"):
         detail = code or (refusal[0] if refusal else "")

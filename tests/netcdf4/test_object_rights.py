@@ -75,6 +75,51 @@ def test_without_the_right_to_list(
 
 
 @pytest.mark.s3
+@pytest.mark.filterwarnings("ignore:.*does not allow listing")
+@pytest.mark.parametrize("backend", ["obstore", "s3fs"])
+def test_appending_without_the_right_to_list(s3_server: dict[str, str], proxy: S3Proxy, backend: str) -> None:
+    url = f"s3://test/rights/{next(numbers)}.zarr"
+    options = {"backend": backend, "endpoint_url": s3_server["AWS_ENDPOINT_URL"]}
+    fill(url, storage_options=options)
+    with open_store(url, "r+", options) as store:  # a writer that was killed has left it
+        store.set("a/c/10", np.array([8, 9], "<i4"))
+    with nczarr.Dataset(url, "a", storage_options={"backend": backend, "endpoint_url": proxy.url}) as ds:
+        ds["a"][21] = 7
+    with nczarr.Dataset(url, storage_options=options) as ds:
+        assert ds["a"][18:].filled(-1).tolist() == [-1, 5, -1, 7]
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("backend", ["obstore", "s3fs"])
+def test_no_message_names_the_keys_of_marks(
+    s3_server: dict[str, str], proxy: S3Proxy, backend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"s3://test/rights/{next(numbers)}.zarr"
+    options = {"backend": backend, "endpoint_url": s3_server["AWS_ENDPOINT_URL"]}
+    fill(url, storage_options=options)
+    proxy.rule = lambda method, path, query: 403 if method in ("PUT", "POST", "DELETE") else None
+    reading = {"backend": backend, "endpoint_url": proxy.url}
+    for mode in ("a", "w"):
+        with pytest.raises(NCZarrError, match=r"\.zarr: (/a: )?cannot write: the server refuses access"):
+            fill(url, storage_options=reading) if mode == "w" else nczarr.Dataset(
+                url, mode, storage_options=reading
+            )
+    example = str(Path(__file__).parents[1] / "data" / "example.nc")
+    words = ["--storage-option", f"backend={backend}"]
+    for command in (
+        ["rm", "-y", url],
+        ["repair", url],
+        ["consolidate", url],
+        ["copy", example, f"{url}2"],
+        ["copy", "--overwrite", example, url],
+    ):
+        assert main([*command, *words]) == 1
+        said = capsys.readouterr().err
+        assert "cannot write: the server refuses access" in said
+        assert ".nczarr-" not in said
+
+
+@pytest.mark.s3
 def test_refused_credentials_are_no_missing_dataset(proxy: S3Proxy) -> None:
     url = f"s3://test/rights/{next(numbers)}.zarr"
     with pytest.raises(NCZarrError, match="refuses access"):

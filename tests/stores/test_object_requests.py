@@ -98,6 +98,34 @@ def test_a_bucket_with_versions_keeps_what_is_removed(
     assert "keeps older versions" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("backend", ["obstore", "s3fs"])
+def test_clean_finds_uploads_that_were_killed(
+    s3_server: dict[str, str], backend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    boto3 = pytest.importorskip("boto3")
+    client = boto3.client("s3", endpoint_url=s3_server["AWS_ENDPOINT_URL"])
+    name, options = f"puts/{next(numbers)}.zarr", {"backend": backend}
+    nczarr.copy(dataset(3), f"s3://test/{name}", target_options=options)
+    for key in (f"{name}/v/c/1", f"{name}2/v/c/1"):  # the second one is of another dataset
+        upload = client.create_multipart_upload(Bucket="test", Key=key)["UploadId"]
+        client.upload_part(Bucket="test", Key=key, UploadId=upload, PartNumber=1, Body=b"part")
+
+    def left() -> list[str]:
+        found = client.list_multipart_uploads(Bucket="test", Prefix="puts/").get("Uploads", [])
+        return [item["Key"] for item in found if item["Key"].startswith(name)]
+
+    words = ["clean", f"s3://test/{name}", "--storage-option", f"backend={backend}"]
+    assert main(words) == 0
+    assert "parts of 1 values" in capsys.readouterr().out
+    assert len(left()) == 2
+    assert main([*words, "--force"]) == 0
+    assert "are removed" in capsys.readouterr().out
+    assert left() == [f"{name}2/v/c/1"]
+    assert clean(f"s3://test/{name}", storage_options=options) == []
+    with nczarr.Dataset(f"s3://test/{name}", storage_options=options) as ds:
+        assert ds["v"][:].tolist() == [0, 1, 2]
+
+
 def test_other_buckets_keep_nothing(s3_server: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     url = f"s3://test/puts/{next(numbers)}.zarr"
     nczarr.copy(dataset(3), url)

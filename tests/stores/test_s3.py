@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import os
+import shutil
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -398,18 +402,35 @@ def test_one_set_of_names_serves_each_client(words: str) -> None:
 
 @pytest.mark.s3
 @pytest.mark.parametrize("backend", ["obstore", "s3fs"])
+@pytest.mark.parametrize("words", ["own", "s3fs", "obstore", "boto"])
 def test_the_names_work_for_every_entrance(
-    s3_server: dict[str, str], backend: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    s3_server: dict[str, str], words: str, backend: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     xr = pytest.importorskip("xarray")
     place = f"s3://test/names/{next(numbers)}"
-    options = {
-        "endpoint": s3_server["AWS_ENDPOINT_URL"],
-        "region": "us-east-1",
-        "key": s3_server["AWS_ACCESS_KEY_ID"],
-        "secret": s3_server["AWS_SECRET_ACCESS_KEY"],
-        "backend": backend,
-    }
+    endpoint, key = s3_server["AWS_ENDPOINT_URL"], s3_server["AWS_ACCESS_KEY_ID"]
+    secret = s3_server["AWS_SECRET_ACCESS_KEY"]
+    options: dict[str, Any] = {
+        "own": {"endpoint": endpoint, "region": "us-east-1", "key": key, "secret": secret},
+        "s3fs": {
+            "key": key,
+            "secret": secret,
+            "client_kwargs": {"endpoint_url": endpoint, "region_name": "us-east-1"},
+        },
+        "obstore": {
+            "aws_endpoint_url": endpoint,
+            "aws_region": "us-east-1",
+            "aws_access_key_id": key,
+            "aws_secret_access_key": secret,
+        },
+        "boto": {
+            "endpoint_url": endpoint,
+            "region_name": "us-east-1",
+            "access_key_id": key,
+            "secret_access_key": secret,
+        },
+    }[words]
+    options["backend"] = backend
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name in ("a.zarr", "plain.zarr", "a.nc"):
@@ -420,6 +441,64 @@ def test_the_names_work_for_every_entrance(
             assert ds["v"][:].tolist() == [1] * 4
         with xr.open_dataset(f"{place}/{name}", engine="nczarr", storage_options=options) as ds:
             assert ds["v"].values.tolist() == [1] * 4
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("backend", ["obstore", "s3fs"])
+@pytest.mark.parametrize("source", ["container", "single sign-on"])
+def test_credentials_of_containers_and_of_single_sign_on(
+    s3_server: dict[str, str], home: Path, backend: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("boto3")
+    from odd_server import OddServer, send
+
+    server, later = OddServer(), "2099-01-01T00:00:00Z"
+    key, secret = s3_server["AWS_ACCESS_KEY_ID"], s3_server["AWS_SECRET_ACCESS_KEY"]
+    asked: list[str | None] = []
+
+    def answer(handler: Any, found: dict[str, Any]) -> None:
+        asked.append(handler.headers["Authorization"] or handler.headers["x-amz-sso_bearer_token"])
+        send(handler, 200, json.dumps(found).encode(), Content_Type="application/json")
+
+    of_container = {"AccessKeyId": key, "SecretAccessKey": secret, "Token": "t", "Expiration": later}
+    of_role = {
+        "accessKeyId": key,
+        "secretAccessKey": secret,
+        "sessionToken": "t",
+        "expiration": 4070908800000,
+    }
+    server.answers["/task"] = lambda h: answer(h, of_container)
+    server.answers["/federation/credentials"] = lambda h: answer(h, {"roleCredentials": of_role})
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3_server["AWS_ENDPOINT_URL"])
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    if source == "container":
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.url}/task")
+        monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "of the task")
+    else:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SSO", server.url)
+        settings = {
+            "start_url": "https://sso.test",
+            "region": "us-east-1",
+            "account_id": "1",
+            "role_name": "r",
+        }
+        lines = [f"sso_{name} = {value}" for name, value in settings.items()]
+        (home / "config").write_text("\n".join(["[default]", *lines, ""]))
+        cache = home / ".aws" / "sso" / "cache"
+        cache.mkdir(parents=True)
+        token = {"accessToken": "of the user", "expiresAt": later, "startUrl": "https://sso.test"}
+        (cache / f"{hashlib.sha1(b'https://sso.test').hexdigest()}.json").write_text(json.dumps(token))
+    # botocore finds the home directory when it is imported.
+    command = [sys.executable, "-m", "nczarr", "copy", str(EXAMPLE), f"s3://test/found/{next(numbers)}.zarr"]
+    command += ["--storage-option", f"backend={backend}"]
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert set(asked) == {"of the task" if source == "container" else "of the user"}
+    finally:
+        server.stop()
 
 
 def test_the_file_of_settings_counts_beside_keys_in_the_environment(
@@ -449,6 +528,50 @@ def test_s3_tells_the_region_of_a_bucket() -> None:
         assert bucket_region(f"{server.url}/b") == "eu-north-1"
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("backend", ["obstore", "s3fs"])
+def test_a_server_with_a_certificate_of_its_own(home: Path, backend: str) -> None:
+    from odd_server import OddServer
+
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("openssl is not installed")
+    files = [str(home / name) for name in ("key.pem", "cert.pem")]
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1"]
+    subprocess.run([program, *words, "-keyout", files[0], "-out", files[1]], check=True, capture_output=True)
+    server = OddServer()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files[1], files[0])
+    server._server.socket = context.wrap_socket(server._server.socket, server_side=True)
+    options: dict[str, Any] = {
+        "backend": backend,
+        "endpoint": server.url.replace("http:", "https:"),
+        "key": "K",
+        "secret": "S",
+        "region": "us-east-1",
+    }
+    if backend == "obstore":
+        options["retry_config"] = {"max_retries": 0}
+    else:
+        options["config_kwargs"] = {"retries": {"max_attempts": 1}}
+    try:
+        with pytest.raises(StoreError, match=r"the certificate of the server 127\.0\.0\.1:\d+ is not valid"):
+            open_store("s3://b/k", storage_options=options).get("zarr.json")
+    finally:
+        server.stop()
+
+
+def test_an_old_token_and_another_region_are_named() -> None:
+    text = "An error occurred (ExpiredToken) when calling the GetObject operation: The provided token has expired."
+    assert reason_of(OSError(text))[0] == "the server refuses access (ExpiredToken)"
+    for text in (
+        "Generic S3 error: Received redirect without LOCATION, this normally indicates an incorrect region",
+        "400: <Code>AuthorizationHeaderMalformed</Code><Message>the region 'us-east-1' is wrong; expecting 'eu-west-1'",
+    ):
+        reason, hint = reason_of(OSError(text))
+        assert reason == "the bucket is in another region"
+        assert "region" in (hint or "")
 
 
 def test_a_certificate_that_is_not_valid_is_named() -> None:

@@ -150,7 +150,7 @@ class WriterMark:
         """Raise StoreError if the mark was removed."""
         if not self._is_here():
             raise StoreError(
-                f"the marker {WRITING} of this writer was removed; another process may have written meanwhile",
+                "the marker of this writer was removed; another process may have written meanwhile",
                 path=self._store.url,
             )
 

@@ -336,6 +336,9 @@ def clean(
     try:
         refuse_group_of_dataset(store, "cleaned")
         report += [f"{store.url}: {sentence}" for sentence in _clean_store(store, force)]
+        if isinstance(target, str) and parsed.protocol in ("s3", "s3a"):
+            uploads = _clean_uploads(target, storage_options, force)
+            report += [f"{store.url}: {sentence}" for sentence in uploads]
         store.settle()
         if report:
             warn_of_versions(store)
@@ -389,6 +392,16 @@ def _clean_store(store: Store, force: bool) -> Iterator[str]:
         else:
             StagedStore(store, writer).discard()
             yield "an unfinished new dataset beside it is removed"
+
+
+def _clean_uploads(target: str, options: Options | None, force: bool) -> Iterator[str]:
+    """Find values that a killed process has uploaded in part. Only s3fs lists them, and not every server does."""
+    from nczarr.stores.remote.fsspec_store import FsspecStore
+
+    with suppress(NCZarrError), open_store(target, "r+", {**(options or {}), "backend": "s3fs"}) as store:
+        if isinstance(store, FsspecStore) and (count := store.unfinished_uploads(remove=force)):
+            what = "are removed" if force else "remain; if no process is writing, --force removes them"
+            yield f"parts of {count} values that were not uploaded to the end {what}"
 
 
 def _clean_unfinished(store: Store, force: bool) -> Iterator[str]:

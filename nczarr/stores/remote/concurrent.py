@@ -17,6 +17,7 @@ from nczarr.errors import NCZarrError, StoreError
 from nczarr.lazy import cached_property
 from nczarr.stores import replaced
 from nczarr.stores.base import (
+    DOCUMENTS,
     AccessRefusedError,
     Answers,
     Buffer,
@@ -42,6 +43,8 @@ _BATCH_ITEMS = 256
 _BATCH_BYTES = 64 << 20
 #: Maximum number of keys that S3 removes with one request.
 _REMOVED_ITEMS = 1000
+#: Requests for the documents of the root.
+_ROOTS = [(name, 0, None) for name in sorted(DOCUMENTS)]
 
 
 FileSystem = Any
@@ -183,7 +186,8 @@ class ConcurrentStore(Store):
 
     def _fail(self, what: str, key: str, error: BaseException) -> NoReturn:
         reason, hint = reason_of(error)
-        place = self.url if lacks_bucket(error) else self.place(key)
+        # The keys of nczarr's own marks say nothing to a user.
+        place = self.url if lacks_bucket(error) or key.startswith(".nczarr-") else self.place(key)
         kind = StoreError
         if what in ("read", "list") and may_mean_missing(error):
             kind = AccessRefusedError
@@ -298,7 +302,8 @@ class ConcurrentStore(Store):
                 raise
             self._conceals_missing = True
             answers = self._batch(function, requests)
-            if not self._was_read and not any(answer is not None for answer in answers):
+            found = [*answers, *(() if self._was_read else self._batch(self._safe_fetch, _ROOTS))]
+            if not self._was_read and not any(answer is not None for answer in found):
                 self._conceals_missing = False
                 raise
             warnings.warn(

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.stores.base import Buffer, Names, Request, Store, Values, check_key, clip, start_of, url_above
+from nczarr.stores.base import (
+    AccessRefusedError,
+    Buffer,
+    Names,
+    Request,
+    Store,
+    Values,
+    check_key,
+    clip,
+    start_of,
+    url_above,
+)
 from nczarr.stores.remote.concurrent import FileSystem, FileSystemStore, T
 from nczarr.system.failures import in_time
 from nczarr.system.redirects import http_client
@@ -145,8 +157,9 @@ class FsspecStore(FileSystemStore):
             getattr(self.fs, method)(self._path(key), *arguments, **options)
             return
         if not self._has_answered:
-            # A short request first, so that the timeout does not limit a long write.
-            await self._safe_size(key)
+            # A short request first, so that the timeout does not limit a long write. A refusal is an answer, too.
+            with suppress(AccessRefusedError):
+                await self._safe_size(key)
         await getattr(self.fs, f"_{method}")(self._path(key), *arguments, **options)
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
@@ -232,6 +245,19 @@ class FsspecStore(FileSystemStore):
         answer = await self.fs._call_s3("delete_objects", Bucket=bucket, Delete=wanted)
         for error in answer.get("Errors", ()):
             raise OSError(f"An error occurred ({error.get('Code')}) when deleting {error.get('Key')}")
+
+    def unfinished_uploads(self, *, remove: bool) -> int:
+        """Return the number of values on S3 whose upload in parts has begun and not ended; optionally remove them.
+
+        One answer has at most 1,000.
+        """
+        bucket, key, _ = self.fs.split_path(self._root)
+        with self._explained("list", ""):
+            answer = self.fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=start_of(key))
+            found = [{name: item[name] for name in ("Key", "UploadId")} for item in answer.get("Uploads", ())]
+            for upload in found if remove else ():
+                self.fs.call_s3("abort_multipart_upload", Bucket=bucket, **upload)
+        return len(found)
 
     # --- other file systems
 

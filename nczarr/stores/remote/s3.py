@@ -33,12 +33,12 @@ _NAMES = {
 }
 #: Options of obstore; any other option selects s3fs.
 _KNOWN = {*_NAMES.values(), "virtual_hosted_style_request", "checksum_algorithm", "request_payer"}
-#: obstore obtains credentials from these environment variables.
+#: obstore obtains credentials from these environment variables. Of AWS_CONTAINER_CREDENTIALS_FULL_URI, it knows one of
+#: two forms.
 _ENVIRONMENT = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
 #: With obstore's retries, a server that refuses every second request does not stop a copy.
 _BACKOFF = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1.5), "base": 2}
