@@ -31,7 +31,7 @@ from nczarr.convert.change.selecting import select
 from nczarr.convert.endpoints import provenance, read_whole, watch_reading
 from nczarr.convert.report import StoredObjects, VariableStorage, stored_objects, variable_storage
 from nczarr.display import format_bytes, shown_location, visible
-from nczarr.errors import NCZarrError, StoreError, UnsupportedError, error_context
+from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import kind_of_source, local_path
 from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
 from nczarr.system.atomic import text_output
@@ -101,13 +101,8 @@ def _output(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
         return
-    try:
-        with text_output(path) as file:
-            yield file
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise StoreError(f"cannot write: {error.strerror}", path=path) from error
+    with text_output(path) as file:
+        yield file
 
 
 def run_dump(options: argparse.Namespace) -> None:

@@ -521,11 +521,8 @@ class CDLSink:
         """Write the text."""
         from nczarr import cdl
 
-        try:
-            with text_output(self._path) as file:
-                cdl.dump(self._dataset, file, cdl.DumpOptions(name=self._path.stem))
-        except OSError as error:
-            raise StoreError(f"cannot write: {error.strerror}", path=str(self._path)) from error
+        with text_output(self._path) as file:
+            cdl.dump(self._dataset, file, cdl.DumpOptions(name=self._path.stem))
 
     def abort(self) -> None:
         """Do nothing: the file appears only when it is complete."""

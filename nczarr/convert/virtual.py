@@ -36,6 +36,7 @@ from nczarr.stores.reach import place_of
 from nczarr.system.atomic import partial_path, replace_directory, text_output
 from nczarr.system.durability import sync_folder_of, sync_tree
 from nczarr.system.environment import read_json
+from nczarr.system.failures import writing
 from nczarr.transfer import data_bytes
 from nczarr.zarr import NamedConfig, data_type_for
 
@@ -318,15 +319,14 @@ def _new_directory(path: Path) -> Iterator[Path]:
     """Yield a temporary path for a directory that replaces `path` when it is complete."""
     partial = partial_path(path)
     try:
-        yield partial
-        if path.exists():
-            replace_directory(partial, path)
-        else:
-            sync_tree(partial)
-            os.rename(partial, path)
-            sync_folder_of(path)
-    except OSError as error:
-        raise StoreError(f"cannot write: {error.strerror or error}", path=str(path)) from error
+        with writing(str(path)):
+            yield partial
+            if path.exists():
+                replace_directory(partial, path)
+            else:
+                sync_tree(partial)
+                os.rename(partial, path)
+                sync_folder_of(path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -23,18 +23,7 @@ from nczarr.stores.replaced import replaced_error
 from nczarr.system.atomic import is_partial, value_name
 from nczarr.system.descriptors import read_at
 from nczarr.system.durability import WriteOrder, sync_tree
-
-#: Hints for errors of the operating system. Only ENOENT means that a key is missing.
-HINTS: dict[int | None, str] = {
-    errno.ENAMETOOLONG: "the file system cannot hold so long a name",
-    errno.ELOOP: "symbolic links form a loop",
-    errno.EACCES: "the user lacks the permission",
-    errno.ENXIO: "it may be a socket; a store has regular files only",
-    errno.ENOTDIR: "a part of the key is itself a key",
-    errno.EISDIR: "there are keys below this one",
-    errno.ENOTEMPTY: "there are keys below this one",
-    errno.ENOSPC: "the disk is full",
-}
+from nczarr.system.failures import system_error
 
 #: The key has no file: there is no such file, or a file stands in the place of a directory.
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ})
@@ -175,6 +164,8 @@ class LocalStore(Store):
     def _fail(self, what: str, key: str, error: OSError) -> NoReturn:
         if isinstance(error, StoreError):
             raise error
+        if what == "write" and not self.root.is_dir():
+            raise system_error("create the directory", self.url, error, str(self.root)) from error
         raise system_error(what, self.place(key), error) from error
 
     # --- reading
@@ -478,12 +469,6 @@ class LocalStore(Store):
         if first < len(names) and names[first].startswith(".nczarr-"):
             names[first:] = [name for name in names[first:] if not is_partial(name)]
         return names, sorted(folders)
-
-
-def system_error(what: str, place: str, error: Exception) -> StoreError:
-    """Return the error for a failed system call, or another failure to read or write a file."""
-    reason = getattr(error, "strerror", None) or error
-    return StoreError(f"cannot {what}: {reason}", path=place, hint=HINTS.get(getattr(error, "errno", None)))
 
 
 def refuse_special(status: os.stat_result, place: str) -> None:

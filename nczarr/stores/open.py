@@ -11,7 +11,8 @@ from typing import Any, Literal
 from nczarr.errors import DatasetNotFoundError, ReadOnlyError, StoreError
 from nczarr.formats import describe_file, is_icechunk, is_references, is_zip, special_kind
 from nczarr.stores.base import Store
-from nczarr.stores.local import LocalStore, system_error
+from nczarr.stores.local import LocalStore
+from nczarr.system.failures import system_error
 from nczarr.system.logs import logger_of
 from nczarr.targets import Target, allowed, client_options, parse_target
 

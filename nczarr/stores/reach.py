@@ -19,8 +19,9 @@ from urllib.parse import unquote, urlsplit
 
 from nczarr.errors import NotAllowedError, StoreError
 from nczarr.stores.base import Request, Store, clip
-from nczarr.stores.local import READ, system_error
+from nczarr.stores.local import READ
 from nczarr.system.descriptors import read_at
+from nczarr.system.failures import system_error
 from nczarr.system.redirects import http_client
 from nczarr.targets import parse_target
 

@@ -17,10 +17,10 @@ from typing import BinaryIO, Protocol
 
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.stores.base import DOCUMENTS, Buffer, Request, Store, Values, as_view, check_key, clip, start_of
-from nczarr.stores.local import system_error
 from nczarr.system.atomic import Output, partials_of
 from nczarr.system.descriptors import read_at
 from nczarr.system.durability import sync_descriptor
+from nczarr.system.failures import system_error
 from nczarr.system.forks import Origin
 from nczarr.system.locks import FileLock, Rank, in_turn, is_locked, make_lock
 
@@ -416,7 +416,7 @@ class ZipStore(Store):
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
-            raise system_error("open for writing", self.url, error) from error
+            raise system_error("open for writing", self.url, error, self.path) from error
         with in_turn(folder):
             output = self._begin()
             others = [path for path in partials_of(output.target) if path != output.path]
@@ -452,7 +452,7 @@ class ZipStore(Store):
             source = FileSource(str(output.path), self.url)
         except (OSError, zipfile.BadZipFile) as error:
             self._drop()
-            raise system_error("open for writing", self.url, error) from error
+            raise system_error("open for writing", self.url, error, self.path) from error
         if self._source is not None:
             self._source.close()
         self._source = source
@@ -562,7 +562,7 @@ class ZipStore(Store):
             except BaseException as error:  # after an interrupt, the target may be this store's file
                 self.discard()
                 if isinstance(error, OSError | ValueError) and not isinstance(error, StoreError):
-                    raise system_error("write", self.url, error) from error
+                    raise system_error("write", self.url, error, self.path) from error
                 raise
             if self._target_lock is not None:
                 self._target_lock.release()

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, TextIO
 
 from nczarr.system.durability import sync_folder_of, sync_path, sync_tree
+from nczarr.system.failures import writing
 from nczarr.system.forks import Origin
 
 _AT_FDCWD = -100
@@ -346,6 +347,8 @@ class Output:
 def text_output(target: str | os.PathLike[str]) -> Iterator[TextIO]:
     """Open a text file that replaces its target at the end of the block; write to devices and pipes directly.
 
+    The operating system's errors name the target.
+
     Examples
     --------
     >>> path = Path(tempfile.gettempdir(), "nczarr-example.cdl")
@@ -355,17 +358,18 @@ def text_output(target: str | os.PathLike[str]) -> Iterator[TextIO]:
     'netcdf a {\\n'
     """
     settings = {"encoding": "utf-8", "errors": "surrogateescape", "newline": "\n"}
-    if _is_stream(target):
-        with io.TextIOWrapper(_open_stream(target), **settings) as stream:  # type: ignore[arg-type]
-            yield stream
-        return
-    output = Output(target)
-    try:
-        with output.path.open("w", **settings) as file:  # type: ignore[call-overload]
-            yield file
-        output.commit()
-    finally:
-        output.discard()
+    with writing(os.fspath(target)):
+        if _is_stream(target):
+            with io.TextIOWrapper(_open_stream(target), **settings) as stream:  # type: ignore[arg-type]
+                yield stream
+            return
+        output = Output(target)
+        try:
+            with output.path.open("w", **settings) as file:  # type: ignore[call-overload]
+                yield file
+            output.commit()
+        finally:
+            output.discard()
 
 
 def _is_stream(target: str | os.PathLike[str]) -> bool:

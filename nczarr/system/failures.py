@@ -1,17 +1,33 @@
-"""Summarise errors of object store and HTTP clients in one sentence, and limit the time of requests."""
+"""Explain errors of the operating system, object stores and HTTP clients, and limit the time of requests."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from nczarr.errors import StoreError
+from nczarr.errors import NCZarrError, StoreError
 from nczarr.system.environment import limit
 
 T = TypeVar("T")
 
+#: Hints for errors of the operating system. Only ENOENT means that a file is missing.
+_HINTS: dict[int | None, str] = {
+    errno.ENAMETOOLONG: "the file system cannot hold so long a name",
+    errno.ELOOP: "symbolic links form a loop",
+    errno.EACCES: "the user lacks the permission",
+    errno.ENXIO: "it may be a socket; a store has regular files only",
+    errno.ENOTDIR: "a part of the key is itself a key",
+    errno.EISDIR: "there are keys below this one",
+    errno.ENOTEMPTY: "there are keys below this one",
+    errno.ENOSPC: "the disk is full",
+}
+#: Errors of the folder in which a file is created.
+_OF_THE_FOLDER = {errno.EACCES, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EPERM, errno.EROFS}
 _CODE = re.compile(r"<Code>(\w+)</Code>|An error occurred \((\w+)\)")
 _STATUS = re.compile(r"(?:status code|status)[:= ]+(\d{3})(?: (\w[\w ]*))?")
 _PLACE = re.compile(r"https?://([^/\s\"'?]+)")
@@ -34,6 +50,65 @@ _FRAME = re.compile(r"(?<=/)\n\s*\|\s+|(?<=\n)\s*[|`](?:->)?")
 _LONGEST = 600
 _SILENT = re.compile("TimeoutError|timed out|Timeout on reading|Read timeout|Connect timeout")
 _NO_ANSWER = "check the address and the network, or set NCZARR_ANSWER_SECONDS to a longer time"
+
+
+def hint_for(error: BaseException, path: str = "") -> str | None:
+    """Return what to do after an error of the operating system; None if nothing is known.
+
+    Parameters
+    ----------
+    error : Exception
+    path : str, optional
+        The file or directory that could not be created. If it is not there, the hint names the folder that refuses it.
+
+    Examples
+    --------
+    >>> hint_for(PermissionError(errno.EACCES, "Permission denied"))
+    'the user lacks the permission'
+    >>> hint_for(PermissionError(errno.EACCES, "Permission denied"), "/no/such/folder/a.nc")
+    'nothing can be created in /; give a path in another folder'
+    >>> hint_for(FileNotFoundError(errno.ENOENT, "No such file or directory"), "/no/such/folder/a.nc")
+    'the folder /no/such/folder does not exist; create it, or give a path in another folder'
+    """
+    number = getattr(error, "errno", None)
+    if not path or number not in _OF_THE_FOLDER or os.path.lexists(path):
+        return _HINTS.get(number)
+    folder = os.path.dirname(os.path.abspath(path))
+    if number == errno.ENOENT and not os.path.lexists(folder):
+        return f"the folder {folder} does not exist; create it, or give a path in another folder"
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        return f"{folder} is not a directory; give a path in another folder"
+    return f"nothing can be created in {folder}; give a path in another folder"
+
+
+def system_error(what: str, place: str, error: Exception, path: str = "") -> StoreError:
+    """Return the error for a failed system call, or another failure to read or write a file.
+
+    `path` is a file or directory that could not be created.
+    """
+    reason = getattr(error, "strerror", None) or error
+    return StoreError(f"cannot {what}: {reason}", path=place, hint=hint_for(error, path))
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Name the path in the operating system's errors of a block that writes a file; errors of nczarr and of pipes stay.
+
+    Examples
+    --------
+    >>> with writing("a.cdl"):
+    ...     raise OSError(errno.ENOSPC, "No space left on device")
+    Traceback (most recent call last):
+    nczarr.errors.StoreError: a.cdl: cannot write: No space left on device (the disk is full)
+    """
+    try:
+        yield
+    except (NCZarrError, BrokenPipeError):
+        raise
+    except OSError as error:
+        raise system_error("write", path, error, path) from error
 
 
 def _whole_text(error: BaseException) -> str:

@@ -21,6 +21,7 @@ from nczarr.display.text import did_you_mean
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import Dataset
 from nczarr.system.atomic import Output
+from nczarr.system.failures import writing
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.picture.colours import (
     DIVERGING,
@@ -181,12 +182,13 @@ def plot(
     with drawn(source, variable, options, moves=format_ in FILMS) as (drawings, shown):
         data = to_file(drawings, shown, format_, dpi)
     if output is not None:
-        file = Output(output)
-        try:
-            file.path.write_bytes(data)
-            file.commit()
-        finally:
-            file.discard()
+        with writing(str(output)):
+            file = Output(output)
+            try:
+                file.path.write_bytes(data)
+                file.commit()
+            finally:
+                file.discard()
     return data
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nczarr
@@ -120,3 +122,53 @@ def test_mistake(
     assert printed.startswith("nczarr"), printed
     assert "Traceback" not in printed
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no folder that refuses files of root")
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        *(("copy -q {} {}", name) for name in ("x.zarr", "x.zip", "x.nc", "x.cdl")),
+        ("copy -q --virtual {} {}", "x.json"),
+        ("dump {} -o {}", "x.cdl"),
+        ("plot {} /ocean/temp -o {}", "x.png"),
+    ],
+)
+def test_a_folder_that_takes_no_files(command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the path of the user, not a key or a temporary name, and the folder that refuses it."""
+    assert main(command.format(EXAMPLE, f"/proc/{name}").split()) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"nczarr: /proc/{name}: ")
+    assert printed.endswith(
+        ": No such file or directory (nothing can be created in /proc; give a path in another folder)\n"
+    )
+    assert main(["info", f"/proc/{name}"]) == 1
+    assert capsys.readouterr().err == f"nczarr: /proc/{name}: there is no such file or directory\n"
+
+
+@pytest.mark.parametrize("name", ["x.zarr", "x.zip"])
+def test_a_file_in_the_place_of_the_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = str(tmp_path / "file" / name)
+    with pytest.raises(nczarr.NCZarrError) as caught:
+        nczarr.copy(EXAMPLE, path)
+    assert (caught.value.path, caught.value.hint) == (
+        path,
+        f"{tmp_path}/file is not a directory; give a path in another folder",
+    )
+
+
+@pytest.mark.parametrize("command", ["dump {} -o {}", "copy -q {} {}"])
+def test_an_error_of_the_source_is_not_one_of_the_target(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "a.nc"
+    with nczarr.Dataset(source, "w") as ds:
+        ds.createDimension("x", 1000)
+        ds.createVariable("v", "i4", ("x",), zlib=True, fletcher32=True)[:] = np.arange(1000) ** 2
+    stored = source.read_bytes()
+    start = stored.index(b"\x78\x5e")  # a stream of zlib
+    source.write_bytes(stored[: start + 20] + b"\xff" * 100 + stored[start + 120 :])
+    assert main(command.format(source, tmp_path / "a.cdl").split()) == 1
+    assert capsys.readouterr().err.startswith(f"nczarr: {source}: /v: the values cannot be read")
+    assert not (tmp_path / "a.cdl").exists()

@@ -25,6 +25,7 @@ from nczarr.formats import Kind, kind_of_source, local_path, state_of_file
 from nczarr.model import STRING, Dataset, Filter, Variable, rewrite
 from nczarr.stores import MemoryStore
 from nczarr.system.atomic import Output
+from nczarr.system.failures import writing
 from nczarr.targets import allowing
 from nczarr.transfer import NoProgress, Progress, data_bytes, reporting
 
@@ -401,14 +402,14 @@ def _write(path: Path, headers: Iterator[Header], errors: list[NCZarrError]) -> 
     schema = pyarrow.schema(columns, metadata={_MARK: _VERSION})
     output = Output(path)
     try:
-        with parquet.ParquetWriter(output.path, schema, compression="zstd", write_page_checksum=True) as file:
+        with (
+            writing(str(path)),
+            parquet.ParquetWriter(output.path, schema, compression="zstd", write_page_checksum=True) as file,
+        ):
             while rows := [vars(header) for header in islice(headers, _GROUP)]:
                 file.write_table(pyarrow.Table.from_pylist(rows, schema))
         raise_all(errors)
-        output.commit()
-    except OSError as error:
-        if isinstance(error, NCZarrError):
-            raise
-        raise StoreError(f"cannot write: {error.strerror or error}", path=str(path)) from error
+        with writing(str(path)):
+            output.commit()
     finally:
         output.discard()

@@ -13,6 +13,7 @@ from nczarr.errors import NCZarrError, NetCDFFileError, error_context
 from nczarr.model import Filter, Region
 from nczarr.system.descriptors import pwrite, read_at
 from nczarr.system.durability import sync_descriptor, sync_folder_of
+from nczarr.system.failures import hint_for
 from nczarr.system.forks import Origin
 from nczarr.system.locks import TABLES
 
@@ -47,7 +48,10 @@ class file_errors(error_context):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError) and not isinstance(error, NCZarrError):
             reason = error.strerror or error
-            raise NetCDFFileError(f"the file cannot be {self.done}: {reason}", path=self.path) from error
+            hint = hint_for(error, self.path or "") if self.done == "written" else None
+            raise NetCDFFileError(
+                f"the file cannot be {self.done}: {reason}", path=self.path, hint=hint
+            ) from error
 
 
 class ReadableFile(Protocol):

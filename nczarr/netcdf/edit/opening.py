@@ -81,7 +81,8 @@ def check_target(path: str, overwrite: bool) -> None:
             "the file exists", path=path, hint="--overwrite, in Python overwrite=True, replaces it"
         )
     if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-        raise NetCDFFileError("the folder for the file does not exist", path=path)
+        hint = "create it, or give a path in another folder"
+        raise NetCDFFileError("the folder for the file does not exist", path=path, hint=hint)
 
 
 def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None) -> EditedFile:

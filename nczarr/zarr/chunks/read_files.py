@@ -18,7 +18,8 @@ from operator import mul
 import numpy as np
 
 from nczarr.errors import ChunkError, CodecError, StoreError
-from nczarr.stores.local import READ, refuse_dangling, refuse_special, system_error
+from nczarr.stores.local import READ, refuse_dangling, refuse_special
+from nczarr.system.failures import system_error
 from nczarr.zarr.chunks import scatter
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take

@@ -19,7 +19,8 @@ import numpy as np
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.stores.base import as_view
-from nczarr.stores.local import READ, put_file, system_error, write_bytes
+from nczarr.stores.local import READ, put_file, write_bytes
+from nczarr.system.failures import system_error
 from nczarr.system.locks import lock_open_file, while_held
 from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks, Index
 from nczarr.zarr.chunks.plan import Item, Part, take
