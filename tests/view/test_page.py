@@ -16,6 +16,7 @@ from nczarr.model import types as t
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.page.details import MOST_LISTED, list_tree
 from nczarr.view.page.worker import Worker
+from nczarr.view.picture.drawings import Picture
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -220,6 +221,10 @@ def test_after_every_change_the_title_the_limits_and_the_files_are_those_of_the_
         shown(5, 400, 531)
         names = [split_fqn(f.picture.selection.fqn)[1] for f in viewer._figures]
         assert names == ["v", "w", "v − w"]
+        frames: list[Picture] = []
+        monkeypatch.setattr("nczarr.view.page.viewer.to_file", lambda drawn, *_: frames.extend(drawn) or b"")
+        viewer._file("gif")  # its frames have the contours, too; the first four have no values in the limits
+        assert [len(frame.overlay) > 0 for frame in frames] == [False] * 4 + [True] * 2
         viewer._tree._chosen("/w")
         shown(0, 0, 1062, "w")
         viewer._choices.widgets["drawn"].value = (0, 1)

@@ -255,12 +255,16 @@ class Viewer:
             first, *others = (self._drawer.draw_step(part) for part in parts)
             drawings = [first, *(d for d in others if isinstance(d, Picture))]
             drawn = [(d, self._drawer.spread(d, quick=True)) for d in drawings]
-            if isinstance(first, Picture) and address.overlay:
-                colours, spread = self._colours_of(*drawn[0]), drawn[0][1]
-                drawn[0] = (with_overlay(self._drawer, first, address.overlay, colours), spread)
+            drawn[0] = (self._with_lines(first, self._colours_of(*drawn[0])), drawn[0][1])
             return drawn
 
         self._workers["picture"].ask(draw, self._take)
+
+    def _with_lines(self, drawing: Drawing, colours: Colours) -> Drawing:
+        """Return a drawing with the contours and vectors that the user has chosen."""
+        if not isinstance(drawing, Picture) or not self._address.overlay:
+            return drawing
+        return with_overlay(self._drawer, drawing, self._address.overlay, colours)
 
     def _take(self, drawn: _Drawn) -> None:
         """Show completed drawings."""
@@ -399,11 +403,11 @@ class Viewer:
         (drawing, spread), (axis, _) = self._drawn[0], self._direction
         if format == "csv":
             return io.BytesIO(to_csv(drawing).encode("utf-8", "surrogateescape"))
-        frames = iter([drawing])
+        colours, frames = self._colours_of(drawing, spread), iter([drawing])
         if format in FILMS and axis in drawing.selection.fixed:
             steps = range(min(drawing.selection.axes[axis].size, _MOST_FRAMES))
-            frames = (self._drawer.draw_step(drawing.selection.moved(axis, step)) for step in steps)
-        colours = self._colours_of(drawing, spread)
+            selections = (drawing.selection.moved(axis, step) for step in steps)
+            frames = (self._with_lines(self._drawer.draw_step(s), colours) for s in selections)
         return io.BytesIO(to_file(frames, colours, format, 80 if format in FILMS else 150))
 
     def _remember(self) -> None:
