@@ -12,15 +12,16 @@ import pytest
 import shapes
 from PIL import Image
 
+import nczarr
 from nczarr.errors import NCZarrError
 from nczarr.view import plot
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.page.details import python_html
 from nczarr.view.page.state import Address
 from nczarr.view.picture.colours import Colours
-from nczarr.view.picture.drawer import Drawer
+from nczarr.view.picture.drawer import Drawer, zoomed
 from nczarr.view.picture.drawings import Line, Picture
-from nczarr.view.picture.grids import locate_points
+from nczarr.view.picture.grids import Extent, locate_points
 from nczarr.view.picture.overlays import find_vector, with_overlay
 from nczarr.view.picture.selection import first_selection, first_variable
 from nczarr.view.planes import PROJECTIONS, Plane
@@ -165,6 +166,48 @@ def test_a_mesh_is_drawn_as_its_polygons(name: str, variable: str, projection: s
         assert (picture.grid.cells[bay] == -1).all()
         assert picture.pixels[inside].count() > 0.999 * inside.sum()
         assert set(picture.pixels[inside].compressed().tolist()) <= set(np.asarray(values).tolist())
+
+
+@pytest.mark.parametrize("location", ["face", "node"])
+def test_a_part_of_a_large_mesh_is_drawn_as_polygons(
+    location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Squares of one degree, of which the first picture skips some and a zoomed one reads a part."""
+    size = 21
+    number = np.arange(size * size).reshape(size, size)
+    corners = (number[:-1, :-1], number[:-1, 1:], number[1:, 1:], number[1:, :-1])
+    faces = np.stack(corners, axis=-1).reshape(-1, 4)
+    with nczarr.Dataset(tmp_path / "mesh.nc", "w") as ds:
+        for name, length in (("node", number.size), ("face", len(faces)), ("corner", 4)):
+            ds.createDimension(name, length)
+        mesh = ds.createVariable("mesh", "i4")
+        mesh.face_node_connectivity, mesh.node_coordinates = "faces", "lon lat"
+        for name, units, places in (
+            ("lon", "degrees_east", number % size),
+            ("lat", "degrees_north", number // size),
+        ):
+            axis = ds.createVariable(name, "f8", ("node",))
+            axis.units, axis[:] = units, places.ravel()
+        ds.createVariable("faces", "i4", ("face", "corner"))[:] = faces
+        v = ds.createVariable("v", "i4", (location,))
+        v.mesh, v.location, v[:] = "mesh", location, np.arange(len(ds.dimensions[location]))
+    monkeypatch.setattr("nczarr.view.picture.drawer._MOST_PLACES", 200)
+    with OpenedDataset(tmp_path / "mesh.nc") as opened:
+        drawer = Drawer(opened)
+        overview = drawer.draw(first_selection(drawer.coordinates, "/v"))
+        assert isinstance(overview, Picture)
+        windows = zoomed(overview, Extent(5.0, 9.0, 5.0, 9.0))
+        assert windows is not None
+        assert windows[0][0] > 0
+        part = drawer.draw(overview.selection, windows)
+        assert isinstance(part, Picture)
+        assert overview.steps > (1,) == part.steps
+    for x, y in ((6.3, 6.3), (7.7, 6.2), (8.4, 7.8)):
+        place = (int(y), int(x)) if location == "face" else (round(y), round(x))
+        expected = place[0] * (size - (location == "face")) + place[1]
+        assert part.grid.index_at(x, y) == (expected,)
+        row, column = part.grid.pixel_of(x, y)
+        assert part.pixels[int(row), int(column)] == expected
 
 
 def test_the_search_for_the_nearest_point_ends_at_the_distance_of_neighbours() -> None:

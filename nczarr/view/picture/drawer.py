@@ -310,6 +310,12 @@ class Drawer:
             lat, lon = lat[parts], lon[parts]
         columns: Columns = (("latitude", lat), ("longitude", lon))
         if is_mesh and overview.is_whole:
+            # After zooming, the first value that was read is not the first one of the mesh.
+            seen: slice | np.ndarray = parts[0]
+            if of.on_nodes:
+                nodes = nodes - parts[0].start
+                seen = ((nodes >= 0) & (nodes < lat.size)).any(axis=1)
+            nodes, across, up = nodes[seen], across[seen], up[seen]
             plane, e = _plane(projection, across, up)
             turned = across if plane.definition else across - (across[:, :1] - e.left) // 360 * 360
             of_nodes = nodes if of.on_nodes else nodes[:0]

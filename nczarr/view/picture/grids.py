@@ -307,7 +307,8 @@ def polygons(
         face, (px, py) = faces[inside], (n[inside][:, None] for n in np.meshgrid(*e.pixels(columns, rows)))
         away = px - x[face]
         away = away if plane.definition else (away + 180) % 360 - 180
-        faces[inside] = nodes[face, np.nanargmin(away**2 + (py - y[face]) ** 2, axis=1)]
+        node = nodes[face, np.nanargmin(away**2 + (py - y[face]) ** 2, axis=1)]
+        faces[inside] = np.where((node >= 0) & (node < len(parts[0])), node, -1)
     return Grid(extent, faces, parts, plane)
 
 
