@@ -889,111 +889,111 @@ class Difference:
 
 
 # fmt: off
-_ACCIDENT = "refused with the class of the fault; netCDF4-python's is that of an accident in its code (`'int' object has no attribute 'dtype'`)"
+_ACCIDENT = "the error has the class of the fault; netCDF4-python's error comes from an accident in its code (`'int' object has no attribute 'dtype'`)"
 _ONE = "one element takes one value: `IndexError` or `ValueError`; netCDF4-python keeps the last of several"
 _NUL = "a name, path or netCDF string with a NUL is refused; netCDF4-python cuts it there"
-_LONG = "a name of 256 bytes; netCDF-C creates it, and cannot open the file"
-_NO_GROUP = "the argument is no group, of which either library says so in its own words"
+_LONG = "a name may have 256 bytes; netCDF-C creates it, and cannot open the file"
+_NO_GROUP = "the argument is not a group; each library has its own message"
 
 #: The calls that differ, by group: all others have the same outcome.
 DIFFERENCES: dict[str, list[Difference]] = {
     "Dataset(…)": [
-        Difference(r"Dataset\((None|5|\[\]|object\(\)), 'w'\)", "what is no path is refused; netCDF4-python creates a file with the name `None`"),
+        Difference(r"Dataset\((None|5|\[\]|object\(\)), 'w'\)", "an argument that is not a path is refused; netCDF4-python creates a file with the name `None`"),
         Difference(r"'a\\0b', 'w'", _NUL),
         Difference(r"path, '(r\+s?|as?)'", "a second writer is refused"),
-        Difference(r"memory=1\.5|None, memory=10|'\\ud800'\)|Dataset\(ds\)", "a fault that netCDF4-python does not see, or another one of two", may_agree=True),
+        Difference(r"memory=1\.5|None, memory=10|'\\ud800'\)|Dataset\(ds\)", "the error names a fault that netCDF4-python does not see, or another one of two faults", may_agree=True),
         Difference(r"\.auto_complex$", "the property is a truth value", may_agree=True),
-        Difference(r"tocdl", "`TypeError`; netCDF4-python runs `ncdump`, and its error is a `CalledProcessError`"),
-        Difference(r"__new__.*variables", "an error; netCDF4-python has None until `__init__`"),
+        Difference(r"tocdl", "the error is a `TypeError`; netCDF4-python runs `ncdump`, and its error is a `CalledProcessError`"),
+        Difference(r"__new__.*variables", "the access raises an error; netCDF4-python returns None before `__init__`"),
     ],
     "after close()": [
-        Difference(r"^repr", "text in place of an error"),
+        Difference(r"^repr", "the call returns text in place of an error"),
         Difference(r"disk_format", "`ZARR`", ("a.zarr",)),
     ],
     "read-only": [],
     "createDimension": [
         Difference(r"'x' \* 256", _LONG, may_agree=True),
         Difference(r"a\\0b(?!', 'y')", _NUL),
-        Difference(r"'v'(, 2|\); v)", "a dimension with the name of a variable of other dimensions; netCDF-C makes a file that it cannot read"),
+        Difference(r"'v'(, 2|\); v)", "a dimension may have the name of a variable of other dimensions; netCDF-C writes a file that it cannot read"),
         Difference(r"Dimension\(v", _NO_GROUP),
-        Difference(r"renameDimension\('x', (b'a'|'e\\u0301'|np\.str_)", "the dictionaries have the names of the file: text in NFC"),
+        Difference(r"renameDimension\('x', (b'a'|'e\\u0301'|np\.str_)", "the dictionaries contain the names of the file: text in NFC"),
         Difference(r"del x\.name", _ACCIDENT),
     ],
     "createGroup": [
         Difference(r"a\\0b(?!', 'y')", _NUL),
-        Difference(r"createGroup\('e\\u0301'\)|renameGroup\('g', (b'a'|'e\\u0301'|np\.str_)", "the dictionaries have the names of the file: text in NFC"),
+        Difference(r"createGroup\('e\\u0301'\)|renameGroup\('g', (b'a'|'e\\u0301'|np\.str_)", "the dictionaries contain the names of the file: text in NFC"),
         Difference(r"'x' \* 256", _LONG, may_agree=True),
-        Difference(r"createGroup\('x'\)", "one name space of HDF5: netCDF-C cannot open its file, nczarr refuses the name in netCDF files, and keeps it in Zarr"),
+        Difference(r"createGroup\('x'\)", "HDF5 has one name space: netCDF-C cannot open its own file; nczarr refuses the name in netCDF files, and accepts it in Zarr"),
     ],
     "ds[…]": [],
     "createVariable: name, type, dimensions": [
         Difference(r"a\\0b(?!', 'y')", _NUL),
         Difference(r"'x' \* 256", _LONG, may_agree=True),
-        Difference(r"'i4', b'x'\)", "one name may be bytes, too"),
-        Difference(r"\* 33\)", "Zarr has more than 32 dimensions", ("a.zarr",)),
+        Difference(r"'i4', b'x'\)", "a single name may also be bytes"),
+        Difference(r"\* 33\)", "Zarr has no limit of 32 dimensions", ("a.zarr",)),
     ],
     "createVariable: options": [
-        Difference(r"'f4'.*fill_value='default'", "the default fill value of the type; netCDF4-python stores 0 for floats of 32 bits"),
+        Difference(r"'f4'.*fill_value='default'", "the fill value is the default of the type; netCDF4-python stores 0 for floats of 32 bits"),
         Difference(r"'i1'.*fill_value=False", "elements without a value are undefined"),
-        Difference(r"'S1'.*fill_value=\['a'\]", "a list of one character is that character"),
+        Difference(r"'S1'.*fill_value=\['a'\]", "a list of one character means that character"),
         Difference(r"fill_value='a\\0b'", _NUL),
-        Difference(r"str, .*fletcher32=True", "a checksum of references says nothing of strings, and is left off with a warning", ("a.nc",)),
+        Difference(r"str, .*fletcher32=True", "HDF5's checksum would cover the references and not the strings; nczarr omits it with a warning", ("a.nc",)),
     ],
     "types": [
         Difference(r"'x' \* 256", _LONG, may_agree=True),
         Difference(r"a\\0b(?!', 'y')", _NUL),
-        Difference(r"(b'a'|'e\\u0301'|np\.str_\('a'\))(, \{'a': 1\})?\)\.name", "the name of the file: text in NFC"),
+        Difference(r"(b'a'|'e\\u0301'|np\.str_\('a'\))(, \{'a': 1\})?\)\.name", "the name is that of the file: text in NFC"),
         Difference(r"VLType\(('>f8'|np\.dtype\('>i2)|EnumType\(np\.dtype\('>i2|'>i4'", "the dtypes of user types have the machine's byte order, as after reopening"),
-        Difference(r"'i1', 'k', (\{\}|\[\]|\{'a': 1, 'b': 1\}|\{'a': 1\.5\}|\{'a': \[1\]\})", "not an enum that netCDF-C can read back, or not the values that are given"),
+        Difference(r"'i1', 'k', (\{\}|\[\]|\{'a': 1, 'b': 1\}|\{'a': 1\.5\}|\{'a': \[1\]\})", "the enum is refused; netCDF-C cannot read it back, or stores other values than those given"),
         Difference(r"'i1', 'k', \{(b'a'|'a': '1'|'a': np\.int64\(1\))", "`enum_dict` has text and whole numbers, as after reopening"),
-        Difference(r"createVLType\('i4', 'v'\)", "types have a name space of their own in Zarr", ("a.zarr",)),
-        Difference(r"createVLType\('i4', 'x'\)", "one name space of HDF5: netCDF-C cannot open its file, nczarr refuses the name in netCDF files, and keeps it in Zarr"),
+        Difference(r"createVLType\('i4', 'v'\)", "in Zarr, types have their own name space", ("a.zarr",)),
+        Difference(r"createVLType\('i4', 'x'\)", "HDF5 has one name space: netCDF-C cannot open its own file; nczarr refuses the name in netCDF files, and accepts it in Zarr"),
         Difference(r"ds\.a = np\.zeros\(2, 'i4,f8'\)", "a record whose fields have other names than those of each type is refused; netCDF4-python stores bytes of its padding"),
     ],
     "attributes of a dataset": [
         Difference(r"(setncattr\(|'title', )'a\\0b'|setncattr_string\('a', 'a\\0b'\)", _NUL, ("a.nc",)),
         Difference(r"(setncattr\(|'title', )'a\\0b'|setncattr_string\('a', 'a\\0b'\)", _NUL, ("a.zarr",)),
-        Difference(r"^ds\.(_varid|_ncstring_attrs__|ndim|mask|scale|dtype|_buffer) = 1", "reserved names raise `AttributeError` for datasets, too; netCDF4-python raises `KeyError`"),
+        Difference(r"^ds\.(_varid|_ncstring_attrs__|ndim|mask|scale|dtype|_buffer) = 1", "reserved names raise `AttributeError`, also for datasets, where netCDF4-python raises `KeyError`"),
         Difference(
             r"\b(_NCProperties|_nc3_strict|_Format|CLASS|NAME|_Netcdf4Dimid|_Netcdf4Coordinates|REFERENCE_LIST|DIMENSION_LIST|_SuperblockVersion|_IsNetcdf4)\b",
             "the names of netCDF-4 files' own attributes are free in Zarr", ("a.zarr",),
         ),
-        Difference(r"ds\._isopen$", "an internal name of netCDF4-python"),
+        Difference(r"ds\._isopen$", "the name is internal to netCDF4-python"),
     ],
     "attributes of a variable": [
         Difference(r"np\.zeros\(2, 'i4,f8'\)", "a record whose fields have other names than those of each type is refused; netCDF4-python stores bytes of its padding"),
-        Difference(r"renameAttribute\((None|1), ''\)", "another one of two faults"),
+        Difference(r"renameAttribute\((None|1), ''\)", "the error names another one of two faults"),
         Difference(r"scale_factor = \[(0\.5, 1|1, 2, 3)?\]", "packing by several numbers is refused: see [](#random-programs)"),
         Difference(r"_Encoding = 'utf-16'", "text that does not fit is refused; netCDF4-python cuts it"),
-        Difference(r"_Encoding = '(none|bytes)'", "text is stored as its bytes"),
+        Difference(r"_Encoding = '(none|bytes)'", "the text is stored as its bytes"),
     ],
     "set_…": [
-        Difference(r"set_fill_off", "None; netCDF4-python reads memory without a value", may_agree=True),
-        Difference(r"set_var_chunk_cache", "numbers of Python and numpy, not arrays; the number of slots and the preemption have no effect", may_agree=True),
-        Difference(r"a=\[1\]", "values of all kinds can be looked for"),
+        Difference(r"set_fill_off", "the result is None; netCDF4-python reads memory without a value", may_agree=True),
+        Difference(r"set_var_chunk_cache", "the arguments are numbers of Python and numpy, not arrays; the number of slots and the preemption have no effect", may_agree=True),
+        Difference(r"a=\[1\]", "values of all kinds can be searched for"),
     ],
     "v[…]": [],
     "v[…] = 1": [
-        Difference(r"v\[\(\[1, 0\], slice\(None, None, -1\)\)\]|v\[\[1, 0\]\] = \[7", "written; netCDF4-python raises `IndexError`"),
+        Difference(r"v\[\(\[1, 0\], slice\(None, None, -1\)\)\]|v\[\[1, 0\]\] = \[7", "the values are written; netCDF4-python raises `IndexError`"),
     ],
     "v[…] = data": [
         Difference(r"v\[(:|2:)\] = np\.ma\.array\(\[1, 2, 3\], mask", "masked elements stay masked when one record fills several; netCDF4-python stores what is under the mask"),
-        Difference(r"^[a-z]\[[^]]*\] = v;", "a variable is taken as its values; netCDF4-python's `__array__` has no `dtype`, which numpy 2 passes"),
+        Difference(r"^[a-z]\[[^]]*\] = v;", "a variable stands for its values; netCDF4-python's `__array__` lacks the argument `dtype`, which numpy 2 passes"),
         Difference(r"i\[1\] = |k\[:\] = np\.(array\(\['(a|2000)'|zeros)|r\[0\] = \[1, 2\]", _ONE, may_agree=True),
         Difference(r"c\._Encoding = 'utf-8'; c\[:\] = (1|None|\[1, 2, 3\]);", _ACCIDENT),
-        Difference(r"c\._Encoding = 'utf-8'; c\[:\] = (\['ab'|np\.array\(\['ab', 'c', 'd'\], object)", "lists of text are split into characters, too"),
+        Difference(r"c\._Encoding = 'utf-8'; c\[:\] = (\['ab'|np\.array\(\['ab', 'c', 'd'\], object)", "lists of text are also split into characters"),
         Difference(r"defgh", "text that does not fit is refused; netCDF4-python cuts it"),
-        Difference(r"s\[0\] = np\.array\(", "an array with one string is that string"),
-        Difference(r"q\[0\] = (True|0|-1|2|1\.5|\[.*\]|range\(3\));", "a list or a number is a sequence, too"),
+        Difference(r"s\[0\] = np\.array\(", "an array with one string means that string"),
+        Difference(r"q\[0\] = (True|0|-1|2|1\.5|\[.*\]|range\(3\));", "a list or a number is also a sequence"),
         Difference(r"q\[(0|:)\] = ", _ACCIDENT, may_agree=True),
     ],
     "other members": [
-        Difference(r"np\.array\(v, dtype|copy\.copy|weakref", "possible"),
+        Difference(r"np\.array\(v, dtype|copy\.copy|weakref", "the call works"),
         Difference(r"filepath\(None\)", "the dataset of these calls is a mapping, which has no path", ("a.zarr",)),
-        Difference(r"renameVariable\('v', ", "renamed; netCDF-C fails to rename what was created a moment ago", may_agree=True),
+        Difference(r"renameVariable\('v', ", "the object is renamed; netCDF-C fails to rename an object that was just created", may_agree=True),
     ],
     "module": [
-        Difference(r"stringtochar|chartostring", "right for arrays of any rank, of Unicode characters, and raw bytes; a negative length is refused", may_agree=True),
+        Difference(r"stringtochar|chartostring", "arrays of any rank, of Unicode characters and of raw bytes work; a negative length is refused", may_agree=True),
         Difference(r"dtype_is_complex\(complex\)", "Python's `complex` is a complex type"),
         Difference(r"MFDataset\(\[?path", "datasets of the data model NETCDF4 can be joined"),
     ],

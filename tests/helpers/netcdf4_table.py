@@ -52,7 +52,7 @@ SECTIONS: dict[str, list[Row]] = {
         same(
             "`num2date`, `date2num`, `date2index`",
             "import cftime; log(nc.num2date is cftime.num2date, nc.date2num is cftime.date2num)",
-            "those of cftime",
+            "the functions of cftime",
         ),
         same(
             "`stringtochar`, `chartostring`, `stringtoarr`",
@@ -71,7 +71,7 @@ SECTIONS: dict[str, list[Row]] = {
         same(
             "`getlibversion`, `__netcdf4libversion__`, `__has_…__`",
             "log(type(nc.getlibversion()), nc.__has_rename_grp__, nc.__has_ncfilter__)",
-            "the version of netCDF-C whose behaviour nczarr follows",
+            "the version is that of netCDF-C whose behaviour nczarr follows",
         ),
         same(
             "`__has_szip_support__`, `compression='szip'`",
@@ -87,13 +87,13 @@ SECTIONS: dict[str, list[Row]] = {
         same(
             "`rc_get`, `rc_set`",
             "nc.rc_set('A', 'b'); log(nc.rc_get('A'), nc.rc_get('none'))",
-            "stores the setting without effect",
+            "the setting is stored, and has no effect",
         ),
         same(
             "`get_chunk_cache`, `set_chunk_cache`",
             "old = nc.get_chunk_cache(); nc.set_chunk_cache(1 << 20, 100, 0.5); log(nc.get_chunk_cache())\n"
             "nc.set_chunk_cache(*old)",
-            "size of the decoded chunks in the cache of each dataset (of each variable in HDF5); also `NCZARR_CACHE`",
+            "the size is that of the decoded chunks in the cache of each dataset (in HDF5: of each variable); `NCZARR_CACHE` sets it, too",
         ),
         same(
             "`utils.ncinfo`, `utils._StartCountStride`, `utils._out_array_shape`",
@@ -108,7 +108,7 @@ SECTIONS: dict[str, list[Row]] = {
         better(
             "`install()`, `uninstall()`",
             "log(hasattr(nc, 'install'))",
-            "replaces netCDF4 under its name, in programs that cannot be edited",
+            "nczarr replaces netCDF4 under its name, in programs that cannot be edited",
         ),
     ],
     "Dataset": [
@@ -116,7 +116,7 @@ SECTIONS: dict[str, list[Row]] = {
             "`auto_complex=True`",
             "c = nc.Dataset(path + 'c', 'w', auto_complex=True); c.createDimension('x', 2)\n"
             "z = c.createVariable('z', 'c16', ('x',)); z[:] = [1j, 2]; log(c.auto_complex, z.dtype, z[:])",
-            "stores compounds of `r` and `i`, or pairs along a dimension in netCDF-3 models; also reads dimensions of size two called `ri` or `complex`",
+            "complex numbers are stored as compounds of `r` and `i`, or in netCDF-3 models as pairs along a dimension; dimensions of size two called `ri` or `complex` are also read",
         ),
         same("modes `r`, `w`, `x`, `a`, `r+`", "ds.close(); log(nc.Dataset(path, 'a').variables['v'].shape)"),
         same("unknown mode or format: `ValueError`", "attempt(lambda: nc.Dataset(path, 'q'))"),
@@ -160,7 +160,7 @@ SECTIONS: dict[str, list[Row]] = {
         same(
             "`memory=`",
             "m = nc.Dataset('m', 'w', memory=100); b = m.close(); log(bytes(b[:4]))",
-            'a zip archive of the Zarr hierarchy for a name in `.zarr` or `.zip`, or with `storage="zarr"`',
+            'the bytes are a zip archive of the Zarr hierarchy for a name in `.zarr` or `.zip`, or with `storage="zarr"`',
         ),
         same(
             "`keepweakref`",
@@ -197,7 +197,7 @@ SECTIONS: dict[str, list[Row]] = {
         better(
             "use after `close()`",
             "ds.close()\ntry: v[:]\nexcept RuntimeError as e: log('the dataset is closed' in str(e))",
-            "errors of the same classes, with a message in words",
+            "the errors have the same classes, and a message in words",
         ),
         same(
             "a reader beside a writer in the same process",
@@ -207,7 +207,7 @@ SECTIONS: dict[str, list[Row]] = {
         different(
             "a second writer in the same process",
             "ds.sync()\ntry: nc.Dataset(path, 'a').close(); log('opened')\nexcept PermissionError: log('refused')",
-            "refused, as in another process; `shared=True` permits joint writing of values",
+            "it is refused, as in another process; `shared=True` permits joint writing of values",
         ),
     ],
     "Variable": [
@@ -230,7 +230,7 @@ SECTIONS: dict[str, list[Row]] = {
             "default chunks of Zarr",
             "w = nc.Dataset(zarr, 'w'); w.createDimension('t'); w.createDimension('x', 1000)\n"
             "log(w.createVariable('v', 'f4', ('t', 'x')).chunking())",
-            "without `chunksizes`, about 512 KiB along an unlimited dimension (at most 4,096 steps), where netCDF-C has 1 step: one object in place of 128; netCDF files have netCDF-C's",
+            "without `chunksizes`, a chunk has about 512 KiB along an unlimited dimension (at most 4,096 steps), where netCDF-C has 1 step: one object in place of 128; netCDF files have netCDF-C's chunks",
         ),
         better(
             "`shards()`, `createVariable(shards=…)`",
@@ -294,7 +294,7 @@ SECTIONS: dict[str, list[Row]] = {
         better(
             "opaque types",
             "log(hasattr(ds, 'opaquetypes'))",
-            "readable; netCDF4-python skips variables of these types",
+            "variables of these types are readable; netCDF4-python skips them",
         ),
     ],
     "Several files": [
@@ -308,7 +308,7 @@ SECTIONS: dict[str, list[Row]] = {
         better(
             "`MFDataset` of data model NETCDF4",
             "ds.close()\ntry: m = nc.MFDataset([path]); log(m.variables['v'].shape)\nexcept ValueError: log('refused')",
-            "supported",
+            "the data model is supported",
         ),
         better(
             "`MFTime` of days and hours",
@@ -326,8 +326,8 @@ HEAD = """# netCDF4-python's interface
 
 <!-- Made by tests/helpers/netcdf4_table.py, whose rows the tests execute with both libraries. -->
 
-`import nczarr as netCDF4` or `import nczarr.netcdf4 as netCDF4` is enough for most programs. For programs that
-cannot be edited:
+`import nczarr as netCDF4` or `import nczarr.netcdf4 as netCDF4` is enough for most programs. `install()` serves
+programs that cannot be edited:
 
 ```python
 import nczarr.netcdf4
@@ -339,15 +339,16 @@ assert netCDF4.Dataset is nczarr.Dataset
 nczarr.netcdf4.uninstall()  # undoes it
 ```
 
-A path that ends in `.nc`, `.nc3`, `.nc4`, `.cdf`, `.netcdf`, `.h5`, `.hdf5` or `.he5` is a **netCDF file**,
-any other name is **Zarr**. `storage="netcdf"` or `storage="zarr"` overrides the name. This rule,
-{func}`nczarr.formats.storage_of`, applies to new datasets; an existing dataset is opened by its content. After
-`install()` **every local name is that of a netCDF file** (`traj.ncdf`, `out.e`, `wrfout_d01_2005-08-28_12:00:00`), as
-programs for netCDF4-python expect, but `.zarr`, `.zip`, an existing directory and a URL.
-`nczarr.netcdf4.storage("netcdf")`, `"zarr"` or `"auto"`, or the environment variable `NCZARR_STORAGE`, sets the rule of a
-program. The
-same classes create, read and edit netCDF files of all five formats in place (netCDF-4 needs the package
-h5py).
+A path that ends in `.nc`, `.nc3`, `.nc4`, `.cdf`, `.netcdf`, `.h5`, `.hdf5` or `.he5` names a **netCDF file**.
+Any other path names a **Zarr** dataset. `storage="netcdf"` or `storage="zarr"` overrides the name. This rule,
+{func}`nczarr.formats.storage_of`, applies to new datasets. An existing dataset is opened in its own format.
+
+After `install()`, **every local path names a netCDF file** (`traj.ncdf`, `out.e`,
+`wrfout_d01_2005-08-28_12:00:00`), as programs for netCDF4-python expect. The exceptions are paths that end in
+`.zarr` or `.zip`, and existing directories. URLs keep the first rule. `nczarr.netcdf4.storage("netcdf")`, `"zarr"`
+or `"auto"`, or the environment variable `NCZARR_STORAGE`, sets the rule of a program.
+
+The same classes create, read and edit netCDF files of all five formats in place. netCDF-4 needs the package h5py.
 
 ```python
 import nczarr
@@ -360,8 +361,8 @@ with nczarr.Dataset("made.nc", "a") as ds:
     assert (ds.data_model, ds.disk_format) == ("NETCDF3_CLASSIC", "NETCDF3")
 ```
 
-**same**: a script has the same results with both libraries (values, types, masks, classes of errors).
-**better**: nczarr does more. **different**: programs can notice the difference.
+In the tables, **same** means that a script has the same results with both libraries (values, types, masks, classes
+of errors), **better** that nczarr does more, and **different** that programs can notice the difference.
 
 """
 
@@ -374,7 +375,7 @@ compounds, sequences, enums and indexes of all kinds. They cover all five format
 files, Zarr and zip files. The comparison excludes the following cases, in which netCDF4-python or netCDF-C
 has a fault or the documentation is silent:
 
-* An index behind the end raises `IndexError`. netCDF4-python raises `RuntimeError` in the classic formats,
+* An index beyond the end raises `IndexError`. netCDF4-python raises `RuntimeError` in the classic formats,
   and writes at any index of a variable without dimensions there. A read with a positive index of such a variable
   gives its value in both.
 * A failed call changes nothing. netCDF4-python leaves a variable behind if chunk sizes or the fill value do
@@ -384,9 +385,8 @@ has a fault or the documentation is silent:
   existing steps. netCDF4-python refuses it, or drops the values.
 * Nothing is written with a `scale_factor` or `add_offset` that is not a single number. netCDF4-python packs
   with a vector that fits the values, and does not unpack with it.
-* After `_FillValue` is deleted, unwritten elements read as the default fill value of the type; in netCDF-C,
-  they read as the attribute's value at the creation of the variable. With `fill_value=False`, they are
-  undefined.
+* After `_FillValue` is deleted, unwritten elements have the default fill value of the type. In netCDF-C, they have
+  the value that the attribute had when the variable was created. With `fill_value=False`, they are undefined.
 * `v[1] = [7, 8]` raises `IndexError`. netCDF4-python keeps the last value.
 * `v[::-1, [2, 0]] = values` writes the values. netCDF4-python raises `IndexError`.
 * An attribute that exceeds the 32 bits of a classic model raises `OverflowError`, and a string with a NUL
@@ -398,27 +398,28 @@ has a fault or the documentation is silent:
 
 ## Several threads, processes and crashes
 
-* Many threads can use one dataset at once: for reading, writing, attributes, and the creation and renaming of
-  variables. A loop over `variables`, `groups` or `dimensions` sees the state at its start. After one thread
-  closes a dataset, the others get the error "the dataset is closed".
+* Many threads can use one dataset at once: they read, write, change attributes, and create and rename variables. A loop
+  over `variables`, `groups` or `dimensions` sees the state at its start. After one thread closes a dataset, the
+  others get the error "the dataset is closed".
 * Free-threaded Python (3.14t) runs nczarr in parallel: see [the
   trials](trust.md#without-the-interpreter-lock).
-* A forked child of a writing process can neither write nor complete the dataset. Datasets that are open for
-  reading can be used in the child, and pickled to any other process.
+* A forked child of a writing process can neither write nor complete the dataset. The child can use datasets that are
+  open for reading, and any other process can get them by pickling.
 * A dataset has one writer. A second opening for writing raises `NetCDFLockedError` (a `PermissionError`). The
-  lock is the operating system's, on the directory or zip file itself, and ends with its owner's process in
-  any case. `shared=True` in all processes permits joint writing: of values only. Processes that
-  store parts of chunks wait for each other. On object stores (`s3://`, …) a mark replaces the lock, and outlives a process
-  that is killed: see [](howto/object-stores.md#two-programs-that-write). **There is no lock** in memory, on Windows, and
-  on network file systems without `flock`: ensure there that only one process writes.
-* A reader of a netCDF-4 file that was opened beside its writer in the same process stays valid after the writer is closed.
-  Until that reader is closed too, the file is not opened for writing again (`NetCDFLockedError`), since HDF5 would give
-  the reader wrong values.
-* Partial writes of chunks wait in a cache of decoded chunks (64 MiB for each dataset; `NCZARR_CACHE`,
-  `set_chunk_cache`; and one more chunk for each variable that grows, up to eight times as much in all). `sync()` and `close()` write them. After a crash, the dataset has every value that
-  `sync()` acknowledged. Values are stored before the sizes that include them, never the other way round.
-* A dataset that a program drops without closing it is written when Python collects it, and at the latest when the
-  same process opens its path again.
+  lock is the operating system's, on the directory or the file itself, and ends with the process that holds it.
+  `shared=True` in all processes permits joint writing, but of values only. Processes that store parts of one chunk
+  wait for each other. On object stores (`s3://`, …) a mark replaces the lock, and outlives a process that is killed:
+  see [](howto/object-stores.md#two-programs-that-write). **There is no lock** in memory, on Windows, and on network
+  file systems without `flock`: ensure there that only one process writes.
+* A reader of a netCDF-4 file that was opened beside its writer in the same process stays valid after the writer is
+  closed. Until that reader is closed too, the file is not opened for writing again (`NetCDFLockedError`), since HDF5
+  would give the reader wrong values.
+* Partial writes of chunks wait in a cache of decoded chunks, and `sync()` and `close()` write them. The cache has
+  64 MiB for each dataset (`NCZARR_CACHE`, `set_chunk_cache`), and one more chunk for each variable that grows, up to
+  eight times as much in all. After a crash, the dataset has every value that `sync()` acknowledged. Values are stored
+  before the sizes that include them, never the other way round.
+* A dataset that a program drops without closing it is stored at once, or where that is not safe, at the next call that
+  opens, syncs or closes a dataset, and at the latest when the program ends: see [](architecture.md#dropped-datasets).
 * Values that a killed writer left behind the end of a dimension never reappear: nczarr removes them before
   the dimension grows.
 
@@ -426,14 +427,15 @@ has a fault or the documentation is silent:
 
 * A new file appears under its name at once. A new file in place of a non-empty one replaces it at the first
   `sync()` or at `close()`; until then, the old file stays unchanged.
-* A dataset that this process has open for writing cannot be replaced under its name: two writers of one file destroy
-  each other's work. netCDF4-python refuses it for netCDF-4 files (`PermissionError`), and mixes both in classic ones.
-* The lock is on the file. The netCDF-4 library takes the same lock, so it can neither read nor write a
-  netCDF-4 file during nczarr's writes, and vice versa. Readers in the same process see all synced data, and
+* A dataset that this process has open for writing cannot be replaced under its name, since two writers of one file
+  destroy each other's work. netCDF4-python refuses the replacement of netCDF-4 files (`PermissionError`), and mixes
+  both in classic ones.
+* The lock is on the file. The HDF5 library takes the same lock: while nczarr has a netCDF-4 file open for writing, programs
+  with HDF5 can neither read nor write it, and vice versa. Readers in the same process see all synced data, and
   possibly more.
-* A classic file counts a record once all variables have it, and the number of records is written last. A
-  header that outgrows its room makes the data move: in a copy, which then replaces the file, so a kill leaves the
-  old file. A header that has grown once has spare room.
+* A classic file counts a record once all variables have it, and the number of records is written last. If a header
+  outgrows its room, the data move in a copy, which then replaces the file, so a kill leaves the old file. A header
+  that has grown once has spare room.
 * HDF5's metadata reach a netCDF-4 file at `sync()` (or when 16 MiB of them are pending), in an order that
   nczarr chooses: new objects first, then the superblock, then indexes, and last the headers with the sizes.
   After a kill between two calls, the file has the state of the last call. After a kill within a `sync()` that
@@ -443,8 +445,8 @@ has a fault or the documentation is silent:
   file, afterwards. Files of netCDF4-python have the same risk.
 * `sync()` and `close()` wait until the data are on the disk, unlike netCDF-C: acknowledged data survive a loss of
   power. `durable=False`, for both and for `Dataset`, omits the wait; see [the cost](trust.md#writing).
-* Groups that come after a type's group can use the type. nczarr refuses other uses on creation of the
-  variable or type (netCDF-C writes such files, and cannot read them).
+* Only groups that come after the group of a type can use the type. nczarr refuses other uses when a program creates
+  the variable or type. netCDF-C writes such files, and cannot read them.
 * A full disk raises an error and does not end the process. A file that is open for editing may then be damaged.
 * An HDF5 file without creation order (the default of h5py) is readable but cannot be changed, as with
   netCDF-C. The same applies to a file with a link to another name or another file.
