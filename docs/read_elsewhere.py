@@ -1,4 +1,4 @@
-"""Measure which programs read which written form, and write the table of the page *How others see it*.
+"""Measure which programs read which written form, and write the table of the page *The view of other programs*.
 
 ``python docs/read_elsewhere.py [--zarrita FOLDER] [PYTHON ...]`` writes a store with an array of each form, and reads
 it with the packages that each of the interpreters has (by default this one), and with zarrita from the

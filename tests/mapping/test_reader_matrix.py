@@ -277,7 +277,7 @@ def test_netcdf_c_reads_nczarr_v2_exactly(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_every_refusal() -> None:
-    section = PAGE.read_text(encoding="utf-8").partition("## What they refuse")[2].partition("\n##")[0]
+    section = PAGE.read_text(encoding="utf-8").partition("## Refused forms")[2].partition("\n##")[0]
     rows = [
         [c.strip() for c in line.strip("|").split("|")] for line in section.splitlines() if line[:2] == "| "
     ]
