@@ -57,5 +57,5 @@ if __name__ == "__main__":
         ["nczarr copy example.nc example.zarr", "nczarr tree example.zarr", "nczarr info example.zarr"],
         "info.svg",
         40,
-        132,
+        190,
     )
