@@ -314,7 +314,7 @@ class Drawer:
             seen: slice | np.ndarray = parts[0]
             if of.on_nodes:
                 nodes = nodes - parts[0].start
-                seen = ((nodes >= 0) & (nodes < lat.size)).any(axis=1)
+                seen = np.flatnonzero(((nodes >= 0) & (nodes < lat.size)).any(axis=1))
             nodes, across, up = nodes[seen], across[seen], up[seen]
             plane, e = _plane(projection, across, up)
             turned = across if plane.definition else across - (across[:, :1] - e.left) // 360 * 360
