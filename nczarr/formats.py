@@ -73,6 +73,15 @@ def local_path(target: Any) -> Path | None:
 def kind_of_target(target: Any) -> Kind:
     """Return the output format for a target name: netCDF for ``.nc``, CDL for ``.cdl``, otherwise Zarr.
 
+    Parameters
+    ----------
+    target : str, path or store
+        A store has the format Zarr.
+
+    Returns
+    -------
+    {'netcdf', 'zarr', 'cdl'}
+
     Examples
     --------
     >>> kind_of_target("a.nc"), kind_of_target("s3://b/run42.zarr"), kind_of_target("a.cdl")

@@ -402,6 +402,11 @@ def create_sink(
     **options
         For Zarr the fields of :class:`nczarr.mapping.WriteOptions`; for netCDF ``format``.
 
+    Returns
+    -------
+    DatasetSink
+        It takes the values; ``commit`` makes the dataset visible, and ``abort`` removes it.
+
     Raises
     ------
     DatasetExistsError

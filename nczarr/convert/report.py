@@ -379,7 +379,15 @@ class Report:
         return time.monotonic() - self._start
 
     def add(self, sources: Sequence[object], target: object, values: int) -> None:
-        """Add a complete copy."""
+        """Add a complete copy.
+
+        Parameters
+        ----------
+        sources : sequence of object
+        target : object
+        values : int
+            Bytes of the values.
+        """
         self.sources += len(sources)
         self.bytes_of_values += values
         for stored in map(stored_objects, sources):

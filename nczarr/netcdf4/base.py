@@ -88,6 +88,12 @@ class AttributeOwner:
     def setncattr(self, name: str, value: object) -> None:
         """Set a netCDF attribute, also if the class defines its name.
 
+        Parameters
+        ----------
+        name : str
+        value : object
+            Text, a number, a sequence of them, or an array with one dimension at most.
+
         Raises
         ------
         NetCDFTypeError, NetCDFValueError, NetCDFAttributeError, NetCDFOSError
@@ -96,18 +102,39 @@ class AttributeOwner:
         self._nc_set_attribute(name, value, as_string=self._nc_ncstring)
 
     def setncattr_string(self, name: str, value: object) -> None:
-        """Set a netCDF attribute; text is stored as netCDF strings, even ASCII text."""
+        """Set a netCDF attribute; text is stored as netCDF strings, even ASCII text.
+
+        Parameters
+        ----------
+        name : str
+        value : object
+
+        Raises
+        ------
+        NetCDFOSError
+            If the data model has no strings.
+        """
         if data_model_of(self._nc_session) in CLASSIC_FORMATS:
             raise NetCDFOSError("file format does not support NC_STRING attributes", fqn=self._nc_node.fqn)
         self._nc_set_attribute(name, value, as_string=True)
 
     def setncatts(self, attdict: Mapping[str, object]) -> None:
-        """Set netCDF attributes from a mapping of names to values."""
+        """Set netCDF attributes; see :meth:`setncattr`.
+
+        Parameters
+        ----------
+        attdict : mapping of str to object
+            Values by name.
+        """
         for name, value in attdict.items():
             self._nc_set_attribute(name, value)
 
     def delncattr(self, name: str) -> None:
         """Delete a netCDF attribute.
+
+        Parameters
+        ----------
+        name : str
 
         Raises
         ------
@@ -118,6 +145,10 @@ class AttributeOwner:
 
     def renameAttribute(self, oldname: str, newname: str) -> None:
         """Rename a netCDF attribute in its place.
+
+        Parameters
+        ----------
+        oldname, newname : str
 
         Raises
         ------

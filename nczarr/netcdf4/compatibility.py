@@ -52,6 +52,11 @@ CLASSIC_FORMATS = frozenset(FORMAT_OF_MODEL) - {"NETCDF4"}
 def dtype_is_complex(dtype: DTypeLike) -> bool:
     """Return True for complex numbers of 64 or 128 bits.
 
+    Parameters
+    ----------
+    dtype : dtype
+        Anything that numpy takes for a dtype; False for other objects.
+
     Examples
     --------
     >>> dtype_is_complex("c16"), dtype_is_complex("f8")
@@ -84,7 +89,14 @@ def set_chunk_cache(
 ) -> None:
     """Limit the bytes of decoded chunks of a dataset, for datasets opened from now on.
 
-    Slots and preemption have no effect. None leaves a setting unchanged.
+    Parameters
+    ----------
+    size : int, optional
+        Bytes; None (the default) leaves a setting unchanged.
+    nelems : int, optional
+        Number of slots, without effect.
+    preemption : float, optional
+        A number from 0 to 1, without effect.
 
     Raises
     ------
@@ -145,7 +157,19 @@ def get_alignment() -> tuple[int, int]:
 
 
 def set_alignment(threshold: int, alignment: int) -> None:
-    """Set threshold and alignment, without effect on Zarr.
+    """Set threshold and alignment, without effect.
+
+    Parameters
+    ----------
+    threshold, alignment : int
+        Bytes.
+
+    Raises
+    ------
+    NetCDFTypeError
+        If an argument is not a number.
+    NetCDFOverflowError
+        If an argument has more than 64 bits.
 
     Examples
     --------
@@ -166,6 +190,10 @@ def set_alignment(threshold: int, alignment: int) -> None:
 def rc_get(key: str) -> str | None:
     """Return the value that :func:`rc_set` has set; None for an unknown key.
 
+    Parameters
+    ----------
+    key : str
+
     Examples
     --------
     >>> rc_set("HTTP.TIMEOUT", "5")
@@ -176,7 +204,11 @@ def rc_get(key: str) -> str | None:
 
 
 def rc_set(key: str, value: str) -> None:
-    """Set an entry of the run-time configuration, without effect on Zarr.
+    """Set an entry of the run-time configuration, without effect.
+
+    Parameters
+    ----------
+    key, value : str
 
     Examples
     --------

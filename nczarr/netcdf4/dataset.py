@@ -409,7 +409,11 @@ class Dataset(AttributeOwner):
         ----------
         dimname : str
         size : int, optional
-            None or 0: unlimited.
+            None (the default) or 0: unlimited.
+
+        Returns
+        -------
+        Dimension
 
         Raises
         ------
@@ -425,10 +429,21 @@ class Dataset(AttributeOwner):
     def createGroup(self, groupname: str) -> Group:
         """Create a group with all groups of its path, or return the existing group.
 
+        Parameters
+        ----------
+        groupname : str
+            A name, or a path below this group, such as ``run1/ocean``.
+
+        Returns
+        -------
+        Group
+
         Raises
         ------
         NetCDFRuntimeError
             If the name is in use or invalid, or the dataset is read-only or has a classic data model.
+        NetCDFTypeError
+            If the name is not text.
         """
         if not isinstance(groupname, str):
             raise errors.NetCDFTypeError(f"the name of a group is text, not {groupname!r}")
@@ -521,23 +536,65 @@ class Dataset(AttributeOwner):
         )  # fmt: skip
 
     def createCompoundType(self, datatype: DTypeLike, datatype_name: str) -> CompoundType:
-        """Create a compound type from a structured dtype; see :class:`CompoundType`."""
+        """Create a compound type from a structured dtype.
+
+        Parameters
+        ----------
+        datatype : dtype
+            Structured; nested compounds are types of this dataset.
+        datatype_name : str
+
+        Returns
+        -------
+        CompoundType
+            Its documentation lists the errors.
+        """
         return CompoundType(self, datatype, datatype_name)
 
     def createVLType(self, datatype: DTypeLike, datatype_name: str) -> VLType:
-        """Create a variable-length type; see :class:`VLType`."""
+        """Create a variable-length type.
+
+        Parameters
+        ----------
+        datatype : dtype
+            The type of the elements of each sequence.
+        datatype_name : str
+
+        Returns
+        -------
+        VLType
+            Its documentation lists the errors.
+        """
         return VLType(self, datatype, datatype_name)
 
     def createEnumType(
         self, datatype: DTypeLike, datatype_name: str, enum_dict: Mapping[str, int]
     ) -> EnumType:
-        """Create an enum type; see :class:`EnumType`."""
+        """Create an enum type.
+
+        Parameters
+        ----------
+        datatype : dtype
+            The integer type of the values.
+        datatype_name : str
+        enum_dict : mapping of str to int
+            Names and values of the members, in order.
+
+        Returns
+        -------
+        EnumType
+            Its documentation lists the errors.
+        """
         return EnumType(self, datatype, datatype_name, enum_dict)
 
     # -- renaming ----------------------------------------------------------------------------------------
 
     def renameDimension(self, oldname: str, newname: str) -> None:
         """Rename a dimension of this group; it moves to the end of :attr:`dimensions`.
+
+        Parameters
+        ----------
+        oldname, newname : str
 
         Raises
         ------
@@ -549,15 +606,38 @@ class Dataset(AttributeOwner):
         self._nc_rename("dimension", oldname, newname)
 
     def renameVariable(self, oldname: str, newname: str) -> None:
-        """Rename a variable of this group; it moves to the end of :attr:`variables`. Errors as above."""
+        """Rename a variable of this group; it moves to the end of :attr:`variables`.
+
+        Parameters
+        ----------
+        oldname, newname : str
+
+        Raises
+        ------
+        NetCDFKeyError
+            If `oldname` does not exist.
+        NetCDFRuntimeError
+            If `newname` exists, or the dataset is read-only.
+        """
         node = self._nc_rename("variable", oldname, newname)
         if node.stored_as is not None:
             self._nc_session.flush()
 
     def renameGroup(self, oldname: str, newname: str) -> None:
-        """Rename a group of this group; it moves to the end of :attr:`groups`. Errors as above.
+        """Rename a group of this group; it moves to the end of :attr:`groups`.
 
         The attribute :attr:`path` of the group's object keeps the old name, as in netCDF4-python.
+
+        Parameters
+        ----------
+        oldname, newname : str
+
+        Raises
+        ------
+        NetCDFKeyError
+            If `oldname` does not exist.
+        NetCDFRuntimeError
+            If `newname` exists, or the dataset is read-only.
         """
         self._nc_rename("group", oldname, newname)
         self._nc_session.flush()
@@ -577,27 +657,58 @@ class Dataset(AttributeOwner):
             getattr(inside, method)(value)
 
     def set_auto_mask(self, value: bool) -> None:
-        """:meth:`Variable.set_auto_mask` for all variables here and below."""
+        """Call :meth:`Variable.set_auto_mask` of all variables in this group and the groups below it.
+
+        Parameters
+        ----------
+        value : bool
+        """
         self._nc_each("set_auto_mask", value)
 
     def set_auto_scale(self, value: bool) -> None:
-        """:meth:`Variable.set_auto_scale` for all variables here and below."""
+        """Call :meth:`Variable.set_auto_scale` of all variables in this group and the groups below it.
+
+        Parameters
+        ----------
+        value : bool
+        """
         self._nc_each("set_auto_scale", value)
 
     def set_auto_maskandscale(self, value: bool) -> None:
-        """:meth:`Variable.set_auto_maskandscale` for all variables here and below."""
+        """Call :meth:`Variable.set_auto_maskandscale` of all variables in this group and the groups below it.
+
+        Parameters
+        ----------
+        value : bool
+        """
         self._nc_each("set_auto_maskandscale", value)
 
     def set_always_mask(self, value: bool) -> None:
-        """:meth:`Variable.set_always_mask` for all variables here and below."""
+        """Call :meth:`Variable.set_always_mask` of all variables in this group and the groups below it.
+
+        Parameters
+        ----------
+        value : bool
+        """
         self._nc_each("set_always_mask", value)
 
     def set_auto_chartostring(self, value: bool) -> None:
-        """:meth:`Variable.set_auto_chartostring` for all variables here and below."""
+        """Call :meth:`Variable.set_auto_chartostring` of all variables in this group and the groups below it.
+
+        Parameters
+        ----------
+        value : bool
+        """
         self._nc_each("set_auto_chartostring", value)
 
     def set_ncstring_attrs(self, value: bool) -> None:
-        """Store text attributes as netCDF strings here and below, also in variables created later."""
+        """Store text attributes as netCDF strings in this group and below, also in variables created later.
+
+        Parameters
+        ----------
+        value : bool
+            False: as characters, where the text is ASCII (the default).
+        """
         self._nc_ncstring = bool(value)
         self._nc_each("set_ncstring_attrs", value)
 
@@ -620,7 +731,18 @@ class Dataset(AttributeOwner):
     # -- the dataset as a whole --------------------------------------------------------------------------
 
     def filepath(self, encoding: str | None = None) -> str:
-        """Return the name of the dataset at its opening."""
+        """Return the name of the dataset at its opening.
+
+        Parameters
+        ----------
+        encoding : str, optional
+            An encoding of file names that Python has, without effect; default: None.
+
+        Raises
+        ------
+        NetCDFRuntimeError
+            If the dataset is closed.
+        """
         self._nc_session.check_open()
         check_encoding(encoding)
         return self._nc_session.name
@@ -686,6 +808,10 @@ class Dataset(AttributeOwner):
             The mode of the opening.
         format : str
             The data model.
+
+        Returns
+        -------
+        Dataset
 
         Raises
         ------

@@ -237,7 +237,19 @@ class Variable(AttributeOwner):
     # -- attributes ----------------------------------------------------------------------------------------
 
     def setncattr(self, name: str, value: object) -> None:
-        """Set a netCDF attribute. Only the creation of the variable sets ``_FillValue``."""
+        """Set a netCDF attribute; see :meth:`Dataset.setncattr`.
+
+        Parameters
+        ----------
+        name : str
+            Any name but ``_FillValue``, which only the creation of the variable sets.
+        value : object
+
+        Raises
+        ------
+        NetCDFAttributeError
+            If the name is ``_FillValue``, or the dataset is read-only.
+        """
         if name == "_FillValue":
             raise errors.NetCDFAttributeError(
                 "_FillValue attribute must be set when variable is created (using fill_value keyword to createVariable)"
@@ -252,7 +264,19 @@ class Variable(AttributeOwner):
             super()._nc_set_attribute(name, value, as_string=as_string)
 
     def renameAttribute(self, oldname: str, newname: str) -> None:
-        """Rename a netCDF attribute in its place. Compounds and sequences have no ``_FillValue``."""
+        """Rename a netCDF attribute in its place.
+
+        Parameters
+        ----------
+        oldname, newname : str
+
+        Raises
+        ------
+        NetCDFAttributeError
+            If the new name is ``_FillValue``, and the variable has compounds or sequences.
+        NetCDFRuntimeError
+            If `oldname` does not exist, `newname` exists, or the dataset is read-only.
+        """
         if newname == "_FillValue" and not isinstance(
             self._nc_node.type, model.PrimitiveType | model.EnumType
         ):
@@ -318,12 +342,29 @@ class Variable(AttributeOwner):
         return data if dtype is None else data.astype(dtype, copy=False)
 
     def assignValue(self, val: object) -> None:
-        """Set the value of a scalar variable; otherwise :class:`IndexError`."""
+        """Set the value of a scalar variable.
+
+        Parameters
+        ----------
+        val : object
+            One value of the variable's type.
+
+        Raises
+        ------
+        NetCDFIndexError
+            If the variable has dimensions.
+        """
         self._nc_check_scalar("to assign values to a non-scalar variable, use a slice")
         self[:] = val
 
     def getValue(self) -> Any:
-        """The value of a scalar variable; otherwise :class:`IndexError`."""
+        """Return the value of a scalar variable.
+
+        Raises
+        ------
+        NetCDFIndexError
+            If the variable has dimensions.
+        """
         self._nc_check_scalar("to retrieve values from a non-scalar variable, use slicing")
         return self[()]
 
@@ -382,7 +423,23 @@ class Variable(AttributeOwner):
     ) -> None:
         """Limit the bytes of decoded chunks of this variable, within the limit of the dataset.
 
-        With 0, each write goes to the store. Slots and preemption have no effect. None leaves a setting unchanged.
+        Parameters
+        ----------
+        size : int, optional
+            Bytes; with 0, each write goes to the store. None (the default) leaves a setting unchanged.
+        nelems : int, optional
+            Number of slots, without effect.
+        preemption : float, optional
+            A number from 0 to 1, without effect.
+
+        Raises
+        ------
+        NetCDFOverflowError
+            If `size` or `nelems` is negative or has more than 64 bits.
+        NetCDFRuntimeError
+            If `preemption` is not in 0 to 1, or the dataset is closed.
+        NetCDFTypeError
+            If an argument is not a number.
         """
         self._nc_session.check_open()
         self._nc_chunk_cache = changed_cache(self._nc_chunk_cache, size, nelems, preemption)
@@ -392,28 +449,63 @@ class Variable(AttributeOwner):
     # -- settings ------------------------------------------------------------------------------------------
 
     def set_auto_mask(self, mask: bool) -> None:
-        """Mask missing values on reading, or not."""
+        """Set whether reading masks missing values.
+
+        Parameters
+        ----------
+        mask : bool
+            True (the default): the result is a masked array where values are missing.
+        """
         self._nc_settings.mask = bool(mask)
 
     def set_auto_scale(self, scale: bool) -> None:
-        """Unpack on reading and pack on writing, or not."""
+        """Set whether reading unpacks values and writing packs them.
+
+        Parameters
+        ----------
+        scale : bool
+            True (the default): by ``scale_factor`` and ``add_offset``.
+        """
         self._nc_settings.scale = bool(scale)
 
     def set_auto_maskandscale(self, maskandscale: bool) -> None:
-        """Both :meth:`set_auto_mask` and :meth:`set_auto_scale`."""
+        """Call :meth:`set_auto_mask` and :meth:`set_auto_scale`.
+
+        Parameters
+        ----------
+        maskandscale : bool
+        """
         self.set_auto_mask(maskandscale)
         self.set_auto_scale(maskandscale)
 
     def set_always_mask(self, always_mask: bool) -> None:
-        """Give masked arrays even where nothing is missing, or not."""
+        """Set whether reading returns a masked array even if no value is missing.
+
+        Parameters
+        ----------
+        always_mask : bool
+            True is the default.
+        """
         self._nc_settings.always_mask = bool(always_mask)
 
     def set_auto_chartostring(self, chartostring: bool) -> None:
-        """Turn characters with an ``_Encoding`` to text and back, or not."""
+        """Set whether characters with an ``_Encoding`` are text.
+
+        Parameters
+        ----------
+        chartostring : bool
+            True (the default): reading joins the characters of the last dimension, and writing divides text.
+        """
         self._nc_settings.chartostring = bool(chartostring)
 
     def set_ncstring_attrs(self, ncstring_attrs: bool) -> None:
-        """Store text attributes as netCDF strings, or as characters where they are ASCII."""
+        """Set whether text attributes are netCDF strings.
+
+        Parameters
+        ----------
+        ncstring_attrs : bool
+            False (the default): they are characters, where the text is ASCII.
+        """
         self._nc_ncstring = bool(ncstring_attrs)
 
     def use_nc_get_vars(self, use_nc_get_vars: bool) -> None:
