@@ -108,7 +108,8 @@ def one(budget: Budget, source: str, folder: Path, whole: Path, engine: str, vic
         where = programs.cluster() if engine == "dask" else "processes"
         script = folder / "driver.py"
         script.write_text(DRIVER)
-        driver = programs.start(str(script), source, str(out), engine, where)
+        option = "dask" if engine == "dask" else "executor"
+        driver = programs.start(str(script), source, str(out), option, where)
         chunks, enough = out / "v" / "c", budget.random.randint(1, MOST)
         wait_until(
             lambda: driver.poll() is not None or (chunks.is_dir() and len(os.listdir(chunks)) >= enough)
@@ -126,6 +127,7 @@ def one(budget: Budget, source: str, folder: Path, whole: Path, engine: str, vic
             "worker": pids[:1], "all workers": pids, "scheduler": [scheduler.pid], "driver": [driver.pid],
         }[victim]  # fmt: skip
         is_running = driver.poll() is None
+        assert is_running or driver.returncode == 0, "the copy has failed before anything is killed"
         for pid in killed:
             if psutil.pid_exists(pid):
                 psutil.Process(pid).kill()
