@@ -73,6 +73,21 @@ def as_ncdump(path: str, folder: str) -> list[str] | None:
         return sorted(dumps(stored.dataset, DumpOptions(ncdump=True, name="a")).splitlines())
 
 
+def keeps_the_old_name(before: list[tuple[Any, ...]], step: tuple[Any, ...]) -> bool:
+    """True if a file of netCDF-C keeps the attribute's old name too: it was stored, set again, then renamed."""
+    if step[0] != "rename" or step[2] != "Attribute":
+        return False
+    stored = is_set = is_set_again = False
+    for earlier in before:
+        if earlier[0] in ("sync", "open"):
+            stored, is_set_again = is_set, False
+        elif earlier == ("delete", step[1], None, step[3]):
+            stored = is_set = is_set_again = False
+        elif earlier[:4] == ("attribute", step[1], None, step[3]):
+            is_set, is_set_again = True, stored
+    return is_set_again
+
+
 def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
     """Run a program with both libraries, ours on `name`, and compare what each step shows."""
     format, steps = program
@@ -83,7 +98,9 @@ def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
             log = make_log(library, zarr=not name.endswith(".nc"))
             runs.append(made(library, str(path), format, log))
         try:
-            for step in [*steps, ("close",)]:
+            for i, step in enumerate([*steps, ("close",)]):
+                if keeps_the_old_name(steps[:i], step):
+                    return
                 for run in runs:
                     run.step(step)
                 theirs, mine = (run.log.entries for run in runs)
@@ -92,8 +109,8 @@ def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
                 if step[0] == "variable" and "chunksizes" in step[5] and is_error(theirs[0]):
                     return  # netCDF4-python leaves the variable behind, if chunks are longer than a dimension
                 assert len(theirs) == len(mine)
-                for i, (one, other) in enumerate(zip(theirs, mine, strict=True)):
-                    before_error = i and is_error(theirs[i - 1]) and is_error(mine[i - 1])  # warnings
+                for j, (one, other) in enumerate(zip(theirs, mine, strict=True)):
+                    before_error = j and is_error(theirs[j - 1]) and is_error(mine[j - 1])  # warnings
                     assert before_error or agree(step, one, other), (step, one, other)
                 if any(is_error(a) != is_error(b) for a, b in zip(theirs, mine, strict=True)):
                     return  # what was refused by one only makes all that follows different
