@@ -37,13 +37,7 @@ _MOST_LINES = 2
 _AHEAD, _MOST_FRAMES = 3, 100
 _ACCENT, _DARK_ACCENT = "#0b7285", "#4fb3cc"
 _WIDE = {"sizing_mode": "stretch_width"}
-_SAVE: dict[str, object] = {
-    "size": "small",
-    "variant": "outlined",
-    "color": "primary",
-    "width": 80,
-    "margin": (8, 3),
-}
+_SAVE: dict[str, object] = {"size": "small", "variant": "outlined", "width": 80, "margin": (8, 3)}
 #: A drawing, and the minimum and maximum of all its steps.
 _Drawn = list[tuple[Drawing, Spread | None]]
 
@@ -92,23 +86,18 @@ class Viewer:
         progress = pn.Column(self._busy, height=6, margin=0, **_WIDE)
         self._picture, self._lines = pn.Column(**_WIDE), pn.Column(**_WIDE)
         formats = ("png", "svg", "pdf", "gif", *(["mp4"] if shutil.which("ffmpeg") else []), "csv")
-        self._downloads = {format: pmui.FileDownload(label=format.upper(), **_SAVE) for format in formats}
+        self._downloads = {
+            format: pmui.FileDownload(label=format.upper(), color="primary", **_SAVE) for format in formats
+        }
         for format, download in self._downloads.items():
             download.callback = partial(self._file, format)
         choices = (*self._choices.widgets.values(), *self._downloads.values())
         self._settings = pn.FlexBox(*choices, align_items="center")
         tabs = pmui.Tabs(*((name, self._html[name]) for name in names[3:]), **_WIDE)
-        is_phone = "Mobile" in pn.state.headers.get(
-            "User-Agent", ""
-        )  # the picture first, and a closed sidebar
-        above = [
-            self._html["head"],
-            self._html["alert"],
-            progress,
-            self._picture,
-            self._html["notes"],
-            self._sliders.box,
-        ]
+        html = self._html
+        above = [html["head"], html["alert"], progress, self._picture, html["notes"], self._sliders.box]
+        # On a phone, the picture is first, and the sidebar closed.
+        is_phone = "Mobile" in pn.state.headers.get("User-Agent", "")
         above.insert(len(above) if is_phone else 2, self._settings)
         name = os.path.basename(self._opened.name.rstrip("/")) or self._opened.name
         accents = {"light": _ACCENT, "dark": _DARK_ACCENT}
