@@ -73,6 +73,12 @@ def as_ncdump(path: str, folder: str) -> list[str] | None:
         return sorted(dumps(stored.dataset, DumpOptions(ncdump=True, name="a")).splitlines())
 
 
+def loses_the_mask(step: tuple[Any, ...], theirs: Any, mine: Any) -> bool:
+    """True if netCDF4-python has written the values below a mask: it repeats masked values without their mask."""
+    is_repeated = step[0] == "write" and step[4][0] != "fit" and step[4][3] == "masked"
+    return is_repeated and mine[0] == "masked" and theirs[1:3] == mine[1:3] and not np.any(theirs[3])
+
+
 def keeps_the_old_name(before: list[tuple[Any, ...]], step: tuple[Any, ...]) -> bool:
     """True if a file of netCDF-C keeps the attribute's old name too: it was stored, set again, then renamed."""
     if step[0] != "rename" or step[2] != "Attribute":
@@ -109,6 +115,8 @@ def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
                 if step[0] == "variable" and "chunksizes" in step[5] and is_error(theirs[0]):
                     return  # netCDF4-python leaves the variable behind, if chunks are longer than a dimension
                 assert len(theirs) == len(mine)
+                if loses_the_mask(step, theirs[0], mine[0]):
+                    return
                 for j, (one, other) in enumerate(zip(theirs, mine, strict=True)):
                     before_error = j and is_error(theirs[j - 1]) and is_error(mine[j - 1])  # warnings
                     assert before_error or agree(step, one, other), (step, one, other)
