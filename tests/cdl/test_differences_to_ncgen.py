@@ -29,6 +29,21 @@ EXAMPLES: dict[str, list[tuple[str, str, str]]] = {
         ("types: byte enum e {A = 0x1F};", "", "{A = 31}"),
         ("types: int enum e {A = 0xabcL};", "{A = 2748}", "{A = 2748}"),
         ("dimensions: x = 0x10;", "", "x = 16 ;"),
+        ("dimensions: x = 3ULL;", "", "x = 3 ;"),
+    ],
+    "values for a dimension of size 0": [
+        ("dimensions: d = 0; variables: int v(d); data: v = 1, 2;", "(0 currently)", "(2 currently)")
+    ],
+    '`time("2000-01-01")` for text': [
+        ('variables: string s; data: s = time("2000-01-01");', "s = ", "for a number")
+    ],
+    "`_` inside": [("types: int(*) t; t :x = {1, _};", "", "t :x = {1, -2147483647} ;")],
+    "storage of a member": [
+        (
+            "types: byte enum e {A = 1}; variables: int v; A:_DeflateLevel = 5;",
+            "int v ;",
+            "there is no variable 'A'",
+        )
     ],
     r'`"\x41"`': [(r':a = "\x41";', "1", ':a = "A" ;')],
     r'`"\x4"`': [(r':a = "\x4";', ":a = ", "a hexadecimal escape needs two digits")],
@@ -113,6 +128,7 @@ EXAMPLES: dict[str, list[tuple[str, str, str]]] = {
     "a blank at the end": [(r":a\ = 1;", "", r":a\  = 1 ;")],
     "a type and a variable": [
         ("types: byte enum e {A = 1}; variables: int e;", "", "int e ;"),
+        ("types: byte enum e {A = 1}; opaque(3) A;", "", "opaque(3) A ;"),
         ("dimensions: x = 3; group: x { }", "", "group: x {"),
     ],
     "`type :a = ;`": [("int :a = ;", "", "int :a =  ;")],

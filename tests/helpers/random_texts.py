@@ -126,6 +126,14 @@ STRAY = [
 KNOWN: dict[str, list[tuple[str, str]]] = {
     "a reserved word as a name": [("only nczarr reads it", r"which has the names \[")],
     "`0x1Fs`": [("different", "0x[0-9a-fA-F]+[LUSBlus]")],
+    "a hexadecimal size": [("only nczarr reads it", "unexpected OPAQUESTRING|Not a signed integer type")],
+    "values for a dimension of size 0": [("different", "dimension: 0 unlimited")],
+    '`time("2000-01-01")` for text': [("only ncgen reads it", r"expected time\(.* for a number")],
+    "`_` inside": [("only nczarr reads it", "may not contain fill values")],
+    "storage of a member": [("only ncgen reads it", "there is no variable .* and no such type")],
+    "`type :a = ;`": [("only nczarr reads it", "Empty datalist")],
+    "several records": [("different", r"attribute .*: [^|]*\), 0\)|\), 0\)\]")],
+    "`-0` for a float": [("different", r"\[0\.\].*\[-0\.\]")],
     "2^63 to": [("different", "9223372036854775808")],
     "`08`": [("only ncgen reads it", "begins with 0, so it is octal")],
     r'`"\x4"`': [("only ncgen reads it", "a hexadecimal escape needs two digits")],
@@ -142,7 +150,7 @@ KNOWN: dict[str, list[tuple[str, str]]] = {
         ("different", "attributes: .*"),
     ],
     "a plain integer for": [("only nczarr reads it", "not consistent with the expected type")],
-    "a type and a variable": [("only nczarr reads it", "name in use|HDF error")],
+    "a type and a variable": [("only nczarr reads it", "name in use|HDF error|duplicate type declaration")],
     "a special attribute": [("only ncgen reads it", "_[A-Z][A-Za-z0-9]+ (?:is|takes|has) ")],
 }
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
 
@@ -538,3 +539,33 @@ def test_bytes_in_an_encoding_of_several_bytes(tmp_path: Path) -> None:
         v._Encoding = "utf-16-le"
         v[:] = np.array(["ab".encode("utf-16-le"), "é".encode("utf-16-le")])
         assert [text.rstrip("\0") for text in v[:].tolist()] == ["ab", "é"]
+
+
+@pytest.mark.parametrize("place", [..., slice(None)])
+@pytest.mark.parametrize("name", ["a.zarr", "a.nc"])
+def test_one_text_is_one_step(tmp_path: Path, name: str, place: Any) -> None:
+    """The characters of a text are no steps of a dimension that can grow."""
+    for library, path in ((netCDF4, "theirs.nc"), (ours, name)):
+        with library.Dataset(tmp_path / path, "w") as ds:
+            ds.createDimension("t")
+            ds.createDimension("n", 3)
+            v = ds.createVariable("v", "S1", ("t", "n"))
+            v._Encoding = "utf-8"
+            v[:2] = np.array(["old", "new"])
+            v[place] = "ab"
+            assert v.shape == (2, 3)
+            assert v[:].tolist() == ["ab", "new"]
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+def test_text_is_not_packed(tmp_path: Path, steps: int) -> None:
+    for library, path in ((netCDF4, "theirs.nc"), (ours, "a.zarr"), (ours, "a.nc")):
+        with library.Dataset(tmp_path / path, "w") as ds:
+            ds.createDimension("t")
+            v = ds.createVariable("v", "i2", ("t",))
+            v.scale_factor = 0.5
+            v[:steps] = np.ones(steps)
+            for data in (np.array("abc"), np.array(["a", "b"])):
+                with pytest.raises(TypeError) as refused:
+                    v[:] = data
+                assert library is netCDF4 or isinstance(refused.value, NCZarrError)

@@ -226,7 +226,7 @@ def _single_text(name: str, items: Sequence[Value]) -> str:
     constant = parse_constant(item) if isinstance(item, Token) else None
     if constant is not None and constant.kind == "string":
         return str(constant.value.decode("utf-8", "replace"))
-    if constant is not None and is_number(constant.kind):
+    if constant is not None and is_number(constant.kind) and not str(item).startswith("'"):
         return str(constant.value)
     raise ConstantError(f"{name} takes one value", None if item is None else position_of(item))
 

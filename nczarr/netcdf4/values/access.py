@@ -177,6 +177,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
     nothing = values.ndim == 1 == len(index.axes) and not values.size and not isinstance(index.axes[0], int)
     values = values if nothing else _conform(values, index.counts)
     if not values.size:
+        _stored_form(node, settings, values)  # raises for values of another kind
         return  # an empty write is valid in a read-only dataset
     session.check_writable()
     if settings.paired:
@@ -278,7 +279,9 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
             f"the text {longest[:40]!r} needs more than the {length} bytes of the last dimension",
             fqn=node.fqn,
         )
-    return chars[:, :length].reshape(*texts.shape, length)
+    # One text is one step, not as many steps as characters.
+    outer = texts.shape or ((1,) if len(node.dimensions) > 1 else ())
+    return chars[:, :length].reshape(*outer, length)
 
 
 def _text_array(data: object) -> np.ndarray | None:

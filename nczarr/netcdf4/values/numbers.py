@@ -82,7 +82,7 @@ class Packing:
         Raises
         ------
         NetCDFTypeError
-            If an attribute is not a number.
+            If an attribute is not a number, or the data are not numbers.
         """
         if not self:
             return data
@@ -91,10 +91,13 @@ class Packing:
                 "scale_factor or add_offset is not a number",
                 hint="change the attribute, or set_auto_scale(False) to write values as they are",
             )
-        if self.offset is not None:
-            data = data - self.offset
-        if self.scale is not None:
-            data = data / self.scale
+        try:
+            if self.offset is not None:
+                data = data - self.offset
+            if self.scale is not None:
+                data = data / self.scale
+        except TypeError as error:
+            raise NetCDFTypeError(f"{data.dtype} cannot be packed by scale_factor and add_offset") from error
         return np.around(data) if dtype.kind in "iu" else data
 
 
