@@ -381,6 +381,8 @@ has a fault or the documentation is silent:
 * A failed call changes nothing. netCDF4-python leaves a variable behind if chunk sizes or the fill value do
   not fit, and leaves a classic file in define mode, in which it is neither readable nor writable.
 * A variable may be renamed to the name of a dimension, and vice versa. netCDF-C may crash.
+* An attribute that was stored by `sync()`, set again and then renamed has its new name only. A file of netCDF-C
+  keeps the old one too.
 * `v[-3:] = values` on a dimension with fewer steps is refused if there are none, and otherwise writes the
   existing steps. netCDF4-python refuses it, or drops the values.
 * Nothing is written with a `scale_factor` or `add_offset` that is not a single number. netCDF4-python packs
@@ -388,6 +390,8 @@ has a fault or the documentation is silent:
 * After `_FillValue` is deleted, unwritten elements have the default fill value of the type. In netCDF-C, they have
   the value that the attribute had when the variable was created. With `fill_value=False`, they are undefined.
 * `v[1] = [7, 8]` raises `IndexError`. netCDF4-python keeps the last value.
+* Masked values that are repeated to the shape of the selection keep their mask. netCDF4-python writes the values
+  below it.
 * `v[::-1, [2, 0]] = values` writes the values. netCDF4-python raises `IndexError`.
 * An attribute that exceeds the 32 bits of a classic model raises `OverflowError`, and a string with a NUL
   inside raises `ValueError` in netCDF-4 files. netCDF4-python stores another number, and truncates the
