@@ -75,6 +75,9 @@ def as_ncdump(path: str, folder: str) -> list[str] | None:
         return sorted(dumps(stored.dataset, DumpOptions(ncdump=True, name="a")).splitlines())
 
 
+_SETS = ("attribute", "string_attribute")
+
+
 def loses_the_mask(step: tuple[Any, ...], theirs: Any, mine: Any) -> bool:
     """True if netCDF4-python has written the values below a mask: it repeats masked values without their mask."""
     is_repeated = step[0] == "write" and step[4][0] != "fit" and step[4][3] in ("masked", "allmasked")
@@ -94,9 +97,8 @@ def keeps_the_old_name(before: list[tuple[Any, ...]], step: tuple[Any, ...]) -> 
             stored, is_set_again = is_set, False
         elif earlier == ("delete", step[1], None, step[3]):
             stored = is_set = is_set_again = False
-        elif earlier[:4] == ("attribute", step[1], None, step[3]):
-            is_set, is_set_again = True, stored
-        elif earlier[:3] == ("string_attribute", step[1], step[3]):
+        elif (earlier[0], earlier[1], earlier[-2]) in ((kind, step[1], step[3]) for kind in _SETS):
+            # An attribute of a variable of this name only makes the comparison end earlier.
             is_set, is_set_again = True, stored
     return is_set_again
 
@@ -114,8 +116,13 @@ def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
             for i, step in enumerate([*steps, ("close",)]):
                 if keeps_the_old_name(steps[:i], step):
                     return
-                for run in runs:
-                    run.step(step)
+                try:
+                    for run in runs:
+                        run.step(step)
+                except RuntimeError:
+                    if run is runs[0]:
+                        return  # netCDF-C may be unable to close what it failed to rename
+                    raise
                 theirs, mine = (run.log.entries for run in runs)
                 if step[0] == "rename" and is_error(theirs[0]) and not is_error(mine[0]):
                     return  # netCDF-C fails to rename what it has made a moment ago
