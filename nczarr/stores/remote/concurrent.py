@@ -302,7 +302,7 @@ class ConcurrentStore(Store):
                 raise
             self._conceals_missing = True
             answers = self._batch(function, requests)
-            found = [*answers, *(() if self._was_read else self._batch(self._safe_fetch, _ROOTS))]
+            found = [*answers, *(() if self._was_read else self.get_ranges(_ROOTS))]
             if not self._was_read and not any(answer is not None for answer in found):
                 self._conceals_missing = False
                 raise
