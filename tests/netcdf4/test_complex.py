@@ -226,3 +226,14 @@ def test_pickling(tmp_path: Path) -> None:
     with ours.Dataset(tmp_path / "a.zarr", auto_complex=True) as ds:
         other = pickle.loads(pickle.dumps(ds["v"]))
         assert other[:].tolist() == [1 + 2j, 3j]
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_values_are_written_without_a_warning(tmp_path: Path) -> None:
+    with ours.Dataset(tmp_path / "a.zarr", "w", auto_complex=True) as ds:
+        ds.createDimension("t")
+        ds.createDimension("ri", 2)
+        ds.createVariable("v", "f8", ("t", "ri"))
+    with ours.Dataset(tmp_path / "a.zarr", "a", auto_complex=True) as ds:
+        ds["v"][:] = np.zeros(0, "c16")
+        assert ds["v"].shape == (0,)
