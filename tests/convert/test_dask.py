@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,25 @@ DATA = Path(__file__).parents[1] / "data"
 BEFORE_DEATH = 5.0
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
+@contextmanager
+def two_workers() -> Iterator[Any]:
     """Two processes; a worker that dies is started again."""
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         with distributed.Client(cluster, set_as_default=False) as client:
             yield client
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with two_workers() as client:
+        yield client
+
+
+@pytest.fixture
+def mortal_client() -> Iterator[Any]:
+    """A cluster for a test that kills workers: on a busy machine, a new worker may take long to appear."""
+    with two_workers() as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -194,20 +207,20 @@ def test_an_interrupt_and_resume(client: Any, large: Path, tmp_path: Path) -> No
     assert not (tmp_path / "b.zarr").exists()
 
 
-def test_workers_may_die(client: Any, tmp_path: Path) -> None:
+def test_workers_may_die(mortal_client: Any, tmp_path: Path) -> None:
     out = tmp_path / "a.zarr"
-    nczarr.copy(deadly(tmp_path / "twice", 2, seconds=BEFORE_DEATH), out, dask=client, memory=256)
+    nczarr.copy(deadly(tmp_path / "twice", 2, seconds=BEFORE_DEATH), out, dask=mortal_client, memory=256)
     with nczarr.Dataset(out) as dataset:
         np.testing.assert_array_equal(dataset["v"][:], np.arange(64.0))
     with pytest.raises(NCZarrError, match="died repeatedly"):
         nczarr.copy(
             deadly(tmp_path / "always", 99, seconds=BEFORE_DEATH),
             tmp_path / "b.zarr",
-            dask=client,
+            dask=mortal_client,
             memory=256,
         )
     assert not (tmp_path / "b.zarr").exists()
-    assert client.submit(sum, [1, 2]).result() == 3
+    assert mortal_client.submit(sum, [1, 2]).result() == 3
 
 
 def test_a_scheduler_that_is_not_there(large: Path, tmp_path: Path) -> None:
