@@ -398,6 +398,8 @@ has a fault or the documentation is silent:
   string.
 * Characters are never packed. netCDF4-python can neither read nor write them with `scale_factor`. If the last
   dimension of text is empty, a read returns no characters; netCDF4-python raises `ValueError`.
+* A variable keeps its dimensions when its group gets a dimension of the same name later. netCDF4-python looks for the
+  dimension by its name, and reports the length of the later one.
 * If a call has two errors, the libraries may report different ones.
 
 ## Several threads, processes and crashes

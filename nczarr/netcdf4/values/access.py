@@ -109,9 +109,11 @@ def _decoded(node: VariableNode, settings: Settings, data: Any, index: Index, sh
     lookup = lookup_in(node)
     scale, type_ = settings.scale, node.type
     primitive = isinstance(type_, model.PrimitiveType) and type_ != model.STRING
-    packing = Packing() if type_ == model.CHAR else packing_of(lookup)
+    packing = packing_of(lookup)
     if scale and not packing.valid:
         warnings.warn("invalid scale_factor or add_offset attribute, no unpacking done...", stacklevel=4)
+    if type_ == model.CHAR:
+        packing = Packing()
     if scale:
         data = numbers.as_unsigned(data, lookup)
     missing = None
