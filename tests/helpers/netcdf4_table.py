@@ -383,6 +383,7 @@ has a fault or the documentation is silent:
 * A variable may be renamed to the name of a dimension, and vice versa. netCDF-C may crash.
 * An attribute that was stored by `sync()`, set again and then renamed has its new name only. A file of netCDF-C
   keeps the old one too.
+* A renamed attribute can be deleted. In classic files, netCDF-C does not find it under its new name, if that is shorter.
 * `v[-3:] = values` on a dimension with fewer steps is refused if there are none, and otherwise writes the
   existing steps. netCDF4-python refuses it, or drops the values.
 * Nothing is written with a `scale_factor` or `add_offset` that is not a single number. netCDF4-python packs
