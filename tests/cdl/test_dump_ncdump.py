@@ -31,7 +31,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "-s": {"special": True},
     "-h -s -F": {"special": True, "filters": True, "header_only": True},
     "-p 9,17": {"float_digits": 9, "double_digits": 17},
-    "-p 4": {"float_digits": 4, "double_digits": 15},
+    "-p 4": {"float_digits": 4},
     "-n another": {"name": "another"},
     "-t": {"times": True},
     "-i": {"iso_times": True},
@@ -166,6 +166,19 @@ def test_everything_that_a_netcdf4_file_holds(tmp_path: Path, flags: str) -> Non
     path = _generate(tmp_path, _EVERYTHING)
     with open_dataset(path) as source:
         _same(source.dataset, path, flags)
+
+
+def test_every_line_length_folds_the_same(tmp_path: Path) -> None:
+    path = _generate(
+        tmp_path,
+        """netcdf x { types: ubyte enum sky { clear = 0, overcast = 8, unknown = 255 } ; byte enum one { alone = 1 } ;
+        dimensions: n = 9 ; variables: int v(n) ; string s(n) ; v:numbers = 1, 22, 333, 4444, 55555 ;
+        data: v = 1, 22, 333, 4444, 55555, 666666, 7777777, 88888888, 999999999 ; s = "a", "bc", "def" ; }""",
+    )
+    with open_dataset(path) as source:
+        for length in range(12, 60):
+            printed = _print(source.dataset, path, line_length=length)
+            assert printed == _ncdump(path, "-l", str(length)), length
 
 
 def test_types_of_one_form_go_by_the_first_name_as_in_the_netcdf_library(tmp_path: Path) -> None:

@@ -219,12 +219,13 @@ class _Dump:
         if not self._options.ncdump:
             line.position = line.indent
         line.put(f"{type_.base.name} enum {name} {{")
+        # ncdump counts the end of the line as well.
+        end = "} ;\n"
         for i, (member, value) in enumerate(type_.members):
             shown = value
             if self._options.ncdump and value >= 1 << 63:  # as ncdump, print signed numbers
                 shown -= 1 << 64
-            line.put(f"{self._escape(member)} = {shown}{', ' if i < len(type_.members) - 1 else '} ;'}")
-        line.put("\n")
+            line.put(f"{self._escape(member)} = {shown}{', ' if i < len(type_.members) - 1 else end}")
 
     def _type_name(self, type_: model.Type, group: str) -> str:
         """Return the reference to a type from a group: a path if the simple name is shadowed there."""
