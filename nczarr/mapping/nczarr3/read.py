@@ -153,7 +153,7 @@ class Reader:
                 self.declare(homes, node.fqn, name, declaration)
         lost = {node.fqn for node in groups if node.source == "none"}
         for node in groups:
-            for array in node.arrays:
+            for array in [array for array in node.arrays if "types" in array.info]:
                 for fqn, home in self.declare_from_array(homes, node, array):
                     if home not in lost:
                         unlisted.setdefault(fqn, array.fqn)
@@ -194,7 +194,7 @@ class Reader:
         """Declare the types of an array that no group declares any more; yield those of existing groups."""
         found: JSONObject = {}
         with self.findings.of_errors("key-unreadable", array.fqn):
-            found = declarations(array.info.get("types", []))
+            found = declarations(array.info["types"])
         for fqn, declaration in found.items():
             if not is_reference(fqn):
                 self.findings.add("key-unreadable", array.fqn, f"types: {show(fqn)} is not an FQN")
