@@ -36,6 +36,7 @@ _REFUSED = re.compile(
     "AccessDenied|Access Denied|ExpiredToken|Forbidden|InvalidAccessKeyId|InvalidToken|PermissionDenied"
     "|SignatureDoesNotMatch|Unauthenticated|Unauthorized"
 )
+_NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|(?:bucket|container) does not exist")
 _OTHER_REGION = re.compile("PermanentRedirect|redirect without LOCATION|the region '[^']*' is wrong")
 _UNREACHED = re.compile(
     "error sending request|Could not connect|Cannot connect|Connect call failed|Connection refused"
@@ -122,15 +123,17 @@ def _whole_text(error: BaseException) -> str:
 
 
 def lacks_bucket(error: BaseException) -> bool:
-    """Return True if the cause of an error is a missing bucket.
+    """Return True if the cause of an error is a missing bucket, which Azure calls a container.
 
     Examples
     --------
     >>> lacks_bucket(OSError("<Code>NoSuchBucket</Code>")), lacks_bucket(OSError("<Code>NoSuchKey</Code>"))
     (True, False)
+    >>> lacks_bucket(OSError("404: The specified container does not exist. <Code>ContainerNotFound</Code>"))
+    True
     """
     text = _whole_text(error)
-    return "NoSuchBucket" in text or "bucket does not exist" in text
+    return _NO_BUCKET.search(text) is not None
 
 
 def may_mean_missing(error: BaseException) -> bool:
