@@ -15,6 +15,7 @@ import pytest
 
 import nczarr
 from nczarr.cli import main
+from nczarr.errors import NCZarrError
 from nczarr.netcdf4.errors import NetCDFLockedError
 from nczarr.stores import open_store
 
@@ -91,6 +92,14 @@ def test_a_dataset_and_its_writers(place: tuple[str, dict[str, Any]]) -> None:
     reader.close()
     with open_store(url, "r", options) as store:
         assert [key for key in store.list() if key.startswith(".nczarr")] == []
+
+
+def test_a_missing_bucket_is_named(place: tuple[str, dict[str, Any]]) -> None:
+    url, options = place[0].replace("//test", "//absent") + "/a.zarr", place[1]
+    with pytest.raises(NCZarrError, match="no such bucket"):
+        nczarr.Dataset(url, storage_options=options)
+    with pytest.raises(NCZarrError, match="no such bucket"):
+        nczarr.Dataset(url, "w", storage_options=options)
 
 
 def test_copies_and_commands(place: tuple[str, dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
