@@ -70,6 +70,10 @@ class Stored(Protocol):
     durable: bool | None
 
     @property
+    def parallel_requests(self) -> int:
+        """The number of requests to a server that wait at the same time; 1 without a server."""
+
+    @property
     def dataset(self) -> model.Dataset:
         """The model, with the data of its variables."""
 
@@ -131,6 +135,7 @@ class SourceOnly:
     """
 
     durable: bool | None = None
+    parallel_requests = 1
     restrictions = Restrictions()
 
     def __init__(

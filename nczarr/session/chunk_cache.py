@@ -111,6 +111,8 @@ class ChunkCache:
     reserves : bool
         The last chunk of each growing variable adds its size to the limit, up to eight times the bound: a loop that
         appends a step to each variable would otherwise store and load every chunk again in each step.
+    parallel_requests : int
+        The number of requests to a server that wait at the same time; 1 without a server.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class ChunkCache:
         #: Bytes of the chunks in memory.
         self.weight = 0
         self.reserves = True
+        self.parallel_requests = 1
         #: Bytes of one chunk of each growing variable.
         self._growing: dict[VariableNode, int] = {}
         self._reserved = 0
@@ -521,6 +524,8 @@ class ChunkCache:
         runs = list(_rows(sorted(changed, key=lambda b: (id(b.node), b.index[1:], b.index[0]))))
         if len(runs) == 1:
             store(runs[0])
+        elif self.parallel_requests > 1:
+            run(store, runs, self.parallel_requests)
         elif runs:
             # Steps that are added to a file cost little, however large the chunks are.
             heavy = [b for b in changed if not (_is_divided(b.node) or self._source(b.node).in_place)]

@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +30,7 @@ from nczarr.session.tree import DimensionNode, GroupNode, State, VariableNode, f
 from nczarr.system.finalizing import closed
 from nczarr.system.locks import Rank, Releasable, make_lock
 from nczarr.system.logs import logger_of
+from nczarr.zarr.pool import run
 
 
 class Gate:
@@ -163,6 +164,7 @@ class Session(State):
         self._growth = Growth(self.root)
         self._gate = Gate()
         self.cache = ChunkCache(self._stored_values, self._values, self.lock)
+        self.cache.parallel_requests = stored.parallel_requests
         #: Locks against other writers, until the dataset is closed.
         self.locks = locks
         #: Excludes other writers of a new dataset as soon as they can see it.
@@ -227,6 +229,7 @@ class Session(State):
         """Write everything, values before the lengths that claim them; the gate is closed."""
         self._check_alone()
         self.cache.recover()
+        self._grow_all({block.node for block in self.cache.changed})
         stored = self.cache.flush(failures)
         if failures.found and not stored and self._growth.is_all:
             return  # no step was written, so no length may claim one
@@ -316,7 +319,9 @@ class Session(State):
             if not growth.is_all or generation == self._stored_generation:
                 return False
             lengths = growth.grown()
-            for node in growth.variables(lengths):
+            variables = list(growth.variables(lengths))
+            self._grow_all(variables)
+            for node in variables:
                 self._values(node)
         if not self.stored.lengthen({str(d.ref): size for d, size in lengths.items()}):
             return False
@@ -420,12 +425,30 @@ class Session(State):
                 if source.shape != node.shape:
                     if not node.tail_cleared:
                         self._check_alone()
-                        axes = tuple(i for i, d in enumerate(node.dimensions) if d.unlimited)
-                        # A program that grows it again may do so often: the second time clears all.
-                        near = node.shape if node.tail_cleared is None else None
-                        node.tail_cleared = source.clear_outside(axes, near)
+                        _clear_tail(node, source)
                     source.grow(node.shape)
         return source
+
+    def _grow_all(self, nodes: Iterable[VariableNode]) -> None:
+        """Grow stored arrays as :meth:`_values` does, with many requests at a time if they wait for a server.
+
+        Arrays that the store refuses stay as they are: their next use raises the error.
+        """
+        if self.stored.parallel_requests == 1:
+            return
+        with self.lock:
+            sources = {node: self._stored_values(node) for node in nodes if node.stored_as is not None}
+            growing = [node for node, source in sources.items() if source.shape != node.shape]
+
+            def grow(node: VariableNode) -> None:
+                with suppress(*STORE_ERRORS):
+                    if not node.tail_cleared:
+                        _clear_tail(node, sources[node])
+                    sources[node].grow(node.shape)
+
+            if growing:
+                self._check_alone()
+                run(grow, growing, self.stored.parallel_requests)
 
     # -- the end
 
@@ -608,6 +631,14 @@ class Session(State):
 
 def _weight(values: np.ndarray) -> int:
     return weight_of(values.dtype, values.size)
+
+
+def _clear_tail(node: VariableNode, source: StoredArray) -> None:
+    """Remove what an aborted writer left behind the shape of a variable that is about to grow."""
+    axes = tuple(i for i, d in enumerate(node.dimensions) if d.unlimited)
+    # A program that grows it again may do so often: the second time clears all.
+    near = node.shape if node.tail_cleared is None else None
+    node.tail_cleared = source.clear_outside(axes, near)
 
 
 def _is_kept(frozen: model.Variable, bound: model.Variable) -> bool:

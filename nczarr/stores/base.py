@@ -174,6 +174,8 @@ class Store(ABC):
     has_conditions : bool
         Of several writers that call :meth:`set_if_absent` at once, exactly one gets True. Servers that ignore
         conditions return True to each of them.
+    parallel_requests : int
+        The number of requests that wait at the same time; 1 for a store that answers at once.
     keeps_consolidated : bool
         If False, consolidated metadata are useless, because the store has its own.
 
@@ -197,6 +199,7 @@ class Store(ABC):
     _held: Any = None
     is_one_file: bool = False
     has_conditions: bool = False
+    parallel_requests: int = 1
     keeps_consolidated: bool = True
 
     @property

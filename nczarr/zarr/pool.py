@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from nczarr.system.environment import limit
@@ -84,6 +84,13 @@ def _work(jobs: SimpleQueue[Callable[[], None]]) -> None:
         jobs.get()()
 
 
+def _drain(jobs: SimpleQueue[Callable[[], None]]) -> None:
+    """Work until no job waits."""
+    with suppress(Empty):
+        while True:
+            jobs.get_nowait()()
+
+
 @in_forked_child
 def _forget_threads() -> None:
     # They do not survive a fork.
@@ -118,7 +125,8 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
     Parameters
     ----------
     workers : int, optional
-        The number of threads, including the calling one; by default :func:`worker_count`.
+        The number of threads, including the calling one; by default :func:`worker_count`. For more, as for requests to
+        a server, threads are begun that end with the work.
 
     Examples
     --------
@@ -168,6 +176,9 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
     for begun in helpers:
         jobs.put(partial(help_out, begun))
     try:
+        with suppress(RuntimeError):  # the system has no more threads
+            for _ in range(count - _WORKERS):
+                start_new_thread(_drain, (jobs,))
         loop()
     finally:
         ended = True

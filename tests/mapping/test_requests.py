@@ -5,6 +5,7 @@ Over HTTP the requests are counted by the server; on S3, where a request is a ke
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,11 @@ import numpy as np
 import pytest
 from counting_store import CountingStore
 
-from nczarr.errors import DatasetNotFoundError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.model import DOUBLE, Attribute, Dataset, Dimension, Group, Variable
 from nczarr.stores import LocalStore, MemoryStore, open_store
+from nczarr.stores.base import Buffer
 
 
 def large(count: int = 1000) -> Dataset:
@@ -106,6 +108,80 @@ def test_appending_a_step_asks_for_its_chunk_only(lists: bool) -> None:
     with nczarr.Dataset(store) as ds:
         assert ds["t"][-2:].tolist() == [1499, 1500]
         assert ds["v"][-2:].tolist() == [1499, None]
+
+
+class Waiting(MemoryStore):
+    """Answers single requests for chunks in groups of four only, like a server whose answers take long."""
+
+    lists_by_folder = True
+    parallel_requests = 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.barrier: threading.Barrier | None = None
+
+    def _wait(self, key: str) -> None:
+        if self.barrier is not None and "/c/" in key:
+            self.barrier.wait(timeout=20)
+
+    def exists(self, key: str) -> bool:
+        self._wait(key)
+        return super().exists(key)
+
+    def set(self, key: str, data: Buffer) -> None:
+        self._wait(key)
+        super().set(key, data)
+
+
+def test_appending_a_step_to_many_variables_sends_requests_at_the_same_time() -> None:
+    import nczarr
+
+    store = Waiting()
+    with nczarr.Dataset(store, "w") as ds:
+        ds.createDimension("t")
+        for i in range(8):
+            ds.createVariable(f"v{i}", "i4", ("t",), chunksizes=(1,))[:2] = i
+    store.barrier = threading.Barrier(4)
+    counting = CountingStore(store)
+    counting.parallel_requests = 8
+    with nczarr.Dataset(counting, "a") as ds:
+        for v in ds.variables.values():
+            v[2] = 9
+        before = len(counting.calls)
+    writes = [(name, count) for name, count in counting.calls[before:] if name == "set_many"]
+    assert ("set_many", 8) in writes  # the documents of the arrays
+    store.barrier = None
+    with nczarr.Dataset(store) as ds:
+        assert [v[:].tolist() for v in ds.variables.values()] == [[i, i, 9] for i in range(8)]
+
+
+class Refusing(Waiting):
+    """Refuses the new chunk of one variable."""
+
+    refuses = True
+
+    def exists(self, key: str) -> bool:
+        if self.refuses and key == "v3/c/2":
+            raise StoreError("refused", path=key)
+        return super().exists(key)
+
+
+def test_a_request_that_fails_among_others_is_repeated() -> None:
+    import nczarr
+
+    store = Refusing()
+    with nczarr.Dataset(store, "w") as ds:
+        ds.createDimension("t")
+        for i in range(8):
+            ds.createVariable(f"v{i}", "i4", ("t",), chunksizes=(1,))[:2] = i
+    with nczarr.Dataset(store, "a") as ds:
+        for v in ds.variables.values():
+            v[2] = 9
+        with pytest.raises(NCZarrError, match="v3: refused"):
+            ds.sync()
+        store.refuses = False
+    with nczarr.Dataset(store) as ds:
+        assert [v[:].tolist() for v in ds.variables.values()] == [[i, i, 9] for i in range(8)]
 
 
 # -- real servers

@@ -97,6 +97,11 @@ class StoredDataset:
         self._dataset = self._bind(dataset, found.variables)
 
     @property
+    def parallel_requests(self) -> int:
+        """The number of requests to a server that wait at the same time; 1 without a server."""
+        return self.hierarchy.store.parallel_requests
+
+    @property
     def dataset(self) -> Dataset:
         """The model, with each variable's data bound to a :class:`VariableData`."""
         if self._lengths:

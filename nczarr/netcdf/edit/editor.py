@@ -152,6 +152,8 @@ class EditedFile(ABC):
 
     #: The netCDF library's name of the disk format.
     disk_format: str
+    #: The file is local.
+    parallel_requests = 1
     restrictions: Restrictions
     _dataset: Dataset
 

@@ -69,6 +69,10 @@ class ConcurrentStore(Store):
     _was_read = False
     """True if a key had a value."""
 
+    @property
+    def parallel_requests(self) -> int:  # type: ignore[override]
+        return limit("NCZARR_REQUESTS")
+
     @cached_property
     def _times(self) -> WriteTimes:
         """The times of the values that were read, as far as the client knows them."""
@@ -281,7 +285,7 @@ class ConcurrentStore(Store):
                 except Exception as error:
                     errors.append(error)
 
-        await asyncio.gather(*(work() for _ in range(min(limit("NCZARR_REQUESTS"), len(requests)))))
+        await asyncio.gather(*(work() for _ in range(min(self.parallel_requests, len(requests)))))
         if errors:
             raise errors[0]
         return [results[index] for index in range(len(requests))]
@@ -380,7 +384,7 @@ class ConcurrentStore(Store):
     def list_dirs(self, prefixes: Sequence[str]) -> Sequence[Names]:
         if len(prefixes) < 2:
             return super().list_dirs(prefixes)
-        with ThreadPoolExecutor(min(limit("NCZARR_REQUESTS"), len(prefixes))) as pool:
+        with ThreadPoolExecutor(min(self.parallel_requests, len(prefixes))) as pool:
             return [*pool.map(self.list_dir, prefixes)]
 
     def delete(self, key: str) -> None:

@@ -330,17 +330,20 @@ class Hierarchy:
         """
         with self.lock:
             self._check_writable()
-            changed: list[tuple[str, Metadata, JsonObject]] = []
-            for path in arrays:
-                array = self.array(path).metadata
-                changed.append((path, array, {"shape": list(array.shape)}))
-            for path in sorted(groups, reverse=True):
-                changed.append((path, groups[path], {"attributes": groups[path].attributes}))
-            for path, metadata, update in changed:
-                ((key, before),) = self._nodes.documents(path).items()
-                document = {**before, **update}
-                self._writer.replace(path, key, document)
-                self._nodes.put(path, RawNode(isinstance(metadata, ArrayMetadata), {key: document}), metadata)
+            longer = {path: self.array(path).metadata for path in arrays}
+            inner = {path: metadata for path, metadata in groups.items() if path}
+            steps: list[Mapping[str, Metadata]] = [longer, inner, {"": groups[""]} if "" in groups else {}]
+            for together in steps:
+                nodes: dict[str, RawNode] = {}
+                for path, metadata in together.items():
+                    ((key, before),) = self._nodes.documents(path).items()
+                    if isinstance(metadata, ArrayMetadata):
+                        nodes[path] = RawNode(True, {key: {**before, "shape": list(metadata.shape)}})
+                    else:
+                        nodes[path] = RawNode(False, {key: {**before, "attributes": metadata.attributes}})
+                self._writer.replace(nodes)
+                for path, node in nodes.items():
+                    self._nodes.put(path, node, together[path])
 
     def _check_put(self, path: str, metadata: Metadata, new: dict[str, RawNode]) -> None:
         check_path(path, layout=self.layout)

@@ -9,7 +9,6 @@ from nczarr.stores import LocalStore, Store
 from nczarr.zarr.documents.consolidated import DocumentTexts
 from nczarr.zarr.documents.json import as_it_stands, dump_json
 from nczarr.zarr.hierarchy.layout import Documents, Layout, Nodes, RawNode
-from nczarr.zarr.types import JsonObject
 
 #: The documents that make a hierarchy visible.
 _DECIDING = frozenset({"zarr.json", ".zgroup", ".zarray"})
@@ -72,18 +71,21 @@ class DocumentWriter:
                     self._store.delete(key)
         self._stale = True
 
-    def replace(self, path: str, key: str, document: JsonObject) -> None:
-        """Write the only document of an existing node; with consolidated metadata, :meth:`sync` writes the root's.
+    def replace(self, nodes: Mapping[str, RawNode]) -> None:
+        """Write the only document of each of some nodes; with consolidated metadata, :meth:`sync` writes the root's.
 
         In a local directory with consolidated metadata, :meth:`sync` writes all of them together.
         """
-        if path or not self.consolidated:
-            text = dump_json(document, key)
-            if self.consolidated and type(self._store) is LocalStore:
-                self._lengths[key] = text
-            else:
-                self._store.set(key, text)
-            self._texts.keep(path, document, text)
+        texts: dict[str, bytes] = {}
+        for path, node in nodes.items():
+            ((key, document),) = node.documents.items()
+            if path or not self.consolidated:
+                texts[key] = dump_json(document, key)
+                self._texts.keep(path, document, texts[key])
+        if self.consolidated and type(self._store) is LocalStore:
+            self._lengths.update(texts)
+        else:
+            self._store.set_many(texts.items())
         self._stale = True
 
     def forget(self, path: str) -> None:
