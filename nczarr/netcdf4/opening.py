@@ -386,7 +386,7 @@ class Opening:
             with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as written:
                 for key, value in keys.items():
                     written.writestr(key, value)
-            return buffer.getbuffer()
+            return memoryview(buffer.getvalue())
 
         session.at_close = archive
         return session
