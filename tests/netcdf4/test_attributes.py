@@ -6,8 +6,10 @@ import datetime
 from collections.abc import Callable
 from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
+from packaging.version import Version
 
 import nczarr.netcdf4 as ours
 
@@ -78,6 +80,10 @@ VALUES: list[Any] = [
 @pytest.mark.parametrize("value", VALUES, ids=lambda v: "object" if type(v) is object else repr(v)[:30])
 @pytest.mark.parametrize("how", ["attribute", "setncattr", "setncattr_string", "setncatts"])
 def test_values_keep_their_type(same: Same, value: Any, how: str) -> None:
+    swapped = isinstance(value, np.ndarray) and not value.dtype.isnative
+    if swapped and Version(netCDF4.__version__) < Version("1.7.5"):
+        pytest.skip("this netCDF4 stores the bytes in the wrong order")
+
     def script(nc: Any, path: str, log: Any) -> None:
         def set_on(node: Any) -> None:
             if how == "attribute":

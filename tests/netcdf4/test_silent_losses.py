@@ -363,6 +363,8 @@ def test_errors_that_programs_catch(same: Same, tmp_path: Path) -> None:
         ds = nc.Dataset(path, "w", keepweakref=True)
         v = ds.createVariable("v", "i4")
         del ds
+        # Without the interpreter lock, the next opening closes what was dropped.
+        log.attempt(lambda: nc.Dataset(path + "-missing"))
         log.attempt(lambda: v[:])
 
     same(run)

@@ -111,7 +111,7 @@ def test_standard_output_that_is_closed(tmp_path: Path) -> None:
             assert done.returncode in (0, 1)
             assert done.stderr == "" or where
             if where:
-                assert list(nczarr.convert.diff(EXAMPLE, out)) == []
+                assert list(nczarr.diff(EXAMPLE, out)) == []
                 subprocess.run(["rm", "-r", out], check=True)
 
 

@@ -162,11 +162,15 @@ def test_the_collector_only_warns_and_the_next_opening_stores(
 
 
 def test_del_closes_what_is_in_no_circle(tmp_path: Path) -> None:
+    """Without the interpreter lock, the next opening does."""
     ds = nczarr.Dataset(tmp_path / "a.zarr", "w", keepweakref=True)
     ds.createDimension("x", 2)
     ds.createVariable("v", "i4", ("x",))[:] = 5
     with pytest.warns(ResourceWarning, match="dropped without close"):
         del ds
+    at_once = getattr(sys, "_is_gil_enabled", lambda: True)()
+    assert (tmp_path / "a.zarr" / "zarr.json").exists() is at_once
+    nczarr.Dataset({}, "w").close()
     assert (tmp_path / "a.zarr" / "zarr.json").exists()
 
 
