@@ -367,7 +367,7 @@ class Reader:
         """Groups and dimensions: elements beyond the shape of an array have its fill value."""
         read = np.asarray(array[...])
         whole = np.full([*shape, *array.shape[len(shape) :]], array.fill_value, read.dtype)
-        whole[tuple(slice(0, n) for n in array.shape)] = read
+        whole[(*(slice(0, n) for n in array.shape), ...)] = read
         base = self.types.base(type_)
         if base == "char":
             return whole.tobytes().decode("latin-1")
