@@ -1,11 +1,11 @@
 """Measure scanning, planning and copying of archives of many small files, and stores of many chunks.
 
-    python tests/benchmarks/archive.py [--files 1250 2500 5000 10000] [--links N] [--chunks N] [--folder FOLDER]
+    python tests/benchmarks/archive.py [--files 1250 2500 5000 10000] [--copies N] [--chunks N] [--folder FOLDER]
 
 Each step is a command of its own; its processor time, with that of its workers, and the peak of its memory are those
-that the system counts. A file has one day of two variables on a grid of 18×36 points. With `--links`, so many hard
-links to the files are scanned and planned. With `--chunks`, a store of so many chunks is written, killed after a part
-of them, resumed, and checked.
+that the system counts. A file has one day of two variables on a grid of 18×36 points. With `--copies`, so many copies
+of one file, each with a time of its own, are scanned and planned. With `--chunks`, a store of so many chunks is
+written, killed after a part of them, resumed, and checked.
 """
 
 from __future__ import annotations
@@ -69,27 +69,35 @@ def run(name: str, *command: str, kill: Path | None = None) -> None:
     print(f"{name}: {seconds:.1f} s, {usage.ru_maxrss / 1024:.0f} MiB", flush=True)
 
 
-def files(folder: Path, counts: list[int], links: int) -> None:
+def copy(source: Path, folder: Path, count: int) -> list[str]:
+    """Write copies of a file of :func:`make`, each with its own day; return their names."""
+    folder.mkdir()
+    data = source.read_bytes()
+    with netCDF4.Dataset("time", memory=data) as file:
+        before = file["time"][0].tobytes()
+    start, rest = data.split(before)
+    names = [str(folder / f"day{number:06}.nc") for number in range(count)]
+    for number, name in enumerate(names):
+        Path(name).write_bytes(start + np.float64(number).tobytes() + rest)
+    return names
+
+
+def files(folder: Path, counts: list[int], copies: int) -> None:
     make(folder / "in", max(counts))
     names = sorted(map(str, (folder / "in").iterdir()))
-    if links:
-        (folder / "links").mkdir()
-    linked = [str(folder / "links" / f"day{number:06}.nc") for number in range(links)]
-    for number, name in enumerate(linked):
-        os.link(names[number % len(names)], name)
-    for count in [*counts, *([links] if links else [])]:
-        own = names[:count] if count in counts else linked
+    copied = copy(Path(names[-1]), folder / "copies", copies) if copies else []
+    for count in [*counts, *([copies] if copies else [])]:
+        own = names[:count] if count in counts else copied
         (folder / "list.txt").write_text("\n".join(own))
         scan, out = folder / f"{count}.parquet", folder / f"{count}.zarr"
-        along = "time" if count in counts else "file"  # links repeat the times
         run(f"{count} files, scan", "scan", "--files-from", str(folder / "list.txt"), "-o", str(scan))
         print(f"  scan file: {scan.stat().st_size / 1e6:.1f} MB")
-        chunks = ["-c", "time=100"] if along == "time" else []
-        run("  plan", "copy", str(scan), str(out), "--concat", along, "--dry-run", *chunks)
+        chunks = ["-c", "time=100"]
+        run("  plan", "copy", str(scan), str(out), "--concat", "time", "--dry-run", *chunks)
         if count in counts:
             run("  plan without the scan file", "copy", "--files-from", str(folder / "list.txt"), str(out), "--concat",
                 "time", "--dry-run", *chunks)  # fmt: skip
-            run("  copy", "copy", "-q", str(scan), str(out), "--concat", along, *chunks)
+            run("  copy", "copy", "-q", str(scan), str(out), "--concat", "time", *chunks)
             shutil.rmtree(out)
 
 
@@ -112,14 +120,14 @@ def chunks(folder: Path, count: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, nargs="*", default=[1250, 2500, 5000, 10000])
-    parser.add_argument("--links", type=int, default=0)
+    parser.add_argument("--copies", type=int, default=0)
     parser.add_argument("--chunks", type=int, default=0)
     parser.add_argument("--folder")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="nczarr-archive-", dir=options.folder))
     try:
         if options.files:
-            files(folder, options.files, options.links)
+            files(folder, options.files, options.copies)
         if options.chunks:
             chunks(folder, options.chunks)
         print(json.dumps({"load": os.getloadavg()}))
