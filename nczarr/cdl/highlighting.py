@@ -8,6 +8,8 @@ from __future__ import annotations
 from pygments.lexer import RegexLexer, bygroups
 from pygments.token import Comment, Keyword, Name, Number, Punctuation, String, Text, Whitespace
 
+from nczarr.grammar import portable
+
 _NAME = r"(?:[^\W\d]|[^\x00-\x7f]|\\.)(?:[\w.@+\-%]|[^\x00-\x7f]|\\.)*"
 _PATH = rf"/?(?:{_NAME}/)*{_NAME}"
 _PRIMITIVES = (
@@ -40,7 +42,7 @@ class CDLLexer(RegexLexer):
             (r"'(?:[^'\\\n]|\\.)*'", String.Char),
             (
                 # Bounded, so that a text that repeats this word is not slower than others.
-                r"((?i:netcdf)|group:)([ \t]+)((?:[^{\n\\]|\\.){1,1000}+)(\{)",
+                portable(r"((?i:netcdf)|group:)([ \t]+)((?:[^{\n\\]|\\.){1,1000}+)(\{)"),
                 bygroups(Keyword, Whitespace, Name.Namespace, Punctuation),
             ),
             (r"(?:types|dimensions|variables|data):(?=\s|$)", Keyword),

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from importlib.resources import files
 from pathlib import Path
 
-__all__ = ["read"]
+__all__ = ["portable", "read"]
+
+#: Before this version, Python matches possessive groups that contain choices wrongly (python/cpython#106052).
+_EXACT = (3, 11, 5)
+_POSSESSIVE_GROUP = re.compile(r"(?<=\))([*+?]|\{[0-9]+,[0-9]*\})\+")
+
+
+def portable(pattern: str) -> str:
+    r"""Return regular expressions with greedy in place of possessive groups, for a Python that matches these wrongly.
+
+    The groups of this package have the same matches either way. Possessive groups end earlier where a text is wrong.
+
+    Examples
+    --------
+    >>> portable("[ab]*+c") == "[ab]*+c"
+    True
+    >>> _POSSESSIVE_GROUP.sub(r"\1", "(?:[ab]*+|c){0,5}+(d)?+")
+    '(?:[ab]*+|c){0,5}(d)?'
+    """
+    return pattern if sys.version_info >= _EXACT else _POSSESSIVE_GROUP.sub(r"\1", pattern)
 
 
 def read(name: str) -> str:
-    """The text of a grammar.
+    """Return the text of a grammar for this Python, see :func:`portable`.
 
     Examples
     --------
@@ -17,7 +38,7 @@ def read(name: str) -> str:
     True
     """
     installed = files(__name__).joinpath(name)
-    return (installed if installed.is_file() else _checkout() / name).read_text("utf-8")
+    return portable((installed if installed.is_file() else _checkout() / name).read_text("utf-8"))
 
 
 def _checkout() -> Path:

@@ -40,6 +40,8 @@ from nczarr.system.environment import limit
 _MOST_ELEMENTS = np.iinfo("i8").max
 #: Size of a value, as in the documents of NCZarr.
 _MOST_BYTES = (1 << 31) - 1
+#: Size of a chunk that no memory holds.
+_HUGE_CHUNK = 1 << 40
 #: In the place of a type with problems. It never leaves this module.
 _STAND_IN: UserType = OpaqueType("/", 1)
 
@@ -226,6 +228,10 @@ class _Resolver:
             chunks = self.grid(storage.chunk_shape, rank, fqn, "chunk shape")
             shards = self.grid(storage.shard_shape, rank, fqn, "shard shape")
             bound = replace(bound, storage=replace(storage, chunk_shape=chunks, shard_shape=shards))
+            if math.prod(chunks or ()) * bound.type.dtype.itemsize >= _HUGE_CHUNK:
+                self.problems.append(
+                    f"{fqn}: a chunk of shape {chunks} fits into no memory; give a smaller shape"
+                )
         if bound.data is not None and self.sound and len(self.problems) == problems:
             wrong = self.misfit(bound, bound.data)
             if wrong is not None:

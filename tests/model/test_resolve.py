@@ -155,6 +155,10 @@ REFUSED: dict[str, tuple[Dataset, str]] = {
         Dataset("d", variables=(Variable("v", INT, attributes=(Attribute.of("", 1),)),)),
         "/v: attribute: the name is empty",
     ),
+    "a huge chunk": (
+        Dataset("d", variables=(Variable("v", INT, (3,), storage=Storage("chunked", (1 << 40,))),)),
+        "/v: a chunk of shape (1099511627776,) fits into no memory",
+    ),
     "an empty field": (types(CompoundType("/c", (Field("", INT),))), "/c: field: the name is empty"),
     "a field twice": (types(CompoundType("/c", (Field("é", INT), Field(NFD, INT)))), "/c: the field 'é' is"),
     "half a field": (types(CompoundType("/c", (Field("a", INT, (1.5,)),))), "/c.a: the size in the shape"),  # type: ignore[arg-type]

@@ -39,13 +39,16 @@ from nczarr.cdl.syntax.runs import (
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Block, Call, Value
 from nczarr.display.text import did_you_mean
+from nczarr.grammar import portable
 
 _GAP = r"[ \t\r\n\f]*+"
 _BLANK = " \t\r\n\f"
 _WORD, _NUMBER, _HEX = r"[A-Za-z][A-Za-z0-9_.]*+", r"[-+.0-9][-+.0-9A-Za-z]*+", r"0[xX][0-9A-Fa-f]++"
 
 #: Numbers as in the grammar's NUMBERS: neither octal nor hexadecimal.
-_DECIMAL = re.compile(rf"(?:{_GAP}[-+]?+(?:[1-9.]|0(?![0-9xX]))[.0-9eE+uUbBsSlLfFdD-]*+{_GAP}(?:,|$))++")
+_DECIMAL = re.compile(
+    portable(rf"(?:{_GAP}[-+]?+(?:[1-9.]|0(?![0-9xX]))[.0-9eE+uUbBsSlLfFdD-]*+{_GAP}(?:,|$))++")
+)
 
 #: The tokens that are read at once, by the kind of the type.
 _RUNS: dict[type, str] = {

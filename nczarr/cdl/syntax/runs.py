@@ -14,6 +14,7 @@ from lark import Token
 
 from nczarr.cdl.syntax.constants import ALIASES, SPECIAL_FLOATS, SUFFIXES, unescape
 from nczarr.cdl.syntax.tree import Attribute, Declaration, Values, Variable
+from nczarr.grammar import portable
 from nczarr.model import PRIMITIVES
 
 # --- numbers
@@ -151,8 +152,8 @@ def _checked(values: np.ndarray, block: str, dtype: np.dtype) -> np.ndarray:
 # --- strings
 
 #: A string, without a group for its text.
-STRING = r'"(?:[^"\\]++|\\[\x00-\xff])*+"'
-_STRING = re.compile(r'"((?:[^"\\]++|\\[\x00-\xff])*+)"')
+STRING = portable(r'"(?:[^"\\]++|\\[\x00-\xff])*+"')
+_STRING = re.compile(portable(r'"((?:[^"\\]++|\\[\x00-\xff])*+)"'))
 
 
 def _braces(inside: str) -> str:
@@ -160,7 +161,7 @@ def _braces(inside: str) -> str:
 
 
 #: A value in braces, as in the grammar's RECORDS.
-RECORD = _braces("|" + _braces("|" + _braces("|" + _braces(""))))
+RECORD = portable(_braces("|" + _braces("|" + _braces("|" + _braces("")))))
 _RECORD = re.compile(RECORD)
 
 
@@ -194,15 +195,19 @@ def text_strings(run: str) -> list[str]:
 _GAP = r"[ \t\r\n\f]*+"
 _WORD = r"[^ \t\r\n\f:=;,()\"]++"
 _STATEMENT = re.compile(
-    rf"{_GAP}({_WORD})?+{_GAP}({_WORD})?+{_GAP}"
-    rf'(?::{_GAP}({_WORD}){_GAP}={_GAP}((?:[^";]++|"(?:[^"\\]++|\\[\x00-\xff])*+")*+)|([^;]*+));'
+    portable(
+        rf"{_GAP}({_WORD})?+{_GAP}({_WORD})?+{_GAP}"
+        rf'(?::{_GAP}({_WORD}){_GAP}={_GAP}((?:[^";]++|"(?:[^"\\]++|\\[\x00-\xff])*+")*+)|([^;]*+));'
+    )
 )
-_VARIABLE = re.compile(rf"({_WORD}){_GAP}(?:\(([^)]*)\))?+")
+_VARIABLE = re.compile(portable(rf"({_WORD}){_GAP}(?:\(([^)]*)\))?+"))
 _NAME = re.compile(_WORD)
 _CONSTANT = re.compile(
-    r'(?P<STRING>"(?:[^"\\]++|\\[\x00-\xff])*+")'
-    r"|(?P<SPECIAL_FLOAT>[A-Za-z]++)|(?P<NEGATIVE_INFINITY>-[A-Za-z]++)"
-    r"|(?P<INTEGER>[-+]?+[0-9]++(?![.eE0-9])[A-Za-z]*+)|(?P<REAL>[-+]?+[0-9.][0-9.eEfFdDlL+-]*+)"
+    portable(
+        r'(?P<STRING>"(?:[^"\\]++|\\[\x00-\xff])*+")'
+        r"|(?P<SPECIAL_FLOAT>[A-Za-z]++)|(?P<NEGATIVE_INFINITY>-[A-Za-z]++)"
+        r"|(?P<INTEGER>[-+]?+[0-9]++(?![.eE0-9])[A-Za-z]*+)|(?P<REAL>[-+]?+[0-9.][0-9.eEfFdDlL+-]*+)"
+    )
 )
 _PRIMITIVE = frozenset([*PRIMITIVES, *ALIASES])
 
