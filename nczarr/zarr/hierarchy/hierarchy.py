@@ -325,14 +325,15 @@ class Hierarchy:
     def put_lengths(self, arrays: Iterable[str], groups: Mapping[str, GroupMetadata]) -> None:
         """Write only the shapes of arrays that have grown in memory, and the attributes of their groups.
 
-        For Zarr v3 and nodes from this object (:meth:`is_own`). Arrays are written first, the root last; with
-        consolidated metadata, :meth:`sync` writes the root, in a local directory together with the others.
+        For Zarr v3 and nodes from this object (:meth:`is_own`). Arrays are written first and together, then the groups
+        from within, the root last; with consolidated metadata, :meth:`sync` writes the root, in a local directory
+        together with the others.
         """
         with self.lock:
             self._check_writable()
             longer = {path: self.array(path).metadata for path in arrays}
-            inner = {path: metadata for path, metadata in groups.items() if path}
-            steps: list[Mapping[str, Metadata]] = [longer, inner, {"": groups[""]} if "" in groups else {}]
+            steps: list[Mapping[str, Metadata]] = [longer]
+            steps += [{path: groups[path]} for path in sorted(groups, reverse=True)]
             for together in steps:
                 nodes: dict[str, RawNode] = {}
                 for path, metadata in together.items():
