@@ -81,7 +81,8 @@ def _check_depth(data: bytes, document: str) -> None:
         return
     depth = np.cumsum(_STEPS[np.frombuffer(brackets, np.uint8)], dtype=np.int64).max()
     if depth > limit:
-        outside = re.sub(rb'"(?:[^"\\]++|\\.)*"', b"", data, flags=re.DOTALL).translate(None, _OTHERS)
+        plain = re.sub(rb"\\.", b"", data, flags=re.DOTALL)
+        outside = re.sub(rb'"[^"]*+"', b"", plain).translate(None, _OTHERS)
         depth = np.cumsum(_STEPS[np.frombuffer(outside, np.uint8)], dtype=np.int64).max(initial=0)
         if depth > limit:
             raise MetadataError(f"the JSON is nested deeper than {limit} levels", path=document)
