@@ -10,9 +10,9 @@ from lark import Lark, Token, UnexpectedInput, UnexpectedToken
 from lark.ast_utils import create_transformer
 
 from nczarr.cdl.syntax import tree
+from nczarr.cdl.syntax.runs import STRING
 from nczarr.cdl.syntax.source import ORDER, SourceText, as_text
 from nczarr.errors import CDLError
-from nczarr.grammar import portable
 from nczarr.grammar import read as read_grammar
 
 #: Terminals in the words of a message.
@@ -33,7 +33,7 @@ _SECTIONS = ["types", "dimensions", "variables", "data"]
 #: The beginnings of tokens and comments, their whole text, and the problem if they have no end.
 _UNENDED = (
     ("/*", re.compile(r"/\*[\x00-\xff]*?\*/"), "the comment has no end: '*/' is missing"),
-    ('"', re.compile(portable(r'"(?:[^"\\]++|\\[\x00-\xff])*+"')), "the string has no end: '\"' is missing"),
+    ('"', re.compile(STRING), "the string has no end: '\"' is missing"),
     ("'", re.compile(r"'(?:[^'\\\n]|\\[^\n])*'"), 'the character constant has no end: "\'" is missing'),
 )
 _SKIPPED = re.compile(r"(?:[ \t\r\n\f]+|//[^\n]*|/\*[\x00-\xff]*?\*/)*")

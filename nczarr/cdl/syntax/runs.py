@@ -197,14 +197,14 @@ _WORD = r"[^ \t\r\n\f:=;,()\"]++"
 _STATEMENT = re.compile(
     portable(
         rf"{_GAP}({_WORD})?+{_GAP}({_WORD})?+{_GAP}"
-        rf'(?::{_GAP}({_WORD}){_GAP}={_GAP}((?:[^";]++|"(?:[^"\\]++|\\[\x00-\xff])*+")*+)|([^;]*+));'
+        rf'(?::{_GAP}({_WORD}){_GAP}={_GAP}((?:[^";]++|{STRING})*+)|([^;]*+));'
     )
 )
 _VARIABLE = re.compile(portable(rf"({_WORD}){_GAP}(?:\(([^)]*)\))?+"))
 _NAME = re.compile(_WORD)
 _CONSTANT = re.compile(
     portable(
-        r'(?P<STRING>"(?:[^"\\]++|\\[\x00-\xff])*+")'
+        rf"(?P<STRING>{STRING})"
         r"|(?P<SPECIAL_FLOAT>[A-Za-z]++)|(?P<NEGATIVE_INFINITY>-[A-Za-z]++)"
         r"|(?P<INTEGER>[-+]?+[0-9]++(?![.eE0-9])[A-Za-z]*+)|(?P<REAL>[-+]?+[0-9.][0-9.eEfFdDlL+-]*+)"
     )
