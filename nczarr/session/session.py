@@ -425,8 +425,7 @@ class Session(State):
                 if source.shape != node.shape:
                     if not node.tail_cleared:
                         self._check_alone()
-                        _clear_tail(node, source)
-                    source.grow(node.shape)
+                    _grow(node, source)
         return source
 
     def _grow_all(self, nodes: Iterable[VariableNode]) -> None:
@@ -442,9 +441,7 @@ class Session(State):
 
             def grow(node: VariableNode) -> None:
                 with suppress(*STORE_ERRORS):
-                    if not node.tail_cleared:
-                        _clear_tail(node, sources[node])
-                    sources[node].grow(node.shape)
+                    _grow(node, sources[node])
 
             if growing:
                 self._check_alone()
@@ -633,12 +630,14 @@ def _weight(values: np.ndarray) -> int:
     return weight_of(values.dtype, values.size)
 
 
-def _clear_tail(node: VariableNode, source: StoredArray) -> None:
-    """Remove what an aborted writer left behind the shape of a variable that is about to grow."""
-    axes = tuple(i for i, d in enumerate(node.dimensions) if d.unlimited)
-    # A program that grows it again may do so often: the second time clears all.
-    near = node.shape if node.tail_cleared is None else None
-    node.tail_cleared = source.clear_outside(axes, near)
+def _grow(node: VariableNode, source: StoredArray) -> None:
+    """Grow a stored array to the shape of its variable; first remove what an aborted writer left behind it."""
+    if not node.tail_cleared:
+        axes = tuple(i for i, d in enumerate(node.dimensions) if d.unlimited)
+        # A program that grows it again may do so often: the second time clears all.
+        near = node.shape if node.tail_cleared is None else None
+        node.tail_cleared = source.clear_outside(axes, near)
+    source.grow(node.shape)
 
 
 def _is_kept(frozen: model.Variable, bound: model.Variable) -> bool:

@@ -177,7 +177,7 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
         jobs.put(partial(help_out, begun))
     try:
         with suppress(RuntimeError):  # the system has no more threads
-            for _ in range(count - _WORKERS):
+            for _ in range(len(helpers) - _WORKERS):
                 start_new_thread(_drain, (jobs,))
         loop()
     finally:
