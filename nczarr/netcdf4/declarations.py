@@ -104,7 +104,7 @@ class CompoundType(UserDefinedType):
     dtype_view: np.dtype
 
     def __init__(self, grp: Any, dt: DTypeLike, dtype_name: str) -> None:
-        dtype = np.dtype(dt)
+        dtype: np.dtype = np.dtype(dt)
         if dtype.names is None:
             raise NetCDFTypeError(f"a compound type needs a structured dtype, not {dtype}")
         name = checked_name(dtype_name, "type")

@@ -24,6 +24,8 @@ Loop = Callable[[Any, str, int], None]
 #: The format of the files, and of the label on Zarr.
 FORMAT = "NETCDF4"
 LOOPS: dict[str, tuple[Loop, int]] = {}
+#: Steps of a global field in kelvin; a tenth of the values is missing.
+FIELD = np.ma.masked_greater(np.random.default_rng(0).normal(285, 10, (40, 180, 360)), 298)
 
 
 def loop(name: str, count: int) -> Callable[[Loop], Loop]:
@@ -163,6 +165,30 @@ def variables(nc: Any, path: str, n: int) -> None:
     values = np.arange(100, dtype="f4")
     for i in range(n):
         ds.createVariable(f"v{i}", "f4", ("x",))[:] = values
+    ds.close()
+
+
+@loop("write masked, float", 40)
+def masked_floats(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, FIELD[:n].shape, fill_value=-1e30)
+    v[:] = FIELD[:n]
+    ds.close()
+
+
+@loop("write masked, packed", 40)
+def masked_packed(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, FIELD[:n].shape, "i2", fill_value=-32768)
+    v.scale_factor, v.add_offset = 0.01, 273.15
+    v[:] = FIELD[:n]
+    ds.close()
+
+
+@loop("write masked, packed, step by step", 40)
+def masked_steps(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, FIELD[:n].shape, "i2", fill_value=-32768)
+    v.scale_factor, v.add_offset = 0.01, 273.15
+    for i, step in enumerate(FIELD[:n]):
+        v[i] = step
     ds.close()
 
 
