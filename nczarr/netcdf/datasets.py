@@ -103,10 +103,9 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     file: HDF5File | ClassicFile
     if format_ == "hdf5":
         from nczarr.netcdf.hdf5.reader import read_hdf5
-        from nczarr.netcdf.hdf5.source import HDF5File, editor_of
+        from nczarr.netcdf.hdf5.source import HDF5File
 
-        editor = editor_of(path)
-        file = HDF5File.open(path) if editor is None else editor.reopened()
+        file = HDF5File.open(path)
     else:
         file = ClassicFile.open(path)
     try:

@@ -32,7 +32,6 @@ from nczarr.model.parts import Restrictions, known_variables
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, file_errors
 from nczarr.system.atomic import Output
-from nczarr.system.forks import Origin
 
 _N = TypeVar("_N", Group, Dimension)
 #: One range for each axis.
@@ -160,7 +159,6 @@ class EditedFile(ABC):
     def __init__(self, path: str, output: Output | None, content: ByteFile) -> None:
         self.path = path
         self._content = content
-        self.origin = Origin()
         self._output = output
         #: Dimension lengths that the model does not have yet.
         self._sizes: dict[str, int] = {}

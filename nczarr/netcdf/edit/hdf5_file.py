@@ -18,7 +18,7 @@ from nczarr.netcdf.edit.hdf5_changes import HDF5Objects, HDF5Values
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.objects import ObjectMaker, check_names
 from nczarr.netcdf.hdf5.reader import find_objects
-from nczarr.netcdf.hdf5.source import HDF5File, remember_editor
+from nczarr.netcdf.hdf5.source import HDF5File
 from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup
 from nczarr.netcdf.hdf5.types import address_of
 from nczarr.system.atomic import Output
@@ -115,7 +115,7 @@ class EditedHDF5(EditedFile):
                     self.update(replace(dataset, name=self._dataset.name))
             self.file.check()
             if output is None and self._on_disk:
-                remember_editor(path, self)
+                self.file.read_here(path)
         except BaseException:
             self.abandon()
             raise
@@ -170,7 +170,7 @@ class EditedHDF5(EditedFile):
         if new:
             if self._on_disk:
                 self._disk.order_writes()
-            remember_editor(self.path, self)
+            self.file.read_here(self.path)
 
     def sync(self) -> None:
         """Flush HDF5's pending writes."""
@@ -194,12 +194,6 @@ class EditedHDF5(EditedFile):
     def _finish(self) -> None:
         super()._finish()
         self.file.check()
-
-    def reopened(self) -> HDF5File:
-        """Return a reader of the same file in this process, with unsaved changes."""
-        with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be opened"):
-            self._check_open()
-            return self.file.shared()
 
     def _release(self) -> None:
         with hdf5().phil:

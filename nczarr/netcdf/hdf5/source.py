@@ -9,7 +9,7 @@ import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -223,32 +223,38 @@ class HDF5File:
     def __post_init__(self) -> None:
         self.id, number = _shared(self.id)
         self._close = _Opened(self.path, number, self.disk)
+        self._origin = Origin()
 
     @classmethod
     def open(cls, path: str, file: BinaryIO | None = None, ranges: Ranges | None = None) -> HDF5File:
         """Open a file by path or through a file object. :class:`NetCDFFileError` if HDF5 refuses it.
+
+        A file that an editor of this process has open is read through that editor. A forked child ignores its
+        parent's editors.
 
         `ranges` are the bytes of the file, for reads without the file object.
         """
         close_dropped()
         api = hdf5()
         with hdf5().phil, hdf5_errors(path, doing="HDF5 cannot open the file"):
-            # Plain access, as h5py.File has it: HDF5 refuses a file that is open with other settings.
-            access = api.h5p.create(api.h5p.FILE_ACCESS)
-            if file is not None:
-                access.set_fileobj_driver(api.h5fd.fileobj_driver, file)
-            opened = cls(path, api.h5f.open(bytes_of(path), api.h5f.ACC_RDONLY, access))
+            edited = _edited.get(_identity(path)) if file is None else None
+            if edited is not None and edited.id is not None and edited._origin.is_here:
+                assert edited.disk is not None
+                opened = cls(path, edited.id, edited.disk.share())  # the last user closes the handle
+            else:
+                # Plain access, as h5py.File has it: HDF5 refuses a file that is open with other settings.
+                access = api.h5p.create(api.h5p.FILE_ACCESS)
+                if file is not None:
+                    access.set_fileobj_driver(api.h5fd.fileobj_driver, file)
+                opened = cls(path, api.h5f.open(bytes_of(path), api.h5f.ACC_RDONLY, access))
             close_with(opened, opened._close)
             if ranges is not None and not opened.id.get_create_plist().get_userblock():
                 opened.ranges = ranges
             return opened
 
-    def shared(self) -> HDF5File:
-        """Return another reader of the same handle. The last user closes it. The caller holds the lock."""
-        assert self.disk is not None
-        made = HDF5File(self.path, self.id, self.disk.share())
-        close_with(made, made._close)
-        return made
+    def read_here(self, path: str) -> None:
+        """Let readers of a path, in this process, read this edited file, with its unsaved changes."""
+        _edited[_identity(path)] = self
 
     @cached_property
     def ranges(self) -> Ranges | None:
@@ -315,36 +321,13 @@ class HDF5File:
                 self._close.close_dropped()
 
 
-class Editor(Protocol):
-    """An editor of a file."""
-
-    origin: Origin
-
-    @property
-    def is_open(self) -> bool: ...
-
-    def reopened(self) -> HDF5File:
-        """Return a reader of the same file, with unsaved changes."""
+#: The files that editors of this process have open, by device and number.
+_edited: weakref.WeakValueDictionary[tuple[int, int], HDF5File] = weakref.WeakValueDictionary()
 
 
-#: The editors of this process, by device and number of the file. An opened file is read through its editor.
-_editors: weakref.WeakValueDictionary[tuple[int, int], Editor] = weakref.WeakValueDictionary()
-
-
-def remember_editor(path: str, editor: Editor) -> None:
-    """Register the editor of a file."""
+def _identity(path: str) -> tuple[int, int]:
     found = os.stat(path)
-    _editors[found.st_dev, found.st_ino] = editor
-
-
-def editor_of(path: str) -> Editor | None:
-    """Return the editor of a file in this process, or None. A forked child ignores its parent's editors."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    editor = _editors.get((found.st_dev, found.st_ino))
-    return editor if editor is not None and editor.origin.is_here and editor.is_open else None
+    return found.st_dev, found.st_ino
 
 
 @dataclass(eq=False)
