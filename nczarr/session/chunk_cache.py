@@ -89,11 +89,9 @@ class _Item(NamedTuple):
     chunk: tuple[int, ...]
     #: The place in the chunk, and in the values; None: all values.
     inner: Selection
-    outer: Selection | None
+    outer: tuple[slice, ...] | None
     #: True if it is the whole chunk.
     covers: bool
-    #: The parts along the axes, if the selection touches several chunks.
-    parts: tuple[Part, ...]
 
 
 class ChunkCache:
@@ -212,12 +210,14 @@ class ChunkCache:
             self._write_through(node, selection, values, numbers)
             return
         if partial < count:
-            box = tuple([_joined(axis, c) for axis, c in zip(whole, chunk, strict=True)])
-            inside = tuple([slice(axis[0].out.start, axis[-1].out.stop) for axis in whole])
-            self._write_through(node, box, values[inside], _numbers(whole))
+            # From the first whole chunk to the last: positions may leave out chunks or parts of them between.
+            outer = tuple([slice(axis[0].out.start, axis[-1].out.stop) for axis in whole])
+            between = [range(axis[0].chunk, axis[-1].chunk + 1) for axis in whole]
+            self._write_through(node, tuple(map(_picked, selection, outer)), values[outer], between)
         items = [_item(along) for along in itertools.product(*parts)]
         for item in self._change(node, layout, [i for i in items if is_divided or not i.covers], values):
-            place = _outside(item.parts, chunk)
+            assert item.outer is not None
+            place = tuple(map(_picked, selection, item.outer))
             self._write_through(node, place, values[item.outer], [[i] for i in item.chunk])
 
     def _limit(self, node: VariableNode) -> int:
@@ -620,7 +620,7 @@ def _rows(blocks: list[Block]) -> Iterator[list[Block]]:
 def _item(parts: tuple[Part, ...]) -> _Item:
     """Return the part of a selection in the chunk at the intersection of parts along all axes."""
     chunk, out, inner, _, covers, _ = zip(*parts, strict=True)
-    return _Item(chunk, each_axis(inner), each_axis(out), all(covers), parts)
+    return _Item(chunk, each_axis(inner), out, all(covers))
 
 
 def _only_item(selection: Selection, chunk: tuple[int, ...], sizes: list[int]) -> _Item | None:
@@ -636,7 +636,7 @@ def _only_item(selection: Selection, chunk: tuple[int, ...], sizes: list[int]) -
         covers = covers and first == 0 and (stop == length or selector.stop == size)
         index.append(number)
         inner.append(slice(first, stop, 1))
-    return _Item(tuple(index), tuple(inner), None, covers, ())
+    return _Item(tuple(index), tuple(inner), None, covers)
 
 
 def _parts(selection: Selection, chunk: tuple[int, ...], sizes: Sequence[int]) -> list[list[Part]]:
@@ -666,24 +666,12 @@ def _numbers(parts: list[list[Part]]) -> ChunkNumbers:
     return [[p.chunk for p in axis] for axis in parts]
 
 
-def _joined(parts: list[Part], chunk: int) -> slice:
-    """Return the range of the array in which adjacent whole chunks lie."""
-    first, last = parts[0], parts[-1]
-    start = first.chunk * chunk
-    return slice(start, start + last.out.stop - first.out.start, 1)
-
-
-def _outside(parts: Iterable[Part], chunk: tuple[int, ...]) -> Selection:
-    """Return the place of parts of one chunk in the array."""
-    result: list[slice | np.ndarray] = []
-    for part, length in zip(parts, chunk, strict=True):
-        low = part.chunk * length
-        inner = part.inner
-        if isinstance(inner, slice):
-            result.append(slice(inner.start + low, inner.stop + low, inner.step))
-        else:
-            result.append(inner + low)
-    return tuple(result)
+def _picked(selector: slice | np.ndarray, out: slice) -> slice | np.ndarray:
+    """Return the part of a selector for a range of its values."""
+    if not isinstance(selector, slice):
+        return selector[out]
+    step = selector.step or 1
+    return slice(selector.start + out.start * step, selector.start + (out.stop - 1) * step + 1, step)
 
 
 def _region(index: tuple[int, ...], chunk: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...]:

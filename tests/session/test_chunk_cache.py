@@ -369,6 +369,26 @@ def test_whole_chunks_beside_parts(tmp_path: Path) -> None:
         assert ds["v"][:].filled(0).tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("chunks", "rows"),
+    [((1, 4), slice(0, 8, 2)), ((2, 4), [0, 1, 4, 5]), ((2, 4), [0, 1, 3, 6, 7]), ((1, 4), [7, 2, 5])],
+)
+def test_whole_chunks_with_others_between(chunks: tuple[int, int], rows: Any) -> None:
+    expected = np.zeros((8, 12), "i4")
+    values = np.arange(1, 1 + len(expected[rows]) * 8, dtype="i4").reshape(-1, 8)
+    expected[rows, 2:10] = values
+    target: dict[str, bytes] = {}
+    with ours.Dataset(target, "w") as ds:
+        ds.createDimension("y", 8)
+        ds.createDimension("x", 12)
+        v = ds.createVariable("v", "i4", ("y", "x"), chunksizes=chunks)
+        v[:] = 0
+        v[rows, 2:10] = values
+        assert v[:].tolist() == expected.tolist()
+    with ours.Dataset(target) as ds:
+        assert ds["v"][:].tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("bound", [0, 40, 1 << 20])
 def test_what_is_known_of_written_chunks_is_bounded(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop over a million steps must not need memory for each; what is written stays right without it."""
