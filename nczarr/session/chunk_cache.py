@@ -70,7 +70,6 @@ class Block:
         self.lock = make_lock(Rank.BLOCK)
         #: None until the chunk is loaded.
         self.values: np.ndarray | None = None
-        self.dirty = False
         #: True for the elements written since the last store, where other processes may write the others.
         self.mask: np.ndarray | None = None
         #: Number of elements written since the last store.
@@ -135,7 +134,7 @@ class ChunkCache:
         #: Variables with writes past the cache since :meth:`recover`.
         self._written_through: set[VariableNode] = set()
         #: The changed chunks, which a sync stores.
-        self._dirty: dict[Block, None] = {}
+        self.dirty: dict[Block, None] = {}
 
     @property
     def limit(self) -> int:
@@ -150,23 +149,17 @@ class ChunkCache:
                 self._growing[node] = weight
 
     @property
-    def is_dirty(self) -> bool:
-        """True if a chunk is changed and not stored."""
-        return bool(self._dirty)
-
-    @property
     def changed(self) -> list[Block]:
         """The changed chunks."""
         with self._lock:
-            return list(self._dirty)
+            return list(self.dirty)
 
     def change_again(self, blocks: Iterable[Block]) -> None:
         """Count chunks as changed that the store has lost after :meth:`flush`."""
         with self._lock:
             for block in blocks:
                 if not block.evicted and block.values is not None:
-                    self._dirty[block] = None
-                    block.dirty = True
+                    self.dirty[block] = None
                     block.first, block.stop = 0, len(block.values)
 
     # -- writing
@@ -253,10 +246,9 @@ class ChunkCache:
                             if block.mask is None:
                                 block.mask = np.zeros(chunk.shape, bool)
                             block.mask[item.inner] = True
-                        if not block.dirty:
+                        if block not in self.dirty:
                             with self._lock:
-                                self._dirty[block] = None
-                                block.dirty = True
+                                self.dirty[block] = None
                         block.written += piece.size
                         rows = item.inner[0]
                         if not isinstance(rows, slice):
@@ -317,7 +309,7 @@ class ChunkCache:
 
     def _store(self, blocks: list[Block]) -> None:
         """Store changed chunks of one variable, adjacent along the first axis; the caller holds their locks."""
-        blocks = [block for block in blocks if block.dirty and block.values is not None]
+        blocks = [block for block in blocks if block in self.dirty and block.values is not None]
         if not blocks:
             return
         node = blocks[0].node
@@ -338,8 +330,7 @@ class ChunkCache:
         with self._lock:
             _note(node, [block.index for block in blocks])  # first, in case of an interrupt
             for block in blocks:
-                block.dirty = False
-                self._dirty.pop(block, None)
+                self.dirty.pop(block, None)
                 block.written = 0
                 block.first, block.stop = _NO_END, 0
                 if block.mask is not None:  # its other elements may be out of date
@@ -408,7 +399,7 @@ class ChunkCache:
                 finally:
                     self._unpin([block])
         with self._lock:
-            changed = [block for block in self._within(node, _numbers(parts)) if block.dirty]
+            changed = [block for block in self._within(node, _numbers(parts)) if block in self.dirty]
         if changed:
             self._store_all(changed)
         return source.read_orthogonal(selection)
@@ -443,7 +434,7 @@ class ChunkCache:
             self._store_all(blocks)
             for block in blocks:
                 with block.lock, self._lock:
-                    if block.pins == 1 and not block.dirty and not block.evicted:
+                    if block.pins == 1 and block not in self.dirty and not block.evicted:
                         self._drop(block)
         finally:
             self._unpin(blocks)
@@ -492,7 +483,7 @@ class ChunkCache:
         changed = self.changed
         if changed:
             self._store_all(changed, failures)
-        return any(not block.dirty for block in changed)
+        return any(block not in self.dirty for block in changed)
 
     def _store_all(self, blocks: list[Block], failures: Failures | None = None) -> None:
         """Store the changed ones of some chunks. Adjacent small chunks are stored together.
@@ -505,7 +496,7 @@ class ChunkCache:
             while_held([block.lock for block in together], lambda: store_held(together))
 
         def store_held(together: list[Block]) -> None:
-            for row in _rows([block for block in together if block.dirty]):
+            for row in _rows([block for block in together if block in self.dirty]):
                 store_each(row)
 
         def store_each(row: list[Block]) -> None:
@@ -520,7 +511,7 @@ class ChunkCache:
                 for block in row:
                     store_each([block])
 
-        changed = [block for block in blocks if block.dirty]
+        changed = [block for block in blocks if block in self.dirty]
         runs = list(_rows(sorted(changed, key=lambda b: (id(b.node), b.index[1:], b.index[0]))))
         if len(runs) == 1:
             store(runs[0])
@@ -539,7 +530,7 @@ class ChunkCache:
                 block.node.blocks = 0
                 block.evicted = True
             self._blocks.clear()
-            self._dirty.clear()
+            self.dirty.clear()
             self.weight = 0
 
 

@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -209,8 +209,6 @@ class Session(State):
 
     def _flush_structure(self, failures: Failures) -> None:
         """Write the metadata, then the pending values; the gate is closed."""
-        if self._is_stored and not self._pending:
-            return
         self._store_changes(failures)
         for node, waiting in list(self._pending.items()):
             try:
@@ -400,14 +398,8 @@ class Session(State):
 
     def chunk_shape(self, node: VariableNode) -> tuple[int, ...] | None:
         """Return the chunk shape of a variable in the store; None if the store does not have it."""
-        while True:
-            with self._gate.passing():
-                if self._gate.lets_in:
-                    self.check_open()
-                    if node.stored_as is None:
-                        return None
-                    return self._values(node).chunk_shape
-            self._gate.wait()
+        self.check_open()
+        return None if node.stored_as is None else self.stored.data(node.stored_as).chunk_shape
 
     def _stored_values(self, node: VariableNode) -> StoredArray:
         """Return the stored array of a variable; the thread passes the gate or has closed it."""
@@ -452,7 +444,7 @@ class Session(State):
     @property
     def is_unstored(self) -> bool:
         """True if the store does not have all changes."""
-        changed = self.generation != self._stored_generation or bool(self._pending) or self.cache.is_dirty
+        changed = self.generation != self._stored_generation or bool(self._pending) or bool(self.cache.dirty)
         return changed and self.is_open and self.writable and not self.is_inherited
 
     @contextmanager
@@ -560,11 +552,8 @@ class Session(State):
     def _check_alone(self) -> None:
         """Raise EditError if nothing excludes other writers, and one has stored other variables or lengths."""
         if self.writable and self.reopen is not None:
-            other = self.reopen()
-            try:
+            with closing(self.reopen()) as other:
                 self._check_unchanged(other.dataset, lengths=True)
-            finally:
-                other.close()
 
     def close_dropped(self) -> None:
         """Close a dataset without references, or at exit."""
