@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from nczarr import model
@@ -239,20 +239,16 @@ class _WithAttributes:
         raise NotImplementedError
 
 
+@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
 class DimensionNode:
     """A dimension of a group."""
 
-    __slots__ = ("__weakref__", "anonymous", "group", "name", "size", "unlimited")
-
-    def __init__(
-        self, group: GroupNode, name: str, size: int, *, unlimited: bool, anonymous: bool = False
-    ) -> None:
-        self.group = group
-        self.name = name
-        self.size = size
-        self.unlimited = unlimited
-        #: True for a size without a name in the model.
-        self.anonymous = anonymous
+    group: GroupNode
+    name: str
+    size: int
+    unlimited: bool
+    #: True for a size without a name in the model.
+    anonymous: bool = False
 
     @property
     def ref(self) -> DimensionRef:
@@ -269,16 +265,14 @@ class DimensionNode:
                 self.group.touch_length()
 
 
+@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
 class TypeNode:
     """A user-defined type of a group. Its model changes with a rename of a group above it."""
 
-    __slots__ = ("__weakref__", "group", "type", "view")
-
-    def __init__(self, group: GroupNode, type_: UserType) -> None:
-        self.group = group
-        self.type = type_
-        #: The object of an interface for the type.
-        self.view: object = None
+    group: GroupNode
+    type: UserType
+    #: The object of an interface for the type.
+    view: object = None
 
 
 class BlockLayout(NamedTuple):
@@ -292,6 +286,7 @@ class BlockLayout(NamedTuple):
     is_divided: bool
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class VariableNode(_WithAttributes):
     """A variable of a group.
 
@@ -312,48 +307,30 @@ class VariableNode(_WithAttributes):
         none up to a shape to which the array has grown; None if more is not known of values behind it.
     """
 
-    __slots__ = (
-        "blocks",
-        "cache_bytes",
-        "dimensions",
-        "group",
-        "layout",
-        "source",
-        "storage",
-        "stored_as",
-        "stored_chunks",
-        "tail_cleared",
-        "type",
-        "type_node",
-        "write_through_count",
-    )
+    group: GroupNode
+    name: str
+    declared: InitVar[Type | TypeNode]
+    dimensions: tuple[DimensionNode, ...]
+    storage: Storage
+    state: State = field(init=False)
+    type: Type = field(init=False)
+    type_node: TypeNode | None = None
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    frozen: model.Variable | None = None
+    stored_as: str | None = None
+    source: StoredArray | None = None
+    tail_cleared: bool | None = True
+    stored_chunks: set[tuple[int, ...]] | None = field(default_factory=set)
+    blocks: int = 0
+    write_through_count: int = 0
+    #: The blocks of the stored array; None before the first write.
+    layout: BlockLayout | None = None
+    cache_bytes: int | None = None
 
-    def __init__(
-        self,
-        group: GroupNode,
-        name: str,
-        type_: Type | TypeNode,
-        dimensions: tuple[DimensionNode, ...],
-        storage: Storage,
-    ) -> None:
-        self.group = group
-        self.state = group.state
-        self.name = name
-        self.type_node = type_ if isinstance(type_, TypeNode) else None
-        self.type: Type = type_.type if isinstance(type_, TypeNode) else type_
-        self.dimensions = dimensions
-        self.storage = storage
-        self.attributes = {}
-        self.frozen: model.Variable | None = None
-        self.stored_as: str | None = None
-        self.source: StoredArray | None = None
-        self.tail_cleared: bool | None = True
-        self.stored_chunks: set[tuple[int, ...]] | None = set()
-        self.blocks = 0
-        self.write_through_count = 0
-        #: The blocks of the stored array; None before the first write.
-        self.layout: BlockLayout | None = None
-        self.cache_bytes: int | None = None
+    def __post_init__(self, declared: Type | TypeNode) -> None:
+        self.state = self.group.state
+        self.type_node = declared if isinstance(declared, TypeNode) else None
+        self.type = declared.type if isinstance(declared, TypeNode) else declared
 
     @property
     def fqn(self) -> str:
@@ -503,7 +480,7 @@ class GroupNode(_WithAttributes):
             self._check_storable(dimensions=(model.Dimension(name, size, unlimited),))
             if unlimited and self.state.classic and any(d.unlimited for d in self.dimensions.values()):
                 raise errors.EditError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
-            node = self.dimensions[name] = DimensionNode(self, name, size, unlimited=unlimited)
+            node = self.dimensions[name] = DimensionNode(self, name, size, unlimited)
             self.touch()
             return node
 
@@ -827,7 +804,7 @@ def thaw(root: GroupNode, dataset: model.Dataset) -> None:
         group.attributes.update((a.name, a) for a in frozen.attributes)
         group.types = [TypeNode(group, t) for t in frozen.types]
         for d in frozen.dimensions:
-            node = group.dimensions[d.name] = DimensionNode(group, d.name, d.size, unlimited=d.unlimited)
+            node = group.dimensions[d.name] = DimensionNode(group, d.name, d.size, d.unlimited)
             dimensions[node.ref] = node
         pairs = [(group, frozen)]
         for g in frozen.groups:
@@ -839,7 +816,7 @@ def thaw(root: GroupNode, dataset: model.Dataset) -> None:
         name = f"_Anonymous_Dim_{size}"
         while name in root.dimensions:
             name += "_"
-        node = DimensionNode(root, name, size, unlimited=False, anonymous=True)
+        node = DimensionNode(root, name, size, False, anonymous=True)
         dimensions[size] = root.dimensions[name] = node
         return node
 
