@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ FORMATS = {name: version for version, name in CLASSIC.items()}
 _NAMES = ("byte", "char", "short", "int", "float", "double", "ubyte", "ushort", "uint", "int64", "uint64")
 #: The types by their number in files. CDF-1 and CDF-2 have the first six only.
 _TYPES: dict[int, model.PrimitiveType] = {i: model.PRIMITIVES[name] for i, name in enumerate(_NAMES, 1)}
-_NUMBERS = {type_: number for number, type_ in _TYPES.items()}
+_NUMBERS: dict[model.Type, int] = {type_: number for number, type_ in _TYPES.items()}
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
 _BLOCK = 1 << 16
 #: Up to this many bytes, one read covers all values of a region, with the bytes between them.
@@ -57,66 +57,48 @@ def _offset_size(version: int) -> int:
     return 4 if version == 1 else 8
 
 
-class ClassicDimension(NamedTuple):
-    """A dimension. Length 0 marks the record dimension."""
-
-    name: bytes
-    length: int
-
-
-class ClassicAttribute(NamedTuple):
-    """An attribute. `values` are in file order (big-endian)."""
-
-    name: bytes
-    type: model.PrimitiveType
-    values: np.ndarray
-
-
-class ClassicVariable(NamedTuple):
-    """A variable and the offset of its first value."""
-
-    name: bytes
-    type: model.PrimitiveType
-    dimensions: tuple[int, ...]
-    attributes: tuple[ClassicAttribute, ...]
-    begin: int = 0
-
-
 @dataclass(frozen=True)
 class Header:
     """The header of a classic file: everything before the data.
 
-    `counted` is False if the file leaves the number of records to its size, as in a stream.
+    Attributes
+    ----------
+    dataset : Dataset
+        The content, in the order of the file. The length of its record dimension does not count.
+    records : int
+        The number of records.
+    begins : tuple of int
+        The offset of the first value of each variable.
+    counted : bool
+        False if the file leaves the number of records to its size, as in a stream.
     """
 
     version: int
+    dataset: model.Dataset
     records: int = 0
-    dimensions: tuple[ClassicDimension, ...] = ()
-    attributes: tuple[ClassicAttribute, ...] = ()
-    variables: tuple[ClassicVariable, ...] = ()
+    begins: tuple[int, ...] = ()
     counted: bool = True
 
-    def is_record(self, variable: ClassicVariable) -> bool:
+    def is_record(self, variable: model.Variable) -> bool:
         """Return True if the variable has the record dimension."""
-        ids = variable.dimensions
-        return bool(ids) and self.dimensions[ids[0]].length == 0
+        return bool(variable.dimensions) and self.dataset.is_unlimited(variable.dimensions[0])
 
-    def slab(self, variable: ClassicVariable) -> int:
+    def slab(self, variable: model.Variable) -> int:
         """Return the unpadded size of the variable in bytes: of one record for a record variable."""
-        ids = variable.dimensions[self.is_record(variable) :]
-        return math.prod([self.dimensions[i].length for i in ids]) * variable.type.dtype.itemsize
+        return math.prod(self.shape(variable)[self.is_record(variable) :]) * variable.type.dtype.itemsize
 
     @cached_property
     def record_size(self) -> int:
         """Return the distance of two records in bytes. The record of a single record variable is not padded."""
-        slabs = [self.slab(v) for v in self.variables if self.is_record(v)]
+        slabs = [self.slab(v) for v in self.dataset.variables if self.is_record(v)]
         return slabs[0] if len(slabs) == 1 else sum(padded(slab) for slab in slabs)
 
-    def shape(self, variable: ClassicVariable) -> tuple[int, ...]:
+    def shape(self, variable: model.Variable) -> tuple[int, ...]:
         """Return the current shape of a variable."""
-        return tuple(self.dimensions[i].length or self.records for i in variable.dimensions)
+        dimensions = [self.dataset.all_dimensions[str(reference)] for reference in variable.dimensions]
+        return tuple([self.records if d.unlimited else d.size for d in dimensions])
 
-    def strides(self, variable: ClassicVariable) -> tuple[int, ...]:
+    def strides(self, variable: model.Variable) -> tuple[int, ...]:
         """Return the distance of two neighbouring elements in bytes, for each axis."""
         shape, itemsize = self.shape(variable), variable.type.dtype.itemsize
         strides = [math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape))]
@@ -124,17 +106,21 @@ class Header:
             strides[0] = self.record_size
         return tuple(strides)
 
-    def end(self, variable: ClassicVariable) -> int:
-        """Return the offset behind the variable's last value."""
-        if not self.is_record(variable):
-            return variable.begin + self.slab(variable)
-        last = variable.begin + (self.records - 1) * self.record_size + self.slab(variable)
-        return last if self.records else 0
+    def end(self, index: int) -> int:
+        """Return the offset behind the last value of a variable; 0 without records."""
+        variable, begin = self.dataset.variables[index], self.begins[index]
+        if self.is_record(variable):
+            if not self.records:
+                return 0
+            begin += (self.records - 1) * self.record_size
+        return begin + self.slab(variable)
 
     @property
     def file_size(self) -> int:
         """Return the size of the complete file, which has padding at its end."""
-        return padded(max([len(format_header(self)), *map(self.end, self.variables)]))
+        if not self.begins:
+            return len(format_header(self))
+        return padded(max(min(self.begins), *map(self.end, range(len(self.begins)))))
 
 
 def refuse_losses(path: str, dataset: model.Dataset, format_: str) -> None:
@@ -170,83 +156,61 @@ def _losses(dataset: model.Dataset, format_: str) -> Iterator[tuple[str, str]]:
                 wrong = f"the unlimited dimension must be the first of a variable, and {reference} is not"
                 yield f"/{v.name}", wrong
     for fqn, part, type_ in typed:
-        number = _NUMBERS.get(type_, 12) if isinstance(type_, model.PrimitiveType) else 12
-        if number > (11 if format_ == "cdf5" else 6):
+        if _NUMBERS.get(type_, 12) > (11 if format_ == "cdf5" else 6):
             yield fqn, f"{part}the format has no type {type_.name}"
-
-
-def header_of(dataset: model.Dataset, version: int) -> Header:
-    """Return the header of a dataset, without the offsets of the variables."""
-    numbers = {fqn: i for i, fqn in enumerate(dataset.all_dimensions)}
-
-    def attributes(found: tuple[model.Attribute, ...]) -> tuple[ClassicAttribute, ...]:
-        made = []
-        for a in found:
-            assert isinstance(a.type, model.PrimitiveType)
-            big = a.values.astype(a.type.dtype.newbyteorder(">"))
-            made.append(ClassicAttribute(bytes_of(a.name), a.type, big))
-        return tuple(made)
-
-    variables = []
-    for v in dataset.variables:
-        assert isinstance(v.type, model.PrimitiveType)
-        ids = tuple(numbers[str(reference)] for reference in v.dimensions)
-        variables.append(ClassicVariable(bytes_of(v.name), v.type, ids, attributes(v.attributes)))
-    return Header(
-        version,
-        next((d.size for d in dataset.dimensions if d.unlimited), 0),
-        tuple(ClassicDimension(bytes_of(d.name), 0 if d.unlimited else d.size) for d in dataset.dimensions),
-        attributes(dataset.attributes),
-        tuple(variables),
-    )
 
 
 def check_places(header: Header) -> None:
     """Raise :class:`LossError` if an offset or a size exceeds the range of the format's numbers."""
-    for v in header.variables:
-        if v.begin >= 1 << (31 if header.version == 1 else 63):
-            wrong = "the data do not fit: the format has offsets of 31 bits"
-            raise LossError(wrong, fqn=f"/{text_of(v.name)}")
-        if header.version != 5 and header.slab(v) > 0xFFFFFFFC and v is not header.variables[-1]:
-            raise LossError("the variable is larger than 4 GiB", fqn=f"/{text_of(v.name)}")
+    variables = header.dataset.variables
+    for v, begin in zip(variables, header.begins, strict=True):
+        if begin >= 1 << (31 if header.version == 1 else 63):
+            raise LossError("the data do not fit: the format has offsets of 31 bits", fqn=f"/{v.name}")
+        if header.version != 5 and header.slab(v) > 0xFFFFFFFC and v is not variables[-1]:
+            raise LossError("the variable is larger than 4 GiB", fqn=f"/{v.name}")
 
 
 def format_header(header: Header) -> bytes:
     """Return the bytes of a header. The inverse of :func:`parse_header`."""
-    width = count_size(header.version)
+    width, dataset = count_size(header.version), header.dataset
+    numbers = {fqn: i for i, fqn in enumerate(dataset.all_dimensions)}
 
     def count(number: int) -> bytes:
         return number.to_bytes(width, "big")
 
-    def name(text: bytes) -> bytes:
+    def name(name: str) -> bytes:
+        text = bytes_of(name)
         return count(len(text)) + text.ljust(padded(len(text)), b"\0")
 
     def listing(tag: int, items: list[bytes]) -> bytes:
         return (tag if items else 0).to_bytes(4, "big") + count(len(items)) + b"".join(items)
 
-    def kind(type_: model.PrimitiveType) -> bytes:
+    def kind(type_: model.Type) -> bytes:
         return _NUMBERS[type_].to_bytes(4, "big")
 
-    def attributes(items: tuple[ClassicAttribute, ...]) -> bytes:
+    def attributes(items: tuple[model.Attribute, ...]) -> bytes:
         made = []
         for a in items:
-            data = a.values.tobytes().ljust(padded(a.values.nbytes), b"\0")
-            made.append(name(a.name) + kind(a.type) + count(a.values.size) + data)
+            data = a.values.astype(a.type.dtype.newbyteorder(">")).tobytes()
+            head = name(a.name) + kind(a.type) + count(a.values.size)
+            made.append(head + data.ljust(padded(len(data)), b"\0"))
         return listing(_ATTRIBUTES, made)
 
     variables = [
         name(v.name)
         + count(len(v.dimensions))
-        + b"".join(map(count, v.dimensions))
+        + b"".join([count(numbers[str(reference)]) for reference in v.dimensions])
         + attributes(v.attributes)
         + kind(v.type)
         + count(min(padded(header.slab(v)), (1 << 8 * width) - 1))
-        + v.begin.to_bytes(_offset_size(header.version), "big")
-        for v in header.variables
+        + begin.to_bytes(_offset_size(header.version), "big")
+        for v, begin in zip(dataset.variables, header.begins, strict=True)
     ]
     start = b"CDF" + bytes([header.version]) + count(header.records)
-    dimensions = listing(_DIMENSIONS, [name(d.name) + count(d.length) for d in header.dimensions])
-    return start + dimensions + attributes(header.attributes) + listing(_VARIABLES, variables)
+    # Length 0 marks the record dimension.
+    lengths = [name(d.name) + count(0 if d.unlimited else d.size) for d in dataset.dimensions]
+    dimensions = listing(_DIMENSIONS, lengths)
+    return start + dimensions + attributes(dataset.attributes) + listing(_VARIABLES, variables)
 
 
 class ClassicFile:
@@ -256,7 +220,7 @@ class ClassicFile:
         self.path = path
         self.size = content.size
         self.content = content
-        self._is_open = True
+        self.is_open = True
 
     @classmethod
     def open(cls, path: str) -> ClassicFile:
@@ -266,13 +230,13 @@ class ClassicFile:
 
     def read(self, offset: int, size: int) -> bytes | memoryview:
         """Return `size` bytes from `offset`. Raises :class:`NetCDFFileError` if the file ends before."""
-        if not self._is_open:
+        if not self.is_open:
             raise NetCDFFileError("the file is closed", path=self.path)
         return read_all(self.content, offset, size, self.path)
 
     def close(self) -> None:
         """Close the file. Its sources are no longer readable."""
-        self._is_open = False
+        self.is_open = False
         self.content.close()
 
 
@@ -285,38 +249,18 @@ def read_classic(file: ClassicFile, name: str) -> model.Dataset:
         If the file is damaged, or ends before the end of the data that its header states.
     """
     header = parse_header(file)
-
-    def plain(name: bytes) -> str:
-        return model.normalize_name(text_of(name))
-
-    def attributes(found: tuple[ClassicAttribute, ...]) -> tuple[model.Attribute, ...]:
-        return tuple(model.Attribute(plain(a.name), a.type, a.values.astype(a.type.dtype)) for a in found)
-
-    names = [plain(d.name) for d in header.dimensions]
     variables = []
-    for v in header.variables:
-        if header.end(v) > file.size:
+    for index, v in enumerate(header.dataset.variables):
+        if header.end(index) > file.size:
             raise NetCDFFileError(
                 f"the file is truncated: it has {file.size} bytes, "
-                f"the variable {text_of(v.name)!r} ends at {header.end(v)}",
+                f"the variable {v.name!r} ends at {header.end(index)}",
                 path=file.path,
             )
-        references = tuple(model.join_fqn("/", names[i]) for i in v.dimensions)
-        data = ClassicSource(file, v.type.dtype, header.shape(v), header.strides(v), v.begin)
-        made = model.Variable(
-            plain(v.name), v.type, references, attributes=attributes(v.attributes), data=data
-        )
-        variables.append(made)
-    return model.Dataset(
-        name,
-        attributes=attributes(header.attributes),
-        dimensions=tuple(
-            model.Dimension(n, d.length or header.records, d.length == 0)
-            for n, d in zip(names, header.dimensions, strict=True)
-        ),
-        variables=tuple(variables),
-        format=CLASSIC[header.version],
-    )
+        begin = header.begins[index]
+        data = ClassicSource(file, v.type.dtype, header.shape(v), header.strides(v), begin)
+        variables.append(v.with_data(data))
+    return replace(header.dataset, name=name, variables=tuple(variables))
 
 
 def parse_header(file: ClassicFile) -> Header:
@@ -354,18 +298,28 @@ class _Parser:
     def header(self) -> Header:
         self.version = self.take(4)[3]
         records = self.count()
-        self.dimensions = self.listing(_DIMENSIONS, self.dimension)
-        if sum(d.length == 0 for d in self.dimensions) > 1:
+        self.dimensions: tuple[model.Dimension, ...] = self.listing(_DIMENSIONS, self.dimension)
+        if sum(d.unlimited for d in self.dimensions) > 1:
             raise self.wrong("two dimensions are unlimited")
+        if len(set(self.dimensions)) > len({d.name for d in self.dimensions}):
+            raise self.wrong("two dimensions have one name")
         attributes = self.listing(_ATTRIBUTES, self.attribute)
         variables = self.listing(_VARIABLES, self.variable)
+        dataset = model.Dataset(
+            "",
+            attributes=attributes,
+            dimensions=self.dimensions,
+            variables=tuple(v for v, _ in variables),
+            format=CLASSIC[self.version],
+        )
         counted = records != (1 << 8 * count_size(self.version)) - 1
+        header = Header(self.version, dataset, records, tuple(begin for _, begin in variables), counted)
         if not counted:
-            header = Header(self.version, 0, self.dimensions, attributes, variables)
-            begins = [v.begin for v in variables if header.is_record(v)]
+            begins = [begin for v, begin in variables if header.is_record(v)]
             size = header.record_size
             records = max((self.file.size - min(begins)) // size, 0) if begins and size else 0
-        return Header(self.version, records, self.dimensions, attributes, variables, counted)
+        dimensions = tuple(replace(d, size=records) if d.unlimited else d for d in self.dimensions)
+        return replace(header, dataset=replace(dataset, dimensions=dimensions), records=records)
 
     def count(self) -> int:
         return self.number(count_size(self.version))
@@ -381,13 +335,14 @@ class _Parser:
             raise self.wrong(f"a list of {count} items cannot be in a file of {self.file.size} bytes", start)
         return tuple(item() for _ in range(count))
 
-    def name(self) -> bytes:
+    def name(self) -> str:
         size = self.count()
         # On an in-place rename, netCDF-C pads a shorter name with NULs.
-        return self.take(padded(size))[:size].partition(b"\0")[0]
+        return model.normalize_name(text_of(self.take(padded(size))[:size].partition(b"\0")[0]))
 
-    def dimension(self) -> ClassicDimension:
-        return ClassicDimension(self.name(), self.count())
+    def dimension(self) -> model.Dimension:
+        name, length = self.name(), self.count()
+        return model.Dimension(name, length, length == 0)
 
     def type(self) -> model.PrimitiveType:
         start = self.position
@@ -396,13 +351,14 @@ class _Parser:
             raise self.wrong(f"there is no type with the number {number}", start)
         return _TYPES[number]
 
-    def attribute(self) -> ClassicAttribute:
+    def attribute(self) -> model.Attribute:
         name, type_, count = self.name(), self.type(), self.count()
         dtype = type_.dtype.newbyteorder(">")
         data = self.take(padded(count * dtype.itemsize))
-        return ClassicAttribute(name, type_, np.frombuffer(data, dtype, count))
+        return model.Attribute(name, type_, np.frombuffer(data, dtype, count).astype(type_.dtype))
 
-    def variable(self) -> ClassicVariable:
+    def variable(self) -> tuple[model.Variable, int]:
+        """Return the variable and the offset of its first value."""
         name = self.name()
         start = self.position
         rank = self.count()
@@ -412,11 +368,13 @@ class _Parser:
         for axis, number in enumerate(ids):
             if number >= len(self.dimensions):
                 raise self.wrong(f"there is no dimension with the number {number}", start)
-            if axis and self.dimensions[number].length == 0:
+            if axis and self.dimensions[number].unlimited:
                 raise self.wrong("the unlimited dimension is not the first of a variable", start)
         attributes, type_ = self.listing(_ATTRIBUTES, self.attribute), self.type()
         self.count()  # the stored size in bytes overflows for large variables and is ignored
-        return ClassicVariable(name, type_, ids, attributes, self.number(_offset_size(self.version)))
+        references = tuple(model.join_fqn("/", self.dimensions[number].name) for number in ids)
+        made = model.Variable(name, type_, references, attributes=attributes)
+        return made, self.number(_offset_size(self.version))
 
 
 @dataclass(frozen=True, eq=False)

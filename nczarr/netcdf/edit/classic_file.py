@@ -86,11 +86,11 @@ class ClassicValues(EditedValues):
     records: int = 0
 
     @property
-    def variable(self) -> classic.ClassicVariable:
+    def variable(self) -> Variable:
         """Return the variable in the header."""
-        return self.owner.header.variables[self.index]
+        return self.owner.header.dataset.variables[self.index]
 
-    @property
+    @cached_property
     def is_record(self) -> bool:
         """Return True if the variable has records."""
         return self.owner.header.is_record(self.variable)
@@ -132,9 +132,9 @@ class ClassicValues(EditedValues):
         return out
 
     def _stored(self, axes: Axes) -> np.ndarray:
-        header, variable = self.owner.header, self.variable
-        strides = header.strides(variable)
-        source = classic.ClassicSource(self.owner.file, self.dtype, self.shape, strides, variable.begin)
+        header = self.owner.header
+        strides, begin = header.strides(self.variable), header.begins[self.index]
+        source = classic.ClassicSource(self.owner.file, self.dtype, self.shape, strides, begin)
         return source.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
 
     def _index(self, origin: tuple[int, ...]) -> tuple[int, ...]:
@@ -195,10 +195,10 @@ class ClassicValues(EditedValues):
         """Write values to the file. The caller holds its lock."""
         if not values.size:
             return
-        variable = self.variable
-        strides = self.owner.header.strides(variable)
+        header = self.owner.header
+        strides, begin = header.strides(self.variable), header.begins[self.index]
         big = np.ascontiguousarray(values, self.dtype.newbyteorder(">")).reshape(values.shape)
-        offset = variable.begin + sum(a.start * stride for a, stride in zip(axes, strides, strict=True))
+        offset = begin + sum(a.start * stride for a, stride in zip(axes, strides, strict=True))
         steps = tuple([a.step * stride for a, stride in zip(axes, strides, strict=True)])
         together = _together(big.shape, steps, self.dtype.itemsize)
         span = self.dtype.itemsize + sum((len(a) - 1) * step for a, step in zip(axes, steps, strict=True))
@@ -265,7 +265,6 @@ class EditedClassic(EditedFile):
         self, path: str, content: ByteFile, dataset: Dataset | None = None, *, output: Output | None = None
     ) -> None:
         super().__init__(path, output, content)
-        self._open = True
         #: True while data move. It stays True if the move fails.
         self._moving = False
         #: The original file and the name of its copy, while data move in the copy.
@@ -273,8 +272,6 @@ class EditedClassic(EditedFile):
         self._moved: Output | None = None
         self._locks: list[FileLock] = []
         self._values: dict[str, ClassicValues] = {}
-        #: The variables in the order of the file. The model's order may differ.
-        self._dimensions: list[str] = []
         self.file = ClassicBytes(path, content)
         try:
             if dataset is None:
@@ -283,11 +280,10 @@ class EditedClassic(EditedFile):
                 for index, (fqn, variable) in enumerate(found.all_variables.items()):
                     self._values[fqn] = self._values_of(fqn, index, variable, found, fresh=False)
                 self._dataset = bind_data(found, self._values)
-                self._dimensions = list(found.all_dimensions)
             else:
-                self.header = Header(classic.FORMATS[dataset.format or "classic"])
-                self._write_header()
                 self._dataset = Dataset(dataset.name, format=dataset.format)
+                self.header = Header(classic.FORMATS[dataset.format or "classic"], self._dataset)
+                self._write_header()
                 self.update(dataset)
         except BaseException:
             self.abandon()
@@ -315,8 +311,8 @@ class EditedClassic(EditedFile):
     def check_model(self, dataset: Dataset) -> None:
         assert dataset.format is not None
         classic.refuse_losses(self.path, dataset, dataset.format)
-        empty = Header(self.header.version)
-        classic.check_places(laid_out(empty, classic.header_of(dataset, empty.version)))
+        empty = Header(self.header.version, Dataset(dataset.name))
+        classic.check_places(laid_out(empty, replace(empty, dataset=dataset)))
 
     def update(self, dataset: Dataset) -> None:
         """Change the file's content to `dataset`; see :class:`FileEditor`.
@@ -331,9 +327,7 @@ class EditedClassic(EditedFile):
         classic.refuse_losses(self.path, dataset, dataset.format)
         found = match(self.dataset, dataset, self._values)
         ordered = self._in_order(dataset, found)
-        planned = classic.header_of(ordered, self.header.version)
-        planned = replace(planned, records=self.header.records, counted=self.header.counted)
-        planned = laid_out(self.header, planned)
+        planned = laid_out(self.header, replace(self.header, dataset=ordered))
         classic.check_places(planned)
         with self.file.lock:
             records = next((d.size for d in dataset.dimensions if d.unlimited), 0)
@@ -342,7 +336,6 @@ class EditedClassic(EditedFile):
                 self._values[fqn].shape = dataset.shape(variable)
             self._count(records)
         self._dataset = bind_data(dataset, self._values)
-        self._dimensions = list(ordered.all_dimensions)
         self._sizes.clear()
 
     def _in_order(self, new: Dataset, found: Matches) -> Dataset:
@@ -354,14 +347,14 @@ class EditedClassic(EditedFile):
         if removed:
             raise ModelError("an edit cannot remove parts of a classic file", path=self.path, fqn=removed[0])
         old, present = [], []
-        for fqn in self._dimensions:
-            before, after = self.dataset.all_dimensions[fqn], new.all_dimensions[dimensions[fqn]]
+        for fqn, before in self.header.dataset.all_dimensions.items():
+            after = new.all_dimensions[dimensions[fqn]]
             if after.unlimited != before.unlimited or not (after.unlimited or after.size == before.size):
                 wrong = "a dimension of a classic file cannot have another size"
                 raise ModelError(wrong, path=self.path, fqn=fqn)
             old.append(after)
-        for fqn in sorted(self.dataset.all_variables, key=lambda fqn: self._values[fqn].index):
-            variable, later = self.dataset.all_variables[fqn], new.all_variables[variables[fqn]]
+        for fqn, variable in self.header.dataset.all_variables.items():
+            later = new.all_variables[variables[fqn]]
             if later.type != variable.type or len(later.dimensions) != len(variable.dimensions):
                 wrong = "the type and the rank of a variable cannot be changed"
                 raise ModelError(wrong, path=self.path, fqn=fqn)
@@ -377,7 +370,7 @@ class EditedClassic(EditedFile):
         """Write the header and move the data from the current layout to the planned one."""
         old = self.header
         values = {fqn: self._values[was] for fqn, was in found.variables.items()}
-        moving = moves(old, planned) and any(old.variables)
+        moving = moves(old, planned)
         records = [v.records for v in self._values.values() if v.is_record]
         count = max(records, default=0)
         longest = replace(planned, records=max(count, planned.records))
@@ -522,14 +515,13 @@ class EditedClassic(EditedFile):
 
     @property
     def is_open(self) -> bool:
-        return self._open
+        return self.file.is_open
 
     @property
     def _data(self) -> Mapping[str, ClassicValues]:
         return self._values
 
     def _release(self) -> None:
-        self._open = False
         self.file.close()
         if self._moved is not None:
             self._moved.discard()
@@ -553,52 +545,47 @@ def laid_out(old: Header, new: Header) -> Header:
 
     Examples
     --------
-    >>> from nczarr.model import INT
-    >>> from nczarr.netcdf.classic import ClassicDimension, ClassicVariable
-    >>> x = (ClassicDimension(b"x", 5),)
-    >>> old = Header(1, 0, x, (), (ClassicVariable(b"v", INT, (0,), (), 200),))
-    >>> new = replace(old, variables=(*old.variables, ClassicVariable(b"w", INT, (0,), ())))
-    >>> [v.begin for v in laid_out(old, new).variables]
-    [200, 220]
+    >>> from nczarr.model import INT, Dimension
+    >>> content = Dataset("d", dimensions=(Dimension("x", 5),), variables=(Variable("v", INT, ("/x",)),))
+    >>> more = replace(content, variables=(*content.variables, Variable("w", INT, ("/x",))))
+    >>> laid_out(Header(1, content, begins=(200,)), Header(1, more)).begins
+    (200, 220)
     """
-    size = len(classic.format_header(new))
-    place = size
-    if old.variables:
-        first = min(v.begin for v in old.variables)
+    begins = [0] * len(new.dataset.variables)
+    size = place = len(classic.format_header(replace(new, begins=tuple(begins))))
+    if old.begins:
+        first = min(old.begins)
         place = first if size <= first else padded(size + max(_ROOM, size // 2))
-    begins = [0] * len(new.variables)
-    before = [v.begin for v in old.variables]
     for record in (False, True):
         if record:
-            moved = [b for v, b in zip(old.variables, before, strict=True) if old.is_record(v)]
-            place = max([place, *moved[:1]])
-        for i, v in enumerate(new.variables):
+            before = zip(old.dataset.variables, old.begins, strict=True)
+            place = max([place, *[b for v, b in before if old.is_record(v)][:1]])
+        for i, v in enumerate(new.dataset.variables):
             if new.is_record(v) != record:
                 continue
-            if i < len(before) and not record:
-                place = max(place, before[i])
+            if i < len(old.begins) and not record:
+                place = max(place, old.begins[i])
             begins[i] = place
             place += padded(new.slab(v))
-    variables = tuple(v._replace(begin=b) for v, b in zip(new.variables, begins, strict=True))
-    return replace(new, variables=variables)
+    return replace(new, begins=tuple(begins))
 
 
 def moves(old: Header, new: Header) -> bool:
     """Return True if the offset of any existing data differs."""
-    return any(a.begin != b.begin for a, b in zip(old.variables, new.variables, strict=False)) or (
-        old.record_size != new.record_size and any(map(old.is_record, old.variables))
+    return old.begins != new.begins[: len(old.begins)] or (
+        old.record_size != new.record_size and any(map(old.is_record, old.dataset.variables))
     )
 
 
 def move_data(file: ClassicBytes, old: Header, new: Header, records: Sequence[int]) -> None:
     """Move all data from their old offsets to the new ones. `records` has the record count of each variable."""
-    pairs = list(zip(old.variables, new.variables, strict=False))
-    growing = [(a, b) for a, b in pairs if old.is_record(a)]
-    count = max(records, default=0)
+    places = list(zip(old.dataset.variables, old.begins, new.begins, strict=False))
+    growing = [(source, target) for v, source, target in places if old.is_record(v)]
+    count, step = max(records, default=0), old.record_size
     if growing and count:
-        source, target, step = growing[0][0].begin, growing[0][1].begin, old.record_size
+        source, target = growing[0]
         if source != target or step != new.record_size:
             file.move(source, target, count, step, new.record_size)
-    for a, b in reversed([pair for pair in pairs if not old.is_record(pair[0])]):
-        if a.begin != b.begin:
-            file.move(a.begin, b.begin, old.slab(a), 1, 1)
+    for v, source, target in reversed(places):
+        if source != target and not old.is_record(v):
+            file.move(source, target, old.slab(v), 1, 1)
