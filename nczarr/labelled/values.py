@@ -21,7 +21,7 @@ from nczarr.model import STRING, ArraySource, CompoundType, Region, Type, Variab
 from nczarr.model.sources import handed, region_shape
 from nczarr.netcdf4.values.attributes import attribute_value
 from nczarr.netcdf4.values.numbers import quantization_in, quantize, round_to_digit
-from nczarr.netcdf4.values.types import model_records
+from nczarr.netcdf4.values.types import converted_records
 
 #: Wrappers of xarray's arrays: those that keep values, and those that decode them.
 _KEEPING = (indexing.MemoryCachedArray, indexing.CopyOnWriteArray, NativeEndiannessArray, StackedBytesArray)
@@ -140,7 +140,11 @@ class EncodedSource:
                 found[place] = _sequence(self.name, sequence, self.type.base)
             return found
         if isinstance(self.type, CompoundType):
-            return values.view(wanted) if values.dtype.kind == "c" else model_records(values, self.type)
+            return (
+                values.view(wanted)
+                if values.dtype.kind == "c"
+                else converted_records(values, self.type.dtype)
+            )
         text = self.type == STRING or (wanted == "S1" and values.dtype == object)
         small = values.dtype == np.float16
         if not (text or small) and (values.dtype.kind, values.itemsize) != (wanted.kind, wanted.itemsize):
@@ -204,7 +208,7 @@ def _sequence(name: str, values: Any, base: Type) -> np.ndarray:
     """Return a sequence with elements in the form of the model, or refuse elements that would change."""
     array = np.asarray(values)
     if isinstance(base, CompoundType):
-        return model_records(array, base)
+        return converted_records(array, base.dtype)
     if base.dtype.kind in "iuf" and array.dtype != base.dtype:
         cast = array.astype(base.dtype)
         if not np.array_equal(cast, array, equal_nan=array.dtype.kind == "f"):

@@ -23,7 +23,7 @@ from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import RAW, chartostring, stringtochar
 from nczarr.netcdf4.values.indexing import Index, axis_integer, parse_selection, reordered
 from nczarr.netcdf4.values.numbers import Missing, Packing, fill_masked, packing_of
-from nczarr.netcdf4.values.types import Settings, complex_values, shown_complex, shown_records
+from nczarr.netcdf4.values.types import Settings, complex_values, converted_records, shown_complex
 from nczarr.session import Session, VariableNode
 
 _ONLY_INTEGERS = "data can only be assigned to VLEN variables using integer indices"
@@ -151,7 +151,7 @@ def _text_fields(data: np.ndarray, settings: Settings) -> np.ndarray:
     if not view.hasobject:
         return data.view(view)
     scalar = not isinstance(data, np.ndarray)
-    result = shown_records(np.asarray(data), view)
+    result = converted_records(np.asarray(data), view)
     return result[()] if scalar else result
 
 

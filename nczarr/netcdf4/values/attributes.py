@@ -16,7 +16,7 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
 )
 from nczarr.netcdf4.values.numbers import Lookup
-from nczarr.netcdf4.values.types import find_compound, model_records, shown_records, view_dtype
+from nczarr.netcdf4.values.types import converted_records, find_compound, view_dtype
 from nczarr.session import GroupNode, VariableNode, kept_name
 from nczarr.session.errors import check_unicode
 
@@ -52,7 +52,7 @@ def attribute_value(attribute: Attribute, encoding: str = "utf-8") -> Any:
         texts = [_recode(text, encoding) for text in values]
         return texts[0] if len(texts) == 1 else texts
     if isinstance(attribute.type, CompoundType):
-        values = shown_records(values, view_dtype(attribute.type))
+        values = converted_records(values, view_dtype(attribute.type))
     return values[0] if len(values) == 1 else values.copy()
 
 
@@ -116,7 +116,7 @@ def make_attribute(
         return _text(name, array, classic=classic, as_string=as_string)
     if array.dtype.kind == "V" and array.dtype.names and group is not None:
         model_type = find_compound(group, array.dtype)
-        return Attribute(name, model_type, model_records(np.atleast_1d(array), model_type))
+        return Attribute(name, model_type, converted_records(np.atleast_1d(array), model_type.dtype))
     code = array.dtype.str[1:]
     if code not in SUPPORTED_TYPES:
         raise NetCDFTypeError(

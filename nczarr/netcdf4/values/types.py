@@ -166,32 +166,19 @@ def _same_fields(dtype: np.dtype, other: np.dtype) -> bool:
     return True
 
 
-def shown_records(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return records in another dtype of the same fields; arrays of characters become bytes if `dtype` has bytes."""
+def converted_records(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return records in another dtype of the same fields. Text is bytes or an array of characters, as in the dtype."""
     result = np.empty(data.shape, dtype)
     for name in dtype.names or ():
-        source, target = data[name], dtype[name].base
-        if target.kind == "S" and source.ndim > data.ndim and target.itemsize == source.shape[-1]:
-            result[name] = np.ascontiguousarray(source).view(target)[..., 0]
-        elif target.names is not None:
-            result[name] = shown_records(source, target)
-        else:
-            result[name] = source
-    return result
-
-
-def model_records(data: np.ndarray, type_: model.CompoundType) -> np.ndarray:
-    """Return records in the model's form: packed, text as arrays of characters."""
-    result = np.empty(data.shape, type_.dtype)
-    for f in type_.fields:
-        source = data[f.name]
-        if f.type == model.CHAR and len(f.shape) == 1 and source.ndim == data.ndim:
-            text = np.ascontiguousarray(source.astype(f"S{f.shape[0]}"))
-            result[f.name] = text.reshape(-1).view("S1").reshape(*data.shape, f.shape[0])
-        elif isinstance(f.type, model.CompoundType):
-            result[f.name] = model_records(source, f.type)
-        else:
-            result[f.name] = source
+        source, target, shape = data[name], dtype[name].base, dtype[name].shape
+        if target.names is not None:
+            source = converted_records(source, target)
+        elif target.kind == "S" and not shape and source.shape == (*data.shape, target.itemsize):
+            source = np.ascontiguousarray(source).view(target)[..., 0]
+        elif target.kind == "S" and len(shape) == 1 and source.ndim == data.ndim:
+            text = np.ascontiguousarray(source.astype(f"S{shape[0]}"))
+            source = text.reshape(-1).view("S1").reshape(*data.shape, shape[0])
+        result[name] = source
     return result
 
 
@@ -276,9 +263,7 @@ def pair_dimension(group: GroupNode) -> DimensionNode | None:
         If the dimension with this name has another size.
     """
     found = group.find_dimension(PAIR)
-    if found is None:
-        return None
-    if found.size != 2 or found.unlimited:
+    if found is not None and (found.size != 2 or found.unlimited):
         raise NetCDFRuntimeError(f"the dimension {PAIR!r} is not one of pairs: its size is {found.size}")
     return found
 
