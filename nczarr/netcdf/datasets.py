@@ -6,6 +6,7 @@ A file that an editor of this process has open is read through that editor.
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -235,22 +236,18 @@ def provenance(path: str | os.PathLike[str]) -> tuple[model.Attribute, ...]:
     from nczarr.netcdf.hdf5.source import HDF5File
     from nczarr.netcdf.hdf5.tree import SCALE_BOOKS, VARIABLE_BOOKS, collect
 
-    file = HDF5File.open(path)
-    try:
-        with hdf5().phil, hdf5_errors(path):
-            root = collect(file.id, path)
-            exists = hdf5().h5a.exists
-            version = int(file.id.get_create_plist().get_version()[0])
-            books = sum(
-                exists(dataset, name)
-                for group in root.walk()
-                for _, dataset in group.datasets
-                for name in SCALE_BOOKS | VARIABLE_BOOKS
-            )
-            found = exists(root.id, b"_nc3_strict") or books >= _ENOUGH_BOOKS
-            text = read_text(root.id, b"_NCProperties")
-    finally:
-        file.close()
+    with closing(HDF5File.open(path)) as file, hdf5().phil, hdf5_errors(path):
+        root = collect(file.id, path)
+        exists = hdf5().h5a.exists
+        version = int(file.id.get_create_plist().get_version()[0])
+        books = sum(
+            exists(dataset, name)
+            for group in root.walk()
+            for *_, dataset in group.datasets
+            for name in SCALE_BOOKS | VARIABLE_BOOKS
+        )
+        found = exists(root.id, b"_nc3_strict") or books >= _ENOUGH_BOOKS
+        text = read_text(root.id, b"_NCProperties")
     written = () if text is None else (model.Attribute.of("_NCProperties", text),)
     return (
         *written,

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NCZarrError, NetCDFFileError
-from nczarr.model import Attribute, Dataset, Region, bind_data
+from nczarr.model import Attribute, Dataset, Region, bind_data, rewrite
 from nczarr.model.sources import handed
 from nczarr.netcdf.datasets import OpenFile, open_dataset, provenance
 from nczarr.netcdf.hdf5.reader import warn_of
@@ -63,9 +63,8 @@ def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -
         if dataset.left_out:
             warn_of(dataset.left_out, path, stacklevel=3)
         sources = {
-            fqn: _IsolatedSource(child, fqn, v.data.shape, v.type.dtype)
+            fqn: _IsolatedSource(child, fqn, dataset.shape(v), v.type.dtype)
             for fqn, v in dataset.all_variables.items()
-            if v.data is not None
         }
         return OpenFile(path, bind_data(dataset, sources), child)
     except BaseException:
@@ -90,12 +89,9 @@ def provenance_isolated(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
     >>> provenance_isolated(path) == provenance(path)
     True
     """
-    child = _Child(os.fspath(path), limit("NCZARR_ISOLATED_SECONDS"))
-    try:
+    with closing(_Child(os.fspath(path), limit("NCZARR_ISOLATED_SECONDS"))) as child:
         found: tuple[Attribute, ...] = child.ask(_provenance)
         return found
-    finally:
-        child.close()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +105,6 @@ class _IsolatedSource:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         values: np.ndarray = self.child.ask(partial(_values, self.fqn, region))
         return handed(values, out)
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """The stand-in for a variable's data in the model that the child sends."""
-
-    shape: tuple[int, ...]
 
 
 class _Child:
@@ -193,9 +182,7 @@ class _Child:
 
 
 def _model(file: OpenFile) -> Dataset:
-    variables = file.dataset.all_variables.items()
-    shapes: dict[str, Any] = {fqn: _Shape(v.data.shape) for fqn, v in variables if v.data is not None}
-    return bind_data(file.dataset, shapes)
+    return rewrite(file.dataset, variable=lambda _, v: v.with_data(None))
 
 
 def _provenance(file: OpenFile) -> tuple[Attribute, ...]:
