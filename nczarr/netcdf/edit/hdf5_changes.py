@@ -19,7 +19,7 @@ from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.objects import ObjectMaker, coordinate_of
 from nczarr.netcdf.hdf5.reader import FoundObjects
 from nczarr.netcdf.hdf5.source import OWN_CACHE, HDF5File, HDF5Source, fill_with
-from nczarr.netcdf.hdf5.tree import NON_COORDINATE, GroupObject, variable_name
+from nczarr.netcdf.hdf5.tree import NON_COORDINATE, GroupObject
 from nczarr.netcdf.hdf5.types import Converted, encode, has_fixed_text, has_pointers, layout_of
 
 if TYPE_CHECKING:
@@ -167,8 +167,7 @@ class HDF5Objects:
         for group in found.root.walk():
             self.groups[group.fqn] = GroupObject(group.id, group.path)
             self.make.committed.update(group.types)
-            for link, dataset in group.datasets:
-                name = variable_name(link, dataset)
+            for link, name, _ in group.datasets:
                 fqn = model.join_fqn(group.fqn, name or "")
                 if name is None or fqn in found.omitted:
                     continue
@@ -292,26 +291,25 @@ class _Change:
         objects, was_of = self.objects, self.found.groups
         before, staying = objects.groups, set(was_of.values())
         for fqn, group in before.items():
-            if fqn not in staying and parent_of(fqn) in staying:
+            if fqn not in staying and (parent := model.split_fqn(fqn)[0]) in staying:
                 self.forget_group(fqn)
-                before[parent_of(fqn)].id.unlink(group.link)
+                before[parent].id.unlink(group.link)
         moves: list[Move] = []
         after = {"/": before["/"]}
         for fqn, was in was_of.items():
-            if fqn != "/" and model.parse_fqn(was)[-1] != model.parse_fqn(fqn)[-1]:
-                moves.append(
-                    (before[parent_of(was)].id, before[was].link, bytes_of(model.parse_fqn(fqn)[-1]))
-                )
+            if fqn != "/" and (name := model.split_fqn(fqn)[1]) != model.split_fqn(was)[1]:
+                moves.append((before[model.split_fqn(was)[0]].id, before[was].link, bytes_of(name)))
         self.move(moves)
         for fqn in self.new.all_groups:
             if fqn == "/":
                 continue
-            parent, name, old = after[parent_of(fqn)], model.parse_fqn(fqn)[-1], was_of.get(fqn)
+            (parent, name), old = model.split_fqn(fqn), was_of.get(fqn)
             if old is None:
-                after[fqn] = GroupObject(self.make.group(parent.id, name), parent.at(bytes_of(name)))
+                made, link = self.make.group(after[parent].id, name), bytes_of(name)
             else:
-                link = before[old].link if model.parse_fqn(old)[-1] == name else bytes_of(name)
-                after[fqn] = GroupObject(before[old].id, parent.at(link))
+                made = before[old].id
+                link = before[old].link if model.split_fqn(old)[1] == name else bytes_of(name)
+            after[fqn] = GroupObject(made, after[parent].at(link))
         objects.groups = after
         if moves:
             self.file.forget()
@@ -419,7 +417,7 @@ class _Change:
                 values.link = link
                 values.path = groups[values.group].at(link)
         for d, scale in self.kept.items():
-            link = bytes_of(model.parse_fqn(d)[-1])
+            link = bytes_of(model.split_fqn(d)[1])
             if not _same_text(link, scale.link):
                 if scale.owner is None:
                     moves.append((groups[scale.group].id, scale.link, link))
@@ -434,7 +432,7 @@ class _Change:
                     self.make.text(dataset, b"NAME", scale.link + b"\0")
 
     def link_of(self, fqn: str) -> bytes:
-        name = bytes_of(model.parse_fqn(fqn)[-1])
+        name = bytes_of(model.split_fqn(fqn)[1])
         foreign = fqn in self.new.all_dimensions and coordinate_of(self.new, fqn) is None
         return NON_COORDINATE + name if foreign else name
 
@@ -598,11 +596,6 @@ class _Change:
                 _delete_named(owner, attribute.name)
                 if fqn in known:  # the old value stays
                     self.make.attributes(owner, [a for a in before if a.name == attribute.name], fqn)
-
-
-def parent_of(fqn: str) -> str:
-    """Return the FQN of the parent group."""
-    return model.format_fqn(model.parse_fqn(fqn)[:-1])
 
 
 def _identical(before: Attributes, after: Attributes) -> bool:

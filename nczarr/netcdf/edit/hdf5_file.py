@@ -217,7 +217,7 @@ def _check_changeable(root: FoundGroup) -> None:
     seen = set()
     file = address_of(root.id)[0]
     for group in root.walk():
-        datasets = [(text_of(group.at(link)), dataset) for link, dataset in group.datasets]
+        datasets = [(text_of(group.at(link)), dataset) for link, _, dataset in group.datasets]
         for fqn, found in [(group.fqn, group.id), *datasets]:
             address = address_of(found)
             if address in seen or address[0] != file:

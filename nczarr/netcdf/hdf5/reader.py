@@ -26,7 +26,6 @@ from nczarr.netcdf.hdf5.tree import (
     FoundDimensions,
     FoundGroup,
     collect,
-    variable_name,
 )
 from nczarr.netcdf.hdf5.types import (
     Converted,
@@ -96,7 +95,7 @@ class _Reader:
         root = collect(self.file.id, self.file.path)
         named = [(group.fqn, fqn, type_id) for group in root.walk() for fqn, type_id in group.types]
         for group in root.walk():
-            links = [link for link, _ in group.datasets]
+            links = [link for link, *_ in group.datasets]
             self.types.taken.update(model.join_fqn(group.fqn, text_of(link)) for link in links)
             self.types.taken.update(child.fqn for child in group.groups)
         self.types.taken.update(fqn for _, fqn, _ in named)
@@ -127,8 +126,7 @@ class _Reader:
         )
 
     def variables(self, group: FoundGroup) -> Iterator[model.Variable]:
-        for link, dataset in group.datasets:
-            name = variable_name(link, dataset)
+        for link, name, dataset in group.datasets:
             if name is not None:
                 fqn = model.join_fqn(group.fqn, name)
                 with hdf5().phil, hdf5_errors(self.file.path, fqn):

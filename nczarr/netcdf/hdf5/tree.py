@@ -52,11 +52,15 @@ class GroupObject:
 
 @dataclass(eq=False)
 class FoundGroup(GroupObject):
-    """A group of the file with its objects, in order. Types are pairs of FQN and HDF5 type."""
+    """A group of the file with its objects, in order.
+
+    Datasets have their link, the name of their variable (None for a dimension without one) and HDF5's dataset. Types
+    are pairs of FQN and HDF5 type.
+    """
 
     name: str
     fqn: str
-    datasets: list[tuple[bytes, h5d.DatasetID]] = field(default_factory=list)
+    datasets: list[tuple[bytes, str | None, h5d.DatasetID]] = field(default_factory=list)
     types: list[tuple[str, h5t.TypeID]] = field(default_factory=list)
     groups: list[FoundGroup] = field(default_factory=list)
 
@@ -104,7 +108,7 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
                     raise NetCDFFileError("the group contains itself through a link")
                 group.groups.append(FoundGroup(found, group.at(link), name, fqn))
             elif isinstance(found, api.h5d.DatasetID):
-                group.datasets.append((link, found))
+                group.datasets.append((link, _variable_name(link, found), found))
             else:
                 group.types.append((fqn, found))
     for child in group.groups:
@@ -125,8 +129,7 @@ def _link_names(group: h5g.GroupID) -> list[bytes]:
     return names
 
 
-def variable_name(link: bytes, dataset: h5d.DatasetID) -> str | None:
-    """Return the name of a dataset's variable, or None for a dimension without a variable."""
+def _variable_name(link: bytes, dataset: h5d.DatasetID) -> str | None:
     h5ds = hdf5().h5ds
     if h5ds.is_scale(dataset) and (h5ds.get_scale_name(dataset) or b"").startswith(NO_VARIABLE):
         return None
@@ -176,7 +179,7 @@ class FoundDimensions:
 
     def find_scales(self, group: FoundGroup) -> None:
         h5ds = hdf5().h5ds
-        for link, dataset in group.datasets:
+        for link, _, dataset in group.datasets:
             if not h5ds.is_scale(dataset) or not (shape := dataset.shape):
                 continue
             number = _integers(dataset, b"_Netcdf4Dimid")
@@ -201,8 +204,7 @@ class FoundDimensions:
         """Find the dimensions of every variable, child groups first, as netCDF numbers generated dimensions."""
         for child in group.groups:
             self.references(child)
-        for link, dataset in group.datasets:
-            name = variable_name(link, dataset)
+        for _, name, dataset in group.datasets:
             if name is None:
                 continue
             fqn = join_fqn(group.fqn, name)

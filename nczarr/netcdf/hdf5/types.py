@@ -345,7 +345,8 @@ class KnownTypes:
             found, layout = self.find(base_id, group)
             if isinstance(layout, Converted):
                 _number_dtype(base_id)  # raises: HDF5 converts numbers outside of other types only
-            return made[recorded] if recorded and _alike(made[recorded], found) else found
+            is_recorded = recorded and _definition(made[recorded]) == _definition(found)
+            return made[recorded] if is_recorded else found
 
         if kind == h5t.VLEN:
             return model.VlenType(fqn, inside(type_id.get_super(), 0))
@@ -373,28 +374,21 @@ def bases_to_record(type_: model.UserType, declared: Collection[model.UserType])
     bases = [f.type for f in type_.fields] if isinstance(type_, model.CompoundType) else []
     if isinstance(type_, model.VlenType):
         bases = [type_.base]
-    if not any(
-        isinstance(base, model.UserType) and any(d.fqn != base.fqn and _alike(d, base) for d in declared)
-        for base in bases
-    ):
+    inside = [base for base in bases if isinstance(base, model.UserType)]
+    if not any(d.fqn != b.fqn and _definition(d) == _definition(b) for b in inside for d in declared):
         return None
     return "\n".join([base.fqn if isinstance(base, model.UserType) else "" for base in bases])
 
 
-def _alike(a: model.Type, b: model.Type) -> bool:
-    """Return True if two types differ in their names only."""
-    if isinstance(a, model.CompoundType) and isinstance(b, model.CompoundType):
-        return len(a.fields) == len(b.fields) and all(
-            f.name == g.name and f.shape == g.shape and _alike(f.type, g.type)
-            for f, g in zip(a.fields, b.fields, strict=True)
-        )
-    if isinstance(a, model.VlenType) and isinstance(b, model.VlenType):
-        return _alike(a.base, b.base)
-    if isinstance(a, model.EnumType) and isinstance(b, model.EnumType):
-        return a.base == b.base and dict(a.members) == dict(b.members)
-    if isinstance(a, model.OpaqueType) and isinstance(b, model.OpaqueType):
-        return a.size == b.size
-    return a == b
+def _definition(type_: model.Type) -> object:
+    """Return a type without its name and those of the types inside it, for a comparison."""
+    if isinstance(type_, model.CompoundType):
+        return [(field.name, field.shape, _definition(field.type)) for field in type_.fields]
+    if isinstance(type_, model.VlenType):
+        return "vlen", _definition(type_.base)
+    if isinstance(type_, model.EnumType):
+        return type_.base, dict(type_.members)
+    return type_.size if isinstance(type_, model.OpaqueType) else type_
 
 
 def memory_type(type_id: TypeID) -> TypeID:
