@@ -19,8 +19,8 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy import ma
@@ -112,14 +112,8 @@ def packing_of(lookup: Lookup) -> Packing:
 
 def as_unsigned(data: np.ndarray, lookup: Lookup) -> np.ndarray:
     """View signed integers as unsigned if the attribute ``_Unsigned`` is true."""
-    if data.dtype.kind == "i" and is_unsigned(lookup):
-        return data.view(_unsigned(data.dtype))
-    return data
-
-
-def is_unsigned(lookup: Lookup) -> bool:
-    """Return True if ``_Unsigned`` is ``true`` or ``True``."""
-    return isinstance(lookup("_Unsigned"), str) and lookup("_Unsigned") in ("true", "True")
+    said = lookup("_Unsigned") if data.dtype.kind == "i" else None
+    return data.view(_unsigned(data.dtype)) if isinstance(said, str) and said in ("true", "True") else data
 
 
 def _unsigned(dtype: np.dtype) -> np.dtype:
@@ -189,8 +183,8 @@ def mask_missing(data: np.ndarray, missing: Missing, *, always_mask: bool) -> np
         The constant for a single missing value.
     """
     found: set[str] = set()
-    for limit in (missing.low, missing.high):
-        if limit is not None and np.ndim(limit):
+    for what, limit, _ in missing.tests:
+        if what == "valid" and np.ndim(limit):
             _check_limit(limit, data)
     mask = _mask_of(data, missing, found)
     if mask is None:
@@ -199,17 +193,15 @@ def mask_missing(data: np.ndarray, missing: Missing, *, always_mask: bool) -> np
     return masked[()] if masked.shape == () else masked
 
 
-@dataclass(frozen=True)
-class Missing:
+#: An attribute (``valid`` for limits), its value, and a function of value and data: True where data are missing.
+_Test: TypeAlias = "tuple[str, np.ndarray, Callable[[np.ndarray, np.ndarray], np.ndarray]]"
+
+
+class Missing(NamedTuple):
     """The missing values of a variable, from its attributes."""
 
-    #: The values of ``missing_value``.
-    values: tuple[np.ndarray, ...]
-    #: ``_FillValue``, or the default fill value.
-    markers: tuple[np.ndarray, ...]
-    low: np.ndarray | None
-    high: np.ndarray | None
-    #: The fill value of a masked array without elements of these values.
+    tests: list[_Test]
+    #: The fill value of a masked array without elements of ``missing_value`` or ``_FillValue``.
     otherwise: np.ndarray
 
     @classmethod
@@ -254,44 +246,32 @@ class Missing:
             low, high = both[0], both[1]
         if dtype.kind == "S":
             low = high = None
-        return cls(
-            () if missing is None else tuple(np.atleast_1d(missing)),
-            () if marker is None else (marker,),
-            low,
-            high,
-            fill if fill is not None else marker if marker is not None else _default_fill(dtype),
-        )
+        values = () if missing is None else np.atleast_1d(missing)
+        tests: list[_Test] = [("missing_value", value, _equal) for value in values]
+        if marker is not None:
+            tests.append(("_FillValue", marker, _equal))
+        if low is not None:
+            tests.append(("valid", low, np.greater))
+        if high is not None:
+            tests.append(("valid", high, np.less))
+        return cls(tests, marker if marker is not None else _default_fill(dtype))
 
     def shown(self, found: set[str]) -> Any:  # numpy's stubs of masked arrays take only numbers and text
         """Return the fill value of the masked array, given the attributes whose values occur."""
-        if "missing_value" in found:
-            return self.values[0]
-        return self.markers[0] if "_FillValue" in found else self.otherwise
+        of_attribute = (value for what, value, _ in self.tests if what in found and what != "valid")
+        return next(of_attribute, self.otherwise)
 
     @property
     def simple(self) -> bool:
         """True if each attribute has a single value."""
-        return all(v is None or np.size(v) == 1 for v in (*self.markers, self.low, self.high))
-
-    @property
-    def tests(self) -> list[tuple[str, Callable[[np.ndarray], np.ndarray]]]:
-        """The tests of elements, by attribute."""
-        asked: list[tuple[str, Callable[[np.ndarray], np.ndarray]]] = []
-        for what, values in (("missing_value", self.values), ("_FillValue", self.markers)):
-            for value in values:
-                asked.append((what, np.isnan if _is_nan(value) else partial(np.equal, value)))
-        if self.low is not None:
-            asked.append(("valid", partial(np.greater, self.low)))
-        if self.high is not None:
-            asked.append(("valid", partial(np.less, self.high)))
-        return asked
+        return all(np.size(value) == 1 for _, value, _ in self.tests)
 
 
 def _mask_of(data: np.ndarray, missing: Missing, found: set[str]) -> np.ndarray | None:
     """Return a mask of the missing elements, and note the attributes that they have; None without such elements."""
     total = None
-    for what, test in missing.tests:
-        hit = test(data)
+    for what, value, test in missing.tests:
+        hit = test(value, data)
         if hit.any():
             found.add(what)
             if total is None:
@@ -314,8 +294,8 @@ def _check_limit(limit: np.ndarray, data: np.ndarray) -> None:
         )
 
 
-def _is_nan(value: np.ndarray) -> bool:
-    return value.dtype.kind == "f" and bool(value != value)
+def _equal(value: np.ndarray, data: np.ndarray) -> np.ndarray:
+    return np.isnan(data) if value.dtype.kind == "f" and value != value else np.equal(value, data)
 
 
 def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray:
