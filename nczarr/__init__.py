@@ -41,25 +41,6 @@ if TYPE_CHECKING:
 
 __version__ = "1.0.0rc1"
 
-_NETCDF4 = (
-    "CompoundType",
-    "Dataset",
-    "Dimension",
-    "EnumType",
-    "Group",
-    "MFDataset",
-    "MFTime",
-    "VLType",
-    "Variable",
-    "chartostring",
-    "date2index",
-    "date2num",
-    "default_fillvals",
-    "num2date",
-    "stringtoarr",
-    "stringtochar",
-)
-
 __all__ = [
     "CompoundType",
     "Dataset",
@@ -86,7 +67,7 @@ __all__ = [
     "stringtochar",
 ]
 
-_HOMES = dict.fromkeys(_NETCDF4, "nczarr.netcdf4") | {
+_HOMES = dict.fromkeys(__all__, "nczarr.netcdf4") | {
     "copy": "nczarr.convert",
     "diff": "nczarr.convert",
     "digest": "nczarr.convert",
@@ -95,50 +76,18 @@ _HOMES = dict.fromkeys(_NETCDF4, "nczarr.netcdf4") | {
 }
 
 
+_RARE = """
+    NC_DISKLESS NC_PERSIST NetCDF4MissingFeatureException OpaqueType __has_blosc_support__
+    __has_bzip2_support__ __has_cdf5_format__ __has_nc_create_mem__ __has_nc_inq_format_extended__
+    __has_nc_inq_path__ __has_nc_open_mem__ __has_nc_rc_set__ __has_ncfilter__ __has_parallel4_support__
+    __has_parallel_support__ __has_pnetcdf_support__ __has_quantization_support__ __has_rename_grp__
+    __has_set_alignment__ __has_szip_support__ __has_zstandard_support__ __hdf5libversion__
+    __netcdf4libversion__ default_encoding dtype_is_complex get_alignment get_chunk_cache getlibversion
+    install is_native_big is_native_little rc_get rc_set set_alignment set_chunk_cache storage
+    unicode_error uninstall utils
+"""
 #: Rarely used names of netCDF4-python, available for ``import nczarr as netCDF4``.
-_ALSO = frozenset(
-    [
-        "NC_DISKLESS",
-        "NC_PERSIST",
-        "NetCDF4MissingFeatureException",
-        "OpaqueType",
-        "__has_blosc_support__",
-        "__has_bzip2_support__",
-        "__has_cdf5_format__",
-        "__has_nc_create_mem__",
-        "__has_nc_inq_format_extended__",
-        "__has_nc_inq_path__",
-        "__has_nc_open_mem__",
-        "__has_nc_rc_set__",
-        "__has_ncfilter__",
-        "__has_parallel4_support__",
-        "__has_parallel_support__",
-        "__has_pnetcdf_support__",
-        "__has_quantization_support__",
-        "__has_rename_grp__",
-        "__has_set_alignment__",
-        "__has_szip_support__",
-        "__has_zstandard_support__",
-        "__hdf5libversion__",
-        "__netcdf4libversion__",
-        "default_encoding",
-        "dtype_is_complex",
-        "get_alignment",
-        "get_chunk_cache",
-        "getlibversion",
-        "install",
-        "is_native_big",
-        "is_native_little",
-        "rc_get",
-        "rc_set",
-        "set_alignment",
-        "set_chunk_cache",
-        "storage",
-        "unicode_error",
-        "uninstall",
-        "utils",
-    ]
-)
+_ALSO = frozenset(_RARE.split())
 
 
 def __getattr__(name: str) -> Any:
