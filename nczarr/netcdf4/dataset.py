@@ -935,12 +935,10 @@ def find_dimension(group: Dataset, name: str | bytes) -> Dimension:
             f"a dimension is a Dimension or its name, not {type(name).__name__}", fqn=group.path
         )
     requested = normalize_name(name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name)
-    scope: Dataset | None = group
-    while scope is not None:
-        found = scope.dimensions.get(requested)
-        if found is not None:
-            return found
-        scope = scope.parent
+    with group._nc_session.lock:  # no other thread renames the dimension meanwhile
+        node = group._nc_node.find_dimension(requested)
+        if node is not None:
+            return declarations.shown_dimension(group, node)
     names = [name for scope in group._nc_node.ancestors() for name in list(scope.dimensions)]
     raise errors.NetCDFValueError(
         f"cannot find dimension {requested} in this group or parent groups",

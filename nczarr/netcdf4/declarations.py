@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -49,9 +49,9 @@ class UserDefinedType:
     def _repr_html_(self) -> str | None:
         return None if self._nc_node is None else show_type(describe_type(self._nc_node.type))
 
-    def _nc_declare(self, group: GroupNode, type_: UserType) -> None:
-        node = group.add_type(type_)
-        self._nc_bind(node, type_)
+    def _nc_declare(self, group: GroupNode, name: object, make: Callable[[str], UserType]) -> None:
+        node = group.add_type(make(join_fqn(group.fqn, checked_name(name, "type"))))
+        self._nc_bind(node, node.type)
         node.view = self
 
     def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:
@@ -105,12 +105,14 @@ class CompoundType(UserDefinedType):
 
     def __init__(self, grp: Any, dt: DTypeLike, dtype_name: str) -> None:
         dtype: np.dtype = np.dtype(dt)
-        if dtype.names is None:
+        group, names = grp._nc_node, dtype.names
+        if names is None:
             raise NetCDFTypeError(f"a compound type needs a structured dtype, not {dtype}")
-        name = checked_name(dtype_name, "type")
-        fields = tuple(_field(grp._nc_node, n, dtype[n]) for n in dtype.names)
-        group = grp._nc_node
-        self._nc_declare(group, model.CompoundType(join_fqn(group.fqn, name), fields))
+
+        def make(fqn: str) -> UserType:
+            return model.CompoundType(fqn, tuple(_field(group, name, dtype[name]) for name in names))
+
+        self._nc_declare(group, dtype_name, make)
 
     def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:
         super()._nc_bind(node, type_)
@@ -179,9 +181,7 @@ class VLType(UserDefinedType):
             base = primitive_for_dtype(dt)
         if base is None:
             raise NetCDFKeyError(f"unsupported datatype specified for VLEN: {np.dtype(dt)}")
-        name = checked_name(dtype_name, "type")
-        group = grp._nc_node
-        self._nc_declare(group, model.VlenType(join_fqn(group.fqn, name), base))
+        self._nc_declare(grp._nc_node, dtype_name, lambda fqn: model.VlenType(fqn, base))
 
     def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:
         self._nc_node = node
@@ -241,9 +241,7 @@ class EnumType(UserDefinedType):
         if not isinstance(enum_dict, Mapping):
             raise NetCDFTypeError(f"the members are a mapping of names to values, not {enum_dict!r}")
         members = tuple([(_member_name(key), _member_value(key, v, base)) for key, v in enum_dict.items()])
-        name = checked_name(dtype_name, "type")
-        group = grp._nc_node
-        self._nc_declare(group, model.EnumType(join_fqn(group.fqn, name), base, members))
+        self._nc_declare(grp._nc_node, dtype_name, lambda fqn: model.EnumType(fqn, base, members))
 
     def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:
         super()._nc_bind(node, type_)

@@ -53,8 +53,6 @@ _SHARED_HINT = "close it there; or open it with shared=True, here and there, to 
 _FILE_HINT = (
     "close it there, with its readers here; netCDF4-python and other readers of HDF5 lock a file, too"
 )
-#: Formats of files that are not HDF5.
-_CLASSIC_FILES = ("classic", "64-bit offset", "cdf5")
 
 # netCDF-C's numbers of errors.
 _NC_ENOTNC = -51
@@ -432,7 +430,7 @@ class Opening:
         return self._reading(netcdf.open_isolated(path) if isolated else netcdf.open_dataset(path))
 
     def _reading(self, opened: Any) -> Session:
-        disk_format = "NETCDF3" if opened.dataset.format in _CLASSIC_FILES else "HDF5"
+        disk_format = "NETCDF3" if opened.dataset.format in formats.CLASSIC.values() else "HDF5"
         return self._session(SourceOnly(opened.dataset, opened, disk_format))
 
     def _read_file_in_memory(self, content: bytes) -> Session:

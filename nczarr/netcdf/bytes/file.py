@@ -252,21 +252,18 @@ class DiskRanges(Ranges):
         return data
 
 
+@dataclass(frozen=True)
 class RemoteRanges(Ranges):
     """Ranges of a file behind a URL. `fetch` reads them in one concurrent batch, with None for a missing one."""
 
     together = 16 << 20
 
-    def __init__(
-        self,
-        fetch: Callable[[Sequence[tuple[int, int]]], Sequence[bytes | memoryview | None]],
-        close: Callable[[], None],
-    ) -> None:
-        self._fetch, self._close = fetch, close
+    fetch: Callable[[Sequence[tuple[int, int]]], Sequence[bytes | memoryview | None]]
+    release: Callable[[], None]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
         found = []
-        for (offset, size), data in zip(ranges, self._fetch(ranges), strict=True):
+        for (offset, size), data in zip(ranges, self.fetch(ranges), strict=True):
             if data is None or len(data) != size:
                 there = 0 if data is None else len(data)
                 raise NetCDFFileError(
@@ -276,7 +273,7 @@ class RemoteRanges(Ranges):
         return found
 
     def close(self) -> None:
-        self._close()
+        self.release()
 
 
 class ExactReads(Protocol):

@@ -73,18 +73,8 @@ class Index:
             The index of each axis of the plain result, or of the data before they are written; None: the whole
             axis. For a repeated position, the last value is written.
         """
-        plain: list[slice | np.ndarray] = []
-        orders: list[slice | np.ndarray | None] = []
-        for axis in self.axes:
-            selector, turned = _plain(axis)
-            order: slice | np.ndarray | None = slice(None, None, -1) if turned else None
-            if turned and isinstance(axis, np.ndarray) and isinstance(selector, np.ndarray):
-                order = np.searchsorted(selector, axis)
-                if writing:
-                    order = len(axis) - 1 - np.unique(axis[::-1], return_index=True)[1]
-            plain.append(selector)
-            orders.append(order)
-        return tuple(plain), tuple(orders)
+        pairs = [_divided(axis, writing) for axis in self.axes]
+        return tuple([plain for plain, _ in pairs]), tuple([order for _, order in pairs])
 
 
 def reordered(block: np.ndarray, orders: tuple[slice | np.ndarray | None, ...]) -> np.ndarray:
@@ -97,21 +87,23 @@ def reordered(block: np.ndarray, orders: tuple[slice | np.ndarray | None, ...]) 
     return block
 
 
-def _plain(axis: AxisIndex) -> tuple[slice | np.ndarray, bool]:
-    """Return a forward slice or increasing positions, and whether the order differs."""
+def _divided(axis: AxisIndex, writing: bool) -> tuple[slice | np.ndarray, slice | np.ndarray | None]:
+    """Divide the index of one axis; see :meth:`Index.divided`."""
     if isinstance(axis, int):
-        return slice(axis, axis + 1, 1), False
-    if isinstance(axis, range):
-        if not len(axis):
-            return slice(0, 0, 1), False
-        forward = axis if axis.step > 0 else axis[::-1]
-        return slice(forward[0], forward[-1] + 1, forward.step), axis.step < 0
-    if bool((axis[1:] > axis[:-1]).all()):
-        return axis, False
-    backward = _as_range(axis[::-1])
-    if isinstance(backward, range):
-        return slice(backward[0], backward[-1] + 1, backward.step), True
-    return np.unique(axis), True
+        return slice(axis, axis + 1, 1), None
+    if isinstance(axis, np.ndarray):
+        if bool((axis[1:] > axis[:-1]).all()):
+            return axis, None
+        backward = _as_range(axis[::-1])
+        if isinstance(backward, np.ndarray):
+            plain, last = np.unique(axis[::-1], return_index=True)
+            return plain, len(axis) - 1 - last if writing else np.searchsorted(plain, axis)
+        axis = backward[::-1]
+    if not len(axis):
+        return slice(0, 0, 1), None
+    if axis.step > 0:
+        return slice(axis[0], axis[-1] + 1, axis.step), None
+    return slice(axis[-1], axis[0] + 1, -axis.step), slice(None, None, -1)
 
 
 def _last(axis: AxisIndex) -> int:
