@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +31,15 @@ from nczarr.convert.many.fit import ADJUSTMENTS, JOINS, REPACKS
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
 from nczarr.formats import kind_of_source, local_path
+from nczarr.mapping.options import FormatOptions
 from nczarr.transfer import NoProgress
 
-#: Options that are passed unchanged to :func:`nczarr.copy` as keywords.
-_PASSED = (
-    "chunks", "chunk_bytes", "shards", "compression", "quantize", "concat", "join", "repack", "expect_step",
-    "preprocess", "plan", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask", "executor",
-    "durable",
-)  # fmt: skip
-#: Options that are passed as lists of names.
-_NAMES = ("variables", "only", "groups", "exclude", "unlimited", "adjust")
-_FLAGS = (
-    "append", "replace", "merge", "resume", "digest", "record_sources", "virtual", "checksum", "manifest", "fixed",
-    "extensions", "nzug", "lossy", "overwrite",
-)  # fmt: skip
+#: Options with the name of a keyword of :func:`nczarr.copy` and another form, and those that a command passes itself.
+_OTHER = frozenset({"source", "target", "tolerance", "rename", "progress", "allow"})
+#: Flags that are None where the command line does not give them.
+_CHOICES = ("consolidated", "durable")
+#: An option that is given several times, each time with names that commas separate.
+_LIST: dict[str, Any] = {"action": "extend", "type": names_in}
 #: Number of sources that are scanned faster than processes start.
 _FEW = 100
 
@@ -75,7 +71,7 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
         "accept words for the same unit, calendars that agree, another order of dimensions, flipped coordinates, "
         "narrower types: " + ", ".join(ADJUSTMENTS)
     )
-    option(several, "--adjust", text, "WORD,…", action="append")
+    option(several, "--adjust", text, "WORD,…", **_LIST)
     text = "accept values of a variable without the joined dimension that differ by at most N"
     option(several, "--tolerance", text, "NAME=N", action="append", default=[])
     text = "name missing and repeated steps of the joined coordinate: 6h, 1d, 1mo, 1y, a number, or auto"
@@ -93,7 +89,7 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
         ("-g --groups", "copy these groups"),
         ("-x --exclude", "copy all but these variables and groups"),
     ):
-        option(subset, names, text, "A,B", action="append")
+        option(subset, names, text, "A,B", **_LIST)
     add_dimension_option(subset)
     text = "rename a variable, dimension or group, or an attribute: /a/b@units=c"
     option(subset, "--rename", text, "/A/B=C", action="append", default=[])
@@ -179,7 +175,7 @@ def _add_storage_options(parser: argparse.ArgumentParser) -> None:
     text = "round floats to significant digits: temp=3, BitRound:10"
     option(storage, "--quantize", text, "[NAME=]DIGITS", action="append")
     option(storage, "-u --fixed", "make all unlimited dimensions fixed")
-    option(storage, "--unlimited", "make this dimension unlimited", "DIM", action="append")
+    option(storage, "--unlimited", "make this dimension unlimited", "DIM", **_LIST)
     text = "netCDF: classic, 64-bit-offset, cdf5, nc4, nc7, or nccopy's numbers"
     option(storage, "-k --format", text, "KIND")
     for number, name in {"3": "classic", "4": "nc4", "5": "cdf5", "6": "64-bit-offset", "7": "nc7"}.items():
@@ -215,7 +211,8 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     option(zarr, "--char", text, choices=["bytes", "uint8"])
     text = "store compounds as struct (zarr-python 3.2 and later) or as uint8 (default: bytes)"
     option(zarr, "--compound", text, choices=["struct", "bytes"])
-    option(zarr, "--no-consolidated", "write no consolidated metadata")
+    text = "write no consolidated metadata"
+    option(zarr, "--no-consolidated", text, action="store_const", const=False, dest="consolidated")
     option(zarr, "--extensions", "write the 'extensions' list of ZEP 10, which most current readers refuse")
     option(zarr, "--nzug", "declare NZUG-1.0 in the attributes of the root group")
     option(parser, "--overwrite", "replace an existing dataset")
@@ -230,13 +227,9 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
 
 def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the given options as keywords of :func:`nczarr.copy`; omit options that have their default."""
+    keywords = {*signature(nczarr.copy).parameters, *FormatOptions.__annotations__} - _OTHER
     given = {name: value for name, value in vars(options).items() if value not in (None, [])}
-    chosen = {name: given[name] for name in _PASSED if name in given}
-    lists = {name: given[name] for name in _NAMES if name in given}
-    chosen |= {name: [part for text in texts for part in names_in(text)] for name, texts in lists.items()}
-    chosen |= {name: True for name in _FLAGS if given.get(name)}
-    if options.no_consolidated:
-        chosen["consolidated"] = False
+    chosen = {n: v for n, v in given.items() if n in keywords and (v is not False or n in _CHOICES)}
     if "dimension" in given:
         chosen["select"] = selection_of(options.dimension)
     if "tolerance" in given:
@@ -276,10 +269,11 @@ def _tolerance(text: str) -> tuple[str, float]:
         raise UnsupportedError(f"--tolerance {text!r} is not NAME=N", hint="for example lat=1e-5") from None
 
 
-def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
-    virtual, append, as_json = (getattr(options, name, False) for name in ("virtual", "append", "json"))
+def _copy(source: Any, options: argparse.Namespace) -> None:
+    flags = ("virtual", "append", "json", "dry_run")
+    virtual, append, as_json, dry = (getattr(options, name, False) for name in flags)
     _check_target(options.target, virtual=virtual, append=append)
-    where, bar, dry = storage_options(options), progress_bar(options.progress), bool(more.get("dry_run"))
+    where, bar = storage_options(options), progress_bar(options.progress)
     # Create a report only if it is printed: it reads the sizes of all written files.
     report = Report() if as_json or virtual or dry or not isinstance(bar, NoProgress) else None
     lines = nczarr.copy(
@@ -290,7 +284,6 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
         target_options=where,
         report=report,
         **chosen_options(options),
-        **more,
     )
     if as_json and report is not None:
         print(json.dumps(report.to_json()))
@@ -333,8 +326,7 @@ def run_copy(options: argparse.Namespace) -> None:
     if not sources:
         missing = "target" if os.path.exists(options.target) else "source"
         raise UnsupportedError(f"the {missing} is missing", hint="nczarr copy SOURCE TARGET")
-    one = sources if len(sources) > 1 else sources[0]
-    _copy(one, options, verify=options.verify, dry_run=options.dry_run)
+    _copy(sources if len(sources) > 1 else sources[0], options)
 
 
 def _sources(options: argparse.Namespace) -> list[str]:
