@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Unpack, cast, overload
 
 from nczarr.convert.change.nodes import Subset
-from nczarr.convert.change.shaping import OutputOptions, Shaped, names_of, parse_bytes, parse_kind, shape
+from nczarr.convert.change.shaping import OutputOptions, Shaped, names_of, parse_kind, shape
 from nczarr.convert.endpoints import (
     OVERWRITE,
     call_all,
@@ -40,7 +40,7 @@ from nczarr.mapping.options import ON_V3, FormatOptions
 from nczarr.model import Attribute, Dataset, Difference
 from nczarr.system.logs import logger_of
 from nczarr.targets import allowing
-from nczarr.transfer import MEMORY, NoProgress, PartOfProgress, Progress, dataset_bytes, reporting
+from nczarr.transfer import MEMORY, PartOfProgress, Progress, dataset_bytes, reporting
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -311,34 +311,7 @@ def copy(
         raise UnsupportedError("--repack and --expect-step need --concat or --append")
     if concat is None and not (append or merge) and (fitting.adjust or tolerance):
         raise UnsupportedError("--adjust and --tolerance need --concat, --merge or --append")
-    request = Request(
-        target=target,
-        output=OutputOptions.of(
-            chunks=chunks,
-            chunk_bytes=chunk_bytes,
-            shards=shards,
-            compression=compression,
-            checksum=checksum,
-            quantize=quantize,
-            fixed=fixed,
-            unlimited=names_of(unlimited),
-        ),
-        format_options=options,
-        storage_options=target_options,
-        overwrite=overwrite,
-        durable=durable,
-        resume=resume,
-        verify=verify,
-        digest=digest,
-        dry_run=dry_run,
-        report=report,
-        progress=progress or NoProgress(),
-        workers=workers or min(8, os.cpu_count() or 1),
-        memory=parse_bytes(memory),
-        dask=dask,
-        executor=executor,
-        record_sources=record_sources,
-    )
+    request = Request.of(given)
     nodes = [names_of(patterns) for patterns in (variables, only, groups, exclude)]
     subset = Subset(nodes[0], nodes[1], nodes[2], nodes[3], select or {}, rename or {})
     where = allowing(source_options, allow)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from nczarr.convert.change.shaping import OutputOptions
+from nczarr.convert.change.shaping import OutputOptions, parse_bytes
 from nczarr.convert.report import Report
 from nczarr.errors import UnsupportedError
-from nczarr.transfer import Progress
+from nczarr.transfer import NoProgress, Progress
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,21 @@ class Request:
     memory: int
     dask: object
     executor: object
-    record_sources: bool = False
+    record_sources: bool
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Request:
+        """Return the request of the arguments of :func:`nczarr.copy`, by name."""
+        own = {
+            **given,
+            "output": OutputOptions.of(**given),
+            "format_options": given["options"],
+            "storage_options": given["target_options"],
+            "progress": given["progress"] or NoProgress(),
+            "workers": given["workers"] or min(8, os.cpu_count() or 1),
+            "memory": parse_bytes(given["memory"]),
+        }
+        return cls(**{field.name: own[field.name] for field in fields(cls)})
 
     def to(self, target: object) -> Request:
         """Return the request with another target."""

@@ -118,7 +118,9 @@ class OutputOptions:
 
     @classmethod
     def of(cls, **given: Any) -> OutputOptions:
-        """Return the options of values that may be limited to variables: ``temp:time=1``, ``{"temp": {"time": 1}}``.
+        """Return those of the arguments of :func:`nczarr.copy` that are options of the storage.
+
+        Values may be limited to variables: ``temp:time=1``, ``{"temp": {"time": 1}}``.
 
         Examples
         --------
@@ -127,8 +129,10 @@ class OutputOptions:
         ('zstd:5', None, {'compression': {'precip*': 'none'}, 'quantize': {'temp': '3'}})
         """
         pairs = {option: _by_variable(option, given.get(option)) for option in _BY_VARIABLE}
-        own = {option: value for option, (value, _) in pairs.items()}
-        return cls(**{**given, **own}, rules={option: rules for option, (_, rules) in pairs.items() if rules})
+        own = {option: given[option] for option in cls.__dataclass_fields__ if option in given}
+        own |= {option: value for option, (value, _) in pairs.items()}
+        own["unlimited"] = names_of(given.get("unlimited", ()))
+        return cls(**own, rules={option: rules for option, (_, rules) in pairs.items() if rules})
 
     def by_variable(self, dataset: Dataset) -> dict[str, OutputOptions]:
         """Return the options of the variables that a pattern matches, by FQN.
