@@ -23,8 +23,7 @@ from nczarr.convert.many.steps import (
     steps_of,
     tolerance_between,
 )
-from nczarr.convert.request import Request
-from nczarr.convert.sources import Sources
+from nczarr.convert.request import Request, Sources
 from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
 from nczarr.errors import UnsupportedError, error_context
 from nczarr.formats import kind_of_source, local_path, netcdf_format

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from nczarr.convert.change.shaping import OutputOptions, shape
 from nczarr.convert.engine import Call, Engine
-from nczarr.convert.sources import FileStates, Sources
+from nczarr.convert.request import FileStates, Sources
 from nczarr.convert.values.raw import Twin, put_stored, twin_of
 from nczarr.convert.values.resume import checksum
 from nczarr.errors import NCZarrError, UnsupportedError

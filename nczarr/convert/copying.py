@@ -30,8 +30,7 @@ from nczarr.convert.ingested import NO_RECORD, records_of, with_steps
 from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.scan import kinds_of, with_scans
 from nczarr.convert.report import PlannedVariable, Report, planned_variables
-from nczarr.convert.request import Request
-from nczarr.convert.sources import Sources, refuse_unreadable
+from nczarr.convert.request import Request, Sources, refuse_unreadable
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import CLASSIC, Kind, kind_of_source, kind_of_target
