@@ -151,14 +151,12 @@ def _definition(name: str) -> Callable[[argparse.ArgumentParser], None]:
     module: ModuleType
     if name in ("copy", "scan", "gen"):
         from nczarr.cli import conversion as module
-    elif name in ("dump", "info", "tree", "ls", "sources"):
+    elif name in ("dump", "info", "tree", "ls", "sources", "du"):
         from nczarr.cli import inspection as module
     elif name in ("zom", "validate"):
         from nczarr.cli import object_model as module
     elif name in ("plot", "view"):
         from nczarr.cli import viewing as module
-    elif name in ("du", "rm"):
-        from nczarr.cli import objects as module
     elif name == "doctor":
         from nczarr.cli import doctor as module
     elif name == "completion":

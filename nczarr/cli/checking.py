@@ -1,4 +1,4 @@
-"""Run the commands that compare, check and repair: diff, digest, check, repair, consolidate, clean."""
+"""Run the commands that compare, check, repair and remove: diff, digest, check, repair, consolidate, clean, rm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nczarr.cli.options import (
 )
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import ValueDifference, diff, digest
-from nczarr.display import shown_location, visible
+from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping import Finding, repair
 
@@ -244,3 +244,44 @@ def run_clean(options: argparse.Namespace) -> None:
     for target in options.targets:
         for line in clean(target, storage_options=storage_options(options), force=options.force):
             say(line)
+
+
+def define_rm(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr rm``."""
+    option(parser, "target", HIERARCHY, nargs="+")
+    option(parser, "-n --dry-run", "print the objects without removing them")
+    option(parser, "-y --yes", "do not ask")
+    option(parser, "--force", "also remove objects that do not belong to the hierarchy")
+    define(parser, run_rm, "  nczarr rm s3://bucket/run42.zarr\n  nczarr rm -y old.zarr older.zarr\n")
+
+
+def run_rm(options: argparse.Namespace) -> int:
+    """Run ``nczarr rm``."""
+    from nczarr.mapping.dataset.objects import remove, stored_objects
+
+    kept = 0
+    for target in options.target:
+        found = stored_objects(target, storage_options(options))
+        size, objects = sum(item.size for item in found), sum(item.objects for item in found)
+        summary = f"{shown_location(target)}: {objects:,} objects, {format_bytes(size)}"
+        if options.dry_run:
+            say(summary)
+            say(*(f"  {item.path}: {item.objects:,}" for item in found))
+            continue
+        if not options.yes and not _agreed(summary, target):
+            kept += 1
+            continue
+        remove(target, storage_options=storage_options(options), force=options.force)
+        say(f"{summary}, removed")
+    return int(kept > 0)
+
+
+def _agreed(summary: str, target: str) -> bool:
+    if not sys.stdin.isatty():
+        raise NCZarrError(
+            "nczarr rm asks before it removes, and standard input is no terminal",
+            path=target,
+            hint="use --yes",
+        )
+    answer: str = input(f"{summary}; remove them? [y/N] ")
+    return answer.strip().lower() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""Run the commands that print a dataset: ``nczarr dump``, ``info``, ``tree``, ``ls`` and ``sources``."""
+"""Run the commands that print a dataset: ``nczarr dump``, ``info``, ``tree``, ``ls``, ``sources`` and ``du``."""
 
 from __future__ import annotations
 
@@ -213,6 +213,32 @@ def run_sources(options: argparse.Namespace) -> None:
         steps = "" if source.steps is None else f"  steps {source.steps[0]}:{source.steps[1]}"
         size = "" if source.size is None else f"  {source.size} bytes"
         say(f"{source.name}{steps}{size}{f'  sha256 {source.sha256}' if source.sha256 else ''}")
+
+
+def define_du(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr du``."""
+    option(parser, "source", HIERARCHY, nargs="+")
+    option(parser, "-s --summary", "print the total of each hierarchy only")
+    option(parser, "--json", "print one JSON object for each hierarchy")
+    define(parser, run_du, "  nczarr du run42.zarr\n  nczarr du -s s3://bucket/run42.zarr\n", "text")
+
+
+def run_du(options: argparse.Namespace) -> None:
+    """Run ``nczarr du``."""
+    from nczarr.mapping.dataset import objects
+
+    for source in options.source:
+        found = objects.stored_objects(source, storage_options(options))
+        place = shown_location(source)
+        total = (sum(item.size for item in found), sum(item.objects for item in found))
+        if options.json:
+            arrays = [{"path": item.path, "bytes": item.size, "objects": item.objects} for item in found]
+            print(json.dumps({"source": place, "bytes": total[0], "objects": total[1], "arrays": arrays}))
+            continue
+        rows = [] if options.summary else [(item.size, item.objects, item.path) for item in found]
+        rows.append((*total, place))
+        cells = [[format_bytes(size), f"{objects:,}", path] for size, objects, path in rows]
+        say(*table(["size", "objects", "path"], cells, right=[0, 1]))
 
 
 def run_info(options: argparse.Namespace) -> None:
