@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,6 @@ from nczarr.convert.endpoints import create_sink, name_of, open_source, refuse_s
 from nczarr.convert.filling import FillTask
 from nczarr.convert.ingested import NO_RECORD, not_ingested, records_of, with_steps
 from nczarr.convert.many.adjusting import fitted
-from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.joining import JoinedSource
 from nczarr.convert.many.steps import (
     as_known,
@@ -80,10 +79,13 @@ class AppendTask:
             request.report.skipped += len(self.sources.paths) - len(paths)
             request.report.add(paths, None, size)
 
-    def _opening(self, fqn: str) -> AbstractContextManager[Dataset]:
-        """Open the sources, joined along a dimension."""
-        concat = fqn if len(self.sources.paths) > 1 else None
-        return replace(self.sources, concat=concat).open_part(self.request.lossy)
+    @contextmanager
+    def _placed(self, old: Dataset) -> Iterator[tuple[str, Dataset, int]]:
+        """Open the sources, joined along the dimension that grows; yield it and the results of :meth:`place`."""
+        along = _growing_dimension(old, self.sources.concat, str(self.request.target))
+        concat = along if len(self.sources.paths) > 1 else None
+        with replace(self.sources, concat=concat).open_part(self.request.lossy) as added:
+            yield along, *self.place(old, added, along)
 
     def _to_zarr(self) -> tuple[tuple[object, ...], int]:
         """Append the sources that are not recorded in the dataset; return them, and the size of the added values."""
@@ -116,7 +118,7 @@ class AppendTask:
                         sources=replace(self.sources, paths=tuple(paths[i] for i in own)),
                         begun=(min(begun), max(begun)) if begun else None,
                     )
-                    size += task._run(session, check, [records[i] for i in own if records], concurrent=True)
+                    size += task._run(session, check, [records[i] for i in own if records])
             return tuple(paths[i] for i, _ in found), size
 
     def _to_file(self) -> int:
@@ -140,54 +142,30 @@ class AppendTask:
                     edit = edit_copy if ATTRIBUTE in dataset.attribute else edit_records
             with suppress(FixedFileError), edit(path) as file:
                 return self._run(Session(file, name=str(path), writable=True))
-        fitting = self.sources.fitting
-        with open_source(target) as old:
-            fqn = growing_dimension(old, self.sources.concat, str(target))
-            with self._opening(fqn) as added:
-                added, first, _ = prepare(
-                    old, added, fqn, self.sources.paths, target, self.replace_steps, fitting
-                )
-                joined = _appended(old, added, fqn, first)
-                sink = create_sink(
-                    target, joined, overwrite=True, durable=self.request.durable, **format_options
-                )
-                FillTask(self.request, joined, sink).run()
-                return dataset_bytes(added)
+        with open_source(target) as old, self._placed(old) as (fqn, added, first):
+            joined = _appended(old, added, fqn, first)
+            durable = self.request.durable
+            sink = create_sink(target, joined, overwrite=True, durable=durable, **format_options)
+            FillTask(self.request, joined, sink).run()
+            return dataset_bytes(added)
 
     def _run(
-        self,
-        session: Session,
-        check: Callable[[], None] = lambda: None,
-        records: Sequence[IngestedSource] = (),
-        *,
-        concurrent: bool = False,
+        self, session: Session, check: Callable[[], None] = lambda: None, records: Sequence[IngestedSource] = ()
     ) -> int:
         """Write the values, call `check`, store lengths and records; return the size of the added values."""
-        stored, target, request = session.stored, session.name, self.request
+        stored, request = session.stored, self.request
         stored.durable = request.durable
         session.cache.bound = min(session.cache.bound, request.memory)
         session.cache.reserves = False
-        old = stored.dataset
-        fqn = growing_dimension(old, self.sources.concat, target)
-        with self._opening(fqn) as opened:
-            added, first, count = prepare(
-                old,
-                opened,
-                fqn,
-                self.sources.paths,
-                target,
-                self.replace_steps,
-                self.sources.fitting,
-                self.begun,
-            )
+        with self._placed(stored.dataset) as (fqn, added, first):
+            size = added.dimension_at(fqn).size
             growing = {
                 v.fqn: v for v in session.root.walk_variables() if fqn in [d.ref for d in v.dimensions]
             }
             moved = sum(data_bytes(_data(added, at)) for at in growing)
-            if count or first != old.dimension_at(fqn).size:
+            if size:
                 if records:
-                    steps = (0, added.dimension_at(fqn).size)
-                    alone = (IngestedSource(name_of(self.sources.paths[0]), steps=steps),)
+                    alone = (IngestedSource(name_of(self.sources.paths[0]), steps=(0, size)),)
                     joined = (
                         added if len(records) > 1 or self.sources.merge else replace(added, sources=alone)
                     )
@@ -196,11 +174,11 @@ class AppendTask:
                     _record(session, [replace(r, size=None, sha256=None, version=None) for r in new])
                     session.store()
                 dimension = session.root.dimension_at(fqn)
-                session.extend(dimension, first + added.dimension_at(fqn).size)
-                sink = _Shifted(session, growing, dimension, first, concurrent)
+                session.extend(dimension, first + size)
+                # A netCDF file is written by one thread.
+                sink = _Shifted(session, growing, dimension, first, stored.disk_format == "ZARR")
                 with reporting(request.progress, moved):
-                    workers = request.workers if concurrent else 1
-                    transfer(sink.blocks(added), sink, request.progress, workers, request.memory)
+                    transfer(sink.blocks(added), sink, request.progress, request.workers, request.memory)
                 check()
                 if ATTRIBUTE in session.root.attributes:
                     session.root.delete_attribute(ATTRIBUTE)
@@ -208,6 +186,75 @@ class AppendTask:
                     _record(session, new)
                 session.store()
             return moved
+
+    def place(self, old: Dataset, added: Dataset, along: str) -> tuple[Dataset, int]:
+        """Check that the dataset of the sources fits behind another dataset, or in the place of steps that it has.
+
+        Returns
+        -------
+        (Dataset, int)
+            The added dataset, in the units of the old one; and the index of its first step in the target.
+        """
+        names, target = [name_of(path) for path in self.sources.paths], str(self.request.target)
+        source = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+        refused = f"it does not fit behind the dataset {target} along {along}"
+        fitting = self.sources.fitting
+        parts, _ = fitted([old, added], [target, source], along, False, fitting, refused, fixed=True)
+        with error_context(source):
+            return self._step(old, parts[1], along)
+
+    def _step(self, old: Dataset, added: Dataset, along: str) -> tuple[Dataset, int]:
+        """Return the added dataset, with the target's own numbers for repeated steps, and the index of its first step."""
+        size = old.dimension_at(along).size
+        here, there = steps_of(old, along), steps_of(added, along)
+        if here is None or there is None or not len(here) or not len(there):
+            if self.begun is not None:
+                low, high = self.begun
+                if not low <= size <= high or added.dimension_at(along).size != high - low:
+                    raise UnsupportedError(
+                        f"an append has begun with the steps {low}:{high} along {along} and has not ended; "
+                        f"the dimension has {size} steps now, and no coordinate to find the steps by",
+                        hint="append the files of that append alone, or join all files anew",
+                    )
+                return added, low
+            if self.replace_steps:
+                raise UnsupportedError(f"--replace: {along} has no coordinate to find repeated steps by")
+            return added, size
+        replace_steps = self.replace_steps or self.begun is not None
+        are_names = there.dtype.kind == "O"
+        if not are_names:
+            refuse_missing(added.all_variables[along], there, along, lambda step: None)
+            data = [d for d in (old.all_variables[along].data, added.all_variables[along].data) if d is not None]
+            known = as_known(here, there, tolerance_between(old.all_variables[along], here, there, data=data))
+            if (known != there).any():
+                own = MemorySource(known.astype(there.dtype))
+                added = rewrite(added, variable=lambda fqn, v: v.with_data(own) if fqn == along else v)
+                there = known
+        repeated = np.isin(there, here)
+        if repeated.any() and not replace_steps:
+            raise UnsupportedError(
+                f"{repeated.sum()} steps along {along} are there already, the first is {there[repeated][0]}",
+                hint="--replace writes over them",
+            )
+        if are_names:
+            if repeated.any():
+                raise UnsupportedError(f"--replace: the steps along {along} are names, which have no order")
+            refuse_repeated_names(there, along, lambda step: "the source")
+            return added, size
+        down = len(here) > 1 and here[-1] < here[0]
+        same = np.flatnonzero(here == there[0])
+        whole = np.concatenate([here[: same[0] if repeated.any() and same.size else size], there])
+        # Differences of unsigned numbers would wrap around.
+        follows = whole[1:] < whole[:-1] if down else whole[1:] > whole[:-1]
+        first = len(whole) - len(there)
+        fits = np.array_equal(here[first : first + len(there)], there[: max(0, size - first)])
+        if not follows.all() or not fits:
+            raise UnsupportedError(
+                f"the steps along {along} begin at {there[0]} and end at {there[-1]}; the dataset ends at {here[-1]}, "
+                "and they do not follow it",
+                hint="join the files anew, in order",
+            )
+        return added, first
 
 
 def _record(session: Session, sources: Sequence[IngestedSource]) -> None:
@@ -220,29 +267,25 @@ def _data(added: Dataset, fqn: str) -> ArraySource:
     return source_of(variable, added.shape(variable))
 
 
+@dataclass
 class _Shifted:
     """A sink that writes to a session, a number of steps further along one dimension."""
 
-    def __init__(
-        self,
-        session: Session,
-        growing: Mapping[str, VariableNode],
-        dimension: DimensionNode,
-        first: int,
-        concurrent: bool,
-    ) -> None:
-        self._session, self._growing, self._first = session, growing, first
-        self._axes = {fqn: node.dimensions.index(dimension) for fqn, node in growing.items()}
-        self.concurrent = concurrent
+    session: Session
+    growing: Mapping[str, VariableNode]
+    dimension: DimensionNode
+    first: int
+    concurrent: bool
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
-        return self._session.chunk_shape(self._growing[fqn]) or ()
+        return self.session.chunk_shape(self.growing[fqn]) or ()
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
-        node, axis = self._growing[fqn], self._axes[fqn]
-        shifts = [self._first if i == axis else 0 for i in range(len(region))]
+        node = self.growing[fqn]
+        axis = node.dimensions.index(self.dimension)
+        shifts = [self.first if i == axis else 0 for i in range(len(region))]
         place = tuple([slice(s.start + n, s.stop + n, 1) for s, n in zip(region, shifts, strict=True)])
-        self._session.write(node, place, np.asarray(values, node.type.dtype))
+        self.session.write(node, place, np.asarray(values, node.type.dtype))
 
     def commit(self) -> None:
         """Do nothing: the session stores the lengths."""
@@ -252,9 +295,10 @@ class _Shifted:
 
     def blocks(self, added: Dataset) -> Iterator[tuple[str, Region, ArraySource]]:
         """Yield blocks that end at the chunk borders of the target, so that no chunk is written twice."""
-        for fqn, axis in self._axes.items():
+        for fqn, node in self.growing.items():
+            axis = node.dimensions.index(self.dimension)
             variable, data = added.all_variables[fqn], _data(added, fqn)
-            head = min(-self._first % self.write_shape(fqn)[axis], data.shape[axis])
+            head = min(-self.first % self.write_shape(fqn)[axis], data.shape[axis])
             for low, high in ((0, head), (head, data.shape[axis])):
                 if low == high:
                     continue
@@ -264,7 +308,7 @@ class _Shifted:
                     yield name, (*region[:axis], place, *region[axis + 1 :]), data
 
 
-def growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
+def _growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
     """Return the FQN of the dimension along which a dataset grows.
 
     Raises
@@ -284,89 +328,6 @@ def growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
         what = f"several unlimited dimensions: {', '.join(found)}" if found else "no unlimited dimension"
         raise UnsupportedError(f"the dataset has {what}", path=target, hint="--concat says which")
     return found[0]
-
-
-def prepare(
-    old: Dataset,
-    added: Dataset,
-    along: str,
-    sources: Sequence[object],
-    target: object,
-    replace_steps: bool,
-    fitting: Fitting,
-    begun: tuple[int, int] | None = None,
-) -> tuple[Dataset, int, int]:
-    """Check that the dataset of some sources fits behind another dataset, or in the place of steps that it has.
-
-    Returns
-    -------
-    (Dataset, int, int)
-        The added dataset, in the units of the old one; the index of its first step in the target; the number of new
-        steps.
-    """
-    names = [name_of(source) for source in (sources[0], sources[-1])]
-    source = names[0] if len(sources) == 1 else " … ".join(names)
-    refused = f"it does not fit behind the dataset {target} along {along}"
-    parts, _ = fitted([old, added], [str(target), source], along, False, fitting, refused, fixed=True)
-    with error_context(source):
-        added, first = _place(old, parts[1], along, replace_steps, begun)
-    return added, first, max(0, first + added.dimension_at(along).size - old.dimension_at(along).size)
-
-
-def _place(
-    old: Dataset, added: Dataset, along: str, replace_steps: bool, begun: tuple[int, int] | None
-) -> tuple[Dataset, int]:
-    """Return the added dataset, with the target's own numbers for repeated steps, and the index of its first step."""
-    size = old.dimension_at(along).size
-    here, there = steps_of(old, along), steps_of(added, along)
-    if here is None or there is None or not len(here) or not len(there):
-        if begun is not None:
-            low, high = begun
-            if not low <= size <= high or added.dimension_at(along).size != high - low:
-                raise UnsupportedError(
-                    f"an append has begun with the steps {low}:{high} along {along} and has not ended; "
-                    f"the dimension has {size} steps now, and no coordinate to find the steps by",
-                    hint="append the files of that append alone, or join all files anew",
-                )
-            return added, low
-        if replace_steps:
-            raise UnsupportedError(f"--replace: {along} has no coordinate to find repeated steps by")
-        return added, size
-    replace_steps = replace_steps or begun is not None
-    are_names = there.dtype.kind == "O"
-    if not are_names:
-        refuse_missing(added.all_variables[along], there, along, lambda step: None)
-        data = [d for d in (old.all_variables[along].data, added.all_variables[along].data) if d is not None]
-        known = as_known(here, there, tolerance_between(old.all_variables[along], here, there, data=data))
-        if (known != there).any():
-            own = MemorySource(known.astype(there.dtype))
-            added = rewrite(added, variable=lambda fqn, v: v.with_data(own) if fqn == along else v)
-            there = known
-    repeated = np.isin(there, here)
-    if repeated.any() and not replace_steps:
-        raise UnsupportedError(
-            f"{repeated.sum()} steps along {along} are there already, the first is {there[repeated][0]}",
-            hint="--replace writes over them",
-        )
-    if are_names:
-        if repeated.any():
-            raise UnsupportedError(f"--replace: the steps along {along} are names, which have no order")
-        refuse_repeated_names(there, along, lambda step: "the source")
-        return added, size
-    down = len(here) > 1 and here[-1] < here[0]
-    same = np.flatnonzero(here == there[0])
-    whole = np.concatenate([here[: same[0] if repeated.any() and same.size else size], there])
-    # Differences of unsigned numbers would wrap around.
-    follows = whole[1:] < whole[:-1] if down else whole[1:] > whole[:-1]
-    first = len(whole) - len(there)
-    fits = np.array_equal(here[first : first + len(there)], there[: max(0, size - first)])
-    if not follows.all() or not fits:
-        raise UnsupportedError(
-            f"the steps along {along} begin at {there[0]} and end at {there[-1]}; the dataset ends at {here[-1]}, "
-            "and they do not follow it",
-            hint="join the files anew, in order",
-        )
-    return added, first
 
 
 def _appended(old: Dataset, added: Dataset, along: str, first: int) -> Dataset:
