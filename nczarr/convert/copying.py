@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial, wraps
 from inspect import signature
+from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Unpack, cast, overload
 
@@ -21,6 +22,7 @@ from nczarr.convert.endpoints import (
     expand_sources,
     name_of,
     named_function,
+    open_source,
     refuse_existing,
     refuse_same_place,
     targets_of,
@@ -36,7 +38,8 @@ from nczarr.errors import DatasetExistsError, LossError, NCZarrError, Unsupporte
 from nczarr.formats import CLASSIC, Kind, kind_of_source, kind_of_target
 from nczarr.mapping import ArrayShape
 from nczarr.mapping.options import ON_V3, FormatOptions
-from nczarr.model import Attribute, Dataset, Difference
+from nczarr.mapping.plain.write import ORDER
+from nczarr.model import Attribute, Dataset, Difference, compare
 from nczarr.system.logs import logger_of
 from nczarr.targets import allowing
 from nczarr.transfer import MEMORY, PartOfProgress, Progress, dataset_bytes, reporting
@@ -516,19 +519,18 @@ class CopyTask:
     def difference(
         self, dataset: Dataset, options: Mapping[str, Any], losses: Sequence[str]
     ) -> Difference | None:
-        """Return the first difference between a dataset and its copy."""
-        from nczarr.convert.verify.differences import differences_of_copy
+        """Return the first difference between a dataset and its copy that the format does not explain."""
+        from nczarr.convert.verify.differences import ValueComparison
 
-        found = differences_of_copy(
-            dataset,
-            self.request.target,
-            losses=losses,
-            order=options.get("layout") not in _UNORDERED,
-            nan_payloads=kind_of_target(self.request.target) != "cdl",
-            storage_options=self.request.storage_options,
-            progress=self.request.progress,
-        )
-        return next(found, None)
+        request = self.request
+        exact = kind_of_target(request.target) != "cdl"  # CDL text has no payloads of NaN
+        with open_source(request.target, storage_options=request.storage_options, fresh=True) as stored:
+            found: Iterator[Difference] = ValueComparison(exact).datasets(dataset, stored, request.progress)
+            if not {*losses} - {ORDER}:  # with other losses, only values can be equal
+                order = options.get("layout") not in _UNORDERED
+                nodes = compare(dataset, stored, data=False, nan_payloads=exact, order=order)
+                found = chain(nodes, found)
+            return next(found, None)
 
     def shaped(self, dataset: Dataset, kind: Kind | None) -> tuple[Shaped, dict[str, Any]]:
         """Return the dataset as it is written, and the options of its sink."""

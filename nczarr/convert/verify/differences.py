@@ -11,7 +11,6 @@ import numpy as np
 from nczarr.convert.endpoints import name_of, open_source
 from nczarr.display import visible
 from nczarr.errors import UnsupportedError
-from nczarr.mapping.plain.write import ORDER
 from nczarr.model import ArraySource, Dataset, Difference, Variable, compare, regions, same_values
 from nczarr.targets import allowing
 from nczarr.transfer import BLOCK_BYTES, NoProgress, Progress, block_shape, data_bytes, reporting, value_bytes
@@ -143,7 +142,7 @@ def diff(
             order=order,
         )
         if data:
-            comparison = _ValueComparison(nan_payloads, rtol, atol, places)
+            comparison = ValueComparison(nan_payloads, rtol, atol, places)
             yield from comparison.datasets(a, b, progress or NoProgress())
         for side, dataset in ((left, a), (right, b)):
             if dataset.left_out:
@@ -152,41 +151,10 @@ def diff(
                 )
 
 
-def differences_of_copy(
-    dataset: Dataset,
-    copy: object,
-    *,
-    losses: Sequence[str] = (),
-    order: bool = True,
-    nan_payloads: bool = True,
-    storage_options: Mapping[str, object] | None = None,
-    progress: Progress | None = None,
-) -> Iterator[Difference]:
-    """Yield the differences between a dataset and its copy that the format of the copy does not explain.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        The dataset that was written.
-    copy : str, path or store
-        The copy.
-    losses : sequence of str
-        Parts that the format cannot represent. Unless the only loss is the order, only values are compared.
-    order, nan_payloads : bool
-        False: the format does not preserve them.
-    storage_options : mapping, optional
-        Options of the file system of a URL.
-    progress : Progress, optional
-        Receives the progress of reading the values.
-    """
-    with open_source(copy, storage_options=storage_options, fresh=True) as stored:
-        if not {*losses} - {ORDER}:
-            yield from compare(dataset, stored, data=False, nan_payloads=nan_payloads, order=order)
-        yield from _ValueComparison(nan_payloads).datasets(dataset, stored, progress or NoProgress())
-
-
 @dataclass(frozen=True)
-class _ValueComparison:
+class ValueComparison:
+    """Compares the values of datasets; the fields are arguments of :func:`diff`."""
+
     nan_payloads: bool
     rtol: float = 0.0
     atol: float = 0.0
