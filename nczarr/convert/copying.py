@@ -386,8 +386,8 @@ class CopyTask:
             dataset = replace(dataset, left_out=(), gone=(), sources=())
             dataset = _without_old_digest(dataset, sources, request.output)
             # The chunks of the source determine the best blocks for reading it.
-            source_chunks = {fqn: v.storage.chunk_shape for fqn, v in dataset.all_variables.items()}
-            shaped, options = self.shaped(dataset, kind)
+            source = dataset
+            shaped, options = self.shaped(source, kind)
             dataset = shaped.dataset
             losses += shaped.replaced
             if request.dry_run:
@@ -399,9 +399,8 @@ class CopyTask:
             with reporting(request.progress, readings * size) if readings > 1 else nullcontext():
                 task = self.of_one_job() if readings > 1 else self
                 cluster = self.cluster(engine, dataset, kind)
-                losses += task.write(
-                    dataset, options, source_chunks, cluster, partial(sources.refuse_changes, states)
-                )
+                unchanged = partial(sources.refuse_changes, states)
+                losses += task.write(dataset, options, source, cluster, unchanged)
         if request.report is not None:
             request.report.add(sources.paths, request.target, size)
             request.report.losses += losses
@@ -439,7 +438,7 @@ class CopyTask:
         self,
         dataset: Dataset,
         options: Mapping[str, Any],
-        source_chunks: Mapping[str, tuple[int, ...] | None],
+        source: Dataset,
         cluster: Cluster | None,
         refuse_changes: Callable[[], None],
     ) -> tuple[str, ...]:
@@ -487,7 +486,7 @@ class CopyTask:
             resume=resume and state != "unknown",
             **options,
         )
-        FillTask(request, dataset, sink, source_chunks, fingerprint, cluster, refuse_changes).run()
+        FillTask(request, dataset, sink, source, fingerprint, cluster, refuse_changes).run()
         losses = tuple(getattr(sink, "losses", ()))
         if request.verify and (difference := self.difference(dataset, options, losses)) is not None:
             raise NCZarrError(f"the copy differs from its source: {difference}", path=str(target))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,8 +69,8 @@ class FillTask:
 
     Parameters
     ----------
-    source_chunks : mapping
-        The chunk shapes of the source by FQN, where `dataset` has those of the output.
+    source : Dataset
+        The dataset with the chunks and filters of the source; by default those of `dataset`.
     fingerprint : callable, optional
         Computes the fingerprint of the copy; None: the copy cannot be resumed.
     cluster : Cluster, optional
@@ -82,7 +82,7 @@ class FillTask:
     request: Request
     dataset: Dataset
     sink: DatasetSink
-    source_chunks: Mapping[str, tuple[int, ...] | None] = field(default_factory=dict)
+    source: Dataset | None = None
     fingerprint: Callable[[], SourceFingerprint] | None = None
     cluster: Cluster | None = None
     refuse_changes: Callable[[], None] = lambda: None
@@ -114,16 +114,11 @@ class FillTask:
             raise
 
     def _work(self) -> list[Work]:
-        """Return the variables to copy, with the chunk shapes of the source."""
+        """Return the variables to copy, stored as in the source."""
         stored = getattr(self.sink, "dataset", self.dataset).all_variables  # a lossy layout may omit some
-        work: list[Work] = []
-        for fqn, v in self.dataset.all_variables.items():
-            if v.data is not None and fqn in stored:
-                data, chunks = v.data, self.source_chunks.get(fqn, v.storage.chunk_shape)
-                if chunks != v.storage.chunk_shape:
-                    v = replace(v, storage=replace(v.storage, chunk_shape=chunks))
-                work.append((fqn, v, data))
-        return work
+        sources = (self.source or self.dataset).all_variables
+        found = [(fqn, v.data) for fqn, v in self.dataset.all_variables.items() if fqn in stored]
+        return [(fqn, sources[fqn], data) for fqn, data in found if data is not None]
 
     def _without_fill(self, one: Work) -> Work | None:
         """Omit the values that CDL text omits, if they equal the fill values of a new Zarr dataset.
