@@ -31,11 +31,11 @@ from nczarr.convert.filling import FillTask, refuse_memory
 from nczarr.convert.ingested import NO_RECORD, records_of, with_steps
 from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.scan import kinds_of, with_scans
-from nczarr.convert.report import PlannedVariable, Report, planned_variables
+from nczarr.convert.report import Report
 from nczarr.convert.request import Request, Sources, refuse_unreadable
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
-from nczarr.formats import CLASSIC, Kind, kind_of_source, kind_of_target
+from nczarr.formats import Kind, kind_of_source, kind_of_target
 from nczarr.mapping import ArrayShape
 from nczarr.mapping.options import ON_V3, FormatOptions
 from nczarr.mapping.plain.write import ORDER
@@ -408,31 +408,17 @@ class CopyTask:
 
     def plan(self, shaped: Shaped, options: Mapping[str, Any]) -> tuple[str, ...]:
         """Return and report the planned storage of each variable."""
+        from nczarr.convert.plans import planned_variables
+
         self.refuse_existing()
         dataset, to = shaped.dataset, kind_of_target(self.request.target)
-        plan = [self.with_choices(v, shaped, options) for v in planned_variables(dataset, to, options)]
+        plan = list(planned_variables(shaped, self.request.output, to, options))
         for v in plan if to == "zarr" else ():
             block = v.shards or v.chunks or ()
             refuse_memory(v.fqn, block, v.shape, dataset.variable_at(v.fqn).type.dtype, self.request.memory)
         if self.request.report is not None:
             self.request.report.variables += plan
         return tuple(map(str, plan))
-
-    def with_choices(self, v: PlannedVariable, shaped: Shaped, options: Mapping[str, Any]) -> PlannedVariable:
-        """Complete the choices of a variable: only those that the target has."""
-        to, choices, how = kind_of_target(self.request.target), dict(v.choices), self.request.output
-        rule = shaped.own.get(v.fqn, how).compression
-        if to == "zarr":
-            kept = shaped.arrays.get(v.fqn, ArrayShape()).codecs is not None
-            choices["compression"] = (
-                "source" if kept else choices["compression"] or rule or shaped.compression
-            )
-        elif to == "netcdf" and options.get("format", shaped.dataset.format) not in CLASSIC.values():
-            choices["compression"] = rule
-        else:
-            choices["chunks"] = None
-        names = [name for name, value in choices.items() if value and (v.shape or name == "quantize")]
-        return replace(v, choices={name: choices[name] for name in names})
 
     def write(
         self,

@@ -1,21 +1,30 @@
-"""Write the choices of a copy to a plan in TOML, and read an edited plan."""
+"""Plan the storage of a copy, write its choices to a plan in TOML, and read an edited plan."""
 
 from __future__ import annotations
 
 import json
+import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from nczarr.convert.change.selecting import parse_range
-from nczarr.convert.change.shaping import Placed
-from nczarr.convert.report import PlannedVariable, Report
+from nczarr.convert.change.shaping import OutputOptions, Placed, Shaped
+from nczarr.convert.endpoints import create_sink
+from nczarr.convert.report import PlannedVariable, Report, array_form, codec_name
 from nczarr.display.text import did_you_mean
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError, error_context
+from nczarr.formats import CLASSIC, Kind
+from nczarr.mapping import ArrayShape, StoredDataset
+from nczarr.mapping.values.filters import parse_compression
+from nczarr.model import describe_type
+from nczarr.stores import MemoryStore
 from nczarr.system.atomic import text_output
+from nczarr.transfer import value_bytes
+from nczarr.zarr import NamedConfig
 
 #: The options of a copy that a plan contains, by the form of their values in TOML.
 _TEXTS = ("concat", "join", "repack", "expect_step", "preprocess", "layout", "codecs", "char", "compound", "format",
@@ -66,6 +75,57 @@ def copy_with_plan(copy: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     with text_output(path) as file:
         file.write(text)
     return lines
+
+
+# --- planning
+
+
+def planned_variables(
+    shaped: Shaped, how: OutputOptions, target: Kind, options: Mapping[str, Any]
+) -> Iterator[PlannedVariable]:
+    """Yield the planned storage of each variable; for Zarr, create the metadata in memory to find it out."""
+    source = shaped.dataset
+    stored = create_sink(MemoryStore(), source, **options) if target == "zarr" else None
+    assert isinstance(stored, StoredDataset | None)
+    has_chunks = target == "netcdf" and options.get("format", source.format) not in CLASSIC.values()
+    try:
+        dataset = source if stored is None else stored.dataset
+        for fqn, variable in dataset.all_variables.items():
+            shape, kind, dtype = dataset.shape(variable), describe_type(variable.type), variable.type.dtype
+            rule, choices = shaped.own.get(fqn, how).compression, dict[str, Any]()
+            if stored is not None:
+                array = stored.data(fqn).array
+                chunks, shards, found = array_form(stored.data(fqn))
+                codecs, objects, data_type = tuple(c.name for c in found), array.nchunks, array.metadata.data_type
+                if shaped.arrays.get(fqn, ArrayShape()).codecs is not None:
+                    rule = "source"
+                else:
+                    itemsize = 1 if data_type.is_variable else data_type.dtype.itemsize
+                    rule = _compression_of(found, itemsize) or rule or shaped.compression
+                choices = {"chunks": chunks, "shards": shards, "compression": rule}
+            else:
+                own = variable.storage.chunk_shape if variable.storage.layout == "chunked" else None
+                chunks, shards, objects = tuple(own or shape), None, 1
+                codecs = tuple(str(f.id) for f in variable.storage.filters) if target == "netcdf" else ()
+                if has_chunks:
+                    choices = {"chunks": own, "compression": rule}
+            choices["quantize"] = getattr(source.all_variables[fqn].data, "rounding", None)
+            choices = {name: value for name, value in choices.items() if value and (shape or name == "quantize")}
+            size = math.prod(shape) * value_bytes(dtype)
+            yield PlannedVariable(fqn, kind, shape, chunks, shards, codecs, objects, size, choices)
+    finally:
+        if stored is not None:
+            stored.abort()
+
+
+def _compression_of(codecs: Sequence[NamedConfig], itemsize: int) -> str | None:
+    """Return the option ``--compression`` that makes these codecs; None if there is none."""
+    packing = [c for c in codecs if c.name not in ("bytes", "vlen-utf8", "vlen-bytes", "crc32c")]
+    text = codec_name(packing[0].name, packing[0].configuration) if packing else "none"
+    with suppress(UnsupportedError):
+        if parse_compression(text, itemsize) == packing:
+            return text
+    return None
 
 
 # --- writing

@@ -13,17 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.endpoints import create_sink
 from nczarr.convert.verify.digests import bands
 from nczarr.display import format_bytes
-from nczarr.errors import UnsupportedError, error_context
+from nczarr.errors import error_context
 from nczarr.filters import filter_name
-from nczarr.formats import Kind, local_path
-from nczarr.mapping import StoredDataset, VariableData
-from nczarr.mapping.values.filters import parse_compression
+from nczarr.formats import local_path
+from nczarr.mapping import VariableData
 from nczarr.model import Dataset, Variable, describe_type
 from nczarr.model.coordinates import MOST_PREVIEWED, preview
-from nczarr.stores import LocalStore, MemoryStore, Store
+from nczarr.stores import LocalStore, Store
 from nczarr.stores.base import AccessRefusedError
 from nczarr.transfer import value_bytes
 from nczarr.zarr import NamedConfig, inner_codecs
@@ -123,7 +121,7 @@ def _stored(
         ask = getattr(data, "stored_size", None)
         return (variable.storage.chunk_shape, None, filters), (None, None, None) if ask is None else ask()
     chunks, shards, codecs = array_form(data)
-    names = tuple(_codec_name(c.name, c.configuration) for c in codecs)
+    names = tuple(codec_name(c.name, c.configuration) for c in codecs)
     array, store = data.array, data.array.store
     if not isinstance(store, LocalStore):
         count = size = None
@@ -152,20 +150,10 @@ def _listing(store: Store) -> list[tuple[str, int]]:
     return sorted(store.sizes() if store.lists_sizes else ((key, 0) for key in store.list()))
 
 
-def _codec_name(name: str, configuration: Mapping[str, object]) -> str:
+def codec_name(name: str, configuration: Mapping[str, object]) -> str:
     level = configuration.get("level", configuration.get("clevel"))
     inner = f":{configuration['cname']}" if "cname" in configuration else ""
     return f"{name.removeprefix('numcodecs.')}{inner}{'' if level is None else f':{level}'}"
-
-
-def _compression_of(codecs: Sequence[NamedConfig], itemsize: int) -> str | None:
-    """Return the option ``--compression`` that makes these codecs; None if there is none."""
-    packing = [c for c in codecs if c.name not in ("bytes", "vlen-utf8", "vlen-bytes", "crc32c")]
-    text = _codec_name(packing[0].name, packing[0].configuration) if packing else "none"
-    with suppress(UnsupportedError):
-        if parse_compression(text, itemsize) == packing:
-            return text
-    return None
 
 
 def _limits(variable: Variable, shape: _Shape) -> tuple[_Number | None, _Number | None, int | None]:
@@ -279,36 +267,6 @@ class PlannedVariable(_Form):
 
 def _shape(shape: _Shape | None) -> str:
     return "×".join(map(str, shape)) if shape else "one value"
-
-
-def planned_variables(
-    dataset: Dataset, target: Kind, options: Mapping[str, Any]
-) -> Iterator[PlannedVariable]:
-    """Yield the planned storage of each variable; for Zarr, create the metadata in memory to find it out."""
-    stored = create_sink(MemoryStore(), dataset, **options) if target == "zarr" else None
-    assert isinstance(stored, StoredDataset | None)
-    try:
-        source = dataset
-        dataset = dataset if stored is None else stored.dataset
-        for fqn, variable in dataset.all_variables.items():
-            shape, storage, kind = dataset.shape(variable), variable.storage, describe_type(variable.type)
-            size = math.prod(shape) * value_bytes(variable.type.dtype)
-            if stored is not None:
-                chunks, shards, found = array_form(stored.data(fqn))
-                codecs, objects = tuple(c.name for c in found), stored.data(fqn).array.nchunks
-                data_type = stored.data(fqn).array.metadata.data_type
-                compression = _compression_of(found, 1 if data_type.is_variable else data_type.dtype.itemsize)
-                choices: dict[str, Any] = {"chunks": chunks, "shards": shards, "compression": compression}
-            else:
-                chunks = tuple((storage.layout == "chunked" and storage.chunk_shape) or shape)
-                shards, objects = None, 1
-                codecs = tuple(str(f.id) for f in storage.filters) if target == "netcdf" else ()
-                choices = {"chunks": storage.chunk_shape if storage.layout == "chunked" else None}
-            choices["quantize"] = getattr(source.all_variables[fqn].data, "rounding", None)
-            yield PlannedVariable(fqn, kind, shape, chunks, shards, codecs, objects, size, choices)
-    finally:
-        if stored is not None:
-            stored.abort()
 
 
 @dataclass
