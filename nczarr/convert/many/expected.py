@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import cftime
 import numpy as np
 
-from nczarr.convert.many.adjusting import Packing, packing_of
+from nczarr.convert.many.adjusting import packing_of
 from nczarr.convert.many.fit import Fitting, calendar_of
 from nczarr.convert.many.steps import LENGTHS, refuse_missing, steps_of, unit_of
 from nczarr.errors import UnsupportedError
@@ -33,8 +33,6 @@ class ExpectedStep:
     ----------
     variable : Variable
         The coordinate.
-    packing : Packing
-        Of its numbers.
     text : str
         The step as requested, or ``auto``.
     months : int
@@ -42,7 +40,6 @@ class ExpectedStep:
     """
 
     variable: Variable
-    packing: Packing
     text: str
     length: float = 0.0
     months: int = 0
@@ -79,7 +76,7 @@ class ExpectedStep:
         return ", ".join(texts) + (f" and {len(values) - _LISTED} more" if len(values) > _LISTED else "")
 
 
-def expected_step(variable: Variable, values: np.ndarray, packing: Packing, text: str) -> ExpectedStep:
+def expected_step(variable: Variable, values: np.ndarray, text: str) -> ExpectedStep:
     """Return the step of a coordinate that an option requests; ``auto`` is the most frequent one."""
     day = 0.0
     if is_time(variable):
@@ -91,10 +88,10 @@ def expected_step(variable: Variable, values: np.ndarray, packing: Packing, text
             raise UnsupportedError("--expect-step auto: the coordinate has one step only")
         step = float(steps[counts.argmax()])
         if day and 28 * day <= step <= 31 * day:
-            return ExpectedStep(variable, packing, "1mo", months=1)
+            return ExpectedStep(variable, "1mo", months=1)
         if day and 365 * day <= step <= 366 * day:
-            return ExpectedStep(variable, packing, "1y", months=12)
-        return ExpectedStep(variable, packing, f"{step:g}", step)
+            return ExpectedStep(variable, "1y", months=12)
+        return ExpectedStep(variable, f"{step:g}", step)
     found = _STEP.fullmatch(text)
     unit = found and found[2]
     if not found or not float(found[1]) or (unit and not is_time(variable)) or (unit is None and day):
@@ -105,12 +102,12 @@ def expected_step(variable: Variable, values: np.ndarray, packing: Packing, text
     if unit in ("mo", "y"):
         if number % 1:
             raise UnsupportedError(f"--expect-step {text}: not a whole number")
-        return ExpectedStep(variable, packing, text, months=int(number) * (12 if unit == "y" else 1))
+        return ExpectedStep(variable, text, months=int(number) * (12 if unit == "y" else 1))
     if unit is None:
-        return ExpectedStep(variable, packing, text, number if values[-1] >= values[0] else -number)
+        return ExpectedStep(variable, text, number if values[-1] >= values[0] else -number)
     if not day:
         raise UnsupportedError(f"--expect-step {text}: a unit of the coordinate has no fixed length")
-    return ExpectedStep(variable, packing, text, number * _SECONDS[unit] / _SECONDS["d"] * day)
+    return ExpectedStep(variable, text, number * _SECONDS[unit] / _SECONDS["d"] * day)
 
 
 def missing_steps(
@@ -133,7 +130,7 @@ def missing_steps(
     values = packing.decoded(numbers)
     owner = np.repeat(np.arange(len(parts)), [0 if run is None else len(run) for run in runs])
     refuse_missing(variable, numbers, along, lambda at: names[owner[at]])
-    step = expected_step(variable, values, packing, fitting.expect_step)
+    step = expected_step(variable, values, fitting.expect_step)
     counts = step.between(values)
     whole = np.rint(counts)
     odd = np.flatnonzero(~(abs(counts - whole) <= _ROUNDING * np.maximum(1, abs(whole))) | (whole < 0))
