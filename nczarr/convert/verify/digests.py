@@ -27,6 +27,7 @@ from nczarr.model import (
     Variable,
     VlenType,
     describe_type,
+    regions,
     source_of,
 )
 from nczarr.stores import LocalStore
@@ -147,8 +148,8 @@ def digest_of(dataset: Dataset, progress: Progress | None = None) -> Digest:
 def header_digest(dataset: Dataset) -> str:
     """Compute the digest of a dataset without its values."""
     whole = _whole(_lines(dataset))
-    for fqn, variable in dataset.all_variables.items():
-        whole.update(_header(dataset, fqn, variable))
+    for variable in dataset.all_variables.values():
+        whole.update(_header(dataset, variable))
     return whole.hexdigest()
 
 
@@ -165,7 +166,7 @@ def _lines(dataset: Dataset) -> Iterator[str]:
         yield f"type {fqn} {describe_type(type_)}"
 
 
-def _header(dataset: Dataset, fqn: str, variable: Variable) -> bytes:
+def _header(dataset: Dataset, variable: Variable) -> bytes:
     head = {
         "type": describe_type(variable.type),
         "dimensions": [str(d) for d in variable.dimensions],
@@ -186,7 +187,7 @@ def _attributes(attributes: Iterable[Attribute], is_root: bool = False) -> bytes
 def _variable(dataset: Dataset, fqn: str, progress: Progress) -> str:
     variable = dataset.variable_at(fqn)
     with error_context(fqn=fqn):
-        result = hashlib.sha256(_header(dataset, fqn, variable))
+        result = hashlib.sha256(_header(dataset, variable))
         shape = dataset.shape(variable)
         source = source_of(variable, shape)
         for region in bands(shape, value_bytes(variable.type.dtype), variable.storage.chunk_shape):
@@ -206,24 +207,14 @@ def bands(
     >>> list(bands((3, 2), 1, None, limit=4))
     [(slice(0, 2, 1), slice(0, 2, 1)), (slice(2, 3, 1), slice(0, 2, 1))]
     """
-    if 0 in shape:
-        return
-    if not shape:
-        yield ()
-        return
     axis = 0
     while axis < len(shape) - 1 and math.prod(shape[axis + 1 :]) * itemsize > limit:
         axis += 1
     rows = max(1, limit // max(1, math.prod(shape[axis + 1 :]) * itemsize))
-    if chunk is not None and rows > chunk[axis]:
+    if chunk and rows > chunk[axis]:
         rows -= rows % chunk[axis]  # decode each chunk once
-    for index in np.ndindex(shape[:axis]):
-        for start in range(0, shape[axis], rows):
-            yield (
-                *(slice(i, i + 1, 1) for i in index),
-                slice(start, min(start + rows, shape[axis]), 1),
-                *(slice(0, n, 1) for n in shape[axis + 1 :]),
-            )
+    block = (*(1,) * axis, rows, *shape[axis + 1 :])[: len(shape)]
+    return regions(shape, tuple(max(1, n) for n in block))
 
 
 def canonical_bytes(values: np.ndarray, type_: Type) -> bytes:
