@@ -235,7 +235,11 @@ def shape(
     better = source == "netcdf" and target == "zarr"
     # Without a netCDF format, the filters were not chosen for readers of netCDF.
     portable = source == "zarr" and target == "netcdf" and dataset.format is None and how.compression is None
-    general = [_by_dimension(dataset, how.chunks, "--chunks"), _by_dimension(dataset, how.shards, "--shards")]
+
+    def lengths_of(one: OutputOptions) -> tuple[_Lengths | str | None, ...]:
+        return _by_dimension(dataset, one.chunks, "--chunks"), _by_dimension(dataset, one.shards, "--shards")
+
+    general = lengths_of(how)
     arrays: dict[str, ArrayShape] = {}
 
     def shaped(fqn: str, variable: Variable) -> Variable:
@@ -245,8 +249,7 @@ def shape(
         mine, (lengths, shard_lengths) = own.get(fqn, how), general
         if fqn in own:
             with error_context(fqn=fqn):
-                lengths = _by_dimension(dataset, mine.chunks, "--chunks")
-                shard_lengths = _by_dimension(dataset, mine.shards, "--shards")
+                lengths, shard_lengths = lengths_of(mine)
         kept = (
             _stored_form(variable) if source == "zarr" and target == "zarr" and mine.codec is None else None
         )
@@ -374,11 +377,13 @@ class _Sizes:
     def bytes(self, block: Sequence[int]) -> int:
         return math.prod(block) * self.itemsize
 
-    def lengths(self, by_dimension: _Lengths) -> list[int | None]:
-        """Return the requested length along each axis; 0 if none is requested, None for an automatic one."""
-        if isinstance(by_dimension, tuple):
-            return list(by_dimension)
-        return [by_dimension.get(ref, 0) if isinstance(ref, str) else 0 for ref in self.dimensions]
+    def lengths(self, given: _Lengths | str | None) -> list[int | None] | None:
+        """Return the requested length along each axis: 0 for none, None for an automatic one; None for no request."""
+        if isinstance(given, tuple):
+            return list(given)
+        if not isinstance(given, dict) or not any(ref in given for ref in self.dimensions):
+            return None
+        return [given.get(ref, 0) if isinstance(ref, str) else 0 for ref in self.dimensions]
 
 
 def _by_dimension(
@@ -408,34 +413,27 @@ def _chunks(
     """Return the chunk shape of the output, None for a default, and whether it was requested."""
     own = variable.storage.chunk_shape if variable.storage.layout in (None, "chunked") else None
     target = parse_bytes(how.chunk_bytes) if how.chunk_bytes is not None else None
-    if isinstance(lengths, tuple) or (
-        isinstance(lengths, dict) and any(ref in lengths for ref in sizes.dimensions)
-    ):
-        if target is not None and isinstance(lengths, dict):  # fit the axes without a length
-            lengths = {ref: None for ref in sizes.dimensions if isinstance(ref, str)} | lengths
-        return _requested_chunks(sizes, own, lengths, target or _CHUNK), True
-    if lengths == "auto" or target is not None:
-        return fitted(sizes.shape, None, sizes.itemsize, target or _CHUNK, sizes.unlimited), True
-    if own is None or not better or SMALLEST <= sizes.bytes(own) <= LARGEST:
-        return own, False
-    return fitted(sizes.shape, own, sizes.itemsize, _CHUNK, sizes.unlimited), False
-
-
-def _requested_chunks(
-    sizes: _Sizes, own: tuple[int, ...] | None, by_dimension: _Lengths, target: int
-) -> tuple[int, ...]:
-    lengths, whole = sizes.lengths(by_dimension), [max(size, 1) for size in sizes.shape]
+    axes = sizes.lengths(lengths)
+    if axes is None:
+        if lengths == "auto" or target is not None:
+            return fitted(sizes.shape, None, sizes.itemsize, target or _CHUNK, sizes.unlimited), True
+        if own is None or not better or SMALLEST <= sizes.bytes(own) <= LARGEST:
+            return own, False
+        return fitted(sizes.shape, own, sizes.itemsize, _CHUNK, sizes.unlimited), False
+    if target is not None and isinstance(lengths, dict):  # fit the axes without a length
+        axes = [n or None if isinstance(ref, str) else n for n, ref in zip(axes, sizes.dimensions, strict=True)]
     chunks = []
-    for axis, length in enumerate(lengths):
+    for axis, length in enumerate(axes):
+        whole = max(sizes.shape[axis], 1)
         if length == 0:
-            chunks.append(own[axis] if own else whole[axis])
+            chunks.append(own[axis] if own else whole)
         elif length == -1:
-            chunks.append(whole[axis])
+            chunks.append(whole)
         else:
-            chunks.append(length or 1 if sizes.unlimited[axis] else min(length or 1, whole[axis]))
-    for axis in reversed([axis for axis, length in enumerate(lengths) if length is None]):
-        chunks[axis] = max(1, min(target // max(1, sizes.bytes(chunks)), sizes.shape[axis]))
-    return tuple(chunks)
+            chunks.append(length or 1 if sizes.unlimited[axis] else min(length or 1, whole))
+    for axis in reversed([axis for axis, length in enumerate(axes) if length is None]):
+        chunks[axis] = max(1, min((target or _CHUNK) // max(1, sizes.bytes(chunks)), sizes.shape[axis]))
+    return tuple(chunks), True
 
 
 def fitted(
@@ -474,25 +472,21 @@ def fitted(
 def _shards(
     sizes: _Sizes, chunks: tuple[int, ...], lengths: _Lengths | str | None, better: bool
 ) -> tuple[int, ...] | None:
-    count = math.prod(-(-n // c) for n, c in zip(sizes.shape, chunks, strict=True))
-    requested: Sequence[int]
-    if isinstance(lengths, dict | tuple):
-        if isinstance(lengths, dict) and not any(ref in lengths for ref in sizes.dimensions):
-            return None
-        requested = []
-        axes = zip(sizes.lengths(lengths), sizes.dimensions, sizes.shape, chunks, strict=True)
-        for length, ref, size, chunk in axes:
-            requested.append(length if length and length > 0 else max(size, chunk))
-            if length and length > 0 and length % chunk and length < size:
-                raise UnsupportedError(
-                    f"--shards: {length} along {ref} is not a multiple of the chunk length {chunk}",
-                    hint="set --chunks too",
-                )
-    elif isinstance(lengths, str) or (better and count > MANY):
-        target = SHARD if lengths in (None, "auto") else parse_bytes(str(lengths))
-        return default_shards(sizes.shape, sizes.unlimited, chunks, sizes.itemsize, target=target)
-    else:
+    axes = sizes.lengths(lengths)
+    if axes is None:
+        count = math.prod(-(-n // c) for n, c in zip(sizes.shape, chunks, strict=True))
+        if isinstance(lengths, str) or (lengths is None and better and count > MANY):
+            target = SHARD if lengths in (None, "auto") else parse_bytes(str(lengths))
+            return default_shards(sizes.shape, sizes.unlimited, chunks, sizes.itemsize, target=target)
         return None
+    requested = []
+    for length, ref, size, chunk in zip(axes, sizes.dimensions, sizes.shape, chunks, strict=True):
+        requested.append(length if length and length > 0 else max(size, chunk))
+        if length and length > 0 and length % chunk and length < size:
+            raise UnsupportedError(
+                f"--shards: {length} along {ref} is not a multiple of the chunk length {chunk}",
+                hint="set --chunks too",
+            )
     shards = tuple(-(-w // c) * c for w, c in zip(requested, chunks, strict=True))
     if wrong := misfit(shards, chunks):
         raise UnsupportedError(f"--shards: {wrong}", hint="shorter --shards or longer --chunks")
