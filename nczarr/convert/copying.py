@@ -12,21 +12,10 @@ from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Unpack, cast, overload
 
+from nczarr.convert import endpoints
 from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.shaping import OutputOptions, Shaped, names_of, parse_kind, shape
-from nczarr.convert.endpoints import (
-    OVERWRITE,
-    call_all,
-    check_options,
-    create_sink,
-    expand_sources,
-    name_of,
-    named_function,
-    open_source,
-    refuse_existing,
-    refuse_same_place,
-    targets_of,
-)
+from nczarr.convert.endpoints import create_sink, expand_sources, name_of, open_source
 from nczarr.convert.filling import FillTask, refuse_memory
 from nczarr.convert.ingested import NO_RECORD, records_of, with_steps
 from nczarr.convert.many.fit import Fitting
@@ -292,7 +281,7 @@ def copy(
     'an example'
     """
     given = locals()
-    check_options(options, signature(copy).parameters)
+    endpoints.check_options(options, signature(copy).parameters)
     if plan is not None:
         from nczarr.convert.plans import copy_with_plan
 
@@ -317,7 +306,7 @@ def copy(
     nodes = [names_of(patterns) for patterns in (variables, only, groups, exclude)]
     subset = Subset(nodes[0], nodes[1], nodes[2], nodes[3], select or {}, rename or {})
     where = allowing(source_options, allow)
-    hook = named_function(preprocess, "--preprocess") if isinstance(preprocess, str) else preprocess
+    hook = endpoints.named_function(preprocess, "--preprocess") if isinstance(preprocess, str) else preprocess
     paths = tuple(with_scans(expand_sources(source, where)))
     sources = Sources(paths, where, subset, concat, fitting, hook, merge)
     if append:
@@ -334,12 +323,12 @@ def copy(
         return ()
     if sources.are_joined:
         return CopyTask(request, sources).run()
-    targets = targets_of(sources.paths, target)
+    targets = endpoints.targets_of(sources.paths, target)
     tasks = [CopyTask(request.to(to), one) for one, to in zip(sources.each(), targets, strict=True)]
     if len(tasks) == 1:
         return tasks[0].run()
     # Check all of them before the first copy.
-    total = 0 if dry_run else sum(call_all(task.check for task in tasks))
+    total = 0 if dry_run else sum(endpoints.call_all(task.check for task in tasks))
     with reporting(request.progress, request.readings * total):
         return tuple(loss for task in tasks for loss in task.of_one_job().run())
 
@@ -357,7 +346,7 @@ class CopyTask:
 
     def check(self) -> int:
         """Check the options and the target without reading values; return the size of the values in bytes."""
-        refuse_same_place(self.sources.paths, self.request.target)
+        endpoints.refuse_same_place(self.sources.paths, self.request.target)
         self.refuse_existing()
         with self.sources.open_part(self.request.lossy) as dataset:
             self.shaped(dataset, kind_of_source(self.sources.paths[0]))
@@ -366,13 +355,13 @@ class CopyTask:
     def refuse_existing(self) -> None:
         """Raise an error if the target exists, unless the copy replaces or continues it."""
         if not (self.request.overwrite or self.request.resume):
-            refuse_existing(self.request.target, self.request.storage_options)
+            endpoints.refuse_existing(self.request.target, self.request.storage_options)
 
     def run(self) -> tuple[str, ...]:
         """Copy; return the losses, or the plan of a dry run."""
         request, sources = self.request, self.sources
         with self.engine() as engine, sources.open(engine=engine) as opened:
-            refuse_same_place(sources.paths, request.target)
+            endpoints.refuse_same_place(sources.paths, request.target)
             states = sources.states()
             first = sources.paths[0]
             kinds = kinds_of(sources.paths)
@@ -454,7 +443,7 @@ class CopyTask:
                         raise DatasetExistsError(
                             f"the target is a dataset already, but not a copy of this source: {difference}",
                             path=str(target),
-                            hint=OVERWRITE,
+                            hint=endpoints.OVERWRITE,
                         )
                     if request.report is not None:
                         request.report.finished_before += 1

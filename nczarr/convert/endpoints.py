@@ -17,24 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from nczarr import mapping
+from nczarr import mapping, model
 from nczarr.display import shown_location
 from nczarr.display.text import did_you_mean
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
 from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr
 from nczarr.mapping.options import FormatOptions
-from nczarr.model import (
-    Attribute,
-    Dataset,
-    DatasetSink,
-    MemorySource,
-    Region,
-    Variable,
-    long_names,
-    resolve,
-    rewrite,
-)
+from nczarr.model import Attribute, Dataset, DatasetSink, MemorySource, Region, Variable, resolve
 from nczarr.model.sources import ChangedSource
 from nczarr.stores import open_store
 from nczarr.system.atomic import holds_nothing, text_output
@@ -347,7 +337,7 @@ def watch_reading(dataset: Dataset, fqns: Collection[str], progress: Progress) -
 
     sources = [dataset.all_variables[fqn].data for fqn in set(fqns)]
     with reporting(progress, sum(data_bytes(data) for data in sources if data is not None)):
-        yield rewrite(dataset, variable=watched)
+        yield model.rewrite(dataset, variable=watched)
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,7 +358,7 @@ class _WholeSource(ChangedSource):
 def read_whole(dataset: Dataset) -> Dataset:
     """Return a dataset that reads each variable as a whole at the first request, and caches the last variable."""
     cache: dict[_WholeSource, MemorySource] = {}
-    return rewrite(
+    return model.rewrite(
         dataset, variable=lambda fqn, v: v if v.data is None else v.with_data(_WholeSource(v.data, cache))
     )
 
@@ -505,7 +495,7 @@ class CDLSink:
             raise StoreError("the directory of the file does not exist", path=str(path))
         if path.is_file() and not overwrite:
             raise DatasetExistsError("the file exists already", path=str(path), hint=OVERWRITE)
-        for fqn, problem in long_names(dataset):
+        for fqn, problem in model.long_names(dataset):
             raise UnsupportedError(
                 f"CDL does not allow this name: {problem}",
                 path=str(path),

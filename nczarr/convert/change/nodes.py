@@ -10,25 +10,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from nczarr import model
 from nczarr.convert.change.selecting import select
 from nczarr.display.text import did_you_mean
 from nczarr.errors import UnsupportedError
-from nczarr.model import (
-    CHAR,
-    STRING,
-    Attribute,
-    Dataset,
-    Group,
-    Variable,
-    check_name,
-    format_fqn,
-    join_fqn,
-    normalize_name,
-    parse_fqn,
-    resolve,
-    rewrite,
-    split_fqn,
-)
+from nczarr.model import Attribute, Dataset, Group, Variable, join_fqn, parse_fqn, split_fqn
 from nczarr.model.names import check_length
 from nczarr.model.types import requalified
 
@@ -105,7 +91,7 @@ class Subset:
         if all_variables and not kept and (variables or only or exclude):
             raise UnsupportedError("no variable is left to copy", hint="see nczarr tree for the names")
         kept_groups |= _around(all_groups, homes - {"/"} - kept_groups)
-        part = rewrite(
+        part = model.rewrite(
             dataset, variable=lambda fqn, v: v if fqn in kept else None, group=lambda fqn: fqn in kept_groups
         )
         # If the request names nodes, it does not need the unreadable ones.
@@ -194,7 +180,7 @@ def named_variables(dataset: Dataset, owner: str, attribute: Attribute | None) -
 
 def words_of(attribute: Attribute | None) -> list[str]:
     """Return the words of a text attribute; an empty list for all others."""
-    if attribute is None or attribute.type not in (CHAR, STRING):
+    if attribute is None or attribute.type not in (model.CHAR, model.STRING):
         return []
     return attribute.text.replace("\0", " ").split()
 
@@ -252,7 +238,7 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
     if not names:
         return dataset
     for old, new in names.items():
-        problem = check_name(normalize_name(new)) or check_length(normalize_name(new))
+        problem = model.check_name(model.normalize_name(new)) or check_length(model.normalize_name(new))
         if problem:
             raise UnsupportedError(f"--rename {old}={new}: {problem}")
     renamer = _Renamer(dataset, names)
@@ -266,7 +252,7 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
         )
         place = getattr(unknown[0], "place", None)
         raise UnsupportedError(f"--rename {unknown[0]}: there is nothing of this name", path=place, hint=hint)
-    return resolve(renamed)
+    return model.resolve(renamed)
 
 
 class _Renamer:
@@ -303,7 +289,7 @@ class _Renamer:
 
     def naming(self, owner: str, old: Attribute) -> Attribute:
         """Return an attribute with the new names of the variables that it names."""
-        if old.name not in NAMING or old.type not in (CHAR, STRING):
+        if old.name not in NAMING or old.type not in (model.CHAR, model.STRING):
             return old
         group = split_fqn(owner)[0]
 
@@ -313,11 +299,11 @@ class _Renamer:
             if fqn is None:
                 return found[0]
             new = self.dimension(fqn)
-            text = new if bare.startswith("/") else format_fqn(parse_fqn(new)[-bare.count("/") - 1 :])[1:]
+            text = new if bare.startswith("/") else model.format_fqn(parse_fqn(new)[-bare.count("/") - 1 :])[1:]
             # A list of words cannot contain a name with a blank.
             return found[0] if fqn == new or " " in text else found[0].replace(bare, text)
 
-        if old.type is STRING:
+        if old.type is model.STRING:
             values = np.empty(len(old.values), object)
             values[:] = [re.sub(r"[^\s\0]+", word, text) for text in old.values]
         else:
@@ -336,13 +322,13 @@ class _Renamer:
         if fqn not in self.names:
             return old
         self.used.add(fqn)
-        return normalize_name(self.names[fqn])
+        return model.normalize_name(self.names[fqn])
 
     def inside(self, fqn: str) -> str:
         """Return an FQN with the new names of its groups."""
         parts = parse_fqn(fqn)
-        groups = [self.name(format_fqn(parts[: i + 1]), part) for i, part in enumerate(parts[:-1])]
-        return format_fqn([*groups, *parts[-1:]])
+        groups = [self.name(model.format_fqn(parts[: i + 1]), part) for i, part in enumerate(parts[:-1])]
+        return model.format_fqn([*groups, *parts[-1:]])
 
     def dimension(self, fqn: str) -> str:
         """Return the new FQN of a dimension or a variable."""

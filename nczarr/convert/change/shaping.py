@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nczarr import model
 from nczarr.convert.change.nodes import matches
 from nczarr.convert.change.selecting import SelectedSource, find_dimension
 from nczarr.convert.report import array_form
@@ -19,18 +20,7 @@ from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, FILTERS, LZF, OF_REFEREN
 from nczarr.formats import CLASSIC, Kind
 from nczarr.mapping import ArrayShape, VariableData
 from nczarr.mapping.values.filters import filters_of, parse_compression
-from nczarr.model import (
-    INT,
-    ArraySource,
-    Attribute,
-    Dataset,
-    Filter,
-    Storage,
-    Variable,
-    fill_value_of,
-    rewrite,
-    split_fqn,
-)
+from nczarr.model import Dataset, Filter, Storage, Variable
 from nczarr.model.chunk_shapes import SHARD, default_chunks, default_shards, misfit
 from nczarr.model.sources import ChangedSource
 from nczarr.transfer import block_shape, value_bytes
@@ -154,7 +144,7 @@ class OutputOptions:
                     raise UnsupportedError(
                         f"--{option} {pattern}: there is no {what} of this name",
                         path=getattr(pattern, "place", None),
-                        hint=did_you_mean(pattern, [*names, *(split_fqn(fqn)[1] for fqn in names)]),
+                        hint=did_you_mean(pattern, [*names, *(model.split_fqn(fqn)[1] for fqn in names)]),
                     )
                 for fqn in chosen:
                     found.setdefault(fqn, {})[option] = value
@@ -282,7 +272,7 @@ def shape(
         return variable if storage == variable.storage else replace(variable, storage=storage)
 
     variables = {fqn: shaped(fqn, variable) for fqn, variable in dataset.all_variables.items()}
-    result = rewrite(dataset, variable=variables.get)
+    result = model.rewrite(dataset, variable=variables.get)
     has_filters = target == "netcdf" and not is_classic
     replaced = _replaced(dataset, result, how, own, portable) if has_filters else ()
     return Shaped(result, arrays, how.compression or ("default" if better else "source"), own, replaced)
@@ -339,7 +329,7 @@ class _Form(NamedTuple):
 
 def _stored_form(variable: Variable) -> _Form | None:
     """Return the storage of a variable of a Zarr source; None if readers of the target may lack its codecs."""
-    data: ArraySource | None = variable.data
+    data: model.ArraySource | None = variable.data
     while isinstance(data, SelectedSource | QuantizedSource):
         data = data.inner
     if not isinstance(data, VariableData):
@@ -536,7 +526,7 @@ def _with_unlimited(dataset: Dataset, how: OutputOptions) -> Dataset:
             return replace(old, storage=replace(old.storage, layout="chunked", chunk_shape=None))
         return old
 
-    return rewrite(dataset, variable=variable, dimension=lambda fqn, d: replace(d, unlimited=fqn in growing))
+    return model.rewrite(dataset, variable=variable, dimension=lambda fqn, d: replace(d, unlimited=fqn in growing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -576,15 +566,15 @@ def _rounded(dataset: Dataset, how: OutputOptions, own: Mapping[str, OutputOptio
             raise UnsupportedError(f"--quantize {text}: the maximum for {fqn} is {limit}")
         if old.data is None:
             return old
-        note = Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, INT)
-        data = QuantizedSource(old.data, digits, mode, old.type.dtype.type(fill_value_of(old)))
+        note = model.Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, model.INT)
+        data = QuantizedSource(old.data, digits, mode, old.type.dtype.type(model.fill_value_of(old)))
         return replace(old, attributes=(*old.attributes, note), data=data)
 
     if how.quantize is None and not named:
         return dataset
     if how.quantize is not None:
         _parse_rounding(how.quantize)
-    return rewrite(dataset, variable=variable)
+    return model.rewrite(dataset, variable=variable)
 
 
 def _parse_rounding(text: str) -> tuple[int, str]:

@@ -15,43 +15,15 @@ from typing import TypeVar
 import cftime
 import numpy as np
 
+from nczarr import model
 from nczarr.convert.change.nodes import find_variable
 from nczarr.convert.change.selecting import number_of
-from nczarr.convert.many.fit import (
-    CALENDARS,
-    OTHER_MEANING,
-    OTHER_VALUES,
-    PACKING,
-    Fitting,
-    are_close,
-    calendar_of,
-    differences,
-    have_same_axes,
-    other_meanings,
-    refuse,
-    same_data,
-    same_unit,
-    unpacked_alike,
-)
+from nczarr.convert.many import fit
+from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.steps import in_units_of, read_all, special_numbers, steps_of
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
-from nczarr.model import (
-    CHAR,
-    STRING,
-    Attribute,
-    Dataset,
-    Group,
-    MemorySource,
-    PrimitiveType,
-    Region,
-    Variable,
-    default_fill,
-    own_fill_value,
-    primitive_for_dtype,
-    rewrite,
-    split_fqn,
-)
+from nczarr.model import Attribute, Dataset, Group, MemorySource, PrimitiveType, Region, Variable, split_fqn
 from nczarr.model.coordinates import is_time, text_of
 from nczarr.model.sources import ChangedSource, handed
 
@@ -138,11 +110,11 @@ def fitted(
     others = list(zip(names[1:], found[1:], strict=True))
     exact = fitting.join == "exact"
     unlike = [
-        (name, d) for name, o in others for d in differences(first, o, along, exact=exact, growing=growing)
+        (name, d) for name, o in others for d in fit.differences(first, o, along, exact=exact, growing=growing)
     ]
-    refuse(unlike, refused)
+    fit.refuse(unlike, refused)
     if fitting.merges:
-        refuse([(name, d) for name, o in others for d in other_meanings(first, o)], refused, OTHER_MEANING)
+        fit.refuse([(name, d) for name, o in others for d in fit.other_meanings(first, o)], refused, fit.OTHER_MEANING)
     parts, unlike = [first], []
     for name, other in others:
         with error_context(name):
@@ -152,8 +124,8 @@ def fitted(
         for fqn, mine in first.all_variables.items():
             if fqn in theirs and (along is None or fqn not in growing):
                 pair = mine.data, theirs[fqn].data
-                unlike += [(name, d) for d in same_data(fqn, *pair, fitting.tolerance, where)]
-    refuse(unlike, refused, OTHER_VALUES if along is None else None)
+                unlike += [(name, d) for d in fit.same_data(fqn, *pair, fitting.tolerance, where)]
+    fit.refuse(unlike, refused, fit.OTHER_VALUES if along is None else None)
     return parts, growing
 
 
@@ -204,7 +176,7 @@ def _completed(datasets: list[Dataset], along: str, *, fixed: bool) -> list[Data
         # A file without the joined dimension has no number of steps to fill.
         if not lacking or (along in whole.all_dimensions and along not in own.all_dimensions):
             return own
-        return rewrite(with_nodes(own, whole), variable=partial(variable, own))
+        return model.rewrite(with_nodes(own, whole), variable=partial(variable, own))
 
     return [complete(own) for own in datasets]
 
@@ -217,7 +189,7 @@ def with_fill(fqn: str, variable: Variable) -> Variable:
     UnsupportedError
         If its type has none by default.
     """
-    if own_fill_value(variable) is not None or variable.type in (CHAR, STRING):
+    if model.own_fill_value(variable) is not None or variable.type in (model.CHAR, model.STRING):
         return variable
     if not isinstance(variable.type, PrimitiveType) or variable.type.dtype.itemsize == 1:
         raise UnsupportedError(
@@ -225,7 +197,7 @@ def with_fill(fqn: str, variable: Variable) -> Variable:
             fqn=fqn,
             hint="add _FillValue to the files, or omit the variable with -x",
         )
-    fill = Attribute.of("_FillValue", default_fill(variable.type), variable.type)
+    fill = Attribute.of("_FillValue", model.default_fill(variable.type), variable.type)
     storage = replace(variable.storage, no_fill=False)
     return replace(variable, attributes=(*variable.attributes, fill), storage=storage)
 
@@ -259,11 +231,11 @@ def _like(first: Dataset, other: Dataset, along: str | None, fitting: Fitting) -
 
     def variable(fqn: str, v: Variable) -> Variable:
         own = first.all_variables.get(fqn, v)
-        if "units" in adjust and own is not v and same_unit(own, v):
+        if "units" in adjust and own is not v and fit.same_unit(own, v):
             attributes = [own.attribute["units"] if a.name == "units" else a for a in v.attributes]
             v = replace(v, attributes=tuple(attributes))
         turned = flipped.get(fqn, frozenset())
-        reorder = "order" in adjust and own.dimensions != v.dimensions and have_same_axes(own, v)
+        reorder = "order" in adjust and own.dimensions != v.dimensions and fit.have_same_axes(own, v)
         if not (reorder or turned):
             return v
         dimensions = own.dimensions if reorder else v.dimensions
@@ -274,7 +246,7 @@ def _like(first: Dataset, other: Dataset, along: str | None, fitting: Fitting) -
         data = v.data and ReorderedSource(v.data, axes, backwards)
         return replace(v, dimensions=dimensions, storage=storage, data=data)
 
-    return rewrite(other, variable=variable)
+    return model.rewrite(other, variable=variable)
 
 
 def _flipped(
@@ -287,8 +259,8 @@ def _flipped(
         mine, theirs = (steps_of(dataset, fqn) for dataset in (first, other))
         if mine is None or theirs is None or mine.shape != theirs.shape or mine.dtype.kind == "O":
             return False
-        is_same = are_close(fqn, mine, theirs, tolerance)
-        return not is_same and are_close(fqn, mine, theirs[::-1], tolerance)
+        is_same = fit.are_close(fqn, mine, theirs, tolerance)
+        return not is_same and fit.are_close(fqn, mine, theirs[::-1], tolerance)
 
     dimensions = {fqn for fqn in first.all_dimensions if fqn != along and runs_backwards(fqn)}
     pairs = {  # the two bounds of a cell, where they change their places too
@@ -301,7 +273,7 @@ def _flipped(
         own = first.all_variables.get(fqn)
         if fqn in pairs and own is not None and own.data is not None and v.data is not None and axes == {0}:
             values = read_all(v.data)[::-1]
-            if values.ndim == 2 and are_close(fqn, read_all(own.data), values[:, ::-1], tolerance):
+            if values.ndim == 2 and fit.are_close(fqn, read_all(own.data), values[:, ::-1], tolerance):
                 axes |= {1}
         if axes:
             found[fqn] = axes
@@ -321,8 +293,8 @@ def _in_calendar(first: Dataset, other: Dataset) -> Dataset:
         own = first.all_variables.get(fqn)
         if own is None or v.data is None or not (is_time(own) and is_time(v)):
             continue
-        if {calendar_of(own), calendar_of(v)} == CALENDARS:
-            calendars[fqn] = calendar_of(own)
+        if {fit.calendar_of(own), fit.calendar_of(v)} == fit.CALENDARS:
+            calendars[fqn] = fit.calendar_of(own)
             _refuse_early(fqn, v)
 
     def dated(v: Variable, calendar: str | None) -> Variable:
@@ -334,9 +306,9 @@ def _in_calendar(first: Dataset, other: Dataset) -> Dataset:
         kept = [a for a in v.attributes if a.name not in new]
         return replace(v, attributes=(*kept, *new.values()))
 
-    later = rewrite(other, variable=lambda fqn, v: dated(v, None) if fqn in calendars else v)
+    later = model.rewrite(other, variable=lambda fqn, v: dated(v, None) if fqn in calendars else v)
     moved = in_units_of(later, other, other.all_variables)
-    return rewrite(moved, variable=lambda fqn, v: dated(v, calendars[fqn]) if fqn in calendars else v)
+    return model.rewrite(moved, variable=lambda fqn, v: dated(v, calendars[fqn]) if fqn in calendars else v)
 
 
 def _refuse_early(fqn: str, variable: Variable) -> None:
@@ -347,7 +319,7 @@ def _refuse_early(fqn: str, variable: Variable) -> None:
         return
     with error_context(fqn=fqn):
         try:
-            first = cftime.num2date(float(values.min()), text_of(variable, "units"), calendar_of(variable))
+            first = cftime.num2date(float(values.min()), text_of(variable, "units"), fit.calendar_of(variable))
         except (ValueError, TypeError, OverflowError) as error:
             raise UnsupportedError(f"times cannot be converted: {error}") from None
         if (first.year, first.month, first.day) < _AGREE:
@@ -366,7 +338,7 @@ def _repacked(
     for fqn in datasets[0].all_variables:
         at = [i for i, d in enumerate(datasets) if fqn in d.all_variables]
         variables = [datasets[i].all_variables[fqn] for i in at]
-        if all(unpacked_alike(variables[0], v) for v in variables[1:]):
+        if all(fit.unpacked_alike(variables[0], v) for v in variables[1:]):
             continue
         known = [p for v in variables if (p := packing_of(v)) is not None]
         mode = fitting.repack or "promote"
@@ -390,7 +362,7 @@ def _repacked(
             warnings.warn(f"--repack {mode}: {fqn}: {bound}", stacklevel=2)
 
     pairs = zip(datasets, changes, strict=True)
-    return [rewrite(d, variable=new.get) if new else d for d, new in pairs]
+    return [model.rewrite(d, variable=new.get) if new else d for d, new in pairs]
 
 
 def _checked(variable: Variable, old: Packing, new: Packing, like: Variable, mode: str) -> Variable:
@@ -512,7 +484,7 @@ def packing_of(variable: Variable) -> Packing | None:
         # Attributes of a wider type may have the unsigned number itself.
         missing = tuple(int(n) % (1 << 8 * dtype.itemsize) for n in missing if float(n).is_integer())
         dtype = np.dtype(f"u{dtype.itemsize}")
-    has_fill = own_fill_value(variable) is not None or dtype.itemsize > 1
+    has_fill = model.own_fill_value(variable) is not None or dtype.itemsize > 1
     fill = missing[-1] if has_fill else None
     scale, offset = found.get("scale_factor"), found.get("add_offset")
     return Packing(dtype, scale, offset, narrow, fill, tuple(dict.fromkeys(missing)))
@@ -520,19 +492,19 @@ def packing_of(variable: Variable) -> Packing | None:
 
 def declares_missing(variable: Variable) -> bool:
     """True if an attribute of a variable names a number that stands for missing values."""
-    return own_fill_value(variable) is not None or "missing_value" in variable.attribute
+    return model.own_fill_value(variable) is not None or "missing_value" in variable.attribute
 
 
 def repacked(variable: Variable, old: Packing, new: Packing, like: Variable, *, lossy: bool) -> Variable:
     """Return a variable with the type and the packing of another variable."""
-    attributes = [a for a in variable.attributes if a.name not in PACKING]
+    attributes = [a for a in variable.attributes if a.name not in fit.PACKING]
     for i, a in enumerate(attributes):
         if a.name in _PACKED and a.type == variable.type and old != new:
             numbers = RepackedSource(
                 MemorySource(a.values), old, replace(new, fill=0, missing=()), like.type.dtype, lossy
             )
             attributes[i] = Attribute.of(a.name, numbers.read((slice(0, len(a.values)),)), like.type)
-    attributes += [a for a in like.attributes if a.name in PACKING]
+    attributes += [a for a in like.attributes if a.name in fit.PACKING]
     data = variable.data
     if data is not None and not (old.is_like(new) and variable.type == like.type):
         data = RepackedSource(data, old, new, like.type.dtype, lossy)
@@ -630,11 +602,11 @@ def target_packing(
         mode = "promote"
     if mode == "first" or fixed:
         like, new = variables[0], first
-        if own_fill_value(like) is None and any(map(declares_missing, variables[1:])):
+        if model.own_fill_value(like) is None and any(map(declares_missing, variables[1:])):
             new = replace(new, fill=None)
             if not fixed and like.type.dtype.itemsize > 1:
                 new = replace(new, fill=first.fill)
-                own = Attribute.of("_FillValue", default_fill(like.type), like.type)
+                own = Attribute.of("_FillValue", model.default_fill(like.type), like.type)
                 like = replace(like, attributes=(*like.attributes, own))
         bound = f"no value changes by more than its rounding, or {_PART_OF_STEP:.1g} of its old step"
         return new, like, bound
@@ -657,7 +629,7 @@ def target_packing(
         # The numbers of unsigned types begin at 0, those of signed types behind the fill value.
         offset = low if dtype.kind == "u" else low - scale * (limits.min + 1)
         bound = f"no value changes by more than {scale / 2:.3g}"
-    type_ = primitive_for_dtype(dtype)
+    type_ = model.primitive_for_dtype(dtype)
     if type_ is None:
         raise UnsupportedError("no type holds the numbers of all files")
     if fill is None or not declared:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from nczarr import model
 from nczarr.convert.change.selecting import cut_source, find_dimension, has_name
 from nczarr.convert.endpoints import Hook, call_all, name_of, open_processed
 from nczarr.convert.many.adjusting import fitted, growing_variables, with_fill
@@ -24,21 +25,7 @@ from nczarr.convert.many.scan import SMALL, Header, Scanned, read_headers
 from nczarr.convert.many.steps import refuse_disorder
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import state_of_file
-from nczarr.model import (
-    ArraySource,
-    Attribute,
-    Dataset,
-    Dimension,
-    Group,
-    MemorySource,
-    Region,
-    Variable,
-    check_name,
-    join_fqn,
-    rewrite,
-    source_of,
-    split_fqn,
-)
+from nczarr.model import ArraySource, Attribute, Dataset, Dimension, Group, MemorySource, Region, Variable
 from nczarr.model.nodes import IngestedSource
 from nczarr.model.sources import ChangedSource, handed, region_shape
 from nczarr.system.locks import Rank, make_lock
@@ -57,10 +44,7 @@ class Files:
     """The sources of a joined dataset; those used last are open."""
 
     def __init__(
-        self,
-        sources: Sequence[object],
-        options: Mapping[str, object] | None = None,
-        hook: Hook | None = None,
+        self, sources: Sequence[object], options: Mapping[str, object] | None = None, hook: Hook | None = None
     ) -> None:
         self.sources = list(sources)
         self._options, self._hook = options, hook
@@ -123,7 +107,7 @@ class Files:
                         known = self._known.setdefault(key, known)
                 return variable.with_data(FilePart(self, number, fqn, data.shape, data.dtype, known))
 
-            return rewrite(dataset, variable=lazy)
+            return model.rewrite(dataset, variable=lazy)
 
     def _model(self, number: int) -> tuple[Dataset, dict[str, np.ndarray] | None]:
         """Return the model of a file, and the values that its row of a scan file has; None without a row."""
@@ -361,8 +345,8 @@ def _dimension(first: Dataset, along: str) -> tuple[str, bool]:
     is_simple = "/" not in along
     if any(has_name(d, along) for d in first.all_dimensions):
         return find_dimension(first, along, "--concat"), False
-    problem = check_name(along if is_simple else split_fqn(along)[1])
-    if problem or split_fqn(fqn)[0] not in first.all_groups:
+    problem = model.check_name(along if is_simple else model.split_fqn(along)[1])
+    if problem or model.split_fqn(fqn)[0] not in first.all_groups:
         raise UnsupportedError(f"--concat {along}: {problem or 'there is no such group'}")
     if fqn in first.all_variables and first.all_variables[fqn].dimensions:
         raise UnsupportedError(f"--concat {along}: a variable has this name and other dimensions")
@@ -406,7 +390,7 @@ def _assembled(
         if fqn not in growing:
             return old
         variables = [part.all_variables[fqn] for part in parts]
-        data = [source_of(v, part.shape(v)) for v, part in zip(variables, parts, strict=True)]
+        data = [model.source_of(v, part.shape(v)) for v, part in zip(variables, parts, strict=True)]
         if not is_new:
             return old.with_data(JoinedSource(tuple(data), old.dimensions.index(along)))
         storage = old.storage
@@ -425,11 +409,11 @@ def _assembled(
 
     result = united(parts) if merge else parts[0]
     if is_new:
-        result = _with_dimension(result, along, Dimension(split_fqn(along)[1], len(parts)))
+        result = _with_dimension(result, along, Dimension(model.split_fqn(along)[1], len(parts)))
     else:
         size = sum(part.dimension_at(along).size for part in parts)
-        result = rewrite(result, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d)
-    return rewrite(result, variable=variable)
+        result = model.rewrite(result, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d)
+    return model.rewrite(result, variable=variable)
 
 
 def _with_gaps(
@@ -447,21 +431,21 @@ def _with_gaps(
             parts.append(cut_source(data, axis, low, high))
             if (steps := gaps.get(high - 1)) is not None:
                 shape = (*data.shape[:axis], len(steps), *data.shape[axis + 1 :])
-                fill = source_of(v.with_data(None), shape)
+                fill = model.source_of(v.with_data(None), shape)
                 parts.append(MemorySource(steps) if fqn == along else fill)
         return v.with_data(JoinedSource(tuple(parts), axis))
 
     total = size + sum(map(len, gaps.values()))
-    return rewrite(
+    return model.rewrite(
         joined, variable=variable, dimension=lambda fqn, d: replace(d, size=total) if fqn == along else d
     )
 
 
 def _with_dimension(dataset: Dataset, fqn: str, dimension: Dimension) -> Dataset:
-    owner = split_fqn(fqn)[0]
+    owner = model.split_fqn(fqn)[0]
 
     def inside(at: str, group: _G) -> _G:
-        groups = tuple(inside(join_fqn(at, g.name), g) for g in group.groups)
+        groups = tuple(inside(model.join_fqn(at, g.name), g) for g in group.groups)
         own = (dimension, *group.dimensions) if at == owner else group.dimensions
         return replace(group, dimensions=own, groups=groups)
 

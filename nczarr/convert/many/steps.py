@@ -13,22 +13,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from nczarr import model
 from nczarr.convert.change.nodes import find_variable
 from nczarr.convert.change.selecting import number_of
 from nczarr.convert.endpoints import name_of
 from nczarr.convert.many.fit import calendar_of
 from nczarr.errors import UnsupportedError
-from nczarr.model import (
-    CHAR,
-    STRING,
-    ArraySource,
-    Dataset,
-    Variable,
-    fill_value_of,
-    own_fill_value,
-    rewrite,
-    split_fqn,
-)
+from nczarr.model import ArraySource, Dataset, Variable
 from nczarr.model.coordinates import is_time, text_of
 from nczarr.model.sources import ChangedSource
 
@@ -150,7 +141,7 @@ def in_units_of(first: Dataset, other: Dataset, growing: Collection[str]) -> Dat
         for name in (fqn, *_bounds(other, fqn)):
             if name in growing:
                 found[name] = _converted(name, other.all_variables[name], factor, shift, length)
-    return rewrite(other, variable=found.get) if found else other
+    return model.rewrite(other, variable=found.get) if found else other
 
 
 def _between(fqn: str, mine: Variable, theirs: Variable) -> tuple[Fraction, Fraction, int]:
@@ -216,7 +207,7 @@ def _number(fqn: str, variable: Variable, name: str, default: int) -> Fraction:
 def _bounds(dataset: Dataset, fqn: str) -> list[str]:
     """Return the bounds of a time variable, unless they have units of their own."""
     texts = [text_of(dataset.all_variables[fqn], name) for name in ("bounds", "climatology")]
-    found = [b for text in texts if (b := find_variable(dataset, text, split_fqn(fqn)[0])) is not None]
+    found = [b for text in texts if (b := find_variable(dataset, text, model.split_fqn(fqn)[0])) is not None]
     return [name for name in found[:1] if not is_time(dataset.all_variables[name])]
 
 
@@ -242,11 +233,11 @@ def steps_of(dataset: Dataset, along: str) -> np.ndarray | None:
     if variable is None or variable.data is None or variable.dimensions[:1] != (along,):
         return None
     values = read_all(variable.data)
-    if variable.type is CHAR and values.ndim <= 2:
+    if variable.type is model.CHAR and values.ndim <= 2:
         names = np.empty(len(values), object)
         names[:] = [row.tobytes().rstrip(b"\0 ").decode("utf-8", "surrogateescape") for row in values]
         return names
-    is_known = values.ndim == 1 and (values.dtype.kind in "iuf" or variable.type is STRING)
+    is_known = values.ndim == 1 and (values.dtype.kind in "iuf" or variable.type is model.STRING)
     return values if is_known else None
 
 
@@ -304,8 +295,8 @@ def special_numbers(variable: Variable) -> tuple[int | float, ...]:
     """Return the numbers that stand for missing values: ``missing_value``, and the fill value."""
     missing = variable.attribute.get("missing_value")
     special = [] if missing is None or missing.values.dtype.kind not in "iuf" else missing.values.tolist()
-    if own_fill_value(variable) is not None or variable.type.dtype.itemsize > 1:  # bytes have no default
-        special.append(np.asarray(fill_value_of(variable)).item())
+    if model.own_fill_value(variable) is not None or variable.type.dtype.itemsize > 1:  # bytes have no default
+        special.append(np.asarray(model.fill_value_of(variable)).item())
     return tuple(special)
 
 

@@ -12,25 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from nczarr import mapping, netcdf
+from nczarr import mapping, model, netcdf
 from nczarr.convert.endpoints import open_source
 from nczarr.errors import NCZarrError, NotAllowedError, StoreError
 from nczarr.formats import kind_of_source
 from nczarr.mapping import Finding
 from nczarr.mapping.values.declarations import type_name, types_to_json
 from nczarr.mapping.values.scalars import scalar_to_json
-from nczarr.model import (
-    CHAR,
-    Attribute,
-    Dataset,
-    Group,
-    Type,
-    Variable,
-    compare,
-    join_fqn,
-    long_names,
-    regions,
-)
+from nczarr.model import Attribute, Dataset, Group, Type, Variable
 from nczarr.targets import allowing
 from nczarr.transfer import NoProgress, Progress, block_shape, dataset_bytes, reporting, value_bytes
 from nczarr.zarr.types import show
@@ -94,7 +83,7 @@ def check(
         return
     with opened:
         yield from found
-        for fqn, problem in long_names(dataset):
+        for fqn, problem in model.long_names(dataset):
             yield Finding("name-long", fqn, f"{problem}; netCDF's library {effect}", "warning")
         if isinstance(opened, mapping.StoredDataset):
             for path, sentence in opened.hierarchy.deviations():
@@ -114,7 +103,7 @@ def _unreadable_chunks(dataset: Dataset, progress: Progress) -> Iterator[Finding
                 continue
             # Blocks of one chunk, to report each damaged chunk.
             chunk = variable.storage.chunk_shape or source.shape
-            for region in regions(source.shape, block_shape(source.shape, chunk, None, 1, limit=1)):
+            for region in model.regions(source.shape, block_shape(source.shape, chunk, None, 1, limit=1)):
                 try:
                     source.read(region)
                 except NotAllowedError:
@@ -146,7 +135,7 @@ def canonical(dataset: Dataset) -> dict[str, object]:
             ],
             "attributes": [_attribute(a) for a in group.attributes],
             "variables": [_variable(dataset.shape(v), v) for v in group.variables],
-            "groups": [inside(g, join_fqn(fqn, g.name)) for g in group.groups],
+            "groups": [inside(g, model.join_fqn(fqn, g.name)) for g in group.groups],
         }
 
     return inside(dataset, "/")
@@ -200,7 +189,7 @@ def _variable(shape: tuple[int, ...], variable: Variable) -> dict[str, object]:
 
 
 def _values(type_: Type, values: np.ndarray) -> object:
-    if type_ == CHAR:
+    if type_ == model.CHAR:
         return values.tobytes().decode("latin-1")  # one string, one character for each byte
     return [_exact(scalar_to_json(type_, value)) for value in values]
 
@@ -255,7 +244,7 @@ def _problems(store: Path) -> Iterator[str]:
     try:
         if text.exists():
             with open_source(store, fresh=True) as dataset:
-                yield from map(str, compare(cdl.load(text), dataset, storage=False))
+                yield from map(str, model.compare(cdl.load(text), dataset, storage=False))
         if document.exists():
             content = json.loads(document.read_text("utf-8"))
             if difference := _first_difference(content, json.loads(canonical_text(store))):

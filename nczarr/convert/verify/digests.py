@@ -15,21 +15,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nczarr import model
 from nczarr.convert.endpoints import name_of, open_source
 from nczarr.errors import LossError, error_context
 from nczarr.mapping import VariableData
-from nczarr.model import (
-    Attribute,
-    CompoundType,
-    Dataset,
-    Region,
-    Type,
-    Variable,
-    VlenType,
-    describe_type,
-    regions,
-    source_of,
-)
+from nczarr.model import Attribute, Dataset, Region, Type, Variable
 from nczarr.stores import LocalStore
 from nczarr.stores.base import batched
 from nczarr.targets import allowing
@@ -163,12 +153,12 @@ def _lines(dataset: Dataset) -> Iterator[str]:
     for fqn, dimension in dataset.all_dimensions.items():
         yield f"dimension {fqn} {dimension.size} {'unlimited' if dimension.unlimited else 'fixed'}"
     for fqn, type_ in dataset.all_types.items():
-        yield f"type {fqn} {describe_type(type_)}"
+        yield f"type {fqn} {model.describe_type(type_)}"
 
 
 def _header(dataset: Dataset, variable: Variable) -> bytes:
     head = {
-        "type": describe_type(variable.type),
+        "type": model.describe_type(variable.type),
         "dimensions": [str(d) for d in variable.dimensions],
         "shape": list(dataset.shape(variable)),
     }
@@ -179,7 +169,7 @@ def _attributes(attributes: Iterable[Attribute], is_root: bool = False) -> bytes
     parts = []
     for a in sorted(attributes, key=lambda a: a.name):
         if not (is_root and a.name == ATTRIBUTE):
-            head = f"{a.name}\0{describe_type(a.type)}\0{len(a.values)}\0"
+            head = f"{a.name}\0{model.describe_type(a.type)}\0{len(a.values)}\0"
             parts.append(head.encode("utf-8", "surrogateescape") + canonical_bytes(a.values, a.type))
     return b"".join(parts)
 
@@ -189,7 +179,7 @@ def _variable(dataset: Dataset, fqn: str, progress: Progress) -> str:
     with error_context(fqn=fqn):
         result = hashlib.sha256(_header(dataset, variable))
         shape = dataset.shape(variable)
-        source = source_of(variable, shape)
+        source = model.source_of(variable, shape)
         for region in bands(shape, value_bytes(variable.type.dtype), variable.storage.chunk_shape):
             values = source.read(region)
             result.update(canonical_bytes(values, variable.type))
@@ -214,7 +204,7 @@ def bands(
     if chunk and rows > chunk[axis]:
         rows -= rows % chunk[axis]  # decode each chunk once
     block = (*(1,) * axis, rows, *shape[axis + 1 :])[: len(shape)]
-    return regions(shape, tuple(max(1, n) for n in block))
+    return model.regions(shape, tuple(max(1, n) for n in block))
 
 
 def canonical_bytes(values: np.ndarray, type_: Type) -> bytes:
@@ -242,7 +232,7 @@ def _unify_nans(values: np.ndarray) -> None:
 
 
 def _object_bytes(value: np.void | np.ndarray | str | None, type_: Type) -> bytes:
-    if isinstance(type_, CompoundType):
+    if isinstance(type_, model.CompoundType):
         assert isinstance(value, np.void)
         return b"".join(
             canonical_bytes(np.asarray(value[f.name], f.type.dtype), f.type)
@@ -250,7 +240,7 @@ def _object_bytes(value: np.void | np.ndarray | str | None, type_: Type) -> byte
             else _object_bytes(value[f.name], f.type)
             for f in type_.fields
         )
-    if isinstance(type_, VlenType):
+    if isinstance(type_, model.VlenType):
         items = np.asarray(() if value is None else value, type_.base.dtype)
         return len(items).to_bytes(8, "little") + canonical_bytes(items, type_.base)
     text = str(value or "").encode("utf-8", "surrogateescape")
