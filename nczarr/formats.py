@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from nczarr.errors import DatasetNotFoundError, NetCDFFileError
+from nczarr.errors import DatasetNotFoundError, NetCDFFileError, StoreError
 from nczarr.targets import check_slashes, parse_target
 
 #: Formats of datasets.
@@ -160,6 +161,29 @@ def state_of_file(source: Any) -> tuple[int, int] | None:
     except OSError:
         return None
     return None if status is None or path is None or path.is_dir() else (status.st_size, status.st_mtime_ns)
+
+
+def files_below(folder: str, inside: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files below a directory, with their paths inside it.
+
+    Raises
+    ------
+    StoreError
+        If a directory cannot be listed.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = f"{inside}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    yield from files_below(entry.path, name)
+                    continue
+                try:
+                    yield name, entry.stat()
+                except FileNotFoundError:  # a dangling link, or a file that was just removed
+                    continue
+    except OSError as error:
+        raise StoreError(f"cannot list: {error.strerror}", path=folder) from error
 
 
 def _remote_suffix(target: Any) -> str:

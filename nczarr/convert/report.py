@@ -17,7 +17,7 @@ from nczarr.convert.verify.digests import bands
 from nczarr.display import format_bytes
 from nczarr.errors import error_context
 from nczarr.filters import filter_name
-from nczarr.formats import local_path
+from nczarr.formats import files_below, local_path
 from nczarr.mapping import VariableData
 from nczarr.model import Dataset, Variable, describe_type
 from nczarr.model.coordinates import MOST_PREVIEWED, preview
@@ -223,16 +223,8 @@ def stored_objects(target: object) -> StoredObjects | None:
     path = None if isinstance(target, Dataset) else local_path(target)
     if path is None or not os.path.lexists(path):
         return None
-    return StoredObjects(tuple(_sizes_below(os.fspath(path))) if path.is_dir() else (path.stat().st_size,))
-
-
-def _sizes_below(folder: str) -> Iterator[int]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _sizes_below(entry.path)
-            else:
-                yield entry.stat().st_size
+    files = files_below(os.fspath(path)) if path.is_dir() else [("", path.stat())]
+    return StoredObjects(tuple(status.st_size for _, status in files))
 
 
 # --- copies

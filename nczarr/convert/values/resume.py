@@ -22,8 +22,8 @@ import numpy as np
 
 from nczarr.convert.endpoints import create_sink
 from nczarr.convert.verify.digests import canonical_bytes, header_digest
-from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
-from nczarr.formats import kind_of_source, local_path
+from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.formats import files_below, kind_of_source, local_path
 from nczarr.mapping import StoredDataset, open_dataset
 from nczarr.mapping.dataset.destination import RECORD as MANIFEST
 from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr, record_keys, remove_record
@@ -77,7 +77,7 @@ def fingerprint_of(
         if path is not None and path.is_file():
             files = [("", path.stat())]
         elif path is not None and path.is_dir():
-            files = sorted(_files_below(os.fspath(path), ""), key=itemgetter(0))
+            files = sorted(files_below(os.fspath(path)), key=itemgetter(0))
         else:
             touched.append(_tags(source, options) if path is None and isinstance(source, str) else None)
         for inside, status in files:
@@ -88,22 +88,6 @@ def fingerprint_of(
         return SourceFingerprint(identity.hexdigest(), "")
     tags = "\n".join(map(str, touched)).encode("utf-8", "surrogateescape")
     return SourceFingerprint(identity.hexdigest(), hashlib.sha256(tags).hexdigest())
-
-
-def _files_below(folder: str, inside: str) -> Iterator[tuple[str, os.stat_result]]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                name = f"{inside}/{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _files_below(entry.path, name)
-                    continue
-                try:
-                    yield name, entry.stat()
-                except FileNotFoundError:  # a dangling link, or a file that was just removed
-                    continue
-    except OSError as error:
-        raise StoreError(f"cannot list: {error.strerror}", path=folder) from error
 
 
 def _tags(url: str, options: Mapping[str, object] | None) -> str | None:
