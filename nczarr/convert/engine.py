@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -34,6 +35,7 @@ class LostWorkersError(NCZarrError):
     """All workers, or the connection to them, are lost."""
 
 
+@dataclass(eq=False)
 class Engine:
     """Runs tasks on an executor of :mod:`concurrent.futures`.
 
@@ -50,26 +52,23 @@ class Engine:
         Returns a new executor after the old one is broken.
     """
 
+    executor: Executor
+    threads: int
+    memory: int
+    local: bool = False
+    renew: Callable[[], Executor] | None = None
+
     #: Workers that could not be stopped may still write.
     may_write = False
     #: A worker was lost.
     has_lost = False
     #: Errors of tasks whose worker is lost each time.
-    died: tuple[type[BaseException], ...] = (BrokenExecutor,)
+    died = (BrokenExecutor,)
+    _breaks = 0
 
-    def __init__(
-        self,
-        executor: Executor,
-        threads: int,
-        memory: int,
-        *,
-        local: bool = False,
-        renew: Callable[[], Executor] | None = None,
-    ) -> None:
-        self._executor, self._renew, self._breaks = executor, renew, 0
+    def __post_init__(self) -> None:
         self._finished: queue.Queue[Future[Any]] = queue.Queue()
         self._silence = limit("NCZARR_TASK_SECONDS")
-        self.threads, self.memory, self.local = threads, memory, local
 
     @property
     def block_limit(self) -> int:
@@ -100,7 +99,7 @@ class Engine:
             while call is not None or running:
                 try:
                     if call is not None and fits(weigh(call)):
-                        future = self._executor.submit(task, *call)
+                        future = self.executor.submit(task, *call)
                         running[future] = call
                         weight += weigh(call)
                         future.add_done_callback(self._finished.put)
@@ -146,15 +145,15 @@ class Engine:
             self._look()
         self.may_write = not self._kill()
         raise LostWorkersError(
-            f"waiting for {tasks} tasks of {type(self._executor).__name__}: none has ended for {self._silence} s",
+            f"waiting for {tasks} tasks of {type(self.executor).__name__}: none has ended for {self._silence} s",
             hint="look at the workers and their files; NCZARR_TASK_SECONDS sets another time",
         )
 
     def _kill(self) -> bool:
         """Kill the workers if they are processes that this engine has started; they would not end by themselves."""
-        if self._renew is None or not isinstance(self._executor, ProcessPoolExecutor):
+        if self.renew is None or not isinstance(self.executor, ProcessPoolExecutor):
             return False
-        for process in list(self._executor._processes.values()):
+        for process in list(self.executor._processes.values()):
             process.kill()
         return True
 
@@ -165,12 +164,12 @@ class Engine:
         """Replace a broken executor; return False if it breaks repeatedly, and raise an error without a new one."""
         self.has_lost = True
         self._breaks += 1
-        if self._renew is None:
+        if self.renew is None:
             raise LostWorkersError(f"the workers are lost: {error}") from error
         if self._breaks > _BREAKS:
             return False
-        self._executor.shutdown()
-        self._executor = self._renew()
+        self.executor.shutdown()
+        self.executor = self.renew()
         return True
 
     def _lost(self) -> LostWorkersError:
@@ -188,7 +187,7 @@ class Engine:
 
     def close(self) -> None:
         """Stop the workers."""
-        self._executor.shutdown(wait=not self.may_write, cancel_futures=True)
+        self.executor.shutdown(wait=not self.may_write, cancel_futures=True)
 
 
 class DaskEngine(Engine):
@@ -240,8 +239,8 @@ class DaskEngine(Engine):
         if self._client.status != "running":
             self._warn("the connection to the scheduler is lost; waiting for Dask to connect again")
         with suppress(Exception):  # without a scheduler, Dask raises any error
-            self._executor.shutdown(wait=False)
-        self._executor = self._client.get_executor(pure=False)
+            self.executor.shutdown(wait=False)
+        self.executor = self._client.get_executor(pure=False)
 
     def end(self, task: Callable[..., Any], *arguments: object) -> None:
         if self.may_write:  # they would be waited for

@@ -133,7 +133,7 @@ from nczarr.convert.engine import open_engine
 if __name__ == "__main__":
     with open_engine("processes", None, 2, 1 << 20) as engine:
         found = [future.result() for _, future in engine.run(os.getpid, [(), ()])]
-        print(*engine._executor._processes, flush=True)
+        print(*engine.executor._processes, flush=True)
         sys.stdin.read()
 """
     (tmp_path / "main.py").write_text(code)
