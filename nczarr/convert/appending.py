@@ -12,7 +12,6 @@ from nczarr.convert.change.selecting import cut_source, find_dimension
 from nczarr.convert.change.shaping import OutputOptions
 from nczarr.convert.endpoints import create_sink, name_of, open_source, refuse_same_place
 from nczarr.convert.filling import FillTask
-from nczarr.convert.ingested import NO_RECORD, not_ingested, records_of, with_steps
 from nczarr.convert.many.adjusting import fitted
 from nczarr.convert.many.joining import JoinedSource
 from nczarr.convert.many.steps import (
@@ -23,6 +22,7 @@ from nczarr.convert.many.steps import (
     tolerance_between,
 )
 from nczarr.convert.request import Request, Sources
+from nczarr.convert.values.resume import NO_RECORD, not_ingested, records_of, with_steps
 from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
 from nczarr.errors import UnsupportedError, error_context
 from nczarr.formats import kind_of_source, local_path, netcdf_format

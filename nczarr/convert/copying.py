@@ -17,11 +17,11 @@ from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.shaping import OutputOptions, Shaped, names_of, parse_kind, shape
 from nczarr.convert.endpoints import create_sink, expand_sources, name_of, open_source
 from nczarr.convert.filling import FillTask, refuse_memory
-from nczarr.convert.ingested import NO_RECORD, records_of, with_steps
 from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.scan import kinds_of, with_scans
 from nczarr.convert.report import Report
 from nczarr.convert.request import Request, Sources, refuse_unreadable
+from nczarr.convert.values.resume import NO_RECORD, records_of, with_steps
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import Kind, kind_of_source, kind_of_target

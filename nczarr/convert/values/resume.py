@@ -1,4 +1,4 @@
-"""Continue interrupted copies, and recognise completed ones.
+"""Continue interrupted copies, and recognise completed ones and the sources that a dataset contains already.
 
 The unfinished dataset contains a record of the finished blocks, until it is complete. A block counts as finished only
 if its stored values have the recorded checksum; if the source may have changed, the values of the source too.
@@ -12,22 +12,25 @@ import os
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from nczarr.convert.endpoints import create_sink
+from nczarr.convert.endpoints import create_sink, name_of
 from nczarr.convert.verify.digests import canonical_bytes, header_digest
-from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import files_below, kind_of_source, local_path
 from nczarr.mapping import StoredDataset, open_dataset
 from nczarr.mapping.dataset.destination import RECORD as MANIFEST
 from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr, record_keys, remove_record
 from nczarr.model import Dataset, Region, Type
+from nczarr.model.nodes import IngestedSource
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.system.atomic import remove_partial_values
 from nczarr.system.environment import read_json
@@ -36,6 +39,9 @@ from nczarr.system.logs import logger_of
 from nczarr.targets import fsspec_options
 from nczarr.transfer import Block
 
+NO_RECORD = "--record-sources: only a Zarr dataset of the layout nczarr-v3 has a place for the record"
+#: Number of files that are read at the same time.
+_TOGETHER = 8
 #: Size of a part of the record, in bytes.
 _PART = 1 << 20
 #: Seconds between two writes of the record to a store that cannot append.
@@ -112,6 +118,68 @@ def _tags(url: str, options: Mapping[str, object] | None) -> str | None:
             return None
         lines.append(f"{path} {about.get('size')} {tags}")
     return "\n".join(lines) or None
+
+
+def _record_of(options: Mapping[str, object] | None, source: object) -> IngestedSource:
+    """Return name, size and digest of a file; of other sources a text that changes with their content."""
+    path = None if isinstance(source, Dataset) else local_path(source)
+    if path is None or not path.is_file():
+        if not isinstance(source, str | os.PathLike):
+            return IngestedSource(name_of(source))
+        found = fingerprint_of(Dataset("source"), [source], "", options)
+        return IngestedSource(
+            name_of(source), version=(found.touched if path is None else found.copy) or None
+        )
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return IngestedSource(os.path.normpath(path), os.fstat(file.fileno()).st_size, digest)
+    except OSError as error:
+        raise StoreError(f"cannot read: {error.strerror}", path=str(path)) from error
+
+
+def records_of(paths: Sequence[object], options: Mapping[str, object] | None) -> list[IngestedSource]:
+    """Return the records of sources, without their steps."""
+    with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="nczarr-sources") as pool:
+        return list(pool.map(partial(_record_of, options), paths))
+
+
+def with_steps(
+    records: Sequence[IngestedSource], paths: Sequence[object], joined: Dataset, first: int = 0
+) -> tuple[IngestedSource, ...]:
+    """Return the records of sources with their steps in the joined dataset, whose first step has the index `first`."""
+    known = {source.name: source.steps for source in joined.sources}
+    steps = [known.get(name_of(path)) for path in paths]
+    return tuple(
+        replace(record, steps=own and (own[0] + first, own[1] + first))
+        for record, own in zip(records, steps, strict=True)
+    )
+
+
+def not_ingested(
+    records: Sequence[IngestedSource], known: Sequence[IngestedSource], *, replace_steps: bool
+) -> list[tuple[int, tuple[int, int] | None]]:
+    """Return the numbers of the sources that a dataset does not contain, with the steps that an append has begun.
+
+    Raises
+    ------
+    UnsupportedError
+        If a source has the name of an ingested one, and other content.
+    """
+    by_name = {source.name: source for source in known}
+    found: list[tuple[int, tuple[int, int] | None]] = []
+    for number, record in enumerate(records):
+        old = by_name.get(record.name)
+        same = None if old is None else old.is_same(record)
+        if same is False and not replace_steps:
+            raise UnsupportedError(
+                "the dataset contains another version of this source",
+                path=record.name,
+                hint="--append --replace writes its steps anew; copy --overwrite makes a new dataset",
+            )
+        if not same:
+            found.append((number, old.steps if old is not None and old.is_begun(record) else None))
+    return found
 
 
 def losses_if_complete(
