@@ -45,8 +45,25 @@ COMMANDS = {
 }
 
 
-class SuggestingParser(argparse.ArgumentParser):
-    """A parser whose errors are one line: the problem, a similar name, and the command that prints the help."""
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line: the problem, a similar name, and the command that prints the help.
+
+    The parser of a command accepts options between positional arguments: ``copy a.nc -c x=1 b.zarr``.
+    """
+
+    _mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse arguments; arguments after ``--`` are positional."""
+        if self._mixing or self._subparsers is not None or args is None or "--" in args:
+            return super().parse_known_args(args, namespace)
+        self._mixing = True  # parse_known_intermixed_args calls this method
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -83,24 +100,6 @@ class SuggestingParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}{f'; {hint}' if hint else ''} (help: {self.prog} {usage})\n")
 
 
-class CommandParser(SuggestingParser):
-    """A parser that accepts options between positional arguments: ``copy a.nc -c x=1 b.zarr``."""
-
-    _mixing = False
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> tuple[Any, list[str]]:
-        """Parse arguments; arguments after ``--`` are positional."""
-        if self._mixing or args is None or "--" in args:
-            return super().parse_known_args(args, namespace)
-        self._mixing = True  # parse_known_intermixed_args calls this method
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._mixing = False
-
-
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     """Build the parser of ``nczarr``; if `command` is given, add the options of this command only.
 
@@ -109,13 +108,11 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     >>> build_parser().parse_args(["copy", "a.nc", "b.zarr"]).target
     'b.zarr'
     """
-    parser = SuggestingParser(
+    parser = _Parser(
         prog="nczarr", description="Copy, print, generate, compare and check netCDF datasets on Zarr."
     )
     parser.add_argument("--version", action="version", version=f"nczarr {nczarr.__version__}")
-    verbs = parser.add_subparsers(
-        title="commands", dest="command", required=True, metavar="COMMAND", parser_class=CommandParser
-    )
+    verbs = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():
         # As in ncdump, -h of dump prints the header; its help is --help.
         verb = verbs.add_parser(
