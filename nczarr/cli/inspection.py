@@ -270,20 +270,17 @@ def run_info(options: argparse.Namespace) -> None:
         }
         listed.append(facts)
         if not options.json:
-            say(*([""] if number else []), *_summary(facts, group, stored, variables))
+            say(*([""] if number else []), *_summary(facts, stored, variables))
     if options.json:
         print(json.dumps(listed if len(listed) > 1 else listed[0]))
 
 
 def _summary(
-    facts: Mapping[str, Any],
-    group: Mapping[str, str | None] | None,
-    stored: StoredObjects | None,
-    variables: Sequence[VariableStorage],
+    facts: Mapping[str, Any], stored: StoredObjects | None, variables: Sequence[VariableStorage]
 ) -> Iterator[str]:
     """Yield the lines of ``nczarr info``."""
     lines = {name: facts[name] for name in ("path", "layout")}
-    if group is not None:
+    if (group := facts.get("group")) is not None:
         whole = group["dataset"] or "a dataset that is not above it"
         lines["group"] = f"{group['fqn'] or 'unknown FQN'}, of {whole}"
     if facts["origin"]:
