@@ -150,7 +150,10 @@ class AppendTask:
             return dataset_bytes(added)
 
     def _run(
-        self, session: Session, check: Callable[[], None] = lambda: None, records: Sequence[IngestedSource] = ()
+        self,
+        session: Session,
+        check: Callable[[], None] = lambda: None,
+        records: Sequence[IngestedSource] = (),
     ) -> int:
         """Write the values, call `check`, store lengths and records; return the size of the added values."""
         stored, request = session.stored, self.request
@@ -204,7 +207,7 @@ class AppendTask:
             return self._step(old, parts[1], along)
 
     def _step(self, old: Dataset, added: Dataset, along: str) -> tuple[Dataset, int]:
-        """Return the added dataset, with the target's own numbers for repeated steps, and the index of its first step."""
+        """Return the added dataset, with the target's numbers for repeated steps, and the index of its first step."""
         size = old.dimension_at(along).size
         here, there = steps_of(old, along), steps_of(added, along)
         if here is None or there is None or not len(here) or not len(there):
@@ -224,7 +227,9 @@ class AppendTask:
         are_names = there.dtype.kind == "O"
         if not are_names:
             refuse_missing(added.all_variables[along], there, along, lambda step: None)
-            data = [d for d in (old.all_variables[along].data, added.all_variables[along].data) if d is not None]
+            data = [
+                d for d in (old.all_variables[along].data, added.all_variables[along].data) if d is not None
+            ]
             known = as_known(here, there, tolerance_between(old.all_variables[along], here, there, data=data))
             if (known != there).any():
                 own = MemorySource(known.astype(there.dtype))

@@ -96,7 +96,11 @@ def planned_variables(
             if stored is not None:
                 array = stored.data(fqn).array
                 chunks, shards, found = array_form(stored.data(fqn))
-                codecs, objects, data_type = tuple(c.name for c in found), array.nchunks, array.metadata.data_type
+                codecs, objects, data_type = (
+                    tuple(c.name for c in found),
+                    array.nchunks,
+                    array.metadata.data_type,
+                )
                 if shaped.arrays.get(fqn, ArrayShape()).codecs is not None:
                     rule = "source"
                 else:
@@ -110,7 +114,9 @@ def planned_variables(
                 if has_chunks:
                     choices = {"chunks": own, "compression": rule}
             choices["quantize"] = getattr(source.all_variables[fqn].data, "rounding", None)
-            choices = {name: value for name, value in choices.items() if value and (shape or name == "quantize")}
+            choices = {
+                name: value for name, value in choices.items() if value and (shape or name == "quantize")
+            }
             size = math.prod(shape) * value_bytes(dtype)
             yield PlannedVariable(fqn, kind, shape, chunks, shards, codecs, objects, size, choices)
     finally:

@@ -299,7 +299,9 @@ class _Renamer:
             if fqn is None:
                 return found[0]
             new = self.dimension(fqn)
-            text = new if bare.startswith("/") else model.format_fqn(parse_fqn(new)[-bare.count("/") - 1 :])[1:]
+            text = (
+                new if bare.startswith("/") else model.format_fqn(parse_fqn(new)[-bare.count("/") - 1 :])[1:]
+            )
             # A list of words cannot contain a name with a blank.
             return found[0] if fqn == new or " " in text else found[0].replace(bare, text)
 

@@ -411,7 +411,9 @@ def _chunks(
             return own, False
         return fitted(sizes.shape, own, sizes.itemsize, _CHUNK, sizes.unlimited), False
     if target is not None and isinstance(lengths, dict):  # fit the axes without a length
-        axes = [n or None if isinstance(ref, str) else n for n, ref in zip(axes, sizes.dimensions, strict=True)]
+        axes = [
+            n or None if isinstance(ref, str) else n for n, ref in zip(axes, sizes.dimensions, strict=True)
+        ]
     chunks = []
     for axis, length in enumerate(axes):
         whole = max(sizes.shape[axis], 1)
@@ -526,7 +528,9 @@ def _with_unlimited(dataset: Dataset, how: OutputOptions) -> Dataset:
             return replace(old, storage=replace(old.storage, layout="chunked", chunk_shape=None))
         return old
 
-    return model.rewrite(dataset, variable=variable, dimension=lambda fqn, d: replace(d, unlimited=fqn in growing))
+    return model.rewrite(
+        dataset, variable=variable, dimension=lambda fqn, d: replace(d, unlimited=fqn in growing)
+    )
 
 
 @dataclass(frozen=True, eq=False)

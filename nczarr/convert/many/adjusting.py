@@ -110,11 +110,17 @@ def fitted(
     others = list(zip(names[1:], found[1:], strict=True))
     exact = fitting.join == "exact"
     unlike = [
-        (name, d) for name, o in others for d in fit.differences(first, o, along, exact=exact, growing=growing)
+        (name, d)
+        for name, o in others
+        for d in fit.differences(first, o, along, exact=exact, growing=growing)
     ]
     fit.refuse(unlike, refused)
     if fitting.merges:
-        fit.refuse([(name, d) for name, o in others for d in fit.other_meanings(first, o)], refused, fit.OTHER_MEANING)
+        fit.refuse(
+            [(name, d) for name, o in others for d in fit.other_meanings(first, o)],
+            refused,
+            fit.OTHER_MEANING,
+        )
     parts, unlike = [first], []
     for name, other in others:
         with error_context(name):
@@ -319,7 +325,9 @@ def _refuse_early(fqn: str, variable: Variable) -> None:
         return
     with error_context(fqn=fqn):
         try:
-            first = cftime.num2date(float(values.min()), text_of(variable, "units"), fit.calendar_of(variable))
+            first = cftime.num2date(
+                float(values.min()), text_of(variable, "units"), fit.calendar_of(variable)
+            )
         except (ValueError, TypeError, OverflowError) as error:
             raise UnsupportedError(f"times cannot be converted: {error}") from None
         if (first.year, first.month, first.day) < _AGREE:

@@ -157,7 +157,9 @@ def differences(
             yield Difference(text, "-d selects a common part of all files" if along is None else None)
     for fqn, type_ in first.all_types.items():
         if (found := other.all_types.get(fqn, type_)) != type_:
-            yield Difference(f"{fqn}: the type is {model.describe_type(found)}, not {model.describe_type(type_)}")
+            yield Difference(
+                f"{fqn}: the type is {model.describe_type(found)}, not {model.describe_type(type_)}"
+            )
     for fqn, a, b, names in _common(first, other, groups=exact):
         if isinstance(a, Variable) and isinstance(b, Variable):
             if a.type != b.type:

@@ -295,7 +295,9 @@ def special_numbers(variable: Variable) -> tuple[int | float, ...]:
     """Return the numbers that stand for missing values: ``missing_value``, and the fill value."""
     missing = variable.attribute.get("missing_value")
     special = [] if missing is None or missing.values.dtype.kind not in "iuf" else missing.values.tolist()
-    if model.own_fill_value(variable) is not None or variable.type.dtype.itemsize > 1:  # bytes have no default
+    if (
+        model.own_fill_value(variable) is not None or variable.type.dtype.itemsize > 1
+    ):  # bytes have no default
         special.append(np.asarray(model.fill_value_of(variable)).item())
     return tuple(special)
 
