@@ -227,10 +227,9 @@ class AppendTask:
         are_names = there.dtype.kind == "O"
         if not are_names:
             refuse_missing(added.all_variables[along], there, along, lambda step: None)
-            data = [
-                d for d in (old.all_variables[along].data, added.all_variables[along].data) if d is not None
-            ]
-            known = as_known(here, there, tolerance_between(old.all_variables[along], here, there, data=data))
+            mine, theirs = old.all_variables[along], added.all_variables[along]
+            data = [d for d in (mine.data, theirs.data) if d is not None]
+            known = as_known(here, there, tolerance_between(mine, here, there, data=data))
             if (known != there).any():
                 own = MemorySource(known.astype(there.dtype))
                 added = rewrite(added, variable=lambda fqn, v: v.with_data(own) if fqn == along else v)

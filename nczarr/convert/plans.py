@@ -96,14 +96,11 @@ def planned_variables(
             if stored is not None:
                 array = stored.data(fqn).array
                 chunks, shards, found = array_form(stored.data(fqn))
-                codecs, objects, data_type = (
-                    tuple(c.name for c in found),
-                    array.nchunks,
-                    array.metadata.data_type,
-                )
+                codecs, objects = tuple(c.name for c in found), array.nchunks
                 if shaped.arrays.get(fqn, ArrayShape()).codecs is not None:
                     rule = "source"
                 else:
+                    data_type = array.metadata.data_type
                     itemsize = 1 if data_type.is_variable else data_type.dtype.itemsize
                     rule = _compression_of(found, itemsize) or rule or shaped.compression
                 choices = {"chunks": chunks, "shards": shards, "compression": rule}
@@ -114,9 +111,7 @@ def planned_variables(
                 if has_chunks:
                     choices = {"chunks": own, "compression": rule}
             choices["quantize"] = getattr(source.all_variables[fqn].data, "rounding", None)
-            choices = {
-                name: value for name, value in choices.items() if value and (shape or name == "quantize")
-            }
+            choices = {n: v for n, v in choices.items() if v and (shape or n == "quantize")}
             size = math.prod(shape) * value_bytes(dtype)
             yield PlannedVariable(fqn, kind, shape, chunks, shards, codecs, objects, size, choices)
     finally:

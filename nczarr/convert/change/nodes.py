@@ -14,7 +14,7 @@ from nczarr import model
 from nczarr.convert.change.selecting import select
 from nczarr.display.text import did_you_mean
 from nczarr.errors import UnsupportedError
-from nczarr.model import Attribute, Dataset, Group, Variable, join_fqn, parse_fqn, split_fqn
+from nczarr.model import Attribute, Dataset, Group, Variable, format_fqn, join_fqn, parse_fqn, split_fqn
 from nczarr.model.names import check_length
 from nczarr.model.types import requalified
 
@@ -299,9 +299,7 @@ class _Renamer:
             if fqn is None:
                 return found[0]
             new = self.dimension(fqn)
-            text = (
-                new if bare.startswith("/") else model.format_fqn(parse_fqn(new)[-bare.count("/") - 1 :])[1:]
-            )
+            text = new if bare.startswith("/") else format_fqn(parse_fqn(new)[-bare.count("/") - 1 :])[1:]
             # A list of words cannot contain a name with a blank.
             return found[0] if fqn == new or " " in text else found[0].replace(bare, text)
 
@@ -329,8 +327,8 @@ class _Renamer:
     def inside(self, fqn: str) -> str:
         """Return an FQN with the new names of its groups."""
         parts = parse_fqn(fqn)
-        groups = [self.name(model.format_fqn(parts[: i + 1]), part) for i, part in enumerate(parts[:-1])]
-        return model.format_fqn([*groups, *parts[-1:]])
+        groups = [self.name(format_fqn(parts[: i + 1]), part) for i, part in enumerate(parts[:-1])]
+        return format_fqn([*groups, *parts[-1:]])
 
     def dimension(self, fqn: str) -> str:
         """Return the new FQN of a dimension or a variable."""

@@ -20,7 +20,7 @@ from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, FILTERS, LZF, OF_REFEREN
 from nczarr.formats import CLASSIC, Kind
 from nczarr.mapping import ArrayShape, VariableData
 from nczarr.mapping.values.filters import filters_of, parse_compression
-from nczarr.model import Dataset, Filter, Storage, Variable
+from nczarr.model import Dataset, Filter, Storage, Variable, rewrite
 from nczarr.model.chunk_shapes import SHARD, default_chunks, default_shards, misfit
 from nczarr.model.sources import ChangedSource
 from nczarr.transfer import block_shape, value_bytes
@@ -272,7 +272,7 @@ def shape(
         return variable if storage == variable.storage else replace(variable, storage=storage)
 
     variables = {fqn: shaped(fqn, variable) for fqn, variable in dataset.all_variables.items()}
-    result = model.rewrite(dataset, variable=variables.get)
+    result = rewrite(dataset, variable=variables.get)
     has_filters = target == "netcdf" and not is_classic
     replaced = _replaced(dataset, result, how, own, portable) if has_filters else ()
     return Shaped(result, arrays, how.compression or ("default" if better else "source"), own, replaced)
@@ -528,9 +528,7 @@ def _with_unlimited(dataset: Dataset, how: OutputOptions) -> Dataset:
             return replace(old, storage=replace(old.storage, layout="chunked", chunk_shape=None))
         return old
 
-    return model.rewrite(
-        dataset, variable=variable, dimension=lambda fqn, d: replace(d, unlimited=fqn in growing)
-    )
+    return rewrite(dataset, variable=variable, dimension=lambda fqn, d: replace(d, unlimited=fqn in growing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -578,7 +576,7 @@ def _rounded(dataset: Dataset, how: OutputOptions, own: Mapping[str, OutputOptio
         return dataset
     if how.quantize is not None:
         _parse_rounding(how.quantize)
-    return model.rewrite(dataset, variable=variable)
+    return rewrite(dataset, variable=variable)
 
 
 def _parse_rounding(text: str) -> tuple[int, str]:

@@ -1,6 +1,6 @@
 """Adjust the models and the packed numbers of sources to each other before they are joined, as options request it.
 
-Each adjustment removes one kind of difference that :func:`nczarr.convert.many.fit.differences` reports. Values change
+Each adjustment removes one kind of difference that :func:`nczarr.convert.many.differences` reports. Values change
 when they are read.
 """
 
@@ -19,7 +19,7 @@ from nczarr import model
 from nczarr.convert.change.nodes import find_variable
 from nczarr.convert.change.selecting import number_of
 from nczarr.convert.many import fit
-from nczarr.convert.many.fit import Fitting
+from nczarr.convert.many.fit import OTHER_MEANING, Fitting, calendar_of, differences, other_meanings, refuse
 from nczarr.convert.many.steps import in_units_of, read_all, special_numbers, steps_of
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
@@ -110,17 +110,11 @@ def fitted(
     others = list(zip(names[1:], found[1:], strict=True))
     exact = fitting.join == "exact"
     unlike = [
-        (name, d)
-        for name, o in others
-        for d in fit.differences(first, o, along, exact=exact, growing=growing)
+        (name, d) for name, o in others for d in differences(first, o, along, exact=exact, growing=growing)
     ]
-    fit.refuse(unlike, refused)
+    refuse(unlike, refused)
     if fitting.merges:
-        fit.refuse(
-            [(name, d) for name, o in others for d in fit.other_meanings(first, o)],
-            refused,
-            fit.OTHER_MEANING,
-        )
+        refuse([(name, d) for name, o in others for d in other_meanings(first, o)], refused, OTHER_MEANING)
     parts, unlike = [first], []
     for name, other in others:
         with error_context(name):
@@ -131,7 +125,7 @@ def fitted(
             if fqn in theirs and (along is None or fqn not in growing):
                 pair = mine.data, theirs[fqn].data
                 unlike += [(name, d) for d in fit.same_data(fqn, *pair, fitting.tolerance, where)]
-    fit.refuse(unlike, refused, fit.OTHER_VALUES if along is None else None)
+    refuse(unlike, refused, fit.OTHER_VALUES if along is None else None)
     return parts, growing
 
 
@@ -299,8 +293,8 @@ def _in_calendar(first: Dataset, other: Dataset) -> Dataset:
         own = first.all_variables.get(fqn)
         if own is None or v.data is None or not (is_time(own) and is_time(v)):
             continue
-        if {fit.calendar_of(own), fit.calendar_of(v)} == fit.CALENDARS:
-            calendars[fqn] = fit.calendar_of(own)
+        if {calendar_of(own), calendar_of(v)} == fit.CALENDARS:
+            calendars[fqn] = calendar_of(own)
             _refuse_early(fqn, v)
 
     def dated(v: Variable, calendar: str | None) -> Variable:
@@ -325,9 +319,7 @@ def _refuse_early(fqn: str, variable: Variable) -> None:
         return
     with error_context(fqn=fqn):
         try:
-            first = cftime.num2date(
-                float(values.min()), text_of(variable, "units"), fit.calendar_of(variable)
-            )
+            first = cftime.num2date(float(values.min()), text_of(variable, "units"), calendar_of(variable))
         except (ValueError, TypeError, OverflowError) as error:
             raise UnsupportedError(f"times cannot be converted: {error}") from None
         if (first.year, first.month, first.day) < _AGREE:

@@ -13,7 +13,7 @@ from nczarr import model
 from nczarr.convert.change.nodes import matches, named_variables, words_of
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import ModelError, UnsupportedError
-from nczarr.model import ArraySource, Attribute, Dataset, Group, Variable
+from nczarr.model import ArraySource, Attribute, Dataset, Group, Variable, describe_type
 from nczarr.model.coordinates import is_time, text_of
 
 #: Attributes that determine the decoded values and the missing values. No option joins files in which they differ.
@@ -157,9 +157,7 @@ def differences(
             yield Difference(text, "-d selects a common part of all files" if along is None else None)
     for fqn, type_ in first.all_types.items():
         if (found := other.all_types.get(fqn, type_)) != type_:
-            yield Difference(
-                f"{fqn}: the type is {model.describe_type(found)}, not {model.describe_type(type_)}"
-            )
+            yield Difference(f"{fqn}: the type is {describe_type(found)}, not {describe_type(type_)}")
     for fqn, a, b, names in _common(first, other, groups=exact):
         if isinstance(a, Variable) and isinstance(b, Variable):
             if a.type != b.type:
@@ -257,7 +255,7 @@ def _difference(fqn: str, name: str, a: _Node, b: _Node) -> str:
         for x in pair
     ]
     if shown[0] == shown[1]:
-        shown = [f"{text} ({model.describe_type(x.type)})" for text, x in zip(shown, pair, strict=True) if x]
+        shown = [f"{text} ({describe_type(x.type)})" for text, x in zip(shown, pair, strict=True) if x]
     return f"{fqn}: the attribute {name} is {shown[0]}, not {shown[1]}"
 
 

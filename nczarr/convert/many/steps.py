@@ -19,7 +19,7 @@ from nczarr.convert.change.selecting import number_of
 from nczarr.convert.endpoints import name_of
 from nczarr.convert.many.fit import calendar_of
 from nczarr.errors import UnsupportedError
-from nczarr.model import ArraySource, Dataset, Variable
+from nczarr.model import ArraySource, Dataset, Variable, own_fill_value
 from nczarr.model.coordinates import is_time, text_of
 from nczarr.model.sources import ChangedSource
 
@@ -295,9 +295,7 @@ def special_numbers(variable: Variable) -> tuple[int | float, ...]:
     """Return the numbers that stand for missing values: ``missing_value``, and the fill value."""
     missing = variable.attribute.get("missing_value")
     special = [] if missing is None or missing.values.dtype.kind not in "iuf" else missing.values.tolist()
-    if (
-        model.own_fill_value(variable) is not None or variable.type.dtype.itemsize > 1
-    ):  # bytes have no default
+    if own_fill_value(variable) is not None or variable.type.dtype.itemsize > 1:  # bytes have no default
         special.append(np.asarray(model.fill_value_of(variable)).item())
     return tuple(special)
 
