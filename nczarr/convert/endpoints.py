@@ -160,14 +160,9 @@ def labelled_kind(hook: Hook) -> str:
     except (TypeError, ValueError):  # a function in C
         return ""
     found = next((p.annotation for p in parameters.values()), None)
-    name = (
-        found
-        if isinstance(found, str)
-        else f"{found.__module__}.{found.__qualname__}"
-        if isinstance(found, type)
-        else ""
-    )
-    module, _, name = name.rpartition(".")
+    if isinstance(found, type):
+        found = f"{found.__module__}.{found.__qualname__}"
+    module, _, name = str(found).rpartition(".")
     return name if module.partition(".")[0] in ("xarray", "xr") and name in ("Dataset", "DataTree") else ""
 
 

@@ -6,9 +6,10 @@ import math
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ _LARGE_OBJECT = 256 << 20
 
 _Shape = tuple[int, ...]
 _Number = int | float
-_Listings = dict[int, list[tuple[str, int]]]
+_Listing = Callable[[Store], list[tuple[str, int]]]
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,10 @@ def variable_storage(
 
     Unless the data are `near`, on a disk, previews show only coordinates of the root group with small chunks.
     """
-    listings: _Listings = {}
+    listing = cache(_listing)  # one listing serves all variables
     most = MOST_PREVIEWED if near else _SMALL_OBJECT
     for fqn, variable in dataset.all_variables.items():
-        form, sizes = _stored(variable, listings)
+        form, sizes = _stored(variable, listing)
         shape, kind, text = dataset.shape(variable), describe_type(variable.type), ""
         size = math.prod(shape) * value_bytes(variable.type.dtype)
         limits = _limits(variable, shape) if stats else (None, None, None)
@@ -109,12 +110,9 @@ def array_form(data: VariableData) -> tuple[_Shape, _Shape | None, tuple[NamedCo
 
 
 def _stored(
-    variable: Variable, listings: _Listings
+    variable: Variable, listing: _Listing
 ) -> tuple[tuple[_Shape | None, _Shape | None, tuple[str, ...]], tuple[int | None, int | None, int | None]]:
-    """Return chunks, shards, codecs; and the size of the stored chunks, their number, and the number of all chunks.
-
-    `listings` keeps the keys and sizes of remote stores, so that one listing serves all variables.
-    """
+    """Return chunks, shards, codecs; and the size of the stored chunks, their number, and the number of all chunks."""
     data = variable.data
     if not isinstance(data, VariableData):
         filters = tuple(filter_name(f.id) for f in variable.storage.filters)
@@ -125,17 +123,15 @@ def _stored(
     array, store = data.array, data.array.store
     if not isinstance(store, LocalStore):
         count = size = None
-        if id(store) not in listings:
-            with suppress(AccessRefusedError):
-                listings[id(store)] = _listing(store)
-        if store.lists_all:
-            listed = listings[id(store)]
+        with suppress(AccessRefusedError):
+            listed = listing(store)
             first, last = (bisect_left(listed, (array.prefix + end,)) for end in ("", "\U0010ffff"))
             sizes = dict(listed[first:last])
             encoding, skip = array.metadata.chunk_key_encoding, len(array.prefix)
             indices = encoding.indices(sizes, array.grid_shape, skip=skip)
-            count = len(indices)
-            size = sum(sizes[array.chunk_key(i)] for i in indices) if store.lists_sizes else None
+            if store.lists_all:
+                count = len(indices)
+                size = sum(sizes[array.chunk_key(i)] for i in indices) if store.lists_sizes else None
         return (chunks, shards, names), (size, count, array.nchunks)
     # The metadata documents of an array are small, and not counted.
     places = [os.path.join(store.root, array.chunk_key(i)) for i in array.initialized_chunks()]
