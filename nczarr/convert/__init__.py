@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nczarr.convert.copying import copy
 from nczarr.convert.endpoints import create_sink, open_source
+from nczarr.convert.many.scan import scan
 from nczarr.convert.report import Report
+from nczarr.convert.verify.differences import ValueDifference, diff
+from nczarr.convert.verify.digests import Digest, digest
 from nczarr.formats import Kind, kind_of_target
-from nczarr.lazy import lazy
 from nczarr.transfer import Progress
-
-if TYPE_CHECKING:
-    from nczarr.convert.many.scan import scan
-    from nczarr.convert.verify.differences import ValueDifference, diff
-    from nczarr.convert.verify.digests import Digest, digest
-else:
-    __getattr__ = lazy(
-        __name__,
-        {
-            "many.scan": ["scan"],
-            "verify.digests": ["Digest", "digest"],
-            "verify.differences": ["ValueDifference", "diff"],
-        },
-    )
 
 __all__ = [
     "Digest",

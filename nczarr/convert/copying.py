@@ -22,6 +22,7 @@ from nczarr.convert.many.scan import kinds_of, with_scans
 from nczarr.convert.report import Report
 from nczarr.convert.request import Request, Sources, refuse_unreadable
 from nczarr.convert.values.resume import NO_RECORD, records_of, with_steps
+from nczarr.convert.verify.differences import ValueComparison
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import Kind, kind_of_source, kind_of_target
@@ -494,8 +495,6 @@ class CopyTask:
         self, dataset: Dataset, options: Mapping[str, Any], losses: Sequence[str]
     ) -> Difference | None:
         """Return the first difference between a dataset and its copy that the format does not explain."""
-        from nczarr.convert.verify.differences import ValueComparison
-
         request = self.request
         exact = kind_of_target(request.target) != "cdl"  # CDL text has no payloads of NaN
         with open_source(request.target, storage_options=request.storage_options, fresh=True) as stored:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice, product
-from typing import Any, Protocol
+from typing import Any
 
 from nczarr.convert.request import Request
-from nczarr.mapping import VariableData
+from nczarr.mapping import DetachedValues, StoredDataset, VariableData
 from nczarr.mapping.values.filters import codecs_of_filters
 from nczarr.model import ArraySource, Region, Variable
 from nczarr.stores import LocalStore, Store
@@ -26,15 +26,8 @@ _FEW_BYTES = 64 << 10
 StoredChunk = tuple[str, Callable[[], Any]]
 #: Yields the stored chunks of a region of whole chunks, or all chunks.
 Twin = Callable[[Region | None], Iterator[StoredChunk]]
-
-
-class Target(Protocol):
-    """A dataset that accepts encoded chunks."""
-
-    @property
-    def store(self) -> Store: ...
-
-    def data(self, fqn: str) -> VariableData: ...
+#: A dataset that accepts encoded chunks.
+Target = StoredDataset | DetachedValues
 
 
 def copy_stored(work: Iterable[Work], sink: Target, request: Request) -> list[Work]:
