@@ -18,7 +18,6 @@ from nczarr.cli.options import (
     add_dimension_option,
     add_progress_options,
     define,
-    names_in,
     option,
     pairs_in,
     selection_of,
@@ -26,6 +25,7 @@ from nczarr.cli.options import (
 )
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
+from nczarr.convert.change.shaping import names_of
 from nczarr.convert.endpoints import expand_sources
 from nczarr.convert.many.fit import ADJUSTMENTS, JOINS, REPACKS
 from nczarr.display import format_bytes, shown_location, visible
@@ -39,7 +39,7 @@ _OTHER = frozenset({"source", "target", "tolerance", "rename", "progress", "allo
 #: Flags that are None where the command line does not give them.
 _CHOICES = ("consolidated", "durable")
 #: An option that is given several times, each time with names that commas separate.
-_LIST: dict[str, Any] = {"action": "extend", "type": names_in}
+_LIST: dict[str, Any] = {"action": "extend", "type": names_of}
 #: Number of sources that are scanned faster than processes start.
 _FEW = 100
 

@@ -20,7 +20,6 @@ from nczarr.cli.options import (
     add_dimension_option,
     add_progress_options,
     define,
-    names_in,
     option,
     selection_of,
     storage_options,
@@ -28,6 +27,7 @@ from nczarr.cli.options import (
 from nczarr.cli.terminal import can_draw, progress_bar, say, table
 from nczarr.convert import Progress, open_source
 from nczarr.convert.change.selecting import select
+from nczarr.convert.change.shaping import names_of
 from nczarr.convert.endpoints import provenance, read_whole, watch_reading
 from nczarr.convert.report import StoredObjects, VariableStorage, stored_objects, variable_storage
 from nczarr.display import format_bytes, shown_location, visible
@@ -139,8 +139,8 @@ def _dump(source: str, out: TextIO, options: argparse.Namespace, bar: Progress) 
         chosen = cdl.DumpOptions(
             **given,
             header_only=options.header,
-            variables=names_in(options.variables),
-            groups=names_in(options.groups),
+            variables=names_of(options.variables or ""),
+            groups=names_of(options.groups or ""),
             float_digits=floats,
             double_digits=doubles,
             hidden=hidden,

@@ -86,11 +86,6 @@ def pairs_in(texts: Sequence[str], name: str, form: str, example: str) -> dict[s
     return {old: new for old, _, new in pairs}
 
 
-def names_in(text: str | None) -> tuple[str, ...]:
-    """Return the names that commas separate."""
-    return tuple(part for part in (text or "").split(",") if part)
-
-
 def selection_of(texts: Sequence[str]) -> dict[str, object]:
     """Return the selections of ``-d NAME=RANGE`` by dimension name."""
     from nczarr.convert.change.selecting import parse_selection

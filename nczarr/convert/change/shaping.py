@@ -42,8 +42,6 @@ _Lengths = Mapping[str, int | None] | tuple[int, ...]
 #: The options whose value may be limited to some variables.
 _BY_VARIABLE = ("chunks", "shards", "compression", "quantize")
 _CODECS = ("zstd", "gzip", "blosc", "none", "source", "default")
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 #: The netCDF formats by the words of nccopy.
 KINDS = {
     **dict.fromkeys(("1", "nc3", "classic"), "classic"),
@@ -673,9 +671,8 @@ def parse_bytes(value: int | str) -> int:
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?b)?|b)?", str(value).strip().lower())
     if found:
-        unit = found[2] or ""
-        factor = _DECIMAL[unit] if found[3] == "b" else _UNITS[unit]
-        size = int(float(found[1]) * factor)
+        base = 1000 if found[3] == "b" else 1024
+        size = int(float(found[1]) * base ** " kmgt".index(found[2] or " "))
         if size > 0:
             return size
     raise UnsupportedError(f"{value!r} is not a number of bytes", hint="for example 512MiB")
