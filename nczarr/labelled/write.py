@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,21 +25,9 @@ from nczarr.labelled.variables import Origin, Part, check_encoding, encode, same
 from nczarr.mapping.dataset.subgroup import Rooter
 from nczarr.mapping.node_names import free_name
 from nczarr.mapping.values.attributes import infer_attribute
-from nczarr.model import (
-    CHAR,
-    STRING,
-    Attribute,
-    CompoundType,
-    Dimension,
-    DimensionRef,
-    Type,
-    UserType,
-    Variable,
-    VlenType,
-    join_fqn,
-    split_fqn,
-)
+from nczarr.model import CHAR, STRING, Attribute, Dimension, Type, UserType, Variable, join_fqn, split_fqn
 from nczarr.model.nodes import dataset_of
+from nczarr.model.types import map_parts
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
 
 Labelled: TypeAlias = "xr.Dataset | xr.DataArray | xr.DataTree | Mapping[str, xr.Dataset]"
@@ -306,27 +295,17 @@ class _Writing:
 
     def _dimension(
         self, group: _Group, part: Part, axis: int, size: int, unlimited: Collection[str] | None
-    ) -> DimensionRef:
+    ) -> model.DimensionRef:
         """Return the reference for an axis: as in the origin, or the nearest dimension of the name and size."""
         name, ref = str(part.dims[axis]), part.reference(axis)
-        if (
-            part.origin is not None
-            and isinstance(ref, int)
-            and ref == size
-            and name in part.origin.stored.dims
-        ):
+        if isinstance(ref, int) and ref == size and name in part.stored.dims:
             return ref
         old = part.origin.header.all_dimensions[ref] if part.origin and isinstance(ref, str) else None
         is_unlimited = old is not None and old.unlimited if unlimited is None else name in unlimited
         new = Dimension(name, size, is_unlimited)
         if part.origin is not None and part.origin.is_here and old is not None and old.name == name:
-            owner = self.groups.get(split_fqn(str(ref))[0])
-            above = [g.path for g in self._above(group.path)]
-            if (
-                owner is not None
-                and owner.path in above
-                and owner.dimensions.setdefault(name, new).size == size
-            ):
+            home, above = split_fqn(str(ref))[0], {g.path: g for g in self._above(group.path)}
+            if home in above and above[home].dimensions.setdefault(name, new).size == size:
                 return str(ref)
         for owner in self._above(group.path):
             if name in owner.dimensions:
@@ -341,7 +320,7 @@ class _Writing:
             )
         return join_fqn(group.path, name)
 
-    def _is_unlimited(self, ref: DimensionRef) -> bool:
+    def _is_unlimited(self, ref: model.DimensionRef) -> bool:
         path, name = split_fqn(ref) if isinstance(ref, str) else ("", "")
         return isinstance(ref, str) and self.groups[path].dimensions[name].unlimited
 
@@ -349,12 +328,7 @@ class _Writing:
         """Return a type as it is declared in any group; declare it in this one if it is missing."""
         if not isinstance(type_, UserType) or any(type_ in g.types for g in self.groups.values()):
             return type_
-        if isinstance(type_, VlenType):
-            type_ = replace(type_, base=self._declared(group, type_.base))
-        elif isinstance(type_, CompoundType):
-            type_ = replace(
-                type_, fields=tuple(replace(f, type=self._declared(group, f.type)) for f in type_.fields)
-            )
+        type_ = map_parts(type_, partial(self._declared, group))
         here = replace(type_, fqn=join_fqn(group.path, type_.name))
         taken = {t.name: t for t in group.types}
         if taken.get(here.name, here) != here:
