@@ -1,22 +1,33 @@
-"""Write datasets, data arrays and trees of xarray with their accessor ``nczarr``."""
+"""Write datasets, data arrays and trees of xarray with their accessor ``nczarr``: new ones, and into existing ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import xarray as xr
 
 from nczarr import convert, model
-from nczarr.convert.values.dasked import store_chunked
-from nczarr.errors import DatasetExistsError
+from nczarr.convert.values.dasked import aligned, is_chunked, store_chunked
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, UnsupportedError
+from nczarr.formats import local_path
 from nczarr.labelled import from_xarray
-from nczarr.labelled.read import fqn_of, place_of
+from nczarr.labelled.read import KEPT, Kept, Source, fqn_of, opened, place_of
 from nczarr.labelled.write import Labelled, groups_of, model_of
+from nczarr.model import Region, regions
+from nczarr.netcdf4 import Dataset
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
-from nczarr.xarray.updating import Shared, Update, block_of, check_aligned, chunked_work
+from nczarr.session import GroupNode, Session, VariableNode
+from nczarr.transfer import BLOCK_BYTES, Work, block_shape, value_bytes
+
+#: The parts of a dataset to write, by group and dimension.
+Places: TypeAlias = dict[str, dict[str, slice]]
 
 
 @xr.register_dataset_accessor("nczarr")
@@ -219,3 +230,380 @@ class NCZarrAccessor:
 def _update_file(path: Any, groups: Any, given: Any, unlimited_dims: Any, options: Any) -> None:
     if Update(Shared(path), "a", in_file=True).run(groups, given, unlimited_dims) is None:
         convert.copy(model_of(groups, given, unlimited_dims), path, **options)
+
+
+# --- existing datasets
+
+
+@dataclass(frozen=True)
+class Shared:
+    """An existing dataset, which each task opens to write whole chunks."""
+
+    store: Any
+    options: dict[str, Any] | None = None
+
+    def dataset(self, mode: str, **how: Any) -> Dataset:
+        """Open the dataset."""
+        return Dataset(self.store, mode, storage_options=self.options, **how)
+
+    def open(self) -> _Writer:
+        """Open the dataset beside other writers."""
+        return _Writer(self.dataset("r+", shared=True))
+
+    def blocks(self, fqns: Iterable[str]) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the chunks or shards of variables."""
+        with self.dataset("r") as dataset:
+            session = dataset._nc_session
+            nodes = _nodes(session)
+            return {fqn: session.chunk_shape(nodes[fqn]) or () for fqn in fqns}
+
+    def groups(self) -> set[str]:
+        """Return the FQNs of the groups; none without a dataset."""
+        try:
+            with self.dataset("r") as dataset:
+                return {group.fqn for group in dataset._nc_session.root.walk()}
+        except (DatasetNotFoundError, FileNotFoundError):
+            return set()
+
+    @contextmanager
+    def replacing(self, fqn: str, path: str) -> Iterator[None]:
+        """Put the group at a path beside another one in its place, or remove the new one after an error."""
+        (above, name), new = model.split_fqn(fqn), model.split_fqn(fqn_of(path))[1]
+        gone = new
+        try:
+            yield
+            gone = name
+        finally:
+            with self.dataset("r+") as dataset:
+                session = dataset._nc_session
+                node = next(group for group in session.root.walk() if group.fqn == above)
+                with session.lock:
+                    node.groups.pop(gone, None)
+                    node.touch()
+                if gone == name:
+                    node.rename_group(new, name)
+
+
+@dataclass(frozen=True)
+class _Writer:
+    dataset: Dataset
+
+    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
+        session = self.dataset._nc_session
+        session.write(_nodes(session)[fqn], region, values)
+
+    def close(self) -> None:
+        self.dataset.close()
+
+
+def _nodes(session: Session) -> dict[str, VariableNode]:
+    return {node.fqn: node for node in session.root.walk_variables()}
+
+
+def chunked_work(dataset: model.Dataset) -> list[Work]:
+    """Return the variables whose values are Dask arrays."""
+    found = [(fqn, v, v.data) for fqn, v in dataset.all_variables.items() if v.data is not None]
+    return [one for one in found if is_chunked(one)]
+
+
+def block_of(one: Work) -> tuple[int, ...] | None:
+    """Return the shape of the shards or chunks that a new variable asks for."""
+    return one[1].storage.shard_shape or one[1].storage.chunk_shape
+
+
+def check_aligned(one: Work, start: tuple[int, ...], block: tuple[int, ...] | None) -> None:
+    """Raise ValueError if two tasks of Dask would write to one chunk."""
+    _, variable, source = one
+    chunks = source.chunked.chunks  # type: ignore[attr-defined]
+    if block is not None and aligned(chunks, start, block) != chunks:
+        raise ValueError(
+            f"Specified Zarr chunks encoding['chunks']={block!r} for variable named {variable.name!r} would overlap "
+            "multiple Dask chunks: two tasks would write one chunk, and Zarr has uniform chunk sizes. Rechunk the "
+            "array with chunk(), modify or delete encoding['chunks'], or give align_chunks=True."
+        )
+
+
+@dataclass
+class Update:
+    """A change of an existing dataset, with the checks of xarray."""
+
+    place: Shared
+    mode: str
+    append_dim: str | None = None
+    region: Any = None
+    #: Options of a new dataset, which an existing one refuses.
+    refused: Collection[str] = ()
+    #: Write to a file, through one handle; otherwise tasks write Dask arrays.
+    in_file: bool = False
+
+    def run(
+        self,
+        groups: dict[str, xr.Dataset],
+        given: Mapping[str, Any],
+        unlimited_dims: Collection[str] | None,
+        *,
+        is_safe: bool = True,
+    ) -> tuple[list[Work], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]] | None:
+        """Check everything, grow dimensions, and write the values, to Zarr all but those of Dask arrays.
+
+        Returns
+        -------
+        work : list of Work
+            The Dask arrays that remain.
+        blocks, starts : dict
+            By FQN, the shapes of the chunks or shards, and the positions of the first values.
+        None if there is no dataset, and the mode creates it.
+        """
+        if not self.place.groups():
+            if self.mode == "r+" or self.region is not None:
+                raise DatasetNotFoundError("there is no dataset to change", path=place_of(self.place.store))
+            return None
+        groups = {path: self._loaded(ds) for path, ds in groups.items()} if self.in_file else groups
+        with self.place.dataset("r+") as target:
+            if self.refused:
+                raise UnsupportedError(
+                    f"the dataset exists, and has its own {', '.join(self.refused)}",
+                    path=place_of(self.place.store),
+                    hint="give options of a new dataset only with mode='w' or 'w-'",
+                )
+            session = target._nc_session
+            known = {node.fqn: node for node in session.root.walk()}
+            places: Places = {}
+            with closing(Source(target if self.in_file else self.place.store, self.place.options)) as source:
+                for path, ds in groups.items():
+                    at = "/".join(model.parse_fqn(path))
+                    old = opened(source, at, {}) if path in known else xr.Dataset()
+                    places[path] = self._places(ds, old) if ds.variables else {}
+                    groups[path] = self._checked(ds, old, places[path], given.get(path, {}), known.get(path))
+            dataset = model_of(groups, given, unlimited_dims)
+            starts = {}
+            for fqn, variable in dataset.all_variables.items():
+                path, name = model.split_fqn(fqn)
+                start = [places[path][d].start if d in places[path] else 0 for d in groups[path][name].dims]
+                starts[fqn] = (*start, *[0] * (len(variable.dimensions) - len(start)))  # characters
+            work = [] if self.in_file else chunked_work(dataset)
+            nodes = _nodes(session)
+            for one in () if is_safe else work:
+                there = session.chunk_shape(nodes[one[0]]) if one[0] in nodes else block_of(one)
+                check_aligned(one, starts[one[0]], there)
+            with _kept_after_errors(session.root):
+                for path in dataset.all_groups:
+                    self._declare(session, dataset, path, groups[path], places[path])
+            self._grow(session, places)
+            session.flush()
+            nodes = _nodes(session)
+            blocks = {fqn: session.chunk_shape(nodes[fqn]) or () for fqn in starts}
+            late = {fqn for fqn, _, _ in work}
+            for fqn, variable in dataset.all_variables.items():
+                if variable.data is not None and fqn not in late:
+                    _write(session, nodes[fqn], variable.data, starts[fqn], blocks[fqn])
+        return work, blocks, starts
+
+    def _loaded(self, ds: xr.Dataset) -> xr.Dataset:
+        """Load the variables that come from this file, and close it: HDF5 cannot read beside a writer."""
+        ds, here = ds.copy(), local_path(self.place.store)
+        for variable in ds.variables.values():
+            kept = variable.encoding.get(KEPT)
+            path = local_path(kept.store.source.target) if isinstance(kept, Kept) else None
+            if path is not None and here is not None and path.resolve() == here.resolve():
+                variable.load()
+                variable.encoding = {k: v for k, v in variable.encoding.items() if k != KEPT}
+                kept.store.source.close()
+        return ds
+
+    def _places(self, ds: xr.Dataset, old: xr.Dataset) -> dict[str, slice]:
+        """Return the part of the target to write, by dimension."""
+        region: dict[Any, Any] = (
+            dict.fromkeys(ds.dims, "auto") if self.region == "auto" else dict(self.region or {})
+        )
+        for dim, part in region.items():
+            if dim not in ds.dims:
+                raise ValueError(
+                    f"all keys in ``region`` are not in Dataset dimensions, got {list(region)} and {list(ds.dims)}"
+                )
+            region[dim] = part = _found(ds, old, dim) if part == "auto" else part
+            if not isinstance(part, slice):
+                raise TypeError(f"all values in ``region`` must be slice objects, got region={region}")
+            if part.step not in (1, None):
+                raise ValueError(f"step on all slices in ``region`` must be 1 or None, got region={region}")
+            start, stop, _ = part.indices(old.sizes[dim])
+            region[dim] = slice(start, stop)
+        lonely = [k for k, v in ds.variables.items() if region and not set(region) & set(v.dims)]
+        if lonely and self.region != "auto":
+            raise ValueError(
+                "when setting `region` explicitly in to_zarr(), all variables in the dataset to write must have at "
+                f"least one dimension in common with the region's dimensions {list(region)}, but that is not the case "
+                f"for some variables here. To drop these variables from this dataset before exporting to zarr, write: "
+                f".drop_vars({lonely!r})"
+            )
+        if self.append_dim is not None:
+            if self.append_dim in region:
+                raise ValueError(
+                    f"cannot list the same dimension in both ``append_dim`` and ``region``: {region}"
+                )
+            if self.append_dim not in ds.dims or (old.variables and self.append_dim not in old.dims):
+                raise ValueError(
+                    f"append_dim={self.append_dim!r} does not match any existing dataset dimensions {old.dims}"
+                )
+            start = old.sizes.get(self.append_dim, 0)
+            region[self.append_dim] = slice(start, start + ds.sizes[self.append_dim])
+        return region
+
+    def _checked(
+        self,
+        ds: xr.Dataset,
+        old: xr.Dataset,
+        places: Mapping[str, slice],
+        given: Mapping[str, Any],
+        node: GroupNode | None,
+    ) -> xr.Dataset:
+        """Return the dataset with the encoding of the target, or raise the errors of xarray."""
+        if self.region == "auto":  # the coordinates have given the region
+            ds = ds.drop_vars(
+                [k for k, v in ds.variables.items() if k in ds.dims or not set(v.dims) & set(places)]
+            )
+        if self.mode == "a-":
+            ds = ds.drop_vars(
+                [k for k, v in ds.variables.items() if k in old.variables and self.append_dim not in v.dims]
+            )
+        new = [name for name in ds.variables if name not in old.variables]
+        if new and self.mode == "r+":
+            raise ValueError(
+                f"dataset contains non-pre-existing variables {new}, which mode='r+' does not add"
+            )
+        ds = ds.copy()
+        for name, variable in ds.variables.items():
+            there = old.variables.get(name, variable)
+            if name not in new and name in given:
+                raise ValueError(f"variable {name!r} already exists, but encoding was provided")
+            if there.dims != variable.dims:
+                raise ValueError(
+                    f"variable {name!r} already exists with different dimension names {there.dims} != "
+                    f"{variable.dims}, but changing variable dimensions is not supported by to_zarr()."
+                )
+            own = {d.name: d.size for d in node.dimensions.values()} if node is not None else {}
+            sizes = {**own, **old.sizes} if name in new else dict(there.sizes)
+            for dim, part in places.items():
+                if dim in sizes:
+                    sizes[dim] = part.stop - part.start
+            sizes.pop(self.append_dim, None)
+            if any(n != sizes.get(d, n) for d, n in variable.sizes.items()):
+                raise ValueError(
+                    f"variable {name!r} already exists with different dimension sizes: {sizes} != "
+                    f"{dict(variable.sizes)}. to_zarr() only supports changing dimension sizes when explicitly "
+                    f"appending, but append_dim={self.append_dim!r}. If you are attempting to write to a subset of the "
+                    "existing store without changing dimension sizes, consider using the region argument in to_zarr()."
+                )
+            if name in new:
+                continue
+            kinds = variable.dtype.kind + there.dtype.kind
+            if "S" in kinds and variable.dtype != there.dtype:
+                raise ValueError(
+                    f"Mismatched dtypes for variable {name} between Zarr store on disk and dataset to append. Store "
+                    f"has dtype {there.dtype} but dataset to append has dtype {variable.dtype}."
+                )
+            # As in xarray, attributes of a variable are set in files alone.
+            attrs = dict(variable.attrs) if self.in_file else {}
+            variable.attrs, variable.encoding = {**there.attrs, **attrs}, dict(there.encoding)
+        ds.encoding = {k: v for k, v in ds.encoding.items() if k != KEPT}
+        return ds
+
+    def _declare(
+        self, session: Session, dataset: model.Dataset, path: str, ds: xr.Dataset, places: Mapping[str, slice]
+    ) -> None:
+        """Declare the new nodes of a group, and set its attributes."""
+        group, root = dataset.all_groups[path], session.root
+        node = next((g for g in root.walk() if g.fqn == path), None)
+        if node is None:
+            above, name = model.split_fqn(path)
+            node = next(g for g in root.walk() if g.fqn == above).add_group(name)
+        for type_ in group.types:
+            there = root.all_types().get(type_.fqn)
+            if there is None or there.type != type_:
+                node.add_type(type_)
+        if self.mode != "r+":
+            for attribute in group.attributes:
+                if attribute.name in ds.attrs:
+                    node.set_attribute(attribute)
+        for variable in group.variables:
+            if variable.name in node.variables:
+                old, wanted = node.variables[variable.name], ds[variable.name].attrs
+                for attribute in variable.attributes:
+                    if attribute.name in wanted and attribute != old.attribute(attribute.name):
+                        old.set_attribute(attribute)
+                continue
+            dimensions = []
+            for ref, size in zip(variable.dimensions, dataset.shape(variable), strict=True):
+                name = model.split_fqn(ref)[1] if isinstance(ref, str) else f"dim_{ref}"
+                found = node.find_dimension(name)
+                is_other = found is not None and found.group is not node and found.size != size
+                if found is None or (is_other and name not in places):
+                    unlimited = isinstance(ref, str) and dataset.is_unlimited(ref)
+                    found = node.add_dimension(name, size, unlimited=unlimited)
+                dimensions.append(found)
+            made: Any = variable.type
+            if isinstance(made, model.UserType):
+                made = root.all_types()[made.fqn]
+            node.add_variable(variable.name, made, tuple(dimensions), variable.storage, variable.attribute)
+
+    def _grow(self, session: Session, places: Places) -> None:
+        """Make the dimension of appended values longer, and unlimited."""
+        dim = self.append_dim or ""
+        for node in session.root.walk():
+            growing = node.find_dimension(dim) if dim in places.get(node.fqn, {}) else None
+            if growing is not None:
+                with session.lock:
+                    if not growing.unlimited:
+                        growing.unlimited = True
+                        growing.group.touch()
+                session.extend(growing, max(growing.size, places[node.fqn][dim].stop))
+
+
+@contextmanager
+def _kept_after_errors(root: GroupNode) -> Iterator[None]:
+    """Restore the tree of nodes after an error, so that nothing of a refused change is stored."""
+    parts = ("groups", "variables", "dimensions", "types", "attributes")
+    nodes: list[Any] = [*root.walk(), *root.walk_variables()]
+    before = [(n, {part: copy(getattr(n, part)) for part in parts if hasattr(n, part)}) for n in nodes]
+    try:
+        yield
+    except BaseException:
+        for node, content in before:
+            for part, value in content.items():
+                setattr(node, part, value)
+            node.touch()
+        raise
+
+
+def _write(
+    session: Session,
+    node: VariableNode,
+    data: model.ArraySource,
+    start: tuple[int, ...],
+    block: tuple[int, ...],
+) -> None:
+    """Write values, block by block."""
+    size = block_shape(data.shape, block, None, value_bytes(data.dtype), BLOCK_BYTES)
+    for region in regions(data.shape, size):
+        there = tuple(slice(r.start + n, r.stop + n, 1) for r, n in zip(region, start, strict=True))
+        if all(r.stop > r.start for r in region):
+            session.write(node, there, data.read(region))
+
+
+def _found(ds: xr.Dataset, old: xr.Dataset, dim: str) -> slice:
+    """Return where the coordinates of a dimension are in the target."""
+    if dim not in ds.indexes or dim not in old.variables:
+        raise KeyError(f"region='auto' needs a coordinate of {dim!r} in the store and in the dataset")
+    positions = old.variables[dim].to_index().get_indexer(ds.indexes[dim])
+    if (positions == -1).any():
+        raise KeyError(
+            f"Not all values of coordinate '{dim}' in the new array were found in the original store. Writing to a "
+            "zarr region slice requires that no dimensions or metadata are changed by the write."
+        )
+    if (np.diff(positions) != 1).any():
+        raise ValueError(
+            f"The auto-detected region of coordinate '{dim}' for writing new data to the original store had "
+            "non-contiguous indices. Writing to a zarr region slice requires that the new data constitute a contiguous "
+            "subset of the original store."
+        )
+    return slice(int(positions[0]), int(positions[-1]) + 1)

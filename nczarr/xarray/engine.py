@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -81,16 +81,10 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         self,
         filename_or_obj: object,
         *,
-        mask_and_scale: bool = True,
-        decode_times: bool = True,
-        concat_characters: bool = True,
-        decode_coords: bool = True,
-        drop_variables: str | Iterable[str] | None = None,
-        use_cftime: bool | None = None,
-        decode_timedelta: bool | None = None,
         group: str | None = None,
         storage_options: dict[str, Any] | None = None,
         allow: str | Sequence[str] = (),
+        **options: object,
     ) -> xr.Dataset:
         """Open one group; see :func:`xarray.open_dataset`.
 
@@ -104,16 +98,9 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
             Options for remote stores.
         allow : str or sequence of str
             Additional paths and URLs below which references may read files; see :class:`nczarr.Dataset`.
+        **options
+            The options of xarray's decoding, in :attr:`open_dataset_parameters`.
         """
-        options = {
-            "mask_and_scale": mask_and_scale,
-            "decode_times": decode_times,
-            "concat_characters": concat_characters,
-            "decode_coords": decode_coords,
-            "drop_variables": drop_variables,
-            "use_cftime": use_cftime,
-            "decode_timedelta": decode_timedelta,
-        }
         if not isinstance(group, str | None):
             raise ValueError(f"group must be a string or None, not {group!r}")
         source = Source(_normal(filename_or_obj), allowing(storage_options, allow))
@@ -182,9 +169,7 @@ def _has_marker(target: str) -> bool:
     )
 
 
-def _engine_for_plain_zarr(
-    source: Source,
-) -> tuple[BackendEntrypoint, object, dict[str, Any]] | None:
+def _engine_for_plain_zarr(source: Source) -> tuple[BackendEntrypoint, object, dict[str, Any]] | None:
     """Return xarray's Zarr engine for hierarchies without netCDF metadata that zarr-python reads; otherwise None.
 
     The target and options for the engine follow. s3fs would ask for the size of each chunk, and an engine that does not
