@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from nczarr import model
 from nczarr.errors import LossError
@@ -43,8 +43,7 @@ def plan_nczarr_v2(
     planner = _Planner(reduced, options, names, replace(known or Known(), arrays={}))
     for fqn, what in losses:
         planner.lose(what, fqn)
-    planner.group("/", reduced, "")
-    return replace(planner.documents.plan, losses=tuple(planner.losses), dataset=reduced)
+    return replace(planner.planned(), losses=tuple(planner.losses), dataset=reduced)
 
 
 #: The names that netcdf-c accepts.
@@ -69,10 +68,9 @@ def _dimension_names(reference: model.DimensionRef) -> list[str]:
     return [_stored_name(name) for name in model.parse_fqn(reference)]
 
 
+@dataclass
 class _Planner(Planner):
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.losses: list[str] = []
+    losses: list[str] = field(default_factory=list, init=False)
 
     def lose(self, what: str, fqn: str) -> None:
         """Record a loss, or refuse it."""
@@ -95,7 +93,7 @@ class _Planner(Planner):
             if not _is_netcdf_name(d.name):
                 self.lose(f"the name {d.name!r} of a dimension", join_fqn(fqn, d.name))
         super().group(fqn, group, path)
-        plan, dimensions = self.documents.plan, list(group.dimensions)
+        plan, dimensions = self.plan, list(group.dimensions)
         if fqn == "/":  # named dimensions represent anonymous ones
             anonymous = {
                 r for v in self.dataset.all_variables.values() for r in v.dimensions if isinstance(r, int)
@@ -103,17 +101,11 @@ class _Planner(Planner):
             taken = {d.name for d in dimensions}
             stand_ins = [model.Dimension(f"{ANONYMOUS}{size}", size) for size in sorted(anonymous)]
             dimensions += [d for d in stand_ins if d.name not in taken]
-        arrays = [plan.variables[join_fqn(fqn, v.name)].path for v in group.variables]
-        groups = [plan.groups[join_fqn(fqn, g.name)] for g in group.groups]
-        info = {
-            "dimensions": {
-                _stored_name(d.name): {"size": d.size, "unlimited": 1} if d.unlimited else d.size
-                for d in dimensions
-            },
-            "arrays": [child.rpartition("/")[2] for child in arrays],
-            "groups": [child.rpartition("/")[2] for child in groups],
+        declared = {
+            _stored_name(d.name): {"size": d.size, "unlimited": 1} if d.unlimited else d.size
+            for d in dimensions
         }
-        keys: JSONObject = {"_nczarr_group": info}
+        keys: JSONObject = {"_nczarr_group": {"dimensions": declared, **self.children(fqn, group)}}
         if fqn == "/":
             keys["_nczarr_superblock"] = {"version": VERSION}
         plan.nodes[path] = GroupMetadata({**plan.nodes[path].attributes, **self.with_types(keys, path)})
@@ -128,7 +120,7 @@ class _Planner(Planner):
     ) -> JSONObject:
         plain: JSONObject = {}
         types: dict[str, object] = {}
-        self.documents.attributes[path] = types
+        self.annotations[path] = types
         for attribute in attributes:
             name = attribute.name
             lost: list[str] = []
@@ -145,12 +137,12 @@ class _Planner(Planner):
     def with_types(self, keys: JSONObject, path: str) -> JSONObject:
         """Return NCZarr's keys of a node with the types of its attributes and their own types, like netcdf-c."""
         own = {name: _JSON for name in keys if name.startswith("_nczarr_")}
-        types = {**self.documents.attributes[path], **own, "_nczarr_attr": _JSON}
+        types = {**self.annotations[path], **own, "_nczarr_attr": _JSON}
         return {**keys, "_nczarr_attr": {"types": types}}
 
     def variable(self, group: str, variable: Variable, path: str) -> None:
         super().variable(group, variable, path)
-        fqn, plan = join_fqn(group, variable.name), self.documents.plan
+        fqn, plan = join_fqn(group, variable.name), self.plan
         for f in variable.storage.filters:
             if f.id not in ENCODED:
                 self.losses.append(f"{fqn}: the filter {f.id}; the values are stored without it")

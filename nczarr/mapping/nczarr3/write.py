@@ -11,7 +11,7 @@ from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.nczarr3.keys import ARRAY_KEY, COPY_KEY, GROUP_KEY, SUPERBLOCK_KEY
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain.write import Documents, for_v2, plan_documents
+from nczarr.mapping.plain.write import Planner, for_v2
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED
 from nczarr.mapping.values.declarations import type_name, types_to_json
 from nczarr.mapping.values.encodings import simple_type
@@ -32,14 +32,14 @@ def plan_nczarr_v3(
 
     # Arrays are rewritten if their keys have an old form, or belong to no dataset.
     arrays = {f: entry for f, entry in known.arrays.items() if f in known.fixed or is_current(entry[0])}
-    return _Writer(dataset, options, names, replace(known, arrays=arrays)).plan()
+    return _Writer(dataset, options, names, replace(known, arrays=arrays)).planned()
 
 
 def plan_keys_in_attributes(
     dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
 ) -> Plan:
     """Plan documents with all keys as attributes, for versions of Zarr without another place for them."""
-    return _Writer(dataset, options, names, known or Known(), in_attributes=True).plan()
+    return _Writer(dataset, options, names, known or Known(), in_attributes=True).planned()
 
 
 def plan_draft_2019(
@@ -56,27 +56,16 @@ def plan_draft_2019(
 
 
 @dataclass
-class _Writer:
-    dataset: Dataset
-    options: WriteOptions
-    names: NodeNames
-    known: Known
+class _Writer(Planner):
     in_attributes: bool = False
 
-    def plan(self) -> Plan:
-        reserved = RESERVED | {"conventions"} if self.options.nzug else RESERVED
-        documents = plan_documents(self.dataset, self.options, self.names, self.known, reserved)
-        plan = documents.plan
-        records: dict[str, JSONObject] = {}
-        for fqn, group in self.dataset.all_groups.items():
-            path = plan.groups[fqn]
-            records[fqn] = self.group_keys(fqn, group, documents, path)
-            if self.in_attributes:
-                plan.nodes[path] = self.group_metadata(fqn, plan.nodes[path], records[fqn])
+    def planned(self) -> Plan:
+        plan = super().planned()
+        records = {fqn: self.group_keys(fqn, group) for fqn, group in self.dataset.all_groups.items()}
         keys = {
-            fqn: self.array_keys(fqn, variable, documents)
+            fqn: self.array_keys(fqn, variable)
             for fqn, variable in self.dataset.all_variables.items()
-            if plan.variables[fqn].path not in documents.kept
+            if plan.variables[fqn].path not in self.kept
         }
         identity = None
         copies: dict[str, str] = {}
@@ -87,8 +76,11 @@ class _Writer:
             ]
             content = [records, keys, nodes]
             identity = self.known.identity or spec.new_identity(self.dataset, content)
-            self.identify(identity, records, plan)
+            self.identify(identity, records)
             copies = self.copies(records)
+        for fqn, record in records.items():
+            path = plan.groups[fqn]
+            plan.nodes[path] = self.group_metadata(fqn, plan.nodes[path], record)
         for fqn, binding in plan.variables.items():
             node = array_at(plan.nodes, binding.path)
             if fqn in keys:
@@ -99,7 +91,7 @@ class _Writer:
                 plan.nodes[binding.path] = _with_copy(node, copies.get(fqn))
         return replace(plan, identity=identity)
 
-    def identify(self, identity: str, records: dict[str, JSONObject], plan: Plan) -> None:
+    def identify(self, identity: str, records: dict[str, JSONObject]) -> None:
         """Add the identity of the dataset, and the FQN of the group, to the record of each group."""
         for fqn, record in records.items():
             if fqn == "/":
@@ -107,13 +99,12 @@ class _Writer:
                 record[SUPERBLOCK_KEY] = {**record[SUPERBLOCK_KEY], **own}
             else:
                 record[GROUP_KEY] = {spec.FQN: fqn, spec.DATASET: identity, **record.get(GROUP_KEY, {})}
-            path = plan.groups[fqn]
-            plan.nodes[path] = self.group_metadata(fqn, plan.nodes[path], record)
 
     # -- groups
 
-    def group_keys(self, fqn: str, group: Group, documents: Documents, path: str) -> JSONObject:
+    def group_keys(self, fqn: str, group: Group) -> JSONObject:
         keys: JSONObject = {}
+        path = self.plan.groups[fqn]
         if fqn == "/":
             keys[SUPERBLOCK_KEY] = {"version": spec.VERSION}
             if self.dataset.format is not None:
@@ -125,14 +116,14 @@ class _Writer:
                 keys[SUPERBLOCK_KEY]["sources"] = [
                     {name: value for name, value in source.items() if value is not None} for source in own
                 ]
-        info = self.group_info(fqn, group, documents.plan, path)
+        info = self.group_info(fqn, group, path)
         if info:
             keys[GROUP_KEY] = info
-        if path in documents.attributes:
-            keys[ATTR_KEY] = documents.attributes[path]
+        if path in self.annotations:
+            keys[ATTR_KEY] = self.annotations[path]
         return keys
 
-    def group_info(self, fqn: str, group: Group, plan: Plan, path: str) -> JSONObject:
+    def group_info(self, fqn: str, group: Group, path: str) -> JSONObject:
         info: JSONObject = {}
         if fqn != "/" and path.rpartition("/")[2] != group.name:
             info["name"] = group.name
@@ -143,12 +134,7 @@ class _Writer:
             ]
         if group.types:
             info["types"] = types_to_json(group.types)
-        arrays = [plan.variables[join_fqn(fqn, v.name)].path for v in group.variables]
-        groups = [plan.groups[join_fqn(fqn, g.name)] for g in group.groups]
-        for key, paths in (("arrays", arrays), ("groups", groups)):
-            if paths:
-                info[key] = [p.rpartition("/")[2] for p in paths]
-        return info
+        return info | {key: names for key, names in self.children(fqn, group).items() if names}
 
     def group_metadata(self, fqn: str, node: Metadata, keys: JSONObject) -> GroupMetadata:
         plain = dict(node.attributes)
@@ -182,8 +168,8 @@ class _Writer:
 
     # -- arrays
 
-    def array_keys(self, fqn: str, variable: Variable, documents: Documents) -> JSONObject:
-        binding = documents.plan.variables[fqn]
+    def array_keys(self, fqn: str, variable: Variable) -> JSONObject:
+        binding = self.plan.variables[fqn]
         info: JSONObject = {}
         if binding.path.rpartition("/")[2] != variable.name:
             info["name"] = variable.name
@@ -197,11 +183,11 @@ class _Writer:
         types = {} if self.in_attributes else _types_of(variable)
         if types:
             info["types"] = types_to_json(types.values(), full_names=True)
-        node = array_at(documents.plan.nodes, binding.path)
+        node = array_at(self.plan.nodes, binding.path)
         info.update(_storage_info(variable.storage, node.shapes[0][: len(variable.dimensions)]))
         keys: JSONObject = {ARRAY_KEY: info} if info else {}
-        if binding.path in documents.attributes:
-            keys[ATTR_KEY] = documents.attributes[binding.path]
+        if binding.path in self.annotations:
+            keys[ATTR_KEY] = self.annotations[binding.path]
         return keys
 
     def array_metadata(self, node: ArrayMetadata, keys: JSONObject, identity: str | None) -> ArrayMetadata:
@@ -229,14 +215,10 @@ def _without_growing_sizes(keys: JSONObject) -> JSONObject:
 def _with_copy(node: ArrayMetadata, text: str | None) -> ArrayMetadata:
     """Return an otherwise unchanged array with the current copy of its group's record, or without a copy."""
     own = node.extra.get(spec.EXTENSION_NAME)
-    configuration = own.get("configuration") if isinstance(own, dict) else None
-    if (
-        not isinstance(own, dict)
-        or not isinstance(configuration, dict)
-        or configuration.get(COPY_KEY) == text
-    ):
+    before = member(own, "configuration")
+    if not before or before.get(COPY_KEY) == text:
         return node
-    configuration = {k: v for k, v in configuration.items() if k != COPY_KEY}
+    configuration = {k: v for k, v in before.items() if k != COPY_KEY}
     if text is not None:
         configuration[COPY_KEY] = text
     return replace(node, extra={**node.extra, spec.EXTENSION_NAME: {**own, "configuration": configuration}})

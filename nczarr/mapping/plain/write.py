@@ -20,6 +20,7 @@ from nczarr.mapping.plain.read import DIMENSIONS_KEY, labels_of, read_plain
 from nczarr.mapping.values.attributes import RESERVED, encode_attributes
 from nczarr.mapping.values.encodings import Encoding, encoding_for_writing
 from nczarr.mapping.values.filters import stored_form
+from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Attribute, Dataset, Group, Type, Variable, join_fqn, split_fqn
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.model.types import names_inside
@@ -40,7 +41,7 @@ def plan_plain_v3(
     dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
 ) -> Plan:
     """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
-    plan = plan_documents(dataset, replace(options, nzug=False), names, known or Known()).plan
+    plan = Planner(dataset, replace(options, nzug=False), names, known or Known()).planned()
     return plan if known else replace(plan, losses=tuple(_losses_of(dataset, plan, "v3")))
 
 
@@ -52,7 +53,7 @@ def plan_plain_v2(
     xarray's convention on v2 has the names of dimensions in ``_ARRAY_DIMENSIONS``, and ``fill_value`` is
     ``_FillValue``.
     """
-    plan = plan_documents(dataset, replace(options, nzug=False), names, known or Known()).plan
+    plan = Planner(dataset, replace(options, nzug=False), names, known or Known()).planned()
     for fqn, variable in dataset.all_variables.items():
         path = plan.variables[fqn].path
         array = array_at(plan.nodes, path)
@@ -75,78 +76,57 @@ def for_v2(array: ArrayMetadata) -> ArrayMetadata:
 
 
 @dataclass
-class Documents:
-    """The documents of a model, and information for NCZarr's keys.
+class Planner:
+    """Plans documents group by group; a subclass chooses other node names, encodings and attributes, or adds keys.
 
     Attributes
     ----------
     plan : Plan
-    attributes : dict
+    annotations : dict
         By path, the content of ``_nczarr_attr``, which plain attributes lack.
     kept : set of str
         The paths of arrays whose documents do not change.
     """
 
-    plan: Plan
-    attributes: dict[str, dict[str, object]] = field(default_factory=dict)
-    kept: set[str] = field(default_factory=set)
-
-
-def plan_documents(
-    dataset: Dataset,
-    options: WriteOptions,
-    names: NodeNames,
-    known: Known,
-    root_reserved: frozenset[str] = RESERVED,
-) -> Documents:
-    """Plan all documents; root attributes with a name in `root_reserved` have no plain form."""
-    planner = Planner(dataset, options, names, known, root_reserved)
-    planner.group("/", dataset, "")
-    return planner.documents
-
-
-def chunks_of(
-    dataset: Dataset, variable: Variable, encoding: Encoding, shape: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Return the chunk shape of a variable's array, without the inner dimensions."""
-    if variable.storage.chunk_shape is not None:
-        return variable.storage.chunk_shape
-    unlimited = [dataset.is_unlimited(ref) for ref in variable.dimensions]
-    return default_chunks(shape, unlimited, value_bytes(encoding.dtype))
-
-
-@dataclass
-class Planner:
-    """Plans documents group by group; a subclass chooses other node names, encodings and attributes."""
-
     dataset: Dataset
     options: WriteOptions
     names: NodeNames
     known: Known
-    root_reserved: frozenset[str] = RESERVED
+    plan: Plan = field(default_factory=lambda: Plan({}, {}, {}), init=False)
+    annotations: dict[str, JSONObject] = field(default_factory=dict, init=False)
+    kept: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.labels = Labels(self.dataset)
-        self.documents = Documents(Plan({}, {}, {}))
+
+    def planned(self) -> Plan:
+        """Return the plan of the whole dataset."""
+        self.group("/", self.dataset, "")
+        return self.plan
 
     def group(self, fqn: str, group: Group, path: str) -> None:
-        plan = self.documents.plan
         children = [("array", v.name) for v in group.variables] + [("group", g.name) for g in group.groups]
         nodes = self.node_names(fqn, children)
-        plan.groups[fqn] = path
+        self.plan.groups[fqn] = path
         for dimension in group.dimensions:
             _check_text(dimension.name, f"{fqn}: dimension")
         for type_ in group.types:
             _check_text(type_.name, f"{fqn}: type")
             for name in names_inside(type_):
                 _check_text(name, f"{type_.fqn}: member")
-        reserved = self.root_reserved if fqn == "/" else RESERVED
-        plan.nodes[path] = GroupMetadata(self.attributes(group.attributes, path, fqn, reserved, None))
+        reserved = RESERVED | {"conventions"} if fqn == "/" and self.options.nzug else RESERVED
+        self.plan.nodes[path] = GroupMetadata(self.attributes(group.attributes, path, fqn, reserved, None))
         prefix = f"{path}/" if path else ""
         for variable in group.variables:
             self.variable(fqn, variable, prefix + nodes["array", variable.name])
         for child in group.groups:
             self.group(join_fqn(fqn, child.name), child, prefix + nodes["group", child.name])
+
+    def children(self, fqn: str, group: Group) -> dict[str, list[str]]:
+        """Return the node names of the arrays and groups in a planned group, in order."""
+        arrays = [self.plan.variables[join_fqn(fqn, v.name)].path for v in group.variables]
+        groups = [self.plan.groups[join_fqn(fqn, g.name)] for g in group.groups]
+        return {k: [p.rpartition("/")[2] for p in paths] for k, paths in (("arrays", arrays), ("groups", groups))}
 
     def node_names(self, fqn: str, children: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the node name of each child of a group, by kind and name."""
@@ -167,7 +147,7 @@ class Planner:
             attributes, array=array, reserved=reserved, annotate_text=self.options.nzug
         )
         if info:
-            self.documents.attributes[path] = info
+            self.annotations[path] = info
         return plain
 
     def encoding(self, fqn: str, variable: Variable) -> Encoding:
@@ -178,16 +158,19 @@ class Planner:
 
     def variable(self, group: str, variable: Variable, path: str) -> None:
         fqn = join_fqn(group, variable.name)
-        plan = self.documents.plan
+        plan = self.plan
         if fqn in self.known.arrays and self.known.arrays[fqn][1].path == path:
             plan.nodes[path], plan.variables[fqn] = self.known.arrays[fqn]
-            self.documents.kept.add(path)
+            self.kept.add(path)
             return
         shape, encoding = self.dataset.shape(variable), self.encoding(fqn, variable)
         fill = model.fill_value_of(variable)
         # An array that cannot represent the fill value keeps its own.
         can_fill = fqn not in self.known.encodings or encoding.can_fill(fill)
-        chunks = chunks_of(self.dataset, variable, encoding, shape)
+        chunks = variable.storage.chunk_shape
+        if chunks is None:
+            unlimited = [self.dataset.is_unlimited(ref) for ref in variable.dimensions]
+            chunks = default_chunks(shape, unlimited, value_bytes(encoding.dtype))
         grid, codecs = stored_form(fqn, variable.storage, chunks, encoding, self.options)
         plan.nodes[path] = ArrayMetadata(
             shape=shape + encoding.inner_shape,
