@@ -33,9 +33,9 @@ from nczarr.mapping.dialect import Binding, Reading, left_out_nodes
 from nczarr.mapping.findings import make_finding
 from nczarr.mapping.node_names import free_name, unescape_name
 from nczarr.mapping.values import encodings
-from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes, infer_attribute
-from nczarr.mapping.values.declarations import find_type
+from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes
 from nczarr.mapping.values.filters import filters_of
+from nczarr.mapping.values.scalars import member
 from nczarr.model.nodes import dataset_of
 from nczarr.zarr import ArrayMetadata, DataType, GroupMetadata, Hierarchy
 from nczarr.zarr.types import StructType, TimeType
@@ -159,25 +159,10 @@ def plain_attributes(
 
     Annotations (NZUG-1.0's ``_nczarr_attr``) apply where they are valid.
     """
-    info = attributes.get(ATTR_KEY)
-    types = info.get("types") if isinstance(info, dict) else None
-    annotated: dict[str, object] = {}
-    for name, text in types.items() if isinstance(types, dict) else ():
-        try:
-            find_type(text, {})
-        except MetadataError:
-            continue
-        annotated[name] = text
-    result: list[model.Attribute] = []
-    for name, value in attributes.items():
-        if name in reserved:
-            continue
-        own = {"types": {name: annotated[name]}} if name in annotated else None
-        try:
-            result.extend(decode_attributes({name: value}, own, {}, array=array, reserved=reserved))
-        except MetadataError:
-            result.append(infer_attribute(name, value))
-    return tuple(result)
+    info = {"types": member(attributes.get(ATTR_KEY), "types")}
+    return decode_attributes(
+        attributes, info, {}, array=array, reserved=reserved, stale=lambda name, why: None
+    )
 
 
 # --- arrays
