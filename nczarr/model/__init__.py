@@ -1,15 +1,7 @@
 """Model netCDF datasets: types, nodes, names and rules. Objects are frozen; the package does no input or output."""
 
 from nczarr.model.compare import Difference, compare, describe_type
-from nczarr.model.names import (
-    ROOT,
-    check_name,
-    format_fqn,
-    join_fqn,
-    normalize_name,
-    parse_fqn,
-    split_fqn,
-)
+from nczarr.model.names import ROOT, check_name, format_fqn, join_fqn, normalize_name, parse_fqn, split_fqn
 from nczarr.model.nodes import (
     Attribute,
     Dataset,

@@ -9,37 +9,30 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from nczarr.display import (
-    ArrayDescription,
-    AttributeDescription,
-    DimensionDescription,
-    Each,
-    GroupDescription,
-    TypeDescription,
-)
+from nczarr import display
 from nczarr.filters import FILTERS
 from nczarr.model.names import split_fqn
 
 
-def describe_dimension(dimension: Any) -> DimensionDescription:
+def describe_dimension(dimension: Any) -> display.DimensionDescription:
     """Return the description of a dimension."""
-    return DimensionDescription(dimension.name, dimension.size, dimension.unlimited)
+    return display.DimensionDescription(dimension.name, dimension.size, dimension.unlimited)
 
 
-def describe_attribute(attribute: Any) -> AttributeDescription:
+def describe_attribute(attribute: Any) -> display.AttributeDescription:
     """Return the description of an attribute."""
     type_, values = attribute.type, attribute.values
     if type_.name == "char" and not type_.is_user_defined:
-        return AttributeDescription(attribute.name, attribute.text, "")
+        return display.AttributeDescription(attribute.name, attribute.text, "")
     if getattr(type_, "kind", "") == "enum":
         names = {number: name for name, number in reversed(type_.members)}
-        return AttributeDescription(
+        return display.AttributeDescription(
             attribute.name, ", ".join(names.get(int(v), str(v)) for v in values.reshape(-1)), type_.name
         )
-    return AttributeDescription(attribute.name, values[0] if len(values) == 1 else values, type_.name)
+    return display.AttributeDescription(attribute.name, values[0] if len(values) == 1 else values, type_.name)
 
 
-def describe_type(type_: Any) -> TypeDescription:
+def describe_type(type_: Any) -> display.TypeDescription:
     """Return the description of a type."""
     kind = getattr(type_, "kind", "") or "type"
     lines: list[str] = []
@@ -56,15 +49,15 @@ def describe_type(type_: Any) -> TypeDescription:
             + (f"({', '.join(map(str, field.shape))})" if field.shape else "")
             for field in type_.fields
         ]
-    return TypeDescription(type_.name, kind, tuple(lines))
+    return display.TypeDescription(type_.name, kind, tuple(lines))
 
 
-def describe_variable(variable: Any, dimensions: Mapping[str, Any]) -> ArrayDescription:
+def describe_variable(variable: Any, dimensions: Mapping[str, Any]) -> display.ArrayDescription:
     """Return the description of a variable; `dimensions` maps FQNs to the dimensions of the dataset."""
     axes = tuple(map(_axis, variable.dimensions, [dimensions] * len(variable.dimensions)))
     if any(axis.size is None for axis in axes) and variable.data is not None:
         shape = variable.data.shape
-        axes = tuple(DimensionDescription(a.name, n, a.unlimited) for a, n in zip(axes, shape, strict=True))
+        axes = tuple(display.DimensionDescription(a.name, n, a.unlimited) for a, n in zip(axes, shape, strict=True))
     storage = variable.storage
     size = None
     if variable.type.is_fixed_size and all(axis.size is not None for axis in axes):
@@ -74,12 +67,12 @@ def describe_variable(variable: Any, dimensions: Mapping[str, Any]) -> ArrayDesc
         facts.append(("layout", "contiguous"))
     if storage.endian == "big":
         facts.append(("byte order", "big"))
-    return ArrayDescription(
+    return display.ArrayDescription(
         variable.name,
         variable.type.name,
         axes,
         "Variable",
-        Each(variable.attributes, describe_attribute),
+        display.Each(variable.attributes, describe_attribute),
         chunks=storage.chunk_shape if storage.layout != "contiguous" else None,
         shards=storage.shard_shape,
         codecs=tuple(_filter(f) for f in storage.filters),
@@ -88,12 +81,12 @@ def describe_variable(variable: Any, dimensions: Mapping[str, Any]) -> ArrayDesc
     )
 
 
-def _axis(ref: str | int, dimensions: Mapping[str, Any]) -> DimensionDescription:
+def _axis(ref: str | int, dimensions: Mapping[str, Any]) -> display.DimensionDescription:
     if isinstance(ref, int):
-        return DimensionDescription(None, ref)
+        return display.DimensionDescription(None, ref)
     found = dimensions.get(ref)
     name = split_fqn(ref)[1] or ref
-    return DimensionDescription(name, None) if found is None else describe_dimension(found)
+    return display.DimensionDescription(name, None) if found is None else describe_dimension(found)
 
 
 def _filter(found: Any) -> str:
@@ -103,18 +96,18 @@ def _filter(found: Any) -> str:
 
 def describe_group(
     group: Any, dimensions: Mapping[str, Any], *, kind: str = "Group", facts: tuple[tuple[str, str], ...] = ()
-) -> GroupDescription:
+) -> display.GroupDescription:
     """Return the description of a group and its descendants.
 
     `dimensions` maps FQNs to the dimensions of the dataset.
     """
-    return GroupDescription(
+    return display.GroupDescription(
         group.name,
         kind,
-        Each(group.dimensions, describe_dimension),
-        Each(group.types, describe_type),
-        Each(group.variables, lambda child: describe_variable(child, dimensions)),
-        Each(group.attributes, describe_attribute),
-        Each(group.groups, lambda child: describe_group(child, dimensions)),
+        display.Each(group.dimensions, describe_dimension),
+        display.Each(group.types, describe_type),
+        display.Each(group.variables, lambda child: describe_variable(child, dimensions)),
+        display.Each(group.attributes, describe_attribute),
+        display.Each(group.groups, lambda child: describe_group(child, dimensions)),
         facts=facts,
     )

@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nczarr import filters
+from nczarr import display, filters
 from nczarr.display.text import did_you_mean
 from nczarr.errors import ModelError
 from nczarr.lazy import cached_property
+from nczarr.model.describe import describe_attribute, describe_dimension, describe_group, describe_variable
 from nczarr.model.names import ROOT, find_nearest, join_fqn
 from nczarr.model.sources import ArraySource, RepeatedSource
 from nczarr.model.types import (
@@ -125,10 +126,7 @@ class Attribute:
     __hash__ = None  # type: ignore[assignment]
 
     def _repr_html_(self) -> str:
-        from nczarr.display import show_attribute
-        from nczarr.model.describe import describe_attribute
-
-        return show_attribute(describe_attribute(self))
+        return display.show_attribute(describe_attribute(self))
 
 
 @dataclass(frozen=True)
@@ -153,10 +151,7 @@ class Dimension:
     unlimited: bool = False
 
     def _repr_html_(self) -> str:
-        from nczarr.display import show_dimension
-        from nczarr.model.describe import describe_dimension
-
-        return show_dimension(describe_dimension(self))
+        return display.show_dimension(describe_dimension(self))
 
 
 @dataclass(frozen=True)
@@ -273,10 +268,7 @@ class Variable(_WithAttributes):
         return replace(self, data=data)
 
     def _repr_html_(self) -> str:
-        from nczarr.display import show_array
-        from nczarr.model.describe import describe_variable
-
-        return show_array(describe_variable(self, {}))
+        return display.show_array(describe_variable(self, {}))
 
 
 @dataclass(frozen=True)
@@ -301,10 +293,7 @@ class Group(_WithAttributes):
             yield from group.walk(join_fqn(fqn, group.name))
 
     def _repr_html_(self) -> str:
-        from nczarr.display import show_group
-        from nczarr.model.describe import describe_group
-
-        return show_group(describe_group(self, {}))
+        return display.show_group(describe_group(self, {}))
 
 
 @dataclass(frozen=True)
@@ -423,10 +412,7 @@ class Dataset(Group):
 
     def _repr_html_(self) -> str:
         facts = (("format", self.format),) if self.format else ()
-        from nczarr.display import show_group
-        from nczarr.model.describe import describe_group
-
-        return show_group(describe_group(self, self.all_dimensions, kind="Dataset", facts=facts))
+        return display.show_group(describe_group(self, self.all_dimensions, kind="Dataset", facts=facts))
 
 
 def dataset_of(root: Group, name: str, format: str | None = None) -> Dataset:

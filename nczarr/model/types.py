@@ -18,13 +18,15 @@ vlen               object: one-dimensional arrays of the base type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from nczarr import display
 from nczarr.lazy import cached_property
+from nczarr.model.describe import describe_type
 from nczarr.model.names import is_unicode, split_fqn
 
 
@@ -52,10 +54,7 @@ class Type:
         return isinstance(self, UserType)
 
     def _repr_html_(self) -> str:
-        from nczarr.display import show_type
-        from nczarr.model.describe import describe_type
-
-        return show_type(describe_type(self))
+        return display.show_type(describe_type(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,12 +309,15 @@ def walk_types(type_: Type) -> Iterator[Type]:
     >>> [t.name for t in walk_types(VlenType("/v", INT))]
     ['int', 'v']
     """
-    if isinstance(type_, CompoundType):
-        for field in type_.fields:
-            yield from walk_types(field.type)
-    elif isinstance(type_, VlenType | EnumType):
-        yield from walk_types(type_.base)
+    for part in _inside(type_):
+        yield from walk_types(part)
     yield type_
+
+
+def _inside(type_: Type) -> list[Type]:
+    if isinstance(type_, CompoundType):
+        return [field.type for field in type_.fields]
+    return [type_.base] if isinstance(type_, VlenType | EnumType) else []
 
 
 def misfit(values: np.ndarray, type_: Type) -> str | None:
@@ -357,12 +359,7 @@ def parts_of(type_: Type) -> list[UserType]:
     >>> [part.fqn for part in parts_of(VlenType("/outer", inner))], parts_of(inner)
     (['/inner'], [])
     """
-    inside: Sequence[Type] = ()
-    if isinstance(type_, CompoundType):
-        inside = [field.type for field in type_.fields]
-    elif isinstance(type_, VlenType):
-        inside = [type_.base]
-    return [part for part in inside if isinstance(part, UserType)]
+    return [part for part in _inside(type_) if isinstance(part, UserType)]
 
 
 def map_parts(type_: _U, change: Callable[[Type], Type]) -> _U:
