@@ -257,7 +257,7 @@ def define_rm(parser: argparse.ArgumentParser) -> None:
 
 def run_rm(options: argparse.Namespace) -> int:
     """Run ``nczarr rm``."""
-    from nczarr.mapping.dataset.objects import remove, stored_objects
+    from nczarr.mapping.dataset.maintenance import remove, stored_objects
 
     kept = 0
     for target in options.target:

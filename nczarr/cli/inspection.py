@@ -225,10 +225,10 @@ def define_du(parser: argparse.ArgumentParser) -> None:
 
 def run_du(options: argparse.Namespace) -> None:
     """Run ``nczarr du``."""
-    from nczarr.mapping.dataset import objects
+    from nczarr.mapping.dataset.maintenance import stored_objects
 
     for source in options.source:
-        found = objects.stored_objects(source, storage_options(options))
+        found = stored_objects(source, storage_options(options))
         place = shown_location(source)
         total = (sum(item.size for item in found), sum(item.objects for item in found))
         if options.json:

@@ -187,11 +187,10 @@ def remove_partial_values(folder: Path) -> list[Path]:
 
 
 def remove_empty_directories(folder: Path) -> None:
-    """Remove all empty directories below `folder`."""
+    """Remove all empty directories below `folder`, and itself if it is empty then."""
     for parent, _, _ in os.walk(folder, topdown=False):
-        if parent != os.fspath(folder):
-            with suppress(OSError):  # not empty
-                os.rmdir(parent)
+        with suppress(OSError):  # not empty
+            os.rmdir(parent)
 
 
 def holds_nothing(folder: Path) -> bool:

@@ -16,7 +16,7 @@ import nczarr
 from nczarr.cli import main
 from nczarr.convert.report import variable_storage
 from nczarr.errors import NCZarrError, StoreError, UnsupportedError
-from nczarr.mapping.dataset.objects import remove, stored_objects
+from nczarr.mapping.dataset.maintenance import remove, stored_objects
 from nczarr.stores import open_store
 
 numbers = itertools.count()
@@ -195,10 +195,10 @@ def test_a_removal_that_was_killed_is_completed_by_clean(tmp_path: Path) -> None
     fill(str(tmp_path / "a.zarr"))
     killed = """
 import os, sys
-from nczarr.mapping.dataset import objects
+from nczarr.mapping.dataset import maintenance
 from nczarr.stores import LocalStore
 LocalStore.delete_many = lambda self, keys: os._exit(9)  # the documents of the root are gone
-objects.remove(sys.argv[1])
+maintenance.remove(sys.argv[1])
 """
     assert (
         subprocess.run([sys.executable, "-c", killed, str(tmp_path / "a.zarr")], check=False).returncode == 9

@@ -1,4 +1,7 @@
-"""Check, repair and clean datasets: metadata that other programs have changed, and remains of interrupted writers."""
+"""Check, repair, clean, measure and remove datasets.
+
+Other programs have changed their metadata, and interrupted writers have left remains.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from nczarr import model
-from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.mapping.dataset import changes, destination
-from nczarr.mapping.dataset.objects import warn_of_versions
 from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.rename_journal import finish_moves, forget_moves
 from nczarr.mapping.dataset.stored import StoredDataset
@@ -28,13 +31,16 @@ from nczarr.mapping.values.attributes import ATTR_KEY
 from nczarr.mapping.values.scalars import JSONObject, member
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
+from nczarr.stores.zip import ZipStore
 from nczarr.system import atomic
 from nczarr.targets import parse_target
-from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, open_hierarchy
 
 #: Maximum number of further passes of `repair`; each finds fewer faults than the previous one.
 _MORE_PASSES = 3
 Options = Mapping[str, object]
+#: The paths of the objects that are no chunks: documents and nczarr's own keys; and of foreign objects.
+DOCUMENTS, FOREIGN = "(metadata)", "(others)"
 
 
 # --- checking
@@ -248,7 +254,7 @@ def repair(
 def _repair_once(target: object, dry_run: bool, storage_options: Options | None) -> tuple[Finding, ...]:
     mode: Literal["r", "r+"] = "r" if dry_run else "r+"
     with ExitStack() as stack:
-        store = open_store(target, mode, dict(storage_options) if storage_options else None)
+        store = open_store(target, mode, storage_options)
         if store is not target:
             stack.callback(store.close)
         if not dry_run:
@@ -278,10 +284,9 @@ def _repair_once(target: object, dry_run: bool, storage_options: Options | None)
 
 
 def _open(target: object, mode: Literal["r", "r+"], storage_options: Options | None) -> StoredDataset:
-    options = dict(storage_options) if storage_options else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecoveryWarning)
-        stored = open_dataset(target, mode, consolidated=False, storage_options=options)
+        stored = open_dataset(target, mode, consolidated=False, storage_options=storage_options)
     if stored.reading.part is not None:
         stored.close()
         place = target.url if isinstance(target, Store) else str(target)
@@ -347,8 +352,6 @@ def clean(
             store.close()
     if report and isinstance(store, LocalStore):
         atomic.remove_empty_directories(store.root)
-        with suppress(OSError):  # not empty
-            store.root.rmdir()
     return report
 
 
@@ -436,3 +439,135 @@ def _busy(writer: str, force: bool) -> str | None:
     if writing is None and not force:
         return "another machine may be writing it; if none is, use --force"
     return None
+
+
+# --- counting and removing objects
+
+
+class StoredObjects(NamedTuple):
+    """The objects of an array with its path, or of :data:`DOCUMENTS` or :data:`FOREIGN`."""
+
+    path: str
+    objects: int
+    size: int
+
+
+def stored_objects(target: object, storage_options: Options | None = None) -> list[StoredObjects]:
+    """Return number and size in bytes of the objects of each array; costs one listing.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There is no Zarr hierarchy.
+    UnsupportedError
+        The store does not list all its keys.
+
+    Examples
+    --------
+    >>> from nczarr.mapping import create_dataset
+    >>> from nczarr.model import INT, Dataset, Variable
+    >>> store = {}
+    >>> create_dataset(store, Dataset("d", variables=(Variable("v", INT),))).close()
+    >>> store["notes.txt"] = b"abc"
+    >>> [(item.path, item.objects) for item in stored_objects(store)]
+    [('(metadata)', 2), ('(others)', 1)]
+    """
+    with open_store(target, "r", storage_options) as store:
+        hierarchy = open_hierarchy(store)
+        if not store.lists_all:
+            raise UnsupportedError(
+                "the store does not list all its keys, so they cannot be counted", path=store.url
+            )
+        warn_of_versions(store)
+        return _counted(hierarchy, store.sizes())
+
+
+def warn_of_versions(store: Store) -> None:
+    """Warn if the bucket keeps the versions of objects that were replaced or removed."""
+    if store.keeps_versions:
+        warnings.warn(
+            f"{store.url}: the bucket keeps older versions of objects, also of removed ones. They are not counted, and "
+            "cost; a lifecycle rule of the bucket removes them",
+            stacklevel=2,
+        )
+
+
+def _counted(hierarchy: Hierarchy, sizes: Iterable[tuple[str, int]]) -> list[StoredObjects]:
+    arrays = {
+        hierarchy.chunk_prefix(path): path
+        for path, node in hierarchy.nodes.items()
+        if isinstance(node, ArrayMetadata)
+    }
+    counts: dict[str, tuple[int, int]] = {}
+    for key, size in sizes:
+        above, _, name = key.rpartition("/")
+        is_document = name == "zarr.json" or name.startswith((".z", ".nc"))
+        if (is_document and above in hierarchy.nodes) or (
+            hierarchy.layout not in ("v2", "v3") and key.startswith("meta/")
+        ):
+            path = DOCUMENTS
+        else:
+            folders = accumulate(key.split("/")[:-1], "{}/{}".format)
+            path = next((f"/{arrays[f]}" for folder in folders if (f := f"{folder}/") in arrays), "")
+            path = path or ("/" if "" in arrays else FOREIGN)
+        objects, total = counts.get(path, (0, 0))
+        counts[path] = objects + 1, total + size
+    return [
+        StoredObjects(path, *counts[path]) for path in sorted(counts, key=lambda path: (path[0] == "(", path))
+    ]
+
+
+def remove(target: object, *, storage_options: Options | None = None, force: bool = False) -> None:
+    """Remove a Zarr hierarchy: first the documents of the root, so that no reader takes a part for the whole.
+
+    Parameters
+    ----------
+    target
+        As for :func:`nczarr.stores.open_store`.
+    storage_options : mapping, optional
+        For the file system of a URL.
+    force : bool, default False
+        Also remove objects that do not belong to the hierarchy.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There is no Zarr hierarchy.
+    UnsupportedError
+        The target is a group of a dataset, or contains foreign objects.
+    WrittenElsewhereError
+        The dataset is open for writing.
+
+    Examples
+    --------
+    >>> from nczarr.mapping import create_dataset
+    >>> from nczarr.model import Dataset
+    >>> store = {}
+    >>> create_dataset(store, Dataset("d")).close()
+    >>> remove(store)
+    >>> store
+    {}
+    """
+    with open_store(target, "r+", storage_options) as store:
+        refuse_group_of_dataset(store, "removed")
+        if not destination.is_zarr(store):
+            raise DatasetNotFoundError(
+                "there is no Zarr hierarchy", path=store.url, hint="nczarr clean removes remains of writers"
+            )
+        with changes.writing_alone(store) as check:
+            foreign = [] if force else [item for item in stored_objects(store) if item.path == FOREIGN]
+            if foreign:
+                raise UnsupportedError(
+                    f"{foreign[0].objects:,} objects here do not belong to the hierarchy",
+                    path=store.url,
+                    hint="nczarr du counts them; --force removes them too",
+                )
+            check()
+            if isinstance(store, ZipStore):
+                os.unlink(store.path)
+            else:
+                # After a kill, `clean` sees that the process has ended.
+                store.set(destination.UNFINISHED, destination.UnfinishedMarker(atomic.new_writer()).data)
+                destination.remove_unfinished(store, kept=changes.WRITING)
+        if isinstance(store, LocalStore):
+            atomic.remove_empty_directories(store.root)
