@@ -16,6 +16,7 @@ Up to 4.9.2 big-endian variables were stored in native order under a ``>`` type.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,9 +24,9 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import MetadataError, NCZarrError, error_context
-from nczarr.mapping.dialect import Reading, array_at
+from nczarr.mapping.dialect import Reading
 from nczarr.mapping.findings import Findings
-from nczarr.mapping.nczarr3.groups import ArrayNode, DeclaredDimension, GroupFinder, GroupNode
+from nczarr.mapping.nczarr3.groups import ArrayNode, DeclaredDimension, GroupFinder, GroupNode, Source
 from nczarr.mapping.nczarr3.read import Form, Reader
 from nczarr.mapping.values import scalars
 from nczarr.mapping.values.attributes import infer_attribute
@@ -36,6 +37,7 @@ from nczarr.model import CHAR, STRING, DimensionRef, Type, join_fqn
 from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig, data_type_for
 from nczarr.zarr.documents.json import parse_object
+from nczarr.zarr.hierarchy.layout import join_key
 
 #: Sizes of dimensions have fewer digits than this.
 _MOST_DIGITS = 20
@@ -81,12 +83,8 @@ def is_nczarr_v2(hierarchy: Hierarchy) -> bool:
         "_nczarr_superblock" in root.attributes
         or "_nczarr_superblock" in root.extra
         or "_NCZARR_SUPERBLOCK" in root.extra
-        or _has_side_files(hierarchy)
+        or (not hierarchy.consolidated and hierarchy.store.get(".nczarr") is not None)
     )
-
-
-def _has_side_files(hierarchy: Hierarchy) -> bool:
-    return not hierarchy.consolidated and hierarchy.store.get(".nczarr") is not None
 
 
 def read_nczarr_v2(hierarchy: Hierarchy, name: str) -> Reading:
@@ -108,60 +106,59 @@ class _Finder(GroupFinder):
             keys = []
             for path in hierarchy.nodes:
                 kind = ".nczvar" if hierarchy.is_array(path) else ".nczgroup"
-                keys += [_below(path, kind), _below(path, ".nczattr")]
+                keys += [join_key(path, kind), join_key(path, ".nczattr")]
             found = zip(keys, hierarchy.store.get_many(keys), strict=True)
             self.files = {key: parse_object(data, key) for key, data in found if data is not None}
         self.dimensions: dict[str, DeclaredDimension] = {}
 
     def place(self, path: str, document: str) -> str:
-        return self.hierarchy.store.place(_below(path, document))
+        return self.hierarchy.store.place(join_key(path, document))
 
     def key(self, path: str, key: str) -> JSONObject:
         """Return one of NCZarr's keys of a node; empty if there is none."""
         if self.files is not None:
-            return self.files.get(_below(path, _SIDE_FILES[key]), {})
+            return self.files.get(join_key(path, _SIDE_FILES[key]), {})
         metadata = self.hierarchy.nodes[path]
         places = (metadata.attributes, metadata.extra)
         return _object(next((p[k] for p in places for k in (key, key.upper()) if k in p), None), key)
 
     def find(self) -> GroupNode:
         self.unknown = self.hierarchy.unknown_nodes()
-        root = self.group("", "/", "")
+        root = self._group("", "/", "")
         for node in root.walk():
             for array in node.arrays:
                 with error_context(self.place(array.path, ".zarray"), fqn=array.fqn):
                     array.keys = self.keys_of_array(array)
         return root
 
-    def group(self, path: str, fqn: str, name: str) -> GroupNode:
-        metadata, key = self.hierarchy.nodes[path], "_nczarr_group"
-        if not isinstance(metadata, GroupMetadata):
-            raise MetadataError("an array in place of a group", path=self.place(path, ".zarray"))
-        with error_context(self.place(path, ".zgroup")):
-            info = self.key(path, key)
-            declared = _object(info.get("dimensions", info.get("dims")), f"{key}.dimensions")
-            own = [_dimension(name, size, f"{key}.dimensions") for name, size in declared.items()]
-            arrays = self.ordered(
-                path, _names(info.get("arrays", info.get("vars", [])), f"{key}.arrays"), True
-            )
-            groups = self.ordered(path, _names(info.get("groups", []), f"{key}.groups"), False)
-        self.dimensions.update({join_fqn(fqn, d.name): d for d in own})
+    def _record(self, path: str, fqn: str, metadata: GroupMetadata) -> tuple[JSONObject, Source]:
+        return {}, "own"
+
+    def _dimensions(self, node: GroupNode) -> Iterator[DeclaredDimension]:
+        where = "_nczarr_group.dimensions"
+        with error_context(self.place(node.path, ".zgroup")):
+            info = self.key(node.path, "_nczarr_group")
+            declared = _object(info.get("dimensions", info.get("dims")), where)
+            own = [_dimension(name, size, where) for name, size in declared.items()]
+        self.dimensions.update({join_fqn(node.fqn, d.name): d for d in own})
         # The model has no dimensions that represent anonymous ones.
-        dimensions = [d for d in own if not _is_anonymous(d)]
-        node = GroupNode(fqn, path, name, metadata, {}, "own", dimensions)
-        for child in arrays:
-            simple = child.rpartition("/")[2]
-            array = array_at(self.hierarchy.nodes, child)
-            node.arrays.append(ArrayNode(join_fqn(fqn, simple), child, simple, array, {}))
-        for child in groups:
-            simple = child.rpartition("/")[2]
-            node.groups.append(self.group(child, join_fqn(fqn, simple), simple))
-        return node
+        return (d for d in own if not _is_anonymous(d))
+
+    def _child_paths(self, node: GroupNode) -> tuple[list[str], list[str]]:
+        key = "_nczarr_group"
+        with error_context(self.place(node.path, ".zgroup")):
+            info = self.key(node.path, key)
+            arrays = _names(info.get("arrays", info.get("vars", [])), f"{key}.arrays")
+            groups = _names(info.get("groups", []), f"{key}.groups")
+            return self.ordered(node.path, arrays, True), self.ordered(node.path, groups, False)
+
+    def _name(self, path: str, info: JSONObject, parent: str, taken: set[str]) -> str:
+        return path.rpartition("/")[2]
 
     def ordered(self, path: str, names: list[str], is_array: bool) -> list[str]:
         """Return the children of a group: those that NCZarr lists, then the others."""
         hierarchy = self.hierarchy
-        listed = [_below(path, name) for name in names]
+        listed = [join_key(path, name) for name in names]
         if not hierarchy.complete:
             hierarchy.load(listed)
         listed = [node for node in listed if node not in self.unknown]
@@ -284,7 +281,7 @@ class _Reader(Reader):
 
     def spelled(self, path: str, name: str, value: object) -> str:
         """Return a text that netcdf-c wrote as JSON, as spelled in the document where possible."""
-        data = self.hierarchy.store.get(_below(path, ".zattrs"))
+        data = self.hierarchy.store.get(join_key(path, ".zattrs"))
         if data is None or isinstance(value, list | dict):
             return _compact(value)
         try:
@@ -294,10 +291,6 @@ class _Reader(Reader):
             return _compact(value)
         text = document.get(name) if isinstance(document, dict) else None
         return text if isinstance(text, str) else _compact(value)
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}/{name}" if path else name
 
 
 def _spelled(array: ArrayNode) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nczarr.errors import MetadataError
 from nczarr.lazy import cached_property
 from nczarr.mapping.dialect import array_at, own_dimension
 from nczarr.mapping.findings import Findings
@@ -178,24 +177,13 @@ class GroupFinder:
 
     def _group(self, path: str, fqn: str, name: str) -> GroupNode:
         metadata = self.hierarchy.nodes[path]
-        if not isinstance(metadata, GroupMetadata):
-            place = self.hierarchy.store.place(f"{path}/zarr.json")
-            raise MetadataError("an array in place of a group", path=place, fqn=fqn)
-        keys: JSONObject = {}
-        source: Source = "none"
-        if path not in self.foreign:
-            keys, wrong = group_keys(metadata)
-            for what in wrong:
-                self._add_damaged(fqn, what)
-            source = "own"
-            if not keys:
-                keys, source = self._recovered(path, fqn)
-        node = GroupNode(fqn, path, name, metadata, keys, source)
+        assert isinstance(metadata, GroupMetadata)
+        node = GroupNode(fqn, path, name, metadata, *self._record(path, fqn, metadata))
         node.dimensions = list(self._dimensions(node))
         arrays, groups = self._child_paths(node)
         taken: set[str] = set()
         for child in arrays:
-            array, own = array_at(self.hierarchy.nodes, child), self.array_keys[child]
+            array, own = array_at(self.hierarchy.nodes, child), self.array_keys.get(child, {})
             child_name = self._name(child, member(own, spec.ARRAY_KEY), fqn, taken)
             node.arrays.append(ArrayNode(join_fqn(fqn, child_name), child, child_name, array, own))
         taken = set()
@@ -208,8 +196,15 @@ class GroupFinder:
             node.groups.append(self._group(child, join_fqn(fqn, child_name), child_name))
         return node
 
-    def _recovered(self, path: str, fqn: str) -> tuple[JSONObject, Source]:
-        """Return the record of a group without keys, and its source."""
+    def _record(self, path: str, fqn: str, metadata: GroupMetadata) -> tuple[JSONObject, Source]:
+        """Return the record of a group, and its source."""
+        if path in self.foreign:
+            return {}, "none"
+        keys, wrong = group_keys(metadata)
+        for what in wrong:
+            self._add_damaged(fqn, what)
+        if keys:
+            return keys, "own"
         if self.copies.get(fqn):
             what = "another program has removed the group's keys; the copy in an array replaces them"
             self.findings.add("keys-removed", fqn, what)
