@@ -93,7 +93,9 @@ class Rounding:
         noted = {name: attribute_value(attribute) for name, attribute in variable.attribute.items()}
         found = noted.get("least_significant_digit"), quantization_in(noted.get, variable.type.dtype)
         return (
-            None if found == (None, None) else cls(*found, variable.type.dtype.type(model.fill_value_of(variable)))
+            None
+            if found == (None, None)
+            else cls(*found, variable.type.dtype.type(model.fill_value_of(variable)))
         )
 
     def __call__(self, values: np.ndarray) -> np.ndarray:

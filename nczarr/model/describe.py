@@ -57,7 +57,9 @@ def describe_variable(variable: Any, dimensions: Mapping[str, Any]) -> display.A
     axes = tuple(map(_axis, variable.dimensions, [dimensions] * len(variable.dimensions)))
     if any(axis.size is None for axis in axes) and variable.data is not None:
         shape = variable.data.shape
-        axes = tuple(display.DimensionDescription(a.name, n, a.unlimited) for a, n in zip(axes, shape, strict=True))
+        axes = tuple(
+            display.DimensionDescription(a.name, n, a.unlimited) for a, n in zip(axes, shape, strict=True)
+        )
     storage = variable.storage
     size = None
     if variable.type.is_fixed_size and all(axis.size is not None for axis in axes):

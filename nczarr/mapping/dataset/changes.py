@@ -332,10 +332,7 @@ def _newest(folder: str, documents: tuple[str, ...]) -> int:
 
 
 #: The keys of chunks, in any folder, by layout.
-_CHUNKS = {
-    "v3": re.compile(r"(.*/)?c(/\d+)*"),
-    "v2": re.compile(r"(.*/)?\d+([./]\d+)*"),
-}
+_CHUNKS = {"v3": re.compile(r"(.*/)?c(/\d+)*"), "v2": re.compile(r"(.*/)?\d+([./]\d+)*")}
 
 
 def remove_unclaimed(store: Store, hierarchy: Hierarchy | None = None) -> list[str]:

@@ -81,7 +81,7 @@ class DetachedDataset:
 
     def open(self) -> DetachedValues:
         """Open the store."""
-        store = open_store(self.place, "r+", dict(self.options) or None)
+        store = open_store(self.place, "r+", self.options)
         store = store if self.writer is None else StagedStore(store, self.writer)
         return DetachedValues(store, self.arrays, self.mark)
 

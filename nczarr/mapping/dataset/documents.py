@@ -36,7 +36,9 @@ def put_changed(hierarchy: Hierarchy, nodes: Mapping[str, Metadata]) -> None:
         if is_same(hierarchy.nodes.get(path), node):
             continue
         if isinstance(node, ArrayMetadata):
-            arrays.append((path, _forget_chunks(node) if _reshape(hierarchy, path, node) else node))
+            if _reshape(hierarchy, path, node) and KEY in node.extra:  # its chunks are removed on purpose
+                node = _with_record(node, np.zeros((0,) * node.ndim, bool))
+            arrays.append((path, node))
         else:
             (groups if path in hierarchy.nodes else new).append((path, node))
     if new:
@@ -193,11 +195,6 @@ def _recorded(hierarchy: Hierarchy) -> Iterator[tuple[str, ArrayMetadata]]:
             metadata = array_at(hierarchy.nodes, path)
             if KEY in metadata.extra:
                 yield path, metadata
-
-
-def _forget_chunks(metadata: ArrayMetadata) -> ArrayMetadata:
-    """Return the metadata of an array whose chunks are removed on purpose, with an empty record if it has one."""
-    return _with_record(metadata, np.zeros((0,) * metadata.ndim, bool)) if KEY in metadata.extra else metadata
 
 
 def _with_record(metadata: ArrayMetadata, bits: np.ndarray) -> ArrayMetadata:

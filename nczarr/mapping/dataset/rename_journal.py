@@ -91,21 +91,17 @@ class Journal:
     def write(self, store: Store) -> None:
         """Write the journal before the first step."""
         store.delete(_DONE)
-        store.set(JOURNAL, self._data)
+        store.set(JOURNAL, self.data)
 
     @property
-    def _data(self) -> bytes:
+    def data(self) -> bytes:
+        """The value of the key."""
         return json.dumps(asdict(self)).encode("utf-8", "surrogatepass")
 
     def done(self, store: Store) -> int:
         """Return the number of finished steps."""
         data = store.get(_DONE)
         return int(data) if data is not None and data.isdigit() else 0
-
-    def give_up(self, store: Store) -> None:
-        """Record after an error that this process has stopped."""
-        with suppress(NCZarrError):
-            store.set(JOURNAL, replace(self, writer=_NO_WRITER)._data)
 
     def remove(self, store: Store) -> None:
         """Remove the journal after the last step."""
@@ -170,10 +166,7 @@ def _above(path: str) -> Iterator[str]:
 
 @contextmanager
 def moving(
-    hierarchy: Hierarchy,
-    moves: Sequence[Step],
-    nodes: Mapping[str, Metadata],
-    gone: Iterable[str],
+    hierarchy: Hierarchy, moves: Sequence[Step], nodes: Mapping[str, Metadata], gone: Iterable[str]
 ) -> Iterator[None]:
     """Copy arrays with their chunks to new places; originals remain unless another array took their place.
 
@@ -208,7 +201,8 @@ def moving(
             journal.remove(store)
     except BaseException:
         if journal is not None:
-            journal.give_up(store)
+            with suppress(NCZarrError):  # this process has stopped
+                store.set(JOURNAL, replace(journal, writer=_NO_WRITER).data)
         raise
 
 

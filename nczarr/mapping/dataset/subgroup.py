@@ -67,17 +67,11 @@ def _has_superblock(store: Store, layout: str) -> bool:
 def refuse_group(place: str, what: str, part: Part) -> NoReturn:
     """Raise UnsupportedError for a group that cannot be changed alone, with the place of its dataset."""
     group = f"the group {part.fqn}" if part.fqn else "a group"
-    if part.whole is not None:
-        raise UnsupportedError(
-            f"this is {group} of the dataset {part.whole}, and cannot be {what} alone",
-            path=place,
-            hint=f"name the dataset: {part.whole}",
-        )
-    raise UnsupportedError(
-        f"this is {group} of a dataset that is not above it, and cannot be {what} alone",
-        path=place,
-        hint="name the dataset, or copy the group: nczarr copy converts it to a dataset",
-    )
+    whole, hint = f"the dataset {part.whole}", f"name the dataset: {part.whole}"
+    if part.whole is None:
+        whole = "a dataset that is not above it"
+        hint = "name the dataset, or copy the group: nczarr copy converts it to a dataset"
+    raise UnsupportedError(f"this is {group} of {whole}, and cannot be {what} alone", path=place, hint=hint)
 
 
 def refuse_group_of_dataset(store: Store, what: str) -> None:

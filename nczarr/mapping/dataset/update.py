@@ -26,7 +26,7 @@ from nczarr.mapping.values.encodings import Encoding
 from nczarr.mapping.values.scalars import JSONObject, member
 from nczarr.model import Dataset, Group, Type, Variable, split_fqn
 from nczarr.model.parts import known_variables
-from nczarr.model.types import map_parts
+from nczarr.model.types import requalified
 from nczarr.zarr import ArrayMetadata, Hierarchy
 from nczarr.zarr.documents.json import as_it_stands
 
@@ -219,11 +219,9 @@ def _kept_encodings(before: Before, new: Dataset, sources: Mapping[str, str]) ->
     kept: dict[str, Encoding] = {}
     for fqn, source in sources.items():
         old, after = before.dataset.all_variables[source], new.all_variables[fqn]
-        if (
-            _unnamed(old.type) != _unnamed(after.type)
-            or old.storage != after.storage
-            or len(old.dimensions) != len(after.dimensions)
-        ):
+        # The types of a renamed group have other names.
+        forms = [(requalified(v.type, lambda fqn: "/"), v.storage, len(v.dimensions)) for v in (old, after)]
+        if forms[0] != forms[1]:
             continue
         encoding = replace(before.data[source].encoding, type=after.type)
         if not _same_fill(old, after) and not encoding.can_fill(model.fill_value_of(after)):
@@ -234,11 +232,6 @@ def _kept_encodings(before: Before, new: Dataset, sources: Mapping[str, str]) ->
             )
         kept[fqn] = encoding
     return kept
-
-
-def _unnamed(type_: Type) -> Type:
-    """Return a type without names of its own and of its parts, for comparison with the types of a renamed group."""
-    return replace(map_parts(type_, _unnamed), fqn="/") if isinstance(type_, model.UserType) else type_
 
 
 def _same_fill(a: Variable, b: Variable) -> bool:

@@ -371,11 +371,8 @@ def read_storage(info: JSONObject, metadata: ArrayMetadata, ndim: int) -> model.
         return isinstance(value, list) and len(value) == ndim and all(type(n) is int and n > 0 for n in value)
 
     layout, chunks = info.get("storage"), info.get("chunk_shape")
-    filters, endian, no_fill = (
-        info.get("filters", []),
-        info.get("endian", "native"),
-        info.get("no_fill", False),
-    )
+    filters, endian = info.get("filters", []), info.get("endian", "native")
+    no_fill = info.get("no_fill", False)
     for key, is_valid, what in (
         ("storage", layout in (None, "contiguous", "chunked", "compact"), "contiguous, chunked or compact"),
         ("endian", endian in ("native", "little", "big"), "little, big or native"),

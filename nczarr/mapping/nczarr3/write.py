@@ -12,7 +12,7 @@ from nczarr.mapping.nczarr3.keys import ARRAY_KEY, COPY_KEY, GROUP_KEY, SUPERBLO
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.write import Planner, for_v2
-from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED
+from nczarr.mapping.values.attributes import ATTR_KEY
 from nczarr.mapping.values.declarations import type_name, types_to_json
 from nczarr.mapping.values.encodings import simple_type
 from nczarr.mapping.values.scalars import JSONObject, member
@@ -214,7 +214,7 @@ def _without_growing_sizes(keys: JSONObject) -> JSONObject:
 
 def _with_copy(node: ArrayMetadata, text: str | None) -> ArrayMetadata:
     """Return an otherwise unchanged array with the current copy of its group's record, or without a copy."""
-    own = node.extra.get(spec.EXTENSION_NAME)
+    own = member(node.extra, spec.EXTENSION_NAME)
     before = member(own, "configuration")
     if not before or before.get(COPY_KEY) == text:
         return node

@@ -28,7 +28,7 @@ from functools import partial
 import numpy as np
 
 from nczarr import model
-from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError, error_context
+from nczarr.errors import DatasetNotFoundError, UnsupportedError, error_context
 from nczarr.mapping.dialect import Binding, Reading, left_out_nodes
 from nczarr.mapping.findings import make_finding
 from nczarr.mapping.node_names import free_name, unescape_name

@@ -126,7 +126,9 @@ class Planner:
         """Return the node names of the arrays and groups in a planned group, in order."""
         arrays = [self.plan.variables[join_fqn(fqn, v.name)].path for v in group.variables]
         groups = [self.plan.groups[join_fqn(fqn, g.name)] for g in group.groups]
-        return {k: [p.rpartition("/")[2] for p in paths] for k, paths in (("arrays", arrays), ("groups", groups))}
+        return {
+            k: [p.rpartition("/")[2] for p in paths] for k, paths in (("arrays", arrays), ("groups", groups))
+        }
 
     def node_names(self, fqn: str, children: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the node name of each child of a group, by kind and name."""

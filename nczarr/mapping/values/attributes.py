@@ -216,14 +216,11 @@ def encode_attributes(
         info["types"] = types
     if exact:
         info["exact"] = exact
-    if len(plain) != len(order) or not _is_stable(order):
+    # Some programs sort JSON objects, or put numbers first, as JavaScript does.
+    is_stable = all(a < b for a, b in pairwise(order)) and not any(n.isascii() and n.isdigit() for n in order)
+    if len(plain) != len(order) or not is_stable:
         info["order"] = order
     return plain, info
-
-
-def _is_stable(names: list[str]) -> bool:
-    """Return whether programs keep the order that sort JSON objects, or put numbers first (as JavaScript does)."""
-    return all(a < b for a, b in pairwise(names)) and not any(n.isascii() and n.isdigit() for n in names)
 
 
 def _is_reversible(attribute: Attribute, value: object, array: Type | None) -> bool:

@@ -17,6 +17,7 @@ everything else           ``bytes``: the packed form                            
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -162,20 +163,19 @@ class PackedEncoding(Encoding):
     """
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        pack = packer(self.type)
-        out = np.empty(values.shape, object)
-        flat = out.reshape(-1)
-        for i, value in enumerate(values.reshape(-1)):
-            flat[i] = pack(value)
-        return out
+        return _converted(values, packer(self.type), np.dtype(object))
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
-        unpack = unpacker(self.type)
-        out = np.empty(raw.shape, self.dtype)
-        flat = out.reshape(-1)
-        for i, data in enumerate(raw.reshape(-1)):
-            flat[i] = unpack(data)
-        return out
+        return _converted(raw, unpacker(self.type), self.dtype)
+
+
+def _converted(values: np.ndarray, convert: Callable[[Scalar], Scalar], dtype: np.dtype) -> np.ndarray:
+    """Return an array of the results of a function for each value."""
+    out = np.empty(values.shape, dtype)
+    flat = out.reshape(-1)
+    for i, value in enumerate(values.reshape(-1)):
+        flat[i] = convert(value)
+    return out
 
 
 def encoding_for_writing(
