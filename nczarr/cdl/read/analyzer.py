@@ -14,15 +14,7 @@ import numpy as np
 from lark import Token
 
 from nczarr import model
-from nczarr.cdl.read.attributes import (
-    GLOBAL,
-    OF_VARIABLES,
-    QUANTIZE,
-    AttributeReader,
-    dataset_format,
-    read_special,
-    storage_of,
-)
+from nczarr.cdl.read.attributes import GLOBAL, QUANTIZE, SPECIAL, AttributeReader, read_special, storage_of
 from nczarr.cdl.read.data import Binder
 from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, clean_name, dataset_name, name_of
 from nczarr.cdl.read.values import ElementReader
@@ -395,7 +387,7 @@ class Analyzer:
         token = attribute.name
         self._warn_of_second(variable or scope, token)
         with self._problems.recording(token):
-            if token in GLOBAL or token in OF_VARIABLES or token in QUANTIZE:
+            if token in SPECIAL:
                 for type_token in types:
                     self._problems.add(f"the special attribute {token} takes no type", type_token)
                 self._special(variable, token, attribute.values.items)
@@ -438,7 +430,7 @@ class Analyzer:
             raise ConstantError(f"{name} is an attribute of {owner} only")
         if variable is None:
             if name == "_Format":
-                self._format = dataset_format(items)
+                self._format = read_special(name, items)
         elif name in QUANTIZE:
             made = self._attributes.typed(QUANTIZE[name], model.PRIMITIVES["int"], items)
             if made is not None:

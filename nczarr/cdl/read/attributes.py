@@ -87,11 +87,6 @@ class AttributeReader:
         item = items[0]
         if isinstance(item, Token) and str(item) == "_":
             raise ConstantError("_FillValue cannot be '_'", position_of(item))
-        if type_ == CHAR:
-            raw = b"".join(self._elements.texts(items, b"\0"))
-            if len(raw) > 1:
-                raise ConstantError("_FillValue of a char variable is one character", position_of(item))
-            return Attribute("_FillValue", CHAR, np.frombuffer(raw or b"\0", "S1"))
         if declared is not None and declared.dtype.kind == "f" and type_.dtype.kind in "iu":
             real = np.zeros(1, declared.dtype)
             self._elements.read(real, (0,), declared, item)
@@ -100,10 +95,10 @@ class AttributeReader:
                 np.isfinite(real[0]) and real[0] == np.trunc(real[0]) and limits.min <= real[0] <= limits.max
             ):
                 return Attribute("_FillValue", declared, real)
-        problems = len(self._problems)
-        values = np.zeros(1, type_.dtype)
-        self._elements.read(values, (0,), type_, item)
-        return Attribute("_FillValue", type_, values) if len(self._problems) == problems else None
+        made = self.typed("_FillValue", type_, items)
+        if type_ == CHAR and made is not None and len(made.values) > 1:
+            raise ConstantError("_FillValue of a char variable is one character", position_of(item))
+        return made
 
 
 def _constant(item: Value) -> Constant | None:
@@ -125,22 +120,22 @@ def _widest(constants: Sequence[Constant]) -> PrimitiveType:
     return max((PRIMITIVES[kind] for kind in reversed(kinds)), key=lambda type_: type_.dtype.itemsize)
 
 
-#: Special attributes of the dataset. All but the first are informative only.
+#: Special attributes of the dataset. All but the first have no effect.
 GLOBAL = frozenset(["_Format", "_NCProperties", "_SuperblockVersion", "_IsNetcdf4"])
 
 _FLAGS = frozenset(["_Shuffle", "_Fletcher32", "_NoFill"])
 _CHOICES = {"_Storage": ("contiguous", "compact", "chunked"), "_Endianness": ("little", "big", "native")}
-
-#: Special attributes of variables.
-OF_VARIABLES = frozenset(
-    ["_ChunkSizes", "_ShardSizes", "_DeflateLevel", "_Filter", "_Codecs", *_FLAGS, *_CHOICES]
-)
 
 #: Quantization: the names in CDL and the names of the plain attributes that netCDF keeps.
 QUANTIZE = {
     "_QuantizeGranularBitRoundNumberOfSignificantDigits": "_QuantizeGranularBitRoundNumberOfSignificantDigits",
     "_QuantizeBitRoundNumberOfSignificantDigits": "_QuantizeBitRoundNumberOfSignificantBits",
 }
+
+#: All special attributes.
+SPECIAL = {
+    "_ChunkSizes", "_ShardSizes", "_DeflateLevel", "_Filter", "_Codecs", *_FLAGS, *_CHOICES, *GLOBAL, *QUANTIZE,
+}  # fmt: skip
 
 _FORMATS = {
     "classic": ("classic", "nc3", "1"),
@@ -155,21 +150,13 @@ _FORMATS = {
 _FORMAT_OF = {spelling: name for name, spellings in _FORMATS.items() for spelling in spellings}
 _FILTER = re.compile(r"\s*\d+\s*(?:,\s*(?:0x[0-9a-f]+|-?\d+u?(?:[bs]|l{0,2}))\s*)*", re.IGNORECASE)
 _MOST_DEFLATE = FILTERS[Filter.DEFLATE].levels[1]
+_Shape = tuple[int, ...] | None
 _MOST_UINT = 0xFFFF_FFFF
 _LEAST_INT = -0x8000_0000
 
 
-def dataset_format(items: Sequence[Value]) -> str:
-    """Return the value of ``_Format``; :class:`ConstantError` if it is illegal."""
-    text = _single_text("_Format", items)
-    if text not in _FORMAT_OF:
-        hint = "one of " + ", ".join(repr(name) for name in _FORMATS)
-        raise ConstantError(f"there is no format {text!r}", hint=hint)
-    return _FORMAT_OF[text]
-
-
 def read_special(name: str, items: Sequence[Value]) -> Any:
-    """Return the value of a special attribute of a variable; :class:`ConstantError` if it is illegal."""
+    """Return the value of ``_Format`` or a special attribute of a variable; :class:`ConstantError` if it is illegal."""
     if name == "_ChunkSizes":
         return _integers(name, items)
     if name == "_ShardSizes":
@@ -181,6 +168,11 @@ def read_special(name: str, items: Sequence[Value]) -> Any:
             raise ConstantError(f"{name} is one integer from 0 to {_MOST_DEFLATE}")
         return levels[0]
     text = _single_text(name, items)
+    if name == "_Format":
+        if text not in _FORMAT_OF:
+            hint = "one of " + ", ".join(repr(name) for name in _FORMATS)
+            raise ConstantError(f"there is no format {text!r}", hint=hint)
+        return _FORMAT_OF[text]
     if name in ("_Filter", "_Codecs"):
         return _filters(text) if name == "_Filter" else text
     is_flag, word = name in _FLAGS, text.lower()
@@ -246,7 +238,10 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
     filters += [f for f in special.get("_Filter", ()) if f.id not in known]
     if special.get("_Fletcher32") and Filter.FLETCHER32 not in {f.id for f in filters}:
         filters.append(Filter(Filter.FLETCHER32))
-    chunks = _chunk_shape(variable, special["_ChunkSizes"], problems) if "_ChunkSizes" in special else None
+    chunks: _Shape = None
+    if "_ChunkSizes" in special:
+        with problems.recording(tokens["_ChunkSizes"]):
+            chunks = _chunk_shape(variable, special["_ChunkSizes"])
     layout = special.get("_Storage")
     if rank and (chunks is not None or (filters and layout is None)):
         layout = "chunked"
@@ -255,9 +250,10 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
             f"the variable {variable.name!r} has an unlimited dimension, so it cannot be contiguous",
             tokens["_Storage"],
         )
-    shards = None
+    shards: _Shape = None
     if "_ShardSizes" in special:
-        shards = _shard_shape(variable, special["_ShardSizes"], chunks, problems)
+        with problems.recording(tokens["_ShardSizes"]):
+            shards = _shard_shape(variable, special["_ShardSizes"], chunks)
         if layout in ("contiguous", "compact"):
             problems.add(
                 f"the variable {variable.name!r} is {layout}, so it has no shards", tokens["_ShardSizes"]
@@ -273,26 +269,21 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
     return Storage(layout, chunks, tuple(filters), endian, bool(special.get("_NoFill", False)), shards)
 
 
-def _chunk_shape(variable: VariableState, numbers: list[int], problems: Problems) -> tuple[int, ...] | None:
-    token = variable.special_tokens["_ChunkSizes"]
+def _chunk_shape(variable: VariableState, numbers: list[int]) -> _Shape:
     rank = len(variable.dimensions)
     if len(numbers) > rank:
-        problems.add(f"{len(numbers)} chunk sizes for {rank} dimensions", token)
-        return None
+        raise ConstantError(f"{len(numbers)} chunk sizes for {rank} dimensions")
     shape = []
     for axis, (size, unlimited) in enumerate(zip(variable.sizes, variable.unlimited, strict=True)):
         length = numbers[axis] if axis < len(numbers) else 0
         if length < 0 or (length > size and not unlimited):
-            problems.add(f"the chunk size {length} does not fit a dimension of size {size}", token)
-            return None
+            raise ConstantError(f"the chunk size {length} does not fit a dimension of size {size}")
         shape.append(length or (1 if unlimited else size))
     return tuple(shape) if rank else None
 
 
-def _shard_shape(
-    variable: VariableState, numbers: list[int] | None, chunks: tuple[int, ...] | None, problems: Problems
-) -> tuple[int, ...] | None:
-    token, sizes, unlimited = variable.special_tokens["_ShardSizes"], variable.sizes, variable.unlimited
+def _shard_shape(variable: VariableState, numbers: list[int] | None, chunks: _Shape) -> _Shape:
+    sizes, unlimited = variable.sizes, variable.unlimited
     if numbers is None:
         itemsize = 1 if variable.type is None else value_bytes(variable.type.dtype)
         chosen = chunks or default_chunks(sizes, unlimited, itemsize)
@@ -305,6 +296,5 @@ def _shard_shape(
     elif chunks is not None:
         wrong = misfit(numbers, chunks)
     if wrong is not None:
-        problems.add(wrong, token)
-        return None
+        raise ConstantError(wrong)
     return tuple(numbers)

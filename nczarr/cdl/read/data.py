@@ -11,15 +11,7 @@ from lark import Token
 
 from nczarr import model
 from nczarr.cdl.read.scope import DimensionState, VariableState
-from nczarr.cdl.read.values import (
-    ElementReader,
-    count_values,
-    date_reader,
-    expand,
-    missing_value,
-    pad_rows,
-    position_of,
-)
+from nczarr.cdl.read.values import ElementReader, count_values, expand, missing_value, pad_rows, position_of
 from nczarr.cdl.syntax.source import Problems
 from nczarr.cdl.syntax.tree import Block, Value
 
@@ -74,93 +66,59 @@ class Binder:
             value = model.default_fill(type_) if fill is None else fill
             return model.RepeatedSource(value, shape, type_.dtype)
         missing = missing_value(type_) if fill is None else fill
-        items = variable.data.items
         assert variable.data_token is not None
+        items = list(variable.data.items)
+        variable.data = None  # `_place` releases each value of a flat list once it has been read
         if not items:
             place = variable.data_token.start_pos
             self._problems.add(f"the data of {variable.name!r} have no values", place)
             return None
-        total = math.prod(shape)
-        if _inner(_dimensions(variable)) is None and type_ != model.CHAR:
-            del items
-            return self._flat(variable, type_, shape, total, missing)
-        if total > _LARGE and total > _SPARSE * _LARGE:
+        total, corner, dimensions = math.prod(shape), shape, _dimensions(variable)
+        if type_ != model.CHAR and _inner(dimensions) is None:
+            if total > _LARGE and total > _SPARSE * (count := count_values(items)):
+                corner = _corner(shape, count)
+        elif total > _SPARSE * _LARGE:
             self._problems.add(
                 f"the variable {variable.name!r} of shape {shape} is too large to be read into memory",
                 variable.data_token,
             )
             return None
-        out = self._allocate(variable, type_, shape)
-        if out is None:
-            return None
-        self._place(variable, out, _dimensions(variable), items, missing)
-        return model.MemorySource(out)
-
-    def _flat(
-        self, variable: VariableState, type_: model.Type, shape: tuple[int, ...], total: int, missing: object
-    ) -> model.ArraySource | None:
-        assert variable.data is not None
-        items = variable.data.items
-        count = count_values(items)
-        if count > total:
-            self._too_many(variable, items, count, total)
-        dates = date_reader(variable.attributes)
-        if total > _LARGE and total > _SPARSE * count:
-            beginning = np.zeros(count, type_.dtype)
-            self._elements.read_list(beginning, type_, items, missing, dates)
-            return BeginningSource(beginning, missing, shape)
-        out = self._allocate(variable, type_, (total,))
-        if out is None:
-            return None
-        drained = _drain(list(items))
-        variable.data = None
-        del items
-        done = self._elements.read_list(out, type_, drained, missing, dates)
-        _fill(out, done, type_, missing)
-        return model.MemorySource(out.reshape(shape))
-
-    def _allocate(
-        self, variable: VariableState, type_: model.Type, shape: tuple[int, ...]
-    ) -> np.ndarray | None:
         try:
-            return np.zeros(shape, type_.dtype)
+            out = np.zeros(corner, type_.dtype)
         except (MemoryError, ValueError):
             self._problems.add(
-                f"the variable {variable.name!r} of shape {variable.sizes} is too large for the memory",
-                variable.token,
+                f"the variable {variable.name!r} of shape {shape} is too large for the memory", variable.token
             )
             return None
-
-    def _too_many(self, variable: VariableState, items: Sequence[Value], count: int, total: int) -> None:
-        message = f"{count} values for the {total} elements of {variable.name!r}"
-        # ncgen drops surplus numbers, but crashes on scalars.
-        if not variable.dimensions or variable.type == model.CHAR:
-            self._problems.add(message, position_of(items[-1]))
-        else:
-            self._problems.warn(f"{message}; the rest is left out", position_of(items[0]))
+        self._place(variable, out, dimensions, items, missing)
+        return model.MemorySource(out) if corner == shape else BeginningSource(out, missing, shape)
 
     def _place(
         self,
         variable: VariableState,
         out: np.ndarray,
         dimensions: Sequence[DimensionState],
-        items: Sequence[Value],
+        items: list[Value],
         missing: object,
     ) -> None:
-        """Copy a list into the contiguous array `out` on `dimensions`."""
+        """Move a list into the contiguous array `out` on `dimensions`."""
         type_ = variable.type
         assert type_ is not None
         inner = _inner(dimensions)
         flat = out.reshape(-1)
+        if inner is None and type_ == model.CHAR:
+            self._text(variable, flat, dimensions, items, missing)
+            return
         if inner is None:
-            if type_ == model.CHAR:
-                self._text(variable, flat, dimensions, items, missing)
-                return
-            count = count_values(items)
-            if count > len(flat):
-                self._too_many(variable, items, count, len(flat))
-            dates = date_reader(variable.attributes)
-            done = self._elements.read_list(flat, type_, items, missing, dates)
+            count, total = count_values(items), len(flat)
+            if count > total:
+                surplus = f"{count} values for the {total} elements of {variable.name!r}"
+                # ncgen drops surplus numbers, but crashes on scalars.
+                if not variable.dimensions:
+                    self._problems.add(surplus, position_of(items[-1]))
+                else:
+                    self._problems.warn(f"{surplus}; the rest is left out", position_of(items[0]))
+            done = self._elements.read_list(flat, type_, _drain(items), missing, variable.attributes)
             _fill(flat, done, type_, missing)
             return
         outer = out.shape[:inner]
@@ -182,7 +140,7 @@ class Binder:
                     )
                     return
                 part = None
-            inside = _inside(part) if part is not None else ()
+            inside = list(_inside(part)) if part is not None else []
             self._place(variable, records[n], dimensions[inner:], inside, missing)
 
     def _text(
@@ -233,6 +191,17 @@ def _row_width(dimensions: Sequence[DimensionState]) -> int:
     return dimensions[-1].size if len(dimensions) > 1 else 0
 
 
+def _corner(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Return the shape of the leading corner of an array that has the first `count` elements in row-major order."""
+    corner = list(shape)
+    for axis, size in enumerate(shape):
+        below = math.prod(shape[axis + 1 :])
+        corner[axis] = min(-(-count // below), size)
+        if count > below:
+            break
+    return tuple(corner)
+
+
 def _inside(part: Value) -> Sequence[Value]:
     return part.values.items if isinstance(part, Block) else (part,)
 
@@ -255,43 +224,29 @@ def _fill(flat: np.ndarray, done: int, type_: model.Type, missing: object) -> No
 
 @dataclass(frozen=True, eq=False)
 class BeginningSource:
-    """An array whose first elements in row-major order are given; all others have one value.
+    """An array whose leading corner is given; all other elements have one value.
 
     Examples
     --------
-    >>> BeginningSource(np.array([1, 2, 3]), 0, (2, 2)).read((slice(0, 2), slice(1, 2))).tolist()
-    [[2], [0]]
+    >>> BeginningSource(np.array([[1, 2], [3, 4]]), 0, (3, 2)).read((slice(1, 3), slice(1, 2))).tolist()
+    [[4], [0]]
     """
 
-    beginning: np.ndarray
+    corner: np.ndarray
     fill: object
     shape: tuple[int, ...]
 
     @property
     def dtype(self) -> np.dtype:
-        return self.beginning.dtype
+        return self.corner.dtype
 
     @property
     def beginning_shape(self) -> tuple[int, ...]:
         """The corner of the array outside of which every element is the one value."""
-        corner = list(self.shape)
-        for axis, size in enumerate(self.shape):
-            below = max(math.prod(self.shape[axis + 1 :]), 1)
-            corner[axis] = min(-(-len(self.beginning) // below), size)
-            if len(self.beginning) > below:
-                break
-        return tuple(corner)
+        return self.corner.shape
 
     def read(self, region: model.Region, out: np.ndarray | None = None) -> np.ndarray:
         out = model.RepeatedSource(self.fill, self.shape, self.dtype).read(region, out)
-        if not self.shape:
-            out[...] = self.beginning[0]
-            return out
-        positions = np.zeros((1,) * len(region), np.int64)
-        for axis, part in enumerate(region):
-            along = np.arange(part.start, part.stop, part.step or 1, dtype=np.int64)
-            along = along.reshape([-1 if a == axis else 1 for a in range(len(region))])
-            positions = positions + along * math.prod(self.shape[axis + 1 :])
-        given = positions < len(self.beginning)
-        out[given] = self.beginning[positions[given]]
+        given = self.corner[region]  # a slice that ends beyond the corner is cut
+        out[tuple(map(slice, given.shape))] = given
         return out

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,7 @@ from lark import Token
 
 from nczarr import model
 from nczarr.cdl.read.scope import split_enum_constant
-from nczarr.cdl.syntax.constants import (
-    Constant,
-    ConstantError,
-    convert,
-    is_number,
-    opaque_bytes,
-    parse_constant,
-)
+from nczarr.cdl.syntax.constants import Constant, ConstantError, convert, opaque_bytes, parse_constant
 from nczarr.cdl.syntax.runs import (
     RECORD,
     STRING,
@@ -50,7 +43,7 @@ _DECIMAL = re.compile(
     portable(rf"(?:{_GAP}[-+]?+(?:[1-9.]|0(?![0-9xX]))[.0-9eE+uUbBsSlLfFdD-]*+{_GAP}(?:,|$))++")
 )
 
-#: The tokens that are read at once, by the kind of the type.
+#: The tokens that are read at once, by the kind of the type; those of numbers are NUMBERS.
 _RUNS: dict[type, str] = {
     model.PrimitiveType: "STRINGS",
     model.EnumType: "WORDS",
@@ -58,6 +51,7 @@ _RUNS: dict[type, str] = {
     model.CompoundType: "RECORDS",
 }
 
+Attributes = Mapping[str, model.Attribute]
 #: Turns a quoted date into a number.
 Dates = Callable[[str], float | None]
 
@@ -159,10 +153,7 @@ def read_run(type_: model.Type, text: str) -> np.ndarray:
         return np.array([*text_strings(",".join(texts)), None], object)[:-1]
     if type_ == model.CHAR or _DECIMAL.fullmatch(text) is None:
         raise NeedsSlowPath
-    parts = list(parse_run(text, type_.dtype))
-    if any(missing is not None for _, missing in parts):
-        raise NeedsSlowPath
-    return np.concatenate([values for values, _ in parts])
+    return parse_run(text, type_.dtype)[0]
 
 
 def _field(field: model.Field, texts: list[str]) -> np.ndarray:
@@ -244,26 +235,28 @@ class ElementReader:
         type_: model.Type,
         items: Iterable[Value],
         fill: object = None,
-        dates: Dates | None = None,
+        attributes: Attributes | None = None,
     ) -> int:
         """Read a flat list into the one-dimensional `out`, up to its end; return the number of elements set.
 
-        `fill` is what ``_`` stands for; `dates` turns a quoted date into a number, for variables of time.
+        `fill` is what ``_`` stands for; `attributes` of a variable of time give quoted dates a meaning.
         """
         done, most = 0, len(out)
-        fast = isinstance(type_, model.PrimitiveType) and type_.dtype.kind in "iuf"
+        dates = None if attributes is None else date_reader(attributes)
+        numeric = isinstance(type_, model.PrimitiveType) and type_.dtype.kind in "iuf"
+        fast = "NUMBERS" if numeric else _RUNS.get(type(type_))
         for item in items:
             if done >= most:
                 break
-            if fast and isinstance(item, Token) and item.type == "NUMBERS":
-                run = self._run(out[done:], type_, item, fill)
-                if run is not None:
-                    done += run
-                    continue
-            if isinstance(item, Token) and item.type == _RUNS.get(type(type_)):
+            if isinstance(item, Token) and item.type == fast:
                 # Unusual and wrong values are read one at a time.
                 with suppress(NeedsSlowPath, ConstantError):
-                    values = read_run(type_, item)
+                    if numeric:
+                        values, missing = parse_run(item, type_.dtype)
+                        if missing is not None:
+                            values[missing] = missing_value(type_) if fill is None else fill
+                    else:
+                        values = read_run(type_, item)
                     part = out[done : done + len(values)]
                     part[...] = values[: len(part)]
                     done += len(part)
@@ -273,24 +266,6 @@ class ElementReader:
                     break
                 self.read(out, (done,), type_, value, fill, dates)
                 done += 1
-        return done
-
-    def _run(self, out: np.ndarray, type_: model.Type, token: Token, fill: object) -> int | None:
-        if fill is None:
-            fill = missing_value(type_)
-        done = 0
-        try:
-            for values, missing in parse_run(token, type_.dtype):
-                if done >= len(out):
-                    break
-                if missing is not None:
-                    values = np.array(values)
-                    values[missing] = fill
-                part = out[done : done + len(values)]
-                part[...] = values[: len(part)]
-                done += len(part)
-        except NeedsSlowPath:
-            return None
         return done
 
     def read(
@@ -350,7 +325,7 @@ class ElementReader:
 
     def _member(self, type_: model.EnumType, constant: Constant, token: Token) -> int | None:
         # ncgen refuses numbers here, but a value without a member has no other form.
-        if is_number(constant.kind) and isinstance(constant.value, int) and not constant.is_character:
+        if isinstance(constant.value, int) and not constant.is_character:
             limits = np.iinfo(type_.dtype)
             if limits.min <= constant.value <= limits.max:
                 return constant.value
@@ -377,7 +352,7 @@ class ElementReader:
             self._problems.add(f"there is no function {name!r}", call.name, hint=hint)
             return
         text = call.arguments[0][1:-1] if len(call.arguments) == 1 else ""
-        number = _dates("hours since 1970-01-01", "proleptic_gregorian")(text)
+        number = _read_date(text, "hours since 1970-01-01", "proleptic_gregorian")
         if number is None or not isinstance(type_, model.PrimitiveType) or type_.dtype.kind not in "iuf":
             self._problems.add('expected time("YYYY-MM-DD hh:mm:ss") for a number', call.name)
         elif type_.is_float:
@@ -466,30 +441,28 @@ class ElementReader:
                 pieces += item if isinstance(item, list) else self.texts(item.values.items, fill, ignored)
                 joining = False
                 continue
-            try:
-                constant = parse_constant(item) if isinstance(item, Token) else None
-            except ConstantError as error:
-                self._problems.add(str(error), position_of(item))
+            if isinstance(item, Call):
+                self._problems.add("expected text, not a function", position_of(item))
                 continue
-            if constant is not None and constant.kind == "string":
+            try:
+                constant = parse_constant(item)
+            except ConstantError as error:
+                self._problems.add(str(error), item)
+                continue
+            if constant.kind == "string":
                 pieces.append(constant.value)
                 joining = False
-            elif constant is not None and constant.kind in ("byte", "ubyte", "fill"):
+            elif constant.kind in ("byte", "ubyte", "fill"):
                 piece = fill if constant.kind == "fill" else bytes([constant.value & 255])
                 if joining:
                     pieces[-1] += piece
                 else:
                     pieces.append(piece)
                 joining = True
-            elif (
-                ignored is not None
-                and constant is not None
-                and constant.kind not in ("word", "nil", "opaque")
-            ):
+            elif ignored is not None and constant.kind not in ("word", "nil", "opaque"):
                 ignored.append(item)
             else:
-                shown = constant.shown if constant is not None else "a function"
-                self._problems.add(f"expected text, not {shown}", position_of(item))
+                self._problems.add(f"expected text, not {constant.shown}", item)
         return pieces
 
 
@@ -520,7 +493,7 @@ _SINCE = re.compile(r"\s*\w+\s+since\s+\S+", re.IGNORECASE)
 _QUOTED_DATE = re.compile(r"(-?\d+)-(\d+)-(\d+)(?:[ T]+(\d+)(?::(\d+)(?::(\d+)(?:\.(\d+))?)?)?)?Z?")
 
 
-def date_reader(attributes: Mapping[str, model.Attribute]) -> Dates | None:
+def date_reader(attributes: Attributes) -> Dates | None:
     """Return a function from date to number for a variable with units of time; else None.
 
     Examples
@@ -532,27 +505,25 @@ def date_reader(attributes: Mapping[str, model.Attribute]) -> Dates | None:
     units = _text_of(attributes, "units")
     if units is None or not _SINCE.match(units):
         return None
-    return _dates(units, (_text_of(attributes, "calendar") or "standard").lower())
+    calendar = (_text_of(attributes, "calendar") or "standard").lower()
+    return partial(_read_date, units=units, calendar=calendar)
 
 
-def _dates(units: str, calendar: str) -> Dates:
-    def read(text: str) -> float | None:
-        import cftime
+def _read_date(text: str, units: str, calendar: str) -> float | None:
+    import cftime
 
-        match = _QUOTED_DATE.fullmatch(text.strip())
-        if match is None:
-            return None
-        year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-        microsecond = int((match[7] or "0").ljust(6, "0")[:6])
-        try:
-            date = cftime.datetime(year, month, day, hour, minute, second, microsecond, calendar=calendar)
-            return float(cftime.date2num(date, units, calendar=calendar))
-        except (ValueError, OverflowError, TypeError):
-            return None  # unknown unit or calendar: the text is read as any other text
-
-    return read
+    match = _QUOTED_DATE.fullmatch(text.strip())
+    if match is None:
+        return None
+    parts = [int(part or 0) for part in match.groups()[:6]]
+    microsecond = int((match[7] or "0").ljust(6, "0")[:6])
+    try:
+        date = cftime.datetime(*parts, microsecond, calendar=calendar)
+        return float(cftime.date2num(date, units, calendar=calendar))
+    except (ValueError, OverflowError, TypeError):
+        return None  # unknown unit or calendar: the text is read as any other text
 
 
-def _text_of(attributes: Mapping[str, model.Attribute], name: str) -> str | None:
+def _text_of(attributes: Attributes, name: str) -> str | None:
     attribute = attributes.get(name)
     return attribute.text if attribute is not None and attribute.type in (model.CHAR, model.STRING) else None

@@ -1,7 +1,7 @@
 """Split runs: long stretches of numbers, strings or statements that the grammar takes as one token.
 
-One token for each number would cost more than all other work. numpy's compiled parser reads numbers into arrays, one
-block at a time. Strings without escapes are found by one regular expression.
+One token for each number would cost more than all other work. numpy's compiled parser reads numbers into arrays.
+Strings without escapes are found by one regular expression.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ _SUFFIX = re.compile(r"[0-9.]([A-DF-Za-df-z]+)")
 _WHOLE = re.compile(r"(?:^|[ ,\n\t\r])[-+]?+[0-9]++[fFdD]")
 _LONGEST = 400
 _TOO_LARGE = 1 << 65
-_BLOCK = 1 << 18  # characters: the text, its copy and the numbers stay in the processor's cache
 
 
 def count_items(run: Token) -> int:
@@ -61,10 +60,13 @@ class NeedsSlowPath(Exception):
     """The fast parser cannot read a run; its tokens must be read one at a time."""
 
 
-def parse_run(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+def parse_run(text: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray | None]:
     """Parse a run, the text of a token NUMBERS, into numbers of an integer or float type.
 
-    Yields pairs: values, and the indices of the fill marks among them (None without fill marks).
+    Returns
+    -------
+    ndarray, ndarray or None
+        The values, and the indices of the fill marks among them (None without fill marks).
 
     Raises
     ------
@@ -73,75 +75,63 @@ def parse_run(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarr
 
     Examples
     --------
-    >>> [(v.tolist(), m.tolist()) for v, m in parse_run("1, _, 3", np.dtype("i4"))]
-    [([1, 0, 3], [1])]
+    >>> parse_run("1, _, 3", np.dtype("i4"))
+    (array([1, 0, 3], dtype=int32), array([1]))
     """
-    position, end = 0, len(text)
+    missing = kind = None
+    suffixed = _SUFFIX.search(text, 0, _LONGEST)
+    if suffixed is not None:
+        text, kind = _without(text, suffixed[1])
+    if "_" in text:
+        raw = np.frombuffer(text.encode("ascii"), "u1")
+        missing = np.searchsorted(np.flatnonzero(raw == ord(",")), np.flatnonzero(raw == ord("_")))
+        text = text.replace("_", "0")
     wide = np.dtype("f8") if dtype.kind == "f" else np.dtype("i8")
-    while position < end:
-        cut = text.find(",", position + _BLOCK)
-        cut = end if cut < 0 else cut
-        block = text[position:cut]
-        position = cut + 1
-        missing = None
-        kind = None
-        suffixed = _SUFFIX.search(block, 0, _LONGEST)
-        if suffixed is not None:
-            block, kind = _without(block, suffixed[1])
-        if "_" in block:
-            missing = _fill_marks(block)
-            block = block.replace("_", "0")
-        values = _parse(block, wide)
-        if kind is not None and kind.kind != "f":
-            limits = np.iinfo(kind)  # the parser has saturated at the ends of 64-bit integers
-            low, high = max(limits.min, np.iinfo("i8").min + 1), min(limits.max, np.iinfo("i8").max - 1)
-            if values.min() < low or values.max() > high:
-                raise NeedsSlowPath
-        if wide.kind == "i":
-            values = _checked(values, block, dtype)
-        with np.errstate(over="ignore", under="ignore"):
-            if kind == np.float32:
-                values = values.astype(kind)
-            yield values.astype(dtype, copy=False), missing
+    values = _parse(text, wide)
+    if kind is not None and kind.kind != "f":
+        limits = np.iinfo(kind)  # the parser has saturated at the ends of 64-bit integers
+        low, high = max(limits.min, np.iinfo("i8").min + 1), min(limits.max, np.iinfo("i8").max - 1)
+        if values.min() < low or values.max() > high:
+            raise NeedsSlowPath
+    if wide.kind == "i":
+        values = _checked(values, text, dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        if kind == np.float32:
+            values = values.astype(kind)
+        return values.astype(dtype, copy=False), missing
 
 
-def _without(block: str, suffix: str) -> tuple[str, np.dtype]:
-    """Return a block without the suffix of all its numbers, and the type of the suffix."""
+def _without(run: str, suffix: str) -> tuple[str, np.dtype]:
+    """Return a run without the suffix of all its numbers, and the type of the suffix."""
     kind = "float" if suffix in "fF" else "double" if suffix in "dD" else SUFFIXES.get(suffix.lower())
-    block += ","
+    run += ","
     # Reals have one letter, which may be L; whole numbers have no F and D.
-    real = "." in block or "e" in block or "E" in block
-    whole = suffix in "fFdD" and block.count(".") < block.count(",") and _WHOLE.search(block) is not None
+    real = "." in run or "e" in run or "E" in run
+    whole = suffix in "fFdD" and run.count(".") < run.count(",") and _WHOLE.search(run) is not None
     if whole or (real and len(suffix) > 1):
         raise NeedsSlowPath
-    if kind is None or block.count(suffix + ",") + block.count("_,") != block.count(","):
+    if kind is None or run.count(suffix + ",") + run.count("_,") != run.count(","):
         raise NeedsSlowPath
-    return block.replace(suffix + ",", ",")[:-1], PRIMITIVES[kind].dtype
+    return run.replace(suffix + ",", ",")[:-1], PRIMITIVES[kind].dtype
 
 
-def _parse(block: str, dtype: np.dtype) -> np.ndarray:
-    if dtype.kind == "i" and ("." in block or "e" in block or "E" in block):
+def _parse(run: str, dtype: np.dtype) -> np.ndarray:
+    if dtype.kind == "i" and ("." in run or "e" in run or "E" in run):
         raise NeedsSlowPath
     try:
-        values = np.fromstring(block, dtype, sep=",")
+        values = np.fromstring(run, dtype, sep=",")
     except (ValueError, DeprecationWarning):  # numpy's answers to text that is not a number
         raise NeedsSlowPath from None
-    if len(values) != block.count(",") + 1:
+    if len(values) != run.count(",") + 1:
         raise NeedsSlowPath
     return values
 
 
-def _fill_marks(block: str) -> np.ndarray:
-    raw = np.frombuffer(block.encode("ascii"), "u1")
-    commas = np.flatnonzero(raw == ord(","))
-    return np.searchsorted(commas, np.flatnonzero(raw == ord("_")))
-
-
-def _checked(values: np.ndarray, block: str, dtype: np.dtype) -> np.ndarray:
+def _checked(values: np.ndarray, run: str, dtype: np.dtype) -> np.ndarray:
     """Return exact integers, also beyond int64, wrapped to the type."""
     limits = np.iinfo("i8")
     if (values == limits.max).any() or (values == limits.min).any():  # the parser saturates here
-        exact = [int(part) if len(part) < _LONGEST else _TOO_LARGE for part in block.split(",")]
+        exact = [int(part) if len(part) < _LONGEST else _TOO_LARGE for part in run.split(",")]
         if min(exact) < limits.min or max(exact) > np.iinfo("u8").max:
             raise NeedsSlowPath
         mask = (1 << 64) - 1
