@@ -13,19 +13,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from nczarr.cdl.write.numbers import float_columns, integer_columns, special_float
-from nczarr.cdl.write.options import DumpOptions
 from nczarr.cdl.write.values import ToText, ValueText, escape_name, near, quote_printable, same_as_ncdump
-from nczarr.model import (
-    CHAR,
-    Dataset,
-    PrimitiveType,
-    Region,
-    Type,
-    Variable,
-    default_fill,
-    regions,
-    same_values,
-)
+from nczarr.model import CHAR, PrimitiveType, Region, Type, Variable, default_fill, regions, same_values
 
 _RUN = 1 << 15  # numbers formatted at once; they fit the processor's cache
 _BLOCK = 1 << 20  # elements read at once
@@ -170,63 +159,58 @@ def _fitting(width: int) -> bytes:
     ) % (most, most, width, most)
 
 
-class DataWriter:
-    """Writes the values of variables to a line whose indent is the group's."""
+class VariableWriter:
+    """Writes the values of a variable to a line whose indent is the group's.
 
-    def __init__(self, dataset: Dataset, options: DumpOptions, line: Line, values: ValueText) -> None:
-        self._dataset = dataset
-        self._options = options
-        self._line = line
-        self._values = values
+    `dates` turns a value of a time variable into a date.
+    """
 
-    def write(self, variable: Variable, dates: ToText | None = None) -> None:
-        """Write ``name = values ;``, or nothing for a variable without elements or data.
+    def __init__(self, variable: Variable, line: Line, values: ValueText, dates: ToText | None) -> None:
+        self._options = options = values.options
+        self._variable, self._line, self._values = variable, line, values
+        self._dates, self._quoted = dates, dates if options.ncdump else None
+        self._shape = values.dataset.shape(variable)
+        self._unlimited = [values.dataset.is_unlimited(d) for d in variable.dimensions]
+        self._name = escape_name(variable.name, percent=not options.ncdump)
+        self._is_numeric = isinstance(variable.type, PrimitiveType) and variable.type.dtype.kind in "iuf"
+        self._fill, self._form = self._find_fill(), self._c_format()
+        #: Each value is in a line of its own, with a comment.
+        self._noted = options.full is not None or (dates is not None and not options.ncdump)
 
-        `dates` turns a value of a time variable into a date.
-        """
-        shape = self._dataset.shape(variable)
-        if variable.data is None or 0 in shape:
+    def write(self) -> None:
+        """Write ``name = values ;``, or nothing for a variable without elements or data."""
+        line, shape, name = self._line, self._shape, self._variable.name
+        if self._variable.data is None or 0 in shape:
             return
-        line = self._line
-        percent = not self._options.ncdump
-        line.file.write("\n" + " " * line.indent + " " + escape_name(variable.name, percent=percent))
+        line.file.write("\n" + " " * line.indent + " " + self._name)
         if len(shape) <= 1:
             line.file.write(" = ")
             # ncdump counts the name without its escapes.
-            name = variable.name if self._options.ncdump else escape_name(variable.name)
-            line.position = text_size(name) + 4 + line.indent
+            line.position = text_size(name if self._options.ncdump else self._name) + 4 + line.indent
         else:
             line.file.write(" =\n")
             line.position = 2 + line.indent
-        fast = (
-            isinstance(variable.type, PrimitiveType)
-            and variable.type.dtype.kind in "iuf"
-            and dates is None
-            and self._options.full is None
-            and not (self._options.brief and len(shape) > 1)
-            and not any(self._dataset.is_unlimited(d) for d in variable.dimensions[1:])
-            and self._c_format(variable) is None
-        )
-        if fast:
-            self._numbers(variable, shape)
+        is_brief = self._options.brief is not None and len(shape) > 1
+        plain = self._is_numeric and self._form is None and self._dates is None and not self._noted
+        if plain and not is_brief and not any(self._unlimited[1:]):
+            self._numbers()
         else:
             if len(shape) > 1:
                 line.file.write("  ")
-            self._rows(variable, shape, dates)
+            self._rows(is_brief)
 
     # Runs of numbers.
 
-    def _numbers(self, variable: Variable, shape: tuple[int, ...]) -> None:
-        line = self._line
+    def _numbers(self) -> None:
+        line, shape = self._line, self._shape
         columns = shape[-1] if shape else 1
         folder = Folder(line.file, line.limit + 2, line.indent, line.position if len(shape) <= 1 else None)
         run = max(_RUN // columns, 1) * columns if columns <= _RUN else _RUN
         done, total = 0, math.prod(shape)
-        fill = self._fill(variable)
-        for flat in self._blocks(variable, shape):
+        for flat in self._blocks():
             for start in range(0, len(flat), run):
                 part = flat[start : start + run]
-                text = self._text(variable, part, fill, (-done - 1) % columns, columns)
+                text = self._text(part, (-done - 1) % columns, columns)
                 done += len(part)
                 raw = text.tobytes().translate(None, b"\0")
                 if done == total:
@@ -238,19 +222,16 @@ class DataWriter:
         line.file.write(" ;\n")
         line.position = line.indent
 
-    def _text(
-        self, variable: Variable, part: np.ndarray, fill: np.number | None, row_end: int, columns: int
-    ) -> np.ndarray:
+    def _text(self, part: np.ndarray, row_end: int, columns: int) -> np.ndarray:
         """Return the byte matrix of numbers and separators; `row_end` is the index of the last element of a row."""
-        separator = len(ROW_END)
-        if variable.type.dtype.kind == "f":
-            name = variable.type.name
-            text = float_columns(part, self._values.digits[name], self._values.exact[name], separator)
+        separator, type_ = len(ROW_END), self._variable.type
+        if type_.dtype.kind == "f":
+            text = float_columns(part, *self._values.precision[type_.name], separator)
         else:
             text = integer_columns(part, separator)
         width = text.shape[1] - separator
-        if fill is not None:
-            missing = self._missing(part, fill)
+        if self._fill is not None:
+            missing = self._missing(part)
             if missing.any():
                 text[missing, :width] = 0
                 text[missing, 0] = ord("_")
@@ -259,159 +240,134 @@ class DataWriter:
         text[row_end::columns, width + 1] = ROW_END[1]
         return text
 
-    def _missing(self, part: np.ndarray, fill: np.number) -> np.ndarray:
+    def _missing(self, part: np.ndarray) -> np.ndarray:
         if part.dtype.kind != "f":
-            return part == fill
+            return part == self._fill
         if self._options.ncdump:
-            return near(part, fill)
+            return near(part, self._fill)
         bits = np.dtype(f"i{part.dtype.itemsize}")
-        return np.ascontiguousarray(part).view(bits) == np.asarray(fill).view(bits)
+        return np.ascontiguousarray(part).view(bits) == np.asarray(self._fill).view(bits)
 
-    def _fill(self, variable: Variable) -> Any:
+    def _find_fill(self) -> Any:
         """Return the value that prints as ``_``, or None."""
-        attribute = variable.attribute.get("_FillValue")
-        if attribute is not None and attribute.type == variable.type and len(attribute.values) == 1:
+        type_, attribute = self._variable.type, self._variable.attribute.get("_FillValue")
+        if attribute is not None and attribute.type == type_ and len(attribute.values) == 1:
             return attribute.values[0]
-        if variable.type.is_user_defined or variable.type.name in ("byte", "ubyte"):
+        if type_.is_user_defined or type_.name in ("byte", "ubyte"):
             return None
         if attribute is not None and not self._options.ncdump:
             return None  # "_" would be ambiguous when read back
-        return default_fill(variable.type)
+        return default_fill(type_)
 
-    def _blocks(self, variable: Variable, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
+    def _blocks(self) -> Iterator[np.ndarray]:
         """Yield the values in row-major order, flat."""
+        variable = self._variable
         assert variable.data is not None
         most = _BLOCK if variable.type.is_fixed_size else _BLOCK >> 4
-        for region in _row_major(shape, variable.storage.chunk_shape, most):
+        for region in _row_major(self._shape, variable.storage.chunk_shape, most):
             yield variable.data.read(region).reshape(-1)
 
     # All other values, one item at a time.
 
-    def _rows(self, variable: Variable, shape: tuple[int, ...], dates: ToText | None) -> None:
-        line, options = self._line, self._options
+    def _rows(self, is_brief: bool) -> None:
+        line, shape = self._line, self._shape
         outer, columns = shape[:-1], shape[-1] if shape else 1
-        records = [i > 0 and self._dataset.is_unlimited(d) for i, d in enumerate(variable.dimensions)]
         last = tuple([n - 1 for n in outer])
-        text_like = variable.type == CHAR and self._c_format(variable) is None
-        noted = options.full is not None or (dates is not None and not options.ncdump)
-        elements = _Elements(self._blocks(variable, shape))
+        is_text = self._variable.type == CHAR and self._form is None
+        elements = _Elements(self._blocks())
         for index in np.ndindex(outer):
             closing = 0
             for level in range(1, len(shape)):
-                if records[level]:
+                if self._unlimited[level]:
                     if not any(index[level:]):
                         line.put("{")
                     closing += index[level:] == last[level:]
-            if options.brief and len(shape) > 1:
-                line.file.write(f"// {self._name(variable)}({_brief(index, columns, options.brief)})\n")
+            if is_brief:
+                line.file.write(f"// {self._name}({_brief(index, columns, self._options.brief)})\n")
                 line.file.write(" " * (line.indent + 4))
                 line.position = line.indent + 4
-            if text_like:
-                self._char_row(elements.take(columns), self._full_width(variable))
+            if is_text:
+                self._char_row(elements.take(columns))
                 item, value = "", None
-            elif noted:
-                item, value = self._noted_items(variable, elements.take(columns), index, dates)
             else:
-                item, value = self._items(variable, elements.take(columns), dates), None
+                item, value = self._items(elements.take(columns), index)
             item += "}" * closing
-            if noted:
+            if self._noted:
                 line.file.write(item + (";" if index == last else ","))
-                line.file.write(self._note(variable, index, columns - 1, value, dates))
+                line.file.write(self._note(index, columns - 1, value))
                 continue
             line.put(item)
             for end in (" ;", "\n") if index == last else (",\n", "  "):
                 line.put(end)
 
-    def _items(self, variable: Variable, pieces: Iterator[np.ndarray], dates: ToText | None) -> str:
-        """Write all values of a row but the last; return the last."""
+    def _items(self, pieces: Iterator[np.ndarray], index: tuple[int, ...]) -> tuple[str, object]:
+        """Write all values of a row but the last; return the text of the last, and its value if it needs a note."""
         last: list[str] = []
-        for piece in pieces:
-            texts = last + self._texts(variable, piece, dates)
-            last = [texts.pop()]
-            for text in texts:
-                self._line.put(text + ", ")
-        return last[0]
-
-    def _noted_items(
-        self, variable: Variable, pieces: Iterator[np.ndarray], index: tuple[int, ...], dates: ToText | None
-    ) -> tuple[str, object]:
-        """Write all values of a row but the last, each with a comment; return the last text and value."""
-        last: tuple[str, object] | None = None
+        values: list[object] = []
         column = 0
-        quoted = dates if self._options.ncdump else None
         for piece in pieces:
-            for pair in zip(self._texts(variable, piece, quoted), piece, strict=True):
-                if last is not None:
-                    self._line.file.write(f"{last[0]}, ")
-                    self._line.file.write(self._note(variable, index, column, last[1], dates))
-                    column += 1
-                last = pair
-        assert last is not None
-        return last
+            texts = last + self._texts(piece)
+            last = [texts.pop()]
+            if not self._noted:
+                for text in texts:
+                    self._line.put(text + ", ")
+                continue
+            values.extend(piece)
+            for at, (text, value) in enumerate(zip(texts, values), column):
+                self._line.file.write(f"{text}, {self._note(index, at, value)}")
+            column, values = column + len(texts), values[-1:]
+        return last[0], values[-1] if values else None
 
-    def _note(
-        self, variable: Variable, index: tuple[int, ...], column: int, value: object, dates: ToText | None
-    ) -> str:
+    def _note(self, index: tuple[int, ...], column: int, value: object) -> str:
         """Return the comment after a value and the start of the next line."""
         notes = []
         if self._options.full:
-            at = [*index, column] if variable.dimensions else [0]
+            at = [*index, column] if self._variable.dimensions else [0]
             if self._options.full == "f":
                 at = [i + 1 for i in reversed(at)]
-            notes.append(f"{self._name(variable)}({','.join(map(str, at))})")
-        if dates is not None and not self._options.ncdump:
-            notes.append(dates(value))
+            notes.append(f"{self._name}({','.join(map(str, at))})")
+        if self._dates is not None and not self._options.ncdump:
+            notes.append(self._dates(value))
         return f"  // {' '.join(notes)}\n    "
 
-    def _name(self, variable: Variable) -> str:
-        return escape_name(variable.name, percent=not self._options.ncdump)
-
-    def _texts(self, variable: Variable, piece: np.ndarray, dates: ToText | None) -> list[str]:
+    def _texts(self, piece: np.ndarray) -> list[str]:
         """Return each value as text, ``_`` for the fill value."""
-        fill = self._fill(variable)
-        form = self._c_format(variable)
-        numeric = isinstance(variable.type, PrimitiveType) and variable.type.dtype.kind in "iuf"
-        if numeric and form is None and dates is None:
-            columns = self._text(variable, piece, fill, len(piece), 1)
+        type_, fill = self._variable.type, self._fill
+        if self._is_numeric and self._form is None and self._quoted is None:
+            columns = self._text(piece, len(piece), 1)
             return columns.tobytes().translate(None, b"\0 ").decode().split(",")[:-1]
-        to_text = form or self._values.of(variable.type)
-        if dates is not None and self._options.ncdump:
-            to_text = dates
+        to_text = self._quoted or self._form or self._values.of(type_)
         if fill is None:
             return [to_text(value) for value in piece]
-        if numeric:
-            missing = self._missing(piece, fill).tolist()
+        if self._is_numeric:
+            missing = self._missing(piece).tolist()
         elif self._options.ncdump:
-            missing = [same_as_ncdump(variable.type, fill, value) for value in piece]
+            missing = [same_as_ncdump(type_, fill, value) for value in piece]
         else:
             missing = [same_values(fill, value) for value in piece]
         return ["_" if is_fill else to_text(value) for is_fill, value in zip(missing, piece, strict=True)]
 
-    def _c_format(self, variable: Variable) -> ToText | None:
+    def _c_format(self) -> ToText | None:
         """Return the function for the attribute ``C_format``, which ncdump obeys unless digits are requested."""
-        options = self._options
-        attribute = variable.attribute.get("C_format")
-        digits = {"float": options.float_digits, "double": options.double_digits}.get(variable.type.name)
+        options, type_ = self._options, self._variable.type
+        attribute = self._variable.attribute.get("C_format")
+        digits = {"float": options.float_digits, "double": options.double_digits}.get(type_.name)
         if not options.ncdump or attribute is None or digits is not None:
             return None
         if attribute.type != CHAR or not 0 < len(attribute.values) < 100:
             return None
-        return c_format(attribute.text.partition("\0")[0], variable.type)
+        return c_format(attribute.text.partition("\0")[0], type_)
 
     # Rows of chars.
 
-    def _full_width(self, variable: Variable) -> bool:
-        """Tell if trailing NULs must be written because ncgen would pad differently."""
-        if self._options.ncdump:
-            return False
-        fill = variable.attribute.get("_FillValue")
-        padded = fill is not None and fill.values.tobytes().strip(b"\0") != b""
-        return padded or any(self._dataset.is_unlimited(d) for d in variable.dimensions)
-
-    def _char_row(self, pieces: Iterator[np.ndarray], full_width: bool) -> None:
+    def _char_row(self, pieces: Iterator[np.ndarray]) -> None:
         write = self._line.file.write
         write('"')
         nulls = 0
+        fill = self._variable.attribute.get("_FillValue")
+        padded = fill is not None and fill.values.tobytes().strip(b"\0") != b""
+        # Where ncgen would pad differently, NULs at the end must be written.
+        full_width = not self._options.ncdump and (padded or any(self._unlimited))
         for piece in pieces:
             raw = piece.tobytes()
             if not full_width:
@@ -444,7 +400,7 @@ class _Elements:
             yield piece
 
 
-def _brief(index: tuple[int, ...], columns: int, language: str) -> str:
+def _brief(index: tuple[int, ...], columns: int, language: str | None) -> str:
     if language == "c":
         return "".join(f"{i}," for i in index) + ("0" if columns == 1 else f" 0-{columns - 1}")
     return ("1" if columns == 1 else f"1-{columns} ") + "".join(f",{i + 1}" for i in reversed(index))

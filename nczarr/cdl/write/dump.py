@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import TextIO
 
 from nczarr import model
-from nczarr.cdl.write.data import DataWriter, Line
+from nczarr.cdl.write.data import Line, VariableWriter
 from nczarr.cdl.write.numbers import attribute_number
 from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_name, variable_specials
 from nczarr.cdl.write.times import TimeTexts
 from nczarr.cdl.write.values import ValueText, escape_name, escape_path, plain_path, quote
 from nczarr.display.text import did_you_mean
 from nczarr.errors import CDLError, LossError, error_context
+from nczarr.model.names import find_nearest
 from nczarr.model.types import NullText
 
 _SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
@@ -147,8 +148,7 @@ class _Dump:
         self._dataset = _named_dimensions(dataset)
         self._options = options
         self._line = Line(file, options.line_length, 0)
-        self._values = ValueText(dataset, options)
-        self._data = DataWriter(self._dataset, options, self._line, self._values)
+        self._values = ValueText(self._dataset, options)
         self._times = TimeTexts(options)
         self._with_data = set(dumped_variables(self._dataset, options))
         self._groups = set(_wanted(options.groups, self._dataset.all_groups, "group"))
@@ -231,20 +231,16 @@ class _Dump:
         """Return the reference to a type from a group: a path if the simple name is shadowed there."""
         if not isinstance(type_, model.UserType):
             return type_.name
-        if type_.name in _TYPE_WORDS and not self._options.ncdump:
-            return self._path(type_.fqn)
-        for above in _upwards(group):
-            here = self._dataset.all_groups[above]
-            for candidate in here.types:
-                if candidate.name == type_.name:
-                    if candidate.fqn == type_.fqn or self._options.ncdump:
-                        return self._escape(type_.name)
-                    return self._path(type_.fqn)
-            # ncgen resolves the name of a variable between the groups to that variable.
-            names = {v.name for v in here.variables} | {d.name for d in here.dimensions}
-            if type_.name in names and not self._options.ncdump:
-                return self._path(type_.fqn)
-        return self._path(type_.fqn)
+        name, fqn, dataset = type_.name, type_.fqn, self._dataset
+        nearest = find_nearest(name, group, dataset.all_types)
+        if self._options.ncdump:
+            return self._path(fqn) if nearest is None else self._escape(name)
+        # ncgen resolves the name of a variable between the groups to that variable.
+        others = [
+            find_nearest(name, group, nodes) for nodes in (dataset.all_variables, dataset.all_dimensions)
+        ]
+        is_hidden = nearest != fqn or any(other is not None and len(other) > len(fqn) for other in others)
+        return self._path(fqn) if is_hidden or name in _TYPE_WORDS else self._escape(name)
 
     def _path(self, fqn: str) -> str:
         return escape_path(model.parse_fqn(fqn), percent=not self._options.ncdump)
@@ -324,9 +320,8 @@ class _Dump:
         if type_ == model.STRING and options.ncdump:
             return ", ".join(["NIL" if isinstance(v, NullText) else self._char_attribute(v) for v in values])
         if isinstance(type_, model.PrimitiveType) and type_ != model.STRING:
-            name = type_.name
-            digits, exact = self._values.digits.get(name, 0), self._values.exact.get(name, False)
-            return ", ".join([attribute_number(v, name, digits, exact) for v in values])
+            precision = self._values.precision.get(type_.name, (0, False))
+            return ", ".join([attribute_number(v, type_.name, *precision) for v in values])
         to_text = self._values.of(type_)
         if isinstance(type_, model.EnumType) and options.ncdump:
             return ", ".join([self._escape(to_text(v)) for v in values])
@@ -352,15 +347,9 @@ class _Dump:
         for variable in group.variables:
             at = model.join_fqn(fqn, variable.name)
             if at in self._with_data:
+                dates = self._times.of(variable)
                 with error_context(fqn=at):
-                    self._data.write(variable, self._times.of(variable))
-
-
-def _upwards(group: str) -> Iterator[str]:
-    while group != "/":
-        yield group
-        group = model.split_fqn(group)[0]
-    yield group
+                    VariableWriter(variable, self._line, self._values, dates).write()
 
 
 def _wanted(names: Sequence[str], known: Mapping[str, object], what: str) -> Iterator[str]:

@@ -158,7 +158,7 @@ class _Writer:
             return self.text(self._values.of(type_)(value))
         number = float(value)  # type: ignore[arg-type]
         if self._options.ncdump:
-            return with_point(number, self._values.digits[type_.name])
+            return with_point(number, self._values.precision[type_.name][0])
         return special_float(number, False) or self._values.of(type_)(value)
 
 

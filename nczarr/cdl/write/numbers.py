@@ -192,7 +192,6 @@ def integer_columns(values: np.ndarray, separator: int) -> Columns:
     groups = _split(magnitude)
     fields = [("sign", "u1")] if negative is not None else []
     fields += [(f"g{i}", "<u4") for i in range(len(groups))]
-    fields += [("pad", "V1")] if len(groups) * 4 + len(fields) < 4 else []
     record = np.empty(len(values), np.dtype([*fields, ("separator", f"V{separator}")]))
     if negative is not None:
         record["sign"] = negative.view("u1") * np.uint8(ord("-"))

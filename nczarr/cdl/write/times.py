@@ -103,15 +103,11 @@ class TimeUnits:
             seconds = "0.000000"
             hours, minute = hours + (minute + 1) // 60, (minute + 1) % 60
         second, _, fraction = seconds.partition(".")
-        text = f"{_padded(year, 4)}-{_padded(month, 2)}-{_padded(day, 2)}"
+        text = f"{year:0{4 + (year < 0)}d}-{month:02d}-{day:02d}"
         parts = [f"{hours:02d}", f"{minute:02d}", seconds if fraction != "000000" else f"{second:>02}"]
         while parts and parts[-1] == "00":
             parts.pop()
         return f"{text}{separator}{':'.join(parts)}" if parts else text
-
-
-def _padded(number: int, width: int) -> str:
-    return f"-{-number:0{width}d}" if number < 0 else f"{number:0{width}d}"
 
 
 def parse_units(units: str, calendar: str = "", *, ncdump: bool = False) -> TimeUnits | None:

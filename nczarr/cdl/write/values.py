@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -117,22 +117,17 @@ class ValueText:
     """
 
     def __init__(self, dataset: model.Dataset, options: DumpOptions) -> None:
-        self._ncdump, self._header_only = options.ncdump, options.header_only
-        self.digits = {"float": options.float_digits or 7, "double": options.double_digits or 15}
-        self.exact = {
-            "float": not options.ncdump and options.float_digits is None,
-            "double": not options.ncdump and options.double_digits is None,
+        self.dataset, self.options = dataset, options
+        requested = (("float", options.float_digits, 7), ("double", options.double_digits, 15))
+        #: The digits of floats, and True if some have more, to be read back as the same value.
+        self.precision = {
+            name: (digits or usual, digits is None and not options.ncdump)
+            for name, digits, usual in requested
         }
         enums = [t for t in dataset.all_types.values() if isinstance(t, model.EnumType)]
         self._members = Counter(name for t in enums for name in {name for name, _ in t.members})
-        self._made: dict[model.Type, ToText] = {}
-
-    def of(self, type_: model.Type) -> ToText:
-        """Return the function that formats one value of a type."""
-        made = self._made.get(type_)
-        if made is None:
-            made = self._made[type_] = self._make(type_)
-        return made
+        #: Return the function that formats one value of a type.
+        self.of = cache(self._make)
 
     def _make(self, type_: model.Type) -> ToText:
         if isinstance(type_, model.EnumType):
@@ -147,18 +142,17 @@ class ValueText:
             return self._string
         if type_.name == "char":
             return lambda value: self.chars(bytes(value).ljust(1, b"\0"))
-        if type_.name in self.digits:
-            digits, exact = self.digits[type_.name], self.exact[type_.name]
-            kind = type_.dtype.type
+        if type_.name in self.precision:
+            (digits, exact), kind = self.precision[type_.name], type_.dtype.type
             return lambda value: float_text(kind(value), digits, exact)
         return lambda value: str(int(value))
 
     def _string(self, value: str) -> str:
-        if self._ncdump:
+        if self.options.ncdump:
             if isinstance(value, NullText):
                 return "NIL"
             return quote(str(value).replace("\v", "\n"), ncdump=True)
-        if "\0" in value and not self._header_only:
+        if "\0" in value and not self.options.header_only:
             raise LossError(
                 f"CDL ends the string {str(value)[:40]!r} at its first NUL",
                 hint="--ncdump prints it as it is",
@@ -167,7 +161,7 @@ class ValueText:
 
     def chars(self, raw: bytes) -> str:
         """Return a row of chars inside a compound or a vlen as text."""
-        if not self._ncdump:
+        if not self.options.ncdump:
             return quote_printable(raw)
         # ncdump writes a backslash and the control character itself.
         text = raw.rstrip(b"\0").decode("latin-1")
@@ -176,14 +170,14 @@ class ValueText:
     def _enum(self, type_: model.EnumType) -> ToText:
         texts: dict[int, str] = {}
         for name, value in reversed(type_.members):
-            if self._ncdump:
+            if self.options.ncdump:
                 texts[value] = name
             elif self._members[name] > 1 or "." in name:
                 # A digit inside an identifier must not be escaped.
                 texts[value] = f"{escape_name(type_.name)}.{escape_name('_' + name)[1:]}"
             else:
                 texts[value] = escape_name(name)
-        if self._ncdump:
+        if self.options.ncdump:
             texts.setdefault(0, "_UNDEFINED")
 
         def text(value: int) -> str:
