@@ -261,12 +261,6 @@ class FsspecStore(FileSystemStore):
 
     # --- other file systems
 
-    def get(self, key: str) -> bytes | None:
-        return super().get(key) if self._async else self.get_ranges([(key, 0, None)])[0]
-
-    def get_many(self, keys: Sequence[str]) -> Values:
-        return super().get_many(keys) if self._async else self.get_ranges([(key, 0, None) for key in keys])
-
     def get_bounded(self, keys: Sequence[str], most: int) -> Sequence[Buffer | None]:
         return super().get_bounded(keys, most) if self._async else self.get_many(keys)
 

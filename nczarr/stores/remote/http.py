@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from nczarr.display import shown_location
 from nczarr.errors import StoreError
-from nczarr.stores.base import DOCUMENTS, Names, Store, check_prefix, clip, start_of
+from nczarr.stores.base import DOCUMENTS, AccessRefusedError, Names, Store, check_prefix, clip, start_of
 from nczarr.stores.remote.concurrent import FileSystem, FileSystemStore
 from nczarr.system.logs import logger_of
 
@@ -71,7 +70,6 @@ class HTTPStore(FileSystemStore):
         self._base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/"
         self._query = f"?{parts.query}" if parts.query else ""
         self._listable: bool | None = None
-        self._is_public: bool | None = None
 
     @property
     def listable(self) -> bool:  # type: ignore[override]
@@ -88,6 +86,9 @@ class HTTPStore(FileSystemStore):
 
     def _give_up_listing(self) -> None:
         self._listable = False
+
+    def _may_list(self) -> bool:
+        return False  # an index page says nothing of the right to list a bucket
 
     def parent(self) -> tuple[Store, str] | None:
         parts = urlsplit(self._base)
@@ -164,12 +165,15 @@ class HTTPStore(FileSystemStore):
                 return None, None, None
             if answer.status == 416:
                 return b"", 0, None
-            if answer.status == 403 and await self._hides_missing(answer):
+            # An object store that does not allow listing answers so for missing keys, too.
+            refused = answer.status == 403 and "x-amz-request-id" in answer.headers
+            if refused and self._conceals_missing:
                 return None, None, None
             if answer.status >= 400:
                 hint = "the server wants credentials" if answer.status in (401, 403) else None
                 reason = f"cannot read: the server answers {answer.status} {answer.reason}"
-                kind = _PassingError if answer.status in _PASSING else StoreError
+                may_pass = answer.status in _PASSING
+                kind = AccessRefusedError if refused else _PassingError if may_pass else StoreError
                 raise kind(reason, path=self.place(key), hint=hint)
             limit, enough = most, None
             if answer.status == 206 and (start < 0 or length is not None):
@@ -203,28 +207,6 @@ class HTTPStore(FileSystemStore):
             path=self.place(key),
             hint="it may want a login",
         )
-
-    async def _hides_missing(self, answer: ClientResponse) -> bool:
-        """Return True if 403 means a missing key, as in an object store that does not allow listing."""
-        if "x-amz-request-id" not in answer.headers:
-            return False
-        if self._is_public is None:
-            roots = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
-            self._is_public = any([await self._is_readable(name) for name in roots])
-            if self._is_public:
-                warnings.warn(
-                    f"{self.url}: the server does not allow listing, and answers 403 for missing and for forbidden"
-                    " keys; nczarr treats all of them as missing",
-                    stacklevel=2,
-                )
-        return self._is_public
-
-    async def _is_readable(self, key: str) -> bool:
-        from yarl import URL
-
-        session = await self.fs.set_session()
-        async with session.get(URL(self._url(key), encoded=True), **self.fs.kwargs) as answer:
-            return bool(answer.status == 200)
 
     async def _body(self, key: str, answer: ClientResponse, limit: int, enough: int | None = None) -> bytes:
         """Read and decompress a body: at most `limit` bytes, or the first `enough` ones."""
