@@ -28,7 +28,7 @@ _MODES = frozenset(
 
 
 #: Options of obstore, which may begin with ``aws_``, and s3fs's names for them.
-_S3FS_NAMES = {
+S3FS_NAMES = {
     "endpoint": "endpoint_url",
     "endpoint_url": "endpoint_url",
     "region": "region_name",
@@ -193,7 +193,7 @@ def s3fs_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     {'endpoint_url': 'http://localhost:9000', 'client_kwargs': {'region_name': 'eu-north-1'}}
     """
     options = client_options(options)
-    named = {_S3FS_NAMES.get(name.removeprefix("aws_"), name): value for name, value in options.items()}
+    named = {S3FS_NAMES.get(name.removeprefix("aws_"), name): value for name, value in options.items()}
     kept = {name: value for name, value in named.items() if name not in _OF_OBSTORE}
     arguments = dict(kept.pop("client_kwargs", None) or {})
     if "region_name" in kept:

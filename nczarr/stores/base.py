@@ -7,6 +7,7 @@ network override the ``*_many`` and ``*_ranges`` methods, so that one call is on
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nczarr.display import shown_location
 from nczarr.errors import ReadOnlyError, StoreError
-from nczarr.stores.replaced import REPLACED, new_notice, replaced_error
 
 if TYPE_CHECKING:
     from typing import Self
@@ -37,6 +37,11 @@ Names = tuple[list[str], list[str]]
 Values = list[bytes | None]
 Answers = list[bool]
 
+#: The key of the notice that another dataset has replaced the one that a reader may have open.
+REPLACED = ".nczarr-replaced"
+_NOTICE = (
+    b"Another dataset took the place of the one that was here. Readers tell the two apart by this file.\n"
+)
 #: The names of metadata documents, in any version of Zarr.
 DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
 
@@ -136,6 +141,22 @@ def clip(size: int, start: int, length: int | None) -> tuple[int, int]:
     first = max(size + start, 0) if start < 0 else min(start, size)
     last = size if length is None else min(first + length, size)
     return first, last
+
+
+def new_notice() -> bytes:
+    """Return a notice that differs from all others."""
+    return _NOTICE + os.urandom(16).hex().encode() + b"\n"
+
+
+def is_notice(value: bytes | None) -> bool:
+    """Return whether a value is a notice; servers may answer with anything for a key that they do not have.
+
+    Examples
+    --------
+    >>> is_notice(new_notice()), is_notice(b"<html>"), is_notice(None)
+    (True, False, False)
+    """
+    return value is not None and value.startswith(_NOTICE)
 
 
 class AccessRefusedError(StoreError):
@@ -390,7 +411,12 @@ class Store(ABC):
 
     def _compare(self, held: Any) -> None:
         if (self._peek(REPLACED),) != held:
-            raise replaced_error(self.url)
+            raise self._replaced_error()
+
+    def _replaced_error(self) -> StoreError:
+        """Return the error for a reader of a dataset that does not exist any more."""
+        message = "the dataset was replaced, moved or removed since it was opened"
+        return StoreError(message, path=self.url, hint="open it again")
 
     def announce_replacement(self) -> None:
         """Tell readers that all later writes belong to a new dataset."""

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, NoReturn
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import special_kind
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip, start_of
-from nczarr.stores.replaced import replaced_error
 from nczarr.system.atomic import is_partial, value_name
 from nczarr.system.descriptors import read_at
 from nczarr.system.durability import WriteOrder, sync_tree
@@ -117,7 +116,7 @@ class LocalStore(Store):
 
     def _compare(self, held: HeldDirectory | None) -> None:
         if held is not None and not held.is_there:
-            raise replaced_error(self.url)
+            raise self._replaced_error()
 
     def close(self) -> None:
         held, self._held = self._held, None

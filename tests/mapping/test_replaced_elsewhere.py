@@ -18,11 +18,12 @@ from nczarr.errors import StoreError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.options import LayoutName
 from nczarr.model import INT, Dataset, Dimension, Storage, Variable
-from nczarr.stores import MemoryStore, Store, open_store, replaced
+from nczarr.stores import MemoryStore, Store, open_store
+from nczarr.stores.base import REPLACED
 from nczarr.stores.memory import MappingStore
+from nczarr.stores.remote import concurrent
 from nczarr.stores.remote.concurrent import ConcurrentStore
 from nczarr.stores.remote.obstore_store import ObstoreStore
-from nczarr.stores.replaced import REPLACED
 
 LAYOUTS: list[LayoutName] = ["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
 TOLD = "was replaced, moved or removed since it was opened .open it again"
@@ -56,7 +57,7 @@ STORES: dict[str, Callable[[Path], Any]] = {
 def _no_wait(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores in memory know finer times than seconds."""
     if "s3_server" not in request.fixturenames:
-        monkeypatch.setattr(replaced, "WAIT", 0.001)
+        monkeypatch.setattr(concurrent, "WAIT", 0.001)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -167,11 +168,11 @@ def test_what_was_written_long_ago_in_any_order_costs_one_look(
     moment = itertools.count()
     begin = datetime.now(UTC) - timedelta(days=1)
 
-    def note(self: replaced.WriteTimes, key: str, written: datetime) -> None:
+    def note(self: concurrent.WriteTimes, key: str, written: datetime) -> None:
         real(self, key, begin + timedelta(seconds=next(moment)))
 
-    real = replaced.WriteTimes.note
-    monkeypatch.setattr(replaced.WriteTimes, "note", note)
+    real = concurrent.WriteTimes.note
+    monkeypatch.setattr(concurrent.WriteTimes, "note", note)
     store = CountingStore(counting._client, "a.zarr")
     store.asked = []
     with open_dataset(store) as reader:

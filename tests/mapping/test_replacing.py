@@ -19,7 +19,7 @@ from nczarr.mapping.dataset.destination import UNFINISHED
 from nczarr.mapping.dataset.maintenance import clean
 from nczarr.model import INT, Attribute, Dataset, Dimension, Group, MemorySource, Storage, Variable
 from nczarr.stores import MemoryStore, Store
-from nczarr.stores.replaced import REPLACED
+from nczarr.stores.base import REPLACED
 from nczarr.system.atomic import is_writing, new_writer
 
 DATA = Path(__file__).parents[1] / "data"

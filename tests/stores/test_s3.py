@@ -22,10 +22,10 @@ from nczarr.mapping import open_dataset
 from nczarr.mapping.dataset.maintenance import clean
 from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Variable
 from nczarr.stores import Store, open_store
+from nczarr.stores.base import REPLACED
 from nczarr.stores.remote.fsspec_store import FsspecStore
 from nczarr.stores.remote.obstore_store import ObstoreStore
 from nczarr.stores.remote.s3 import boto_settings, bucket_region, s3_settings
-from nczarr.stores.replaced import REPLACED
 from nczarr.system.failures import reason_of
 from nczarr.targets import fsspec_options
 

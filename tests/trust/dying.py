@@ -17,7 +17,7 @@ from nczarr.mapping.dataset import destination
 from nczarr.mapping.dataset.maintenance import clean
 from nczarr.model import INT, Attribute, Dataset, Dimension, Group, Storage, Variable
 from nczarr.stores import MemoryStore, Store
-from nczarr.stores.replaced import REPLACED
+from nczarr.stores.base import REPLACED
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 from dying_store import Died, DyingStore

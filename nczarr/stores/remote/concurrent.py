@@ -10,14 +10,15 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.lazy import cached_property
-from nczarr.stores import replaced
 from nczarr.stores.base import (
     DOCUMENTS,
+    REPLACED,
     AccessRefusedError,
     Answers,
     Buffer,
@@ -28,10 +29,11 @@ from nczarr.stores.base import (
     as_view,
     batched,
     check_key,
+    is_notice,
 )
-from nczarr.stores.replaced import REPLACED, Opened, WriteTimes, is_notice, replaced_error
 from nczarr.system.environment import limit
 from nczarr.system.failures import lacks_bucket, may_mean_missing, reason_of
+from nczarr.system.locks import TABLES
 from nczarr.system.logs import logger_of
 
 if TYPE_CHECKING:
@@ -43,6 +45,10 @@ _BATCH_ITEMS = 256
 _BATCH_BYTES = 64 << 20
 #: Maximum number of keys that S3 removes with one request.
 _REMOVED_ITEMS = 1000
+#: Seconds that a writer waits after a notice: services count whole seconds.
+WAIT = 1.1
+#: Maximum difference between the clocks of a service and of this machine. S3 refuses requests beyond it.
+_SKEW = timedelta(minutes=15)
 #: Requests for the documents of the root.
 _ROOTS = [(name, 0, None) for name in sorted(DOCUMENTS)]
 
@@ -52,6 +58,87 @@ FileSystem = Any
 
 T = TypeVar("T")
 Results = list[T]
+
+
+@dataclass
+class Opened:
+    """The times of a dataset that was opened: of the key that was read first, and the oldest time of all."""
+
+    key: str = ""
+    written: datetime | None = None
+    oldest: datetime | None = None
+    confirmed: datetime | None = None
+
+
+class WriteTimes:
+    """The times at which the values of a store were written, as far as they were read here.
+
+    A writer that replaces a dataset in a store that cannot rename first writes one more key, the *notice*, and then
+    waits until the service gives later times. Values written up to the time of the notice belong to the old dataset,
+    later ones to the new one. Object stores and web servers send the time of each value: a reader looks for the notice
+    only after a value that is newer than all before. Programs that copy a dataset give its keys times in any order; so
+    a notice counts only if the document that was read first has another time by then.
+
+    Examples
+    --------
+    >>> times, noon = WriteTimes(), datetime(2024, 5, 1, 12, tzinfo=UTC)
+    >>> times.note("zarr.json", noon)
+    >>> opened = times.opened
+    >>> times.unchecked() is None, times.is_doubtful(opened)
+    (True, False)
+    >>> times.note("v/c/0", noon + timedelta(seconds=3))
+    >>> times.check(times.unchecked(), noon + timedelta(seconds=1))
+    >>> times.unchecked() is None, times.is_doubtful(opened)
+    (True, True)
+    """
+
+    def __init__(self) -> None:
+        #: Times since the last opening of a dataset began.
+        self.opened = Opened()
+        self._newest: datetime | None = None
+        self._checked: datetime | None = None
+        self._noticed: datetime | None = None
+
+    def restart(self) -> Opened:
+        """Begin the times of a dataset that is being opened."""
+        self.opened = Opened()
+        return self.opened
+
+    def note(self, key: str, written: datetime) -> None:
+        """Record the time of a value."""
+        with TABLES:
+            opened = self.opened
+            if opened.written is None:
+                opened.key, opened.written = key, written
+            opened.oldest = min(written, opened.oldest or written)
+            if self._newest is None:
+                # All others are compared with the first value, the root's document.
+                self._newest = self._checked = written
+            elif written > self._newest:
+                self._newest = written
+
+    def unchecked(self) -> datetime | None:
+        """Return the newest time, if nothing has looked for a notice since; else None."""
+        if self._newest is None or self._checked is None or self._newest <= self._checked:
+            return None
+        return self._newest
+
+    def check(self, newest: datetime, noticed: datetime | None) -> None:
+        """Record the time of the last notice, None if there is none, as seen after a value of the time `newest`."""
+        self._noticed = noticed
+        # A later replacement gets times after the current time of the service's clock.
+        self._checked = max(newest, datetime.now(UTC) - _SKEW)
+
+    def is_doubtful(self, opened: Opened) -> bool:
+        """Return whether a notice came after the values of a dataset, and was not confirmed as harmless since."""
+        oldest, noticed = opened.oldest, self._noticed
+        if oldest is None or noticed is None or oldest > noticed:
+            return False
+        return opened.confirmed != self._checked
+
+    def confirm(self, opened: Opened) -> None:
+        """Record that the first document of a dataset has not changed."""
+        opened.confirmed = self._checked
 
 
 class ConcurrentStore(Store):
@@ -90,12 +177,12 @@ class ConcurrentStore(Store):
             times.check(newest, self._run(self._noticed))
         if times.is_doubtful(opened):
             if self._run(self._written, opened.key) != opened.written:
-                raise replaced_error(self.url)
+                raise self._replaced_error()
             times.confirm(opened)
 
     def announce_replacement(self) -> None:
         super().announce_replacement()
-        time.sleep(replaced.WAIT)
+        time.sleep(WAIT)
 
     async def _noticed(self) -> datetime | None:
         """Return the time of the last notice; None if the key has no notice."""
@@ -326,10 +413,10 @@ class ConcurrentStore(Store):
         return True
 
     def get(self, key: str) -> bytes | None:
-        return self._ask(self._safe_fetch, [(check_key(key), 0, None)])[0]
+        return self.get_ranges([(key, 0, None)])[0]
 
     def get_many(self, keys: Sequence[str]) -> Values:
-        return self._ask(self._safe_fetch, [(check_key(key), 0, None) for key in keys])
+        return self.get_ranges([(key, 0, None) for key in keys])
 
     def get_bounded(self, keys: Sequence[str], most: int) -> Sequence[Buffer | None]:
         return self._ask(self._safe_bounded, [(check_key(key), most) for key in keys])

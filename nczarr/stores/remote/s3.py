@@ -16,23 +16,15 @@ from typing import Any
 from nczarr.errors import NCZarrError, StoreError, error_context
 from nczarr.stores.remote.concurrent import ConcurrentStore
 from nczarr.system.environment import limit
-from nczarr.targets import s3_endpoint, s3fs_options
+from nczarr.targets import S3FS_NAMES, s3_endpoint, s3fs_options
 
 Options = dict[str, Any]
 """Options of a client."""
 
 #: Option names of s3fs and boto, and obstore's names.
-_NAMES = {
-    "key": "access_key_id",
-    "secret": "secret_access_key",
-    "token": "session_token",
-    "endpoint_url": "endpoint",
-    "region_name": "region",
-    "anon": "skip_signature",
-    "requester_pays": "request_payer",
-}
+_NAMES = {theirs: name for name, theirs in S3FS_NAMES.items() if name != theirs}
 #: Options of obstore; any other option selects s3fs.
-_KNOWN = {*_NAMES.values(), "virtual_hosted_style_request", "checksum_algorithm", "request_payer"}
+_KNOWN = {*_NAMES.values(), "virtual_hosted_style_request", "checksum_algorithm"}
 #: obstore obtains credentials from these environment variables. Of AWS_CONTAINER_CREDENTIALS_FULL_URI, it knows one of
 #: two forms.
 _ENVIRONMENT = (
