@@ -20,6 +20,7 @@ from nczarr.convert import open_source
 from nczarr.display import shown_location
 from nczarr.errors import error_context
 from nczarr.model.coordinates import text_of
+from nczarr.model.sources import handed
 from nczarr.netcdf4 import Dataset
 from nczarr.system.locks import Rank, make_lock
 
@@ -211,11 +212,7 @@ class FieldSource:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         outer = len(self.inner.shape)
         values = reduce(np.ndarray.__getitem__, self.path, self.inner.read(region[:outer]))
-        values = values[(slice(None),) * outer + region[outer:]]
-        if out is None:
-            return np.array(values, self.dtype)
-        out[...] = values
-        return out
+        return handed(np.array(values[(slice(None),) * outer + region[outer:]], self.dtype), out)
 
 
 def with_fields(dataset: model.Dataset) -> model.Dataset:

@@ -23,17 +23,9 @@ from nczarr.model import Dataset
 from nczarr.system.atomic import Output
 from nczarr.system.failures import writing
 from nczarr.view.opened import OpenedDataset
-from nczarr.view.picture.colours import (
-    DIVERGING,
-    MISSING,
-    SEQUENTIAL,
-    Colours,
-    adjust_colours,
-    choose_colours,
-)
-from nczarr.view.picture.drawer import Drawer
+from nczarr.view.picture.colours import DIVERGING, MISSING, SEQUENTIAL, Colours, choose_colours
+from nczarr.view.picture.drawer import Drawer, with_overlay
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Scale, Table
-from nczarr.view.picture.overlays import with_overlay
 from nczarr.view.picture.selection import Selection, select
 from nczarr.view.planes import PROJECTIONS
 
@@ -87,8 +79,7 @@ def drawn(source: object, variable: str, options: Options, *, moves: bool = Fals
         first = drawer.draw(selection)
         spread = drawer.spread(first) if axis is not None else None
         values = first.sample if spread is None else np.ma.array([spread.low, spread.high])
-        colours = choose_colours(opened.variable(fqn), values)
-        colours = adjust_colours(colours, options.colours, *options.limits)
+        colours = choose_colours(opened.variable(fqn), values).adjusted(options.colours, *options.limits)
 
         def draw() -> Iterator[Drawing]:
             for step in range(1 if axis is None else selection.axes[axis].size):

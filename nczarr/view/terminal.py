@@ -80,7 +80,7 @@ def _show_figure(drawing: Drawing, colours: Colours, console: Console) -> None:
         figure.set_y_limits(e.bottom, e.top)
         for name, part, colour in drawing.curves:
             fine = part[np.isfinite(x[part]) & np.isfinite(y[part])]
-            figure.plot(x[fine].tolist(), y[fine].tolist(), lc=_bytes(colour), label=visible(name[:30]))
+            figure.plot(x[fine].tolist(), y[fine].tolist(), lc=colour[1:], label=visible(name[:30]))
     figure.x_ticks_fkt, figure.y_ticks_fkt = (partial(_tick, scale) for scale in scales)
     figure.x_label, figure.y_label = (visible(scale.label[:40]) or " " for scale in scales)
     console.print(Text.from_ansi(figure.show(legend=isinstance(drawing, Line) and bool(drawing.instances))))
@@ -96,11 +96,6 @@ def _legend(picture: Picture, colours: Colours) -> Text:
     shown = colours.palette[:: 1 if names else max(len(colours.palette) // 30, 1)]
     bar = [part for c, name in zip_longest(shown, names, fillvalue="") for part in (("█", c), name)]
     return Text.assemble(visible(f"{picture.label[:40]}: "), ends[0], *bar, ends[1])
-
-
-def _bytes(colour: str) -> tuple[int, int, int]:
-    red, green, blue = bytes.fromhex(colour.removeprefix("#"))
-    return red, green, blue
 
 
 def _add_picture(figure: Figure, picture: Picture, colours: Colours) -> None:
@@ -121,7 +116,7 @@ def _add_picture(figure: Figure, picture: Picture, colours: Colours) -> None:
     for colour, lines, width in picture.lines():
         for line in lines if width > _THIN else ():
             x, y = line.T
-            figure.plot(x.tolist(), (-y if picture.y.down else y).tolist(), lc=_bytes(colour))
+            figure.plot(x.tolist(), (-y if picture.y.down else y).tolist(), lc=colour[1:])
 
 
 def _tick(scale: Scale, number: float, following: float) -> str:

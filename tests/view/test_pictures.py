@@ -20,7 +20,7 @@ from nczarr.errors import NCZarrError
 from nczarr.view.coordinates import TimeUnits
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.page.state import Address
-from nczarr.view.picture.colours import adjust_colours, choose_colours, find_categories
+from nczarr.view.picture.colours import choose_colours, find_categories
 from nczarr.view.picture.drawer import Drawer, Spread
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
 from nczarr.view.picture.grids import Extent, coastlines
@@ -342,7 +342,7 @@ def test_colours_always_have_a_range(values: list[float]) -> None:
     if chosen.name == "RdBu_r":
         assert chosen.low == -chosen.high
     for low, high in ((5.0, 5.0), (9.0, 1.0), (None, chosen.low), (chosen.high, None)):
-        adjusted = adjust_colours(chosen, "magma", low, high)
+        adjusted = chosen.adjusted("magma", low, high)
         assert adjusted.low < adjusted.high
         assert adjusted.name == "magma"
 
@@ -448,7 +448,7 @@ def test_no_address_makes_the_viewer_fail(
             return
         drawing = drawer.draw(selection)
         chosen = choose_colours(opened.variable(selection.fqn), drawing.sample)
-        shown = adjust_colours(chosen, address.colours or None, address.low, address.high)
+        shown = chosen.adjusted(address.colours or None, address.low, address.high)
         assert len(shown.palette) == 256
         assert shown.low < shown.high
         if isinstance(drawing, Picture) and len(address.place) == len(selection.drawn):

@@ -19,10 +19,9 @@ from nczarr.view.opened import OpenedDataset
 from nczarr.view.page.details import python_html
 from nczarr.view.page.state import Address
 from nczarr.view.picture.colours import Colours
-from nczarr.view.picture.drawer import Drawer, zoomed
+from nczarr.view.picture.drawer import Drawer, find_vector, with_overlay, zoomed
 from nczarr.view.picture.drawings import Line, Picture
 from nczarr.view.picture.grids import Extent, locate_points
-from nczarr.view.picture.overlays import find_vector, with_overlay
 from nczarr.view.picture.selection import first_selection, first_variable
 from nczarr.view.planes import PROJECTIONS, Plane
 

@@ -101,11 +101,7 @@ def python_html(names: list[str], selection: Selection, address: Address) -> str
 def alert_html(text: str) -> str:
     """Return an error message as an alert box."""
     style = "border:1px solid #e03131;border-left-width:6px;border-radius:4px;padding:8px 14px"
-    return (
-        f'<div role="alert" style="{style}">{safe_html(text, longest=2000, layout=True)}</div>'
-        if text
-        else ""
-    )
+    return f'<div role="alert" style="{style}">{safe_html(text, longest=2000, layout=True)}</div>'
 
 
 def notes_html(notes: tuple[str, ...]) -> str:

@@ -6,9 +6,11 @@ import io
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import panel as pn
@@ -17,17 +19,16 @@ import panel_material_ui as pmui
 from nczarr.display import visible
 from nczarr.errors import NCZarrError
 from nczarr.model import split_fqn
+from nczarr.system.locks import TABLES
 from nczarr.view.opened import OpenedDataset, is_drawable
 from nczarr.view.page import details
 from nczarr.view.page.state import Address
 from nczarr.view.page.widgets import Choices, Sliders, VariableTree
-from nczarr.view.page.worker import Worker
-from nczarr.view.picture.colours import Colours, adjust_colours, choose_colours
-from nczarr.view.picture.drawer import Drawer, Spread, zoomed
+from nczarr.view.picture.colours import Colours, choose_colours
+from nczarr.view.picture.drawer import Drawer, Spread, with_overlay, zoomed
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
 from nczarr.view.picture.figures import LineFigure, PictureFigure
 from nczarr.view.picture.grids import Extent
-from nczarr.view.picture.overlays import with_overlay
 from nczarr.view.picture.selection import Selection, first_selection, first_variable, with_drawn
 from nczarr.view.plotting import FILMS, to_file
 
@@ -40,6 +41,58 @@ _WIDE = {"sizing_mode": "stretch_width"}
 _SAVE: dict[str, object] = {"size": "small", "variant": "outlined", "width": 80, "margin": (8, 3)}
 #: A drawing, and the minimum and maximum of all its steps.
 _Drawn = list[tuple[Drawing, Spread | None]]
+T = TypeVar("T")
+Call = Callable[[], None]
+
+
+class Worker:
+    """Run one job at a time in a background thread, and pass its result to the page.
+
+    Only the newest waiting request runs.
+
+    Parameters
+    ----------
+    schedule : callable
+        Schedule a function in the thread that may change the page.
+    failed : callable
+        Called with the exception of a failed job.
+
+    Examples
+    --------
+    >>> import queue
+    >>> results = queue.Queue()
+    >>> worker = Worker(lambda call: call(), results.put)
+    >>> worker.ask(lambda: 6 * 7, results.put)
+    >>> results.get()
+    42
+    """
+
+    def __init__(self, schedule: Callable[[Call], None], failed: Callable[[Exception], None]) -> None:
+        self._schedule = schedule
+        self._failed = failed
+        self._next: tuple[Callable[[], object], Callable[..., None]] | None = None
+        self._is_busy = False
+
+    def ask(self, job: Callable[[], T], take: Callable[[T], None]) -> None:
+        """Run `job`, then call `take` with its result. A job that is still waiting is discarded."""
+        with TABLES:
+            self._next, was_busy, self._is_busy = (job, take), self._is_busy, True
+        if not was_busy:
+            threading.Thread(target=self._run, name="nczarr view reads", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            with TABLES:
+                wanted, self._next = self._next, None
+                self._is_busy = wanted is not None
+            if wanted is None:
+                return
+            job, take = wanted
+            try:
+                call = partial(take, job())
+            except Exception as error:  # the page shows all errors
+                call = partial(self._failed, error)
+            self._schedule(call)
 
 
 class Viewer:
@@ -110,11 +163,11 @@ class Viewer:
 
     # -- background jobs
 
-    def _schedule(self, call: Callable[[], None]) -> None:
+    def _schedule(self, call: Call) -> None:
         if not self._is_closed:
             self._document.add_next_tick_callback(lambda: self._at_once(call))
 
-    def _at_once(self, call: Callable[[], None]) -> None:
+    def _at_once(self, call: Call) -> None:
         """Send all changes of a call to the browser in one message, so that it draws them together."""
         with pn.io.hold(self._document):
             call()
@@ -217,7 +270,7 @@ class Viewer:
         chosen = choose_colours(self._opened.variable(fqn), values)
         if self._selection is None or fqn != self._selection.fqn:
             return chosen
-        return adjust_colours(chosen, address.colours or None, address.low, address.high)
+        return chosen.adjusted(address.colours or None, address.low, address.high)
 
     def _colour(self) -> None:
         def colour() -> None:

@@ -80,6 +80,15 @@ class Colours:
             result[(values == category.value).filled(False)] = number
         return result
 
+    def adjusted(self, name: str | None, low: float | None, high: float | None) -> Colours:
+        """Return the colours with the user's colour map and limits, if any."""
+        if self.categories:
+            return self
+        first = self.low if low is None else _clip(low)
+        last = self.high if high is None else _clip(high)
+        first, last = _apart(min(first, last), max(first, last))
+        return replace(self, name=name or self.name, low=first, high=last)
+
 
 def palette(name: str, count: int = _COLOURS) -> list[str]:
     """Return the colours of a matplotlib colour map as ``#rrggbb``.
@@ -115,14 +124,9 @@ def find_categories(variable: Variable) -> tuple[Category, ...]:
             pairs = [(int(value), name) for value, name in zip(flags.values, meanings)]
     unique = sorted(dict(reversed(pairs)).items())
     count = len(unique)
-    colours = (
-        palette("tab10", 10)
-        if count <= 10
-        else palette("tab20", 20)
-        if count <= 20
-        else palette("turbo", count)
-    )
-    return tuple(Category(value, name, colour) for (value, name), colour in zip(unique, colours))
+    colours = ("tab10", 10) if count <= 10 else ("tab20", 20) if count <= 20 else ("turbo", count)
+    named = zip(unique, palette(*colours))
+    return tuple(Category(value, name, colour) for (value, name), colour in named)
 
 
 def choose_colours(variable: Variable, values: np.ma.MaskedArray) -> Colours:
@@ -164,13 +168,3 @@ def _apart(low: float, high: float) -> tuple[float, float]:
         return low, high
     margin = abs(low) * 1e-6 or 0.5
     return low - margin, high + margin
-
-
-def adjust_colours(chosen: Colours, name: str | None, low: float | None, high: float | None) -> Colours:
-    """Return the colours with the user's colour map and limits, if any."""
-    if chosen.categories:
-        return chosen
-    first = chosen.low if low is None else _clip(low)
-    last = chosen.high if high is None else _clip(high)
-    first, last = _apart(min(first, last), max(first, last))
-    return replace(chosen, name=name or chosen.name, low=first, high=last)
