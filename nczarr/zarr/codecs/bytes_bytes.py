@@ -203,44 +203,16 @@ _BLOCK = 4096
 
 
 @functools.cache
-def _byte_table() -> np.ndarray:
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = np.where(table & 1, (table >> np.uint32(1)) ^ _POLYNOMIAL, table >> np.uint32(1))
-    return table.astype(np.uint32)
-
-
-def _advance(state: np.ndarray) -> np.ndarray:
-    """Return each checksum state after one more zero byte."""
-    return _byte_table()[state & np.uint32(0xFF)] ^ (state >> np.uint32(8))
-
-
-@functools.cache
 def _position_table() -> np.ndarray:
-    """Return the checksum contribution of each byte value at each distance (0 … _BLOCK - 1) from the end."""
+    """Return the checksum contribution of each byte value at each distance from the end, the largest one first."""
     table = np.empty((_BLOCK, 256), np.uint32)
-    table[0] = _byte_table()
-    for i in range(1, _BLOCK):
-        table[i] = _advance(table[i - 1])
+    first = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        first = (first >> np.uint32(1)) ^ (first & np.uint32(1)) * _POLYNOMIAL
+    table[-1] = first
+    for i in range(_BLOCK - 1, 0, -1):
+        table[i - 1] = first[table[i] & np.uint32(0xFF)] ^ (table[i] >> np.uint32(8))
     return table
-
-
-@functools.cache
-def _skip_tables(distance: int) -> np.ndarray:
-    """Return the contribution of each byte of a state after `distance` zero bytes, of shape (4, 256)."""
-    if distance == 0:
-        values = np.arange(256, dtype=np.uint32)
-        return np.stack([values << np.uint32(8 * i) for i in range(4)])
-    half = _skip_tables(distance // 2)
-    result = _apply(half, half)
-    return _advance(result) if distance % 2 else result
-
-
-def _apply(tables: np.ndarray, state: np.ndarray | np.uint32) -> np.ndarray:
-    result = tables[0][state & np.uint32(0xFF)]
-    for i in range(1, 4):
-        result = result ^ tables[i][(state >> np.uint32(8 * i)) & np.uint32(0xFF)]
-    return result
 
 
 def crc32c_numpy(data: Buffer) -> int:
@@ -248,6 +220,7 @@ def crc32c_numpy(data: Buffer) -> int:
 
     CRCs are linear: the checksum is the XOR of each byte's contribution, which depends on its value and its distance
     from the end. Table lookups and one reduction therefore process a whole block without a Python loop over bytes.
+    The state before a block has the same effect as its four bytes, XORed into the first bytes of the block.
 
     Examples
     --------
@@ -255,13 +228,15 @@ def crc32c_numpy(data: Buffer) -> int:
     '0xe3069283'
     """
     values = np.frombuffer(data, np.uint8)
-    state = np.uint32(0xFFFFFFFF)
-    table = _position_table()
+    state = 0xFFFFFFFF
+    table, places = _position_table(), np.arange(_BLOCK)
     for start in range(0, values.size, _BLOCK):
-        block = values[start : start + _BLOCK]
-        distance = np.arange(block.size - 1, -1, -1)
-        state = _apply(_skip_tables(block.size), state) ^ np.bitwise_xor.reduce(table[distance, block])
-    return int(state) ^ 0xFFFFFFFF
+        block = values[start : start + _BLOCK].copy()
+        block[:4] ^= np.frombuffer(state.to_bytes(4, "little"), np.uint8)[: block.size]
+        parts = table[places[_BLOCK - block.size :], block]
+        # A block of fewer than four bytes leaves a part of the state.
+        state = int(np.bitwise_xor.reduce(parts)) ^ state >> 8 * block.size
+    return state ^ 0xFFFFFFFF
 
 
 @functools.cache
