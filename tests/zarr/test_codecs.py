@@ -415,6 +415,13 @@ def test_any_length(name: str, chunk: np.ndarray) -> None:
         plain.encode(objects(1, 2, 3, 4, 5))
 
 
+def test_a_value_with_more_bytes_than_numcodecs_writes_is_refused() -> None:
+    """The zero bytes take no memory; numcodecs would write beyond its buffer, and end the process."""
+    chain = Chain([N("vlen-bytes")], ChunkSpec((1,), np.dtype(object), b""))
+    with pytest.raises(CodecError, match="2147483648 bytes is too long"):
+        chain.encode(objects(bytes(2**31)))
+
+
 def test_vlen_array() -> None:
     chunk = objects(np.array([1, 2], "i4"), np.array([], "i4"))
     description = ChunkSpec((2,), np.dtype(object), None)

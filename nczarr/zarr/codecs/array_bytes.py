@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -58,7 +59,15 @@ class _CountedCodec(ArrayBytesCodec):
     """A count of elements in four bytes; then, for each element, its length in four bytes and its bytes."""
 
     def __init__(self, name: str) -> None:
+        from numcodecs import vlen
+
         self.name = name
+        self._bytes = vlen.VLenBytes()
+
+    def _check_lengths(self, values: Sequence[str | bytes], width: int = 1) -> None:
+        # numcodecs does not check this, and writes beyond its buffer.
+        if (longest := width * max(map(len, values), default=0)) > 2**31 - 1:
+            raise base.codec_error(self.name, f"a value of up to {longest} bytes is too long")
 
     def _check_count(self, data: Buffer, spec: ChunkSpec) -> memoryview:
         view = memoryview(data)
@@ -70,28 +79,6 @@ class _CountedCodec(ArrayBytesCodec):
             problem = f"the chunk has {count} elements, its shape {spec.shape} needs {spec.size}"
             raise base.codec_error(self.name, problem)
         return view
-
-    def _items(self, view: memoryview) -> list[bytes]:
-        items: list[bytes] = []
-        position = 4
-        (count,) = struct.unpack_from("<I", view)
-        for number in range(count):
-            start = position + 4
-            # An incomplete length is shorter than four bytes; the next item would begin beyond the end, too.
-            position = start + int.from_bytes(view[position:start], "little")
-            if position > view.nbytes:
-                raise base.codec_error(self.name, f"the chunk ends inside element {number}")
-            items.append(bytes(view[start:position]))
-        return items
-
-    def _join(self, items: list[bytes]) -> bytes:
-        parts = [struct.pack("<I", len(items))]
-        for item in items:
-            if len(item) > 0xFFFFFFFF:
-                raise base.codec_error(self.name, f"a value of {len(item)} bytes is too long")
-            parts.append(struct.pack("<I", len(item)))
-            parts.append(item)
-        return b"".join(parts)
 
 
 @register_codec("vlen-utf8", "numcodecs.vlen-utf8", "vlen-bytes", "numcodecs.vlen-bytes")
@@ -112,7 +99,7 @@ class VlenCodec(_CountedCodec):
         if not spec.dtype.hasobject or not isinstance(spec.fill, self._type):
             found = f"variable-length {other}" if spec.dtype.hasobject else str(spec.dtype)
             raise CodecError(f"codec {name!r} encodes variable-length {self._kind}, not {found}")
-        self._fast = vlen.VLenUTF8() if is_text else vlen.VLenBytes()
+        self._fast = vlen.VLenUTF8() if is_text else self._bytes
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
         values = chunk.reshape(-1).tolist()
@@ -121,14 +108,19 @@ class VlenCodec(_CountedCodec):
             raise base.codec_error(
                 self.name, f"{str(wrong)[:50]!r} is {type(wrong).__name__}, not {self._kind}"
             )
+        if self._type is bytes:
+            self._check_lengths(values)
+        elif len("".join(values)) >= 2**29:  # faster than the length of each
+            self._check_lengths(values, 4)
         try:
             # numcodecs rejects read-only arrays, although it does not write to them.
             return self._fast.encode(np.require(chunk, requirements=["C", "W"]).reshape(-1))
         except (UnicodeEncodeError, TypeError):  # numcodecs rejects subclasses of str and bytes, too
             try:
-                return self._join(
-                    [v if isinstance(v, bytes) else v.encode("utf-8", "surrogateescape") for v in values]
-                )
+                items = [
+                    v.encode("utf-8", "surrogateescape") if self._type is str else bytes(v) for v in values
+                ]
+                return self._bytes.encode(np.array(items, object))
             except UnicodeEncodeError as error:
                 raise base.codec_error(self.name, f"the text cannot be encoded: {error}") from error
 
@@ -137,7 +129,7 @@ class VlenCodec(_CountedCodec):
         try:
             items = self._fast.decode(view)
         except UnicodeDecodeError:
-            items = [item.decode("utf-8", "surrogateescape") for item in self._items(view)]
+            items = [item.decode("utf-8", "surrogateescape") for item in self._bytes.decode(view)]
         return np.asarray(items, object).reshape(spec.shape)
 
 
@@ -156,14 +148,13 @@ class VlenArrayCodec(_CountedCodec):
             raise CodecError(f"codec {name!r} does not encode {spec.dtype} with elements of {self.element}")
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
-        empty = np.empty(0, self.element)
-        return self._join(
-            [np.asarray(empty if v is None else v, self.element).tobytes() for v in chunk.reshape(-1)]
-        )
+        items = [np.asarray(() if v is None else v, self.element).tobytes() for v in chunk.reshape(-1)]
+        self._check_lengths(items)
+        return self._bytes.encode(np.array(items, object))
 
     def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
         result = np.empty(spec.size, object)
-        for i, item in enumerate(self._items(self._check_count(data, spec))):
+        for i, item in enumerate(self._bytes.decode(self._check_count(data, spec))):
             if len(item) % self.element.itemsize:
                 problem = f"element {i} has {len(item)} bytes, not a multiple of {self.element.itemsize}"
                 raise base.codec_error(self.name, problem)
