@@ -6,14 +6,19 @@ compressor and order become v3 codecs.
 
 from __future__ import annotations
 
+import marshal
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.grids import ChunkGrid
-from nczarr.zarr.types import DataType, JsonMapping, JsonObject, Scalar, bad, show
+from nczarr.zarr.types import DataType, Json, JsonMapping, JsonObject, Scalar, bad, show
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -212,9 +217,8 @@ class ArrayMetadata:
         return self.data_type.zero() if self.fill_value is None else self.fill_value
 
     def _storage_key(self) -> tuple[object, ...]:
-        fill = None if self.fill_value is None else self.data_type.fill_to_json(self.fill_value)
-        if isinstance(fill, float) and fill == 0:
-            fill = str(fill)  # distinguishes -0.0 from 0.0
+        # The text distinguishes -0.0 from 0.0.
+        fill = None if self.fill_value is None else repr(self.data_type.fill_to_json(self.fill_value))
         return (
             self.data_type,
             self.chunk_grid,
@@ -281,3 +285,36 @@ class GroupMetadata:
         from nczarr.zarr.describe import describe_group
 
         return show_group(describe_group(self, ""))
+
+
+class ParseCache(Generic[Made]):
+    """Cache immutable objects by the JSON values they are parsed from, because many arrays have equal encodings.
+
+    At 1,024 objects, the cache is cleared. Objects of more than 4 KiB of values are not cached.
+
+    Examples
+    --------
+    >>> cache = ParseCache[tuple]()
+    >>> first = cache.get(([1, 2],), lambda: (1, 2))
+    >>> cache.get(([1, 2],), lambda: (3, 4)) is first, cache.get(([1.0, 2],), lambda: (3, 4))
+    (True, (3, 4))
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[bytes, Made] = {}
+
+    def get(self, parts: tuple[Json, ...], make: Callable[[], Made]) -> Made:
+        """Return the cached object for equal parts, or the result of `make`."""
+        try:
+            # marshal's version 2 has no references: bytes are equal if and only if values and types are.
+            key = marshal.dumps(parts, 2)
+        except ValueError:  # not JSON, or nested too deep: `make` raises the exact error
+            return make()
+        made = self._made.get(key)
+        if made is None:
+            made = make()
+            if len(key) <= 4096:
+                if len(self._made) >= 1024:
+                    self._made.clear()
+                self._made[key] = made
+        return made

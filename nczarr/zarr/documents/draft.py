@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from functools import partial
 from typing import Literal
 
-from nczarr.errors import ExtensionError, MetadataError, NCZarrError, error_context
+from nczarr.errors import ExtensionError, MetadataError, error_context
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents import v2 as encoding
@@ -328,18 +328,10 @@ def array_document(metadata: ArrayMetadata) -> JsonObject:
     }
     if compressor is not None:
         document["compressor"] = _codec_document(compressor)
-    _respell(document, metadata)
+    origin = metadata.origin or {}
+    spelled = {k: v for k, v in origin.items() if k in _SPELLED and not _has_wrong_fallback(v)}
+    encoding.respell(document, spelled, partial(parse_array, place=""))
     return document
-
-
-def _respell(document: JsonObject, metadata: ArrayMetadata) -> None:
-    """Use the original spelling of each value that is still equivalent."""
-    for key, value in (metadata.origin or {}).items():
-        if key not in _SPELLED or document.get(key) == value or _has_wrong_fallback(value):
-            continue
-        with suppress(NCZarrError):
-            if parse_array({**document, key: value}, "") == parse_array(document, ""):
-                document[key] = value
 
 
 def _type_document(data_type: DataType, endian: Endian | None) -> Json:

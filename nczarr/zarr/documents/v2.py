@@ -17,17 +17,17 @@ order; in v3, the ``bytes`` codec has it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, error_context
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.documents.json import ParseCache
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, ParseCache
 from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, Scalar, StructType, bad, show
 
 _REQUIRED = frozenset(("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"))
@@ -115,7 +115,7 @@ def parse_array(zarray: JsonMapping, zattrs: JsonObject | None, place: str) -> A
         raw_text = zarray["dtype"] == ">S1" or _by_netcdf(zarray, attributes)
         parts = tuple([zarray[key] for key in (*_ENCODING, "fill_value")])
         data_type, codecs, fill = _encodings.get(
-            (parts, len(shape), raw_text), lambda: _shared(zarray, len(shape), raw_text)
+            (parts, len(shape), raw_text), lambda: _encoding(zarray, len(shape), raw_text)
         )
         return ArrayMetadata._make(
             shape=shape,
@@ -133,18 +133,14 @@ def parse_array(zarray: JsonMapping, zattrs: JsonObject | None, place: str) -> A
         )
 
 
-def _shared(zarray: JsonMapping, ndim: int, raw_text: bool) -> Encoding:
-    data_type, endian, codecs = _encoding(zarray, ndim)
-    return data_type, codecs, parse_fill(data_type, zarray["fill_value"], endian, raw_text=raw_text)
-
-
-def _encoding(parts: JsonMapping, ndim: int) -> tuple[DataType, Endian | None, tuple[NamedConfig, ...]]:
-    if parts["dtype"] == "|O":
-        data_type, endian = object_type(parts["filters"]), None
+def _encoding(zarray: JsonMapping, ndim: int, raw_text: bool) -> Encoding:
+    filters, endian = zarray["filters"], None
+    if zarray["dtype"] == "|O":
+        data_type = object_type(filters)
     else:
-        data_type, endian = parse_v2_dtype(parts["dtype"])
-    codecs = codecs_from_v2(data_type, endian, ndim, parts["order"], parts["filters"], parts["compressor"])
-    return data_type, endian, codecs
+        data_type, endian = parse_v2_dtype(zarray["dtype"])
+    codecs = codecs_from_v2(data_type, endian, ndim, zarray["order"], filters, zarray["compressor"])
+    return data_type, codecs, parse_fill(data_type, zarray["fill_value"], endian, raw_text=raw_text)
 
 
 def group_documents(metadata: GroupMetadata) -> dict[str, JsonObject]:
@@ -184,30 +180,25 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, JsonObject]:
     endian, order, filters, compressor = codecs_to_v2(metadata.codecs, ndim)
     if filters and any(item["id"] in ("delta", "fixedscaleoffset", "quantize", "astype") for item in filters):
         filters = [_ordered(item, endian) for item in filters]
-    parts = {
-        "dtype": dtype_to_v2(data_type, endian),
-        "compressor": compressor,
-        "filters": filters,
-        "order": order,
-    }
-    origin = metadata.origin or {}
-    parts = _respell(parts, origin, metadata)
-    raw_text = parts["dtype"] == ">S1" or _by_netcdf(metadata.extra, metadata.attributes)
-    fill = fill_to_v2(data_type, metadata.fill_value, endian, raw_text=raw_text)
-    if "fill_value" in origin and _same_fill(
-        data_type, origin["fill_value"], metadata.fill_value, endian, raw_text
-    ):
-        fill = origin["fill_value"]
     zarray: JsonObject = {
         "zarr_format": 2,
         "shape": list(metadata.shape),
         "chunks": list(grid.chunk_shape),
-        **parts,
-        "fill_value": fill,
+        "dtype": dtype_to_v2(data_type, endian),
+        "compressor": compressor,
+        "filters": filters,
+        "order": order,
+        "fill_value": None,
     }
+    origin = metadata.origin or {}
     if metadata.chunk_key_encoding.separator == "/" or "dimension_separator" in origin:
         zarray["dimension_separator"] = metadata.chunk_key_encoding.separator
     zarray.update(metadata.extra)
+    parse = partial(parse_array, zattrs=metadata.attributes, place="")
+    respell(zarray, {key: origin[key] for key in _ENCODING if key in origin}, parse)
+    raw_text = zarray["dtype"] == ">S1" or _by_netcdf(metadata.extra, metadata.attributes)
+    zarray["fill_value"] = fill_to_v2(data_type, metadata.fill_value, endian, raw_text=raw_text)
+    respell(zarray, {key: origin[key] for key in ("fill_value",) if key in origin}, parse)
     result = {".zarray": zarray}
     if metadata.attributes:
         result[".zattrs"] = metadata.attributes
@@ -226,42 +217,16 @@ def _ordered(item: JsonObject, endian: Endian | None) -> JsonObject:
     }
 
 
-def _respell(parts: JsonObject, origin: JsonMapping, metadata: ArrayMetadata) -> JsonObject:
-    """Use the spelling of `origin` if it is equivalent to the metadata: all of it, or only the dtype."""
-    spellings = {key: origin[key] for key in _ENCODING if key in origin}
-    for candidate in (spellings, {key: spellings[key] for key in ("dtype",) if key in spellings}):
-        if not candidate:
-            continue
-        spelled = {**parts, **candidate}
-        try:
-            data_type, _, codecs = _encoding(spelled, len(metadata.shape))
-        except NCZarrError:
-            continue
-        if data_type == metadata.data_type and _same_codecs(codecs, metadata):
-            return spelled
-    return parts
-
-
-def _same_codecs(codecs: tuple[NamedConfig, ...], metadata: ArrayMetadata) -> bool:
-    if codecs == metadata.codecs:
-        return True
-    # Codecs of a v3 document may have other names and convert to the same v2 codecs.
-    ndim = len(metadata.shape)
-    return codecs_to_v2(codecs, ndim) == codecs_to_v2(metadata.codecs, ndim)
-
-
-def _same_fill(
-    data_type: DataType, spelled: Json, value: Scalar, endian: Endian | None, raw_text: bool
-) -> bool:
-    try:
-        read = fill_from_v2(data_type, spelled, endian, raw_text=raw_text)
-    except NCZarrError:
-        return False
-    if read is None or value is None:
-        return read is value
-    if isinstance(read, np.datetime64 | np.timedelta64):  # numpy has no repr of generic units
-        return bool(read.dtype == value.dtype and read.tobytes() == value.tobytes())
-    return bool(data_type.fill_to_json(read) == data_type.fill_to_json(value)) and repr(read) == repr(value)
+def respell(document: JsonObject, spelled: JsonMapping, parse: Callable[[JsonObject], ArrayMetadata]) -> None:
+    """Use another spelling of values in a document if it is equivalent: of all of them, or of each."""
+    if not spelled:
+        return
+    with suppress(NCZarrError):
+        meant = parse(document)
+        for values in (spelled, *({key: value} for key, value in spelled.items())):
+            with suppress(NCZarrError):
+                if parse({**document, **values}) == meant:
+                    document.update(values)
 
 
 #: Filters that encode object arrays as bytes; ``vlen-array`` has the same format as ``vlen-bytes``.
@@ -617,7 +582,7 @@ def fill_from_v2(
     >>> int(fill_from_v2(parse_data_type("int16"), [-99], "little"))
     -99
     """
-    if isinstance(value, list) and len(value) == 1 and not isinstance(data_type, types.RawBitsType):
+    if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if value is None:
         return None

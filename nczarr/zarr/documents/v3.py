@@ -14,18 +14,14 @@ from typing import TypeVar
 from nczarr.errors import ExtensionError, MetadataError, error_context
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
-from nczarr.zarr.documents.extensions import (
-    apply_on_document,
-    apply_on_metadata,
-    find_extension,
-    parse_extensions,
-)
-from nczarr.zarr.documents.json import ParseCache, parse_part
+from nczarr.zarr.documents import extensions
+from nczarr.zarr.documents.json import parse_part
 from nczarr.zarr.grids import RegularGrid, parse_chunk_grid, parse_shape
 from nczarr.zarr.metadata import (
     ArrayMetadata,
     GroupMetadata,
     NamedConfig,
+    ParseCache,
     parse_named_config,
     parse_named_configs,
 )
@@ -44,10 +40,8 @@ Encoding = tuple[DataType, Scalar, ChunkKeyEncoding, tuple[NamedConfig, ...]]
 _arrays = ParseCache[ArrayMetadata]()
 _encodings = ParseCache[Encoding]()
 _ATTRIBUTES = b'"attributes":'
-#: Metadata without attributes, by the texts before and after the attributes; cleared at the limit.
-_around: dict[tuple[bytes, bytes], ArrayMetadata] = {}
-_MAX_KEPT = 1024
-_MAX_AROUND = 4096
+#: Metadata without attributes, by the texts before and after the attributes.
+_around = ParseCache[ArrayMetadata | None]()
 
 
 def node_type(document: JsonObject, place: str) -> str:
@@ -105,7 +99,7 @@ def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> Array
     before, _, after = whole.partition(_ATTRIBUTES)
     after = after.lstrip()
     key = before, after[len(own) :]
-    metadata = (_around.get(key) or _read_around(*key)) if after.startswith(own) else None
+    metadata = _around.get(key, lambda: _read_around(*key)) if after.startswith(own) else None
     if metadata is None:
         return _array(parse_part(text))
     found = parse_part(attributes)
@@ -119,22 +113,16 @@ def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:
     document = parse_part(b"%b%b0%b" % (before, _ATTRIBUTES, after))
     if type(document["attributes"]) is not int or "extensions" in document:
         return None
-    metadata = _whole_array({**document, "attributes": {}})
-    if len(before) + len(after) <= _MAX_AROUND:
-        if len(_around) >= _MAX_KEPT:
-            _around.clear()
-        _around[before, after] = metadata
-    return metadata
+    return _whole_array({**document, "attributes": {}})
 
 
 def _group(document: JsonObject) -> GroupMetadata:
-    extra: JsonObject = {}
     metadata = GroupMetadata(
         attributes=_attributes(document),
-        extensions=_extensions(document, extra),
-        extra=_extra(document, _GROUP_KEYS, extra),
+        extensions=_extensions(document),
+        extra=_extra(document, _GROUP_KEYS),
     )
-    return apply_on_metadata(metadata)
+    return extensions.apply_on_metadata(metadata)
 
 
 def _array(document: JsonObject) -> ArrayMetadata:
@@ -144,7 +132,7 @@ def _array(document: JsonObject) -> ArrayMetadata:
     others = {key: value for key, value in document.items() if key in _ARRAY_KEYS}
     others["attributes"] = {}
     metadata = _arrays.get((others,), lambda: _whole_array(others))
-    extra = _extra(document, _ARRAY_KEYS, {}) if len(others) < len(document) else None
+    extra = _extra(document, _ARRAY_KEYS) if len(others) < len(document) else None
     return metadata.with_attributes(_attributes(document), extra)
 
 
@@ -155,7 +143,6 @@ def _whole_array(document: JsonObject) -> ArrayMetadata:
     grid = _required(document["chunk_grid"], "chunk_grid")
     encoded = _ENCODING(document)
     data_type, fill_value, key_encoding, codecs = _encodings.get(encoded, lambda: _encoding(*encoded))
-    extra: JsonObject = {}
     metadata = ArrayMetadata(
         shape,
         data_type,
@@ -166,10 +153,10 @@ def _whole_array(document: JsonObject) -> ArrayMetadata:
         attributes=_attributes(document),
         dimension_names=_dimension_names(document.get("dimension_names"), shape),
         storage_transformers=_transformers(document.get("storage_transformers", [])),
-        extensions=_extensions(document, extra),
-        extra=_extra(document, _ARRAY_KEYS, extra),
+        extensions=_extensions(document),
+        extra=_extra(document, _ARRAY_KEYS),
     )
-    return apply_on_metadata(metadata)
+    return extensions.apply_on_metadata(metadata)
 
 
 def _encoding(data_type_json: object, fill: object, key_encoding: object, codecs: object) -> Encoding:
@@ -228,30 +215,29 @@ def _transformers(value: object) -> tuple[NamedConfig, ...]:
     return transformers
 
 
-def _extensions(document: JsonObject, extra: JsonObject) -> tuple[NamedConfig, ...]:
-    if "extensions" not in document:
-        return ()
-    value = document["extensions"]
-    if isinstance(value, dict):
-        # Not the list of ZEP 10, but an additional key, which the core specification allows.
-        extra["extensions"] = _ignorable(value, "extensions")
-        return ()
-    return parse_extensions(value)
+def _extensions(document: JsonObject) -> tuple[NamedConfig, ...]:
+    value = document.get("extensions", {})
+    return () if isinstance(value, dict) else extensions.parse_extensions(value)
 
 
 def _ignorable(value: object, key: str) -> Json:
-    if isinstance(value, dict) and (value.get("must_understand") is False or find_extension(key) is not None):
+    may_ignore = isinstance(value, dict) and value.get("must_understand") is False
+    if may_ignore or (isinstance(value, dict) and extensions.find_extension(key) is not None):
         return value
     message = f'{show(key)}: an unknown key that is not an object with "must_understand": false'
     raise ExtensionError(message) if isinstance(value, dict) else bad(message)
 
 
-def _extra(document: JsonObject, known: frozenset[str], extra: JsonObject) -> JsonObject:
-    if not document.keys() <= known:
-        for key, value in document.items():
-            if key not in known:
-                extra[key] = _ignorable(value, key)
-    return extra
+def _extra(document: JsonObject, known: frozenset[str]) -> JsonObject:
+    # An object is not ZEP 10's list of extensions, but an additional key, which the core specification allows.
+    has_other = isinstance(document.get("extensions"), dict)
+    if document.keys() <= known and not has_other:
+        return {}
+    return {
+        key: _ignorable(value, key)
+        for key, value in document.items()
+        if key not in known or (has_other and key == "extensions")
+    }
 
 
 def array_document(metadata: ArrayMetadata) -> JsonObject:
@@ -264,7 +250,7 @@ def array_document(metadata: ArrayMetadata) -> JsonObject:
     UnsupportedError
         If v3 has no such data type.
     """
-    metadata = apply_on_document(metadata)
+    metadata = extensions.apply_on_document(metadata)
     _check_v3(metadata)
     document: JsonObject = {
         "zarr_format": 3,
@@ -309,7 +295,7 @@ def group_document(metadata: GroupMetadata) -> JsonObject:
     >>> group_document(GroupMetadata({"title": "x"}))
     {'zarr_format': 3, 'node_type': 'group', 'attributes': {'title': 'x'}}
     """
-    metadata = apply_on_document(metadata)
+    metadata = extensions.apply_on_document(metadata)
     document: JsonObject = {"zarr_format": 3, "node_type": "group", "attributes": metadata.attributes}
     if metadata.extensions:
         document["extensions"] = [entry.to_json() for entry in metadata.extensions]
