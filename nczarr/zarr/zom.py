@@ -31,6 +31,7 @@ from nczarr.stores import Store
 from nczarr.zarr.codecs.base import ArrayArrayCodec, ArrayBytesCodec, find_codec
 from nczarr.zarr.documents import v2 as documents_v2
 from nczarr.zarr.documents import v3 as documents_v3
+from nczarr.zarr.documents.json import different_keys, same_json
 from nczarr.zarr.documents.v2 import parse_v2_dtype
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy
 from nczarr.zarr.hierarchy.opening import create_hierarchy
@@ -464,14 +465,15 @@ def zom_differences(a: ZomNode, b: ZomNode) -> Iterator[str]:
     while stack:
         path, one, two = stack.pop()
         if type(one) is not type(two):
-            yield f"{path}: {_kind(one)} and {_kind(two)}"
+            a_kind, b_kind = ("an array" if isinstance(n, ZomArray) else "a group" for n in (one, two))
+            yield f"{path}: {a_kind} and {b_kind}"
             continue
         if one.zarr_format != two.zarr_format:
             yield f"{path}: version {one.zarr_format} and version {two.zarr_format}"
             continue
-        if keys := _different(_properties(one), _properties(two)):
+        if keys := different_keys(_properties(one), _properties(two)):
             yield f"{path}: properties differ: {', '.join(keys)}"
-        if keys := _different(one.attributes, two.attributes):
+        if keys := different_keys(one.attributes, two.attributes):
             yield f"{path}: attributes differ: {', '.join(keys)}"
         if isinstance(one, ZomGroup) and isinstance(two, ZomGroup):
             base = path.rstrip("/")
@@ -491,26 +493,6 @@ def same_structure(a: ZomNode, b: ZomNode) -> bool:
     (True, False)
     """
     return next(zom_differences(a, b), None) is None
-
-
-def _kind(node: ZomNode) -> str:
-    return "an array" if isinstance(node, ZomArray) else "a group"
-
-
-def _different(one: JsonMapping, two: JsonMapping) -> list[str]:
-    keys = dict.fromkeys([*one, *two])
-    return [key for key in keys if key not in one or key not in two or not _same(one[key], two[key])]
-
-
-def _same(a: Json, b: Json) -> bool:
-    """Compare JSON values; NaN is equal to NaN, and true differs from 1."""
-    if isinstance(a, bool) or isinstance(b, bool):
-        return a is b
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_same, a, b))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
-    return bool(a == b) or (a != a and b != b)
 
 
 def match_zom(zom: ZomNode, pattern: JsonMapping) -> list[str]:
@@ -577,7 +559,7 @@ def _match(pattern: Json, value: object, key: str, problems: list[str]) -> None:
     elif isinstance(pattern, list) and isinstance(value, list) and len(pattern) == len(value):
         for i, (part, item) in enumerate(zip(pattern, value, strict=True)):
             _match(part, item, f"{key}[{i}]", problems)
-    elif not _same(pattern, value):
+    elif not same_json(pattern, value):
         problems.append(f"{key}: {show(value)}, not {show(pattern)}")
 
 
@@ -657,18 +639,9 @@ def zom_schema(zarr_format: Literal[2, 3]) -> JsonObject:
     return json.loads(json.dumps(_schema(zarr_format)))
 
 
-def _depth(value: object) -> int:
-    deepest, stack = 0, [(value, 1)]
-    while stack:
-        item, depth = stack.pop()
-        deepest = max(deepest, depth)
-        if depth > LIMITS.document_depth:
-            break
-        if isinstance(item, dict):
-            stack.extend((below, depth + 1) for below in item.values())
-        elif isinstance(item, list):
-            stack.extend((below, depth + 1) for below in item)
-    return deepest
+def _is_deeper(value: object, levels: int) -> bool:
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels < 1 or any(_is_deeper(item, levels - 1) for item in below)
 
 
 def schema_problems(value: object, zarr_format: Literal[2, 3] | None = None) -> list[str]:
@@ -706,7 +679,7 @@ def schema_problems(value: object, zarr_format: Literal[2, 3] | None = None) -> 
     if zarr_format is None:
         version = value.get("zarr_format") if isinstance(value, dict) else None
         zarr_format = 2 if version == 2 and version is not True else 3
-    if _depth(value) > LIMITS.document_depth:
+    if _is_deeper(value, LIMITS.document_depth):
         return [f"$: nested deeper than {LIMITS.document_depth} levels"]
     problems = []
     for error in Draft202012Validator(_schema(zarr_format)).iter_errors(value):

@@ -26,7 +26,7 @@ from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy import layout as nodes_module
+from nczarr.zarr.hierarchy import layouts as nodes_module
 from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.names import parent_path
@@ -208,6 +208,19 @@ def test_stale_consolidated_metadata_are_found_and_mended(store, layout):
     hierarchy.delete("b")
     assert hierarchy.check_consolidated() == []
     assert dict(open_hierarchy(store, consolidated=True).nodes) == dict(hierarchy.nodes)
+
+
+def test_a_bare_nan_in_document_and_copy_is_no_difference(store):
+    node = b'{"zarr_format":3,"node_type":"group","attributes":{"missing_value":NaN}}'
+    store.set("g/zarr.json", node)
+    inside = b'{"kind":"inline","must_understand":false,"metadata":{"g":%b}}' % node
+    store.set("zarr.json", b'{"zarr_format":3,"node_type":"group","consolidated_metadata":%b}' % inside)
+    hierarchy = open_hierarchy(store)
+    assert hierarchy.check_consolidated() == []
+    assert not hierarchy.is_outdated("g")
+    store.set("g/zarr.json", node.replace(b"NaN", b"1"))
+    assert hierarchy.check_consolidated() == ["'g/zarr.json': the consolidated copy differs in attributes"]
+    assert hierarchy.is_outdated("g")
 
 
 @pytest.mark.parametrize("layout", ["v3", "v2"])

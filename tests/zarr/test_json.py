@@ -147,7 +147,7 @@ TEXTS = [
 def test_large_documents_by_either_library(text, fast, monkeypatch):
     monkeypatch.setattr(json_io, "MAX_CHECKED", 0)
     if not fast:
-        monkeypatch.setattr(json_io, "fast_library", lambda: None)
+        monkeypatch.setattr(json_io, "optional_module", lambda name: None)
     # repr tells 1 from 1.0, and finds NaN equal.
     assert repr(parse_json(text, "x")) == repr(json.loads(text.decode("utf-8-sig")))
 

@@ -89,8 +89,8 @@ def both(text: bytes) -> tuple[str, str]:
     with mock.patch.object(consolidated, "MAX_CHECKED", 0), mock.patch.object(json_io, "MAX_CHECKED", 0):
         by_parts = results(text)
         with (
-            mock.patch.object(consolidated, "fast_library", return_value=None),
-            mock.patch.object(json_io, "fast_library", return_value=None),
+            mock.patch.object(consolidated, "optional_module", return_value=None),
+            mock.patch.object(json_io, "optional_module", return_value=None),
         ):
             at_once = results(text)
     return by_parts, at_once

@@ -32,7 +32,7 @@ from nczarr.zarr.chunks.chunks import CHUNKS
 from nczarr.zarr.codecs.base import ChunkSpec
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.grids import RectilinearGrid
-from nczarr.zarr.hierarchy.layout import RawNode, with_parents
+from nczarr.zarr.hierarchy.layouts import RawNode, with_parents
 
 N = NamedConfig
 

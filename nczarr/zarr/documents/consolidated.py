@@ -18,12 +18,13 @@ from nczarr.errors import MetadataError, error_context
 from nczarr.zarr.documents.json import (
     MAX_CHECKED,
     check_bounds,
+    different_keys,
     dump_json,
-    fast_library,
     parse_object,
     parse_part,
 )
 from nczarr.zarr.names import check_path, check_paths
+from nczarr.zarr.plugins import optional_module
 from nczarr.zarr.types import JsonMapping, JsonObject, bad, checked_object, show
 
 #: The other members of a root's document, and the other members of its ``consolidated_metadata``.
@@ -77,18 +78,19 @@ def parse_root(data: bytes, document: str) -> JsonObject:
 
 
 def _split(data: bytes) -> JsonObject:
-    library = fast_library()
+    library = optional_module("msgspec")
     if library is None:
         raise ValueError("no msgspec")
     if not data.isascii():
         data.decode()  # the library does not check the UTF-8 of unparsed texts
-    texts, heads = _decoders()
+    read_root, read_head = _decoders()
     try:
-        root = texts(data)
+        root = read_root(data)
         inside = root.consolidated_metadata
-        documents = UnreadDocuments(inside.metadata, heads(data).consolidated_metadata.metadata)
+        heads = {path: read_head(text) for path, text in inside.metadata.items()}
     except (library.MsgspecError, RecursionError) as error:
         raise ValueError(str(error)) from None
+    documents = UnreadDocuments(inside.metadata, heads)
     return {**_read(root, _ROOT), "consolidated_metadata": {**_read(inside, _INSIDE), "metadata": documents}}
 
 
@@ -98,38 +100,24 @@ def _read(found: object, names: tuple[str, ...]) -> JsonObject:
 
 @functools.cache
 def _decoders() -> tuple[Decoder, Decoder]:
-    """Return the decoders of a root's document: one for its texts, one for the heads of the documents inside.
+    """Return the decoders of a root's document, whose members stay text, and of the head of a document inside.
 
     They reject documents of other versions, and unknown members of the root or its consolidated metadata.
     """
-    library = fast_library()
+    library = optional_module("msgspec")
     raw, struct = library.Raw, library.defstruct
-
-    def decoder(document: type, names: Iterable[str], inside: Iterable[str], strict: bool) -> Decoder:
-        """Return a decoder of a root: its consolidated documents have the type `document`, other members stay text."""
-        metadata = dict.__class_getitem__((str, document))
-        members = [(name, raw, None) for name in inside]
-        consolidated = struct(
-            "consolidated", [("metadata", metadata), *members], forbid_unknown_fields=strict
-        )
-        members = [(name, raw, None) for name in names]
-        root = struct(
-            "root", [("consolidated_metadata", consolidated), *members], forbid_unknown_fields=strict
-        )
-        decode: Decoder = library.json.Decoder(root).decode
-        return decode
-
+    texts = dict.__class_getitem__((str, raw))
+    members = [("metadata", texts), *((name, raw, None) for name in _INSIDE)]
+    consolidated = struct("consolidated", members, forbid_unknown_fields=True)
+    members = [("consolidated_metadata", consolidated), *((name, raw, None) for name in _ROOT)]
+    root = struct("root", members, forbid_unknown_fields=True)
     fields = [
         ("zarr_format", Literal[3]),
         ("node_type", Literal["array", "group"]),
         ("attributes", raw, None),
     ]
     head = struct("head", fields, gc=False)
-    return decoder(raw, _ROOT, _INSIDE, True), decoder(head, (), (), False)
-
-
-#: The limit of all cached texts together.
-_MOST_BYTES = 16 << 20
+    return library.json.Decoder(root).decode, library.json.Decoder(head).decode
 
 
 def parse_inline(document: JsonMapping, place: str) -> dict[str, JsonObject] | UnreadDocuments | None:
@@ -185,40 +173,6 @@ def join_inline(root: bytes, texts: Iterable[tuple[str, bytes]]) -> bytes:
     return b"".join((root[:-1], b"," if len(root) > 2 else b"", head, inside, b"}}}"))
 
 
-class DocumentTexts:
-    """Cache the text of each document until the document is replaced by another object.
-
-    Examples
-    --------
-    >>> texts, document = DocumentTexts(), {"zarr_format": 3}
-    >>> texts.keep("v", document, b"{}")
-    >>> texts.get("v", document, lambda: b"made"), texts.get("v", {"zarr_format": 3}, lambda: b"made")
-    (b'{}', b'made')
-    """
-
-    def __init__(self) -> None:
-        self._texts: dict[str, tuple[JsonObject, bytes]] = {}
-        self._bytes = 0
-
-    def keep(self, path: str, document: JsonObject, text: bytes) -> None:
-        """Store the text of a node's document."""
-        before = self._texts.pop(path, None)
-        if before is not None:
-            self._bytes -= len(before[1])
-        if self._bytes + len(text) <= _MOST_BYTES:
-            self._texts[path] = document, text
-            self._bytes += len(text)
-
-    def get(self, path: str, document: JsonObject, make: Callable[[], bytes]) -> bytes:
-        """Return the text of a node's document, from the cache or from `make`."""
-        known = self._texts.get(path)
-        if known is not None and known[0] is document:
-            return known[1]
-        text = make()
-        self.keep(path, document, text)
-        return text
-
-
 def parse_zmetadata(document: JsonMapping, place: str) -> dict[str, JsonObject]:
     """Return the documents in a v2 ``.zmetadata``, by key (``"g/v/.zarray"``).
 
@@ -245,17 +199,6 @@ def parse_zmetadata(document: JsonMapping, place: str) -> dict[str, JsonObject]:
     return metadata
 
 
-def zmetadata(documents: Iterable[tuple[str, JsonMapping]]) -> JsonObject:
-    """Return the v2 ``.zmetadata`` for documents by key.
-
-    Examples
-    --------
-    >>> zmetadata([(".zgroup", {"zarr_format": 2})])
-    {'zarr_consolidated_format': 1, 'metadata': {'.zgroup': {'zarr_format': 2}}}
-    """
-    return {"zarr_consolidated_format": 1, "metadata": dict(documents)}
-
-
 def differences(stored: JsonMapping, actual: JsonMapping) -> Iterator[str]:
     """Yield the differences between consolidated documents and those of the nodes.
 
@@ -277,15 +220,8 @@ def differences(stored: JsonMapping, actual: JsonMapping) -> Iterator[str]:
     for path, document in actual.items():
         if path not in stored:
             yield f"{path!r}: missing from the consolidated copy"
-        elif stored[path] != document:
-            old, new = stored[path], document
-            keys = [
-                key for key in dict.fromkeys([*old, *new]) if old.get(key, _ABSENT) != new.get(key, _ABSENT)
-            ]
+        elif keys := different_keys(stored[path], document):
             yield f"{path!r}: the consolidated copy differs in {', '.join(keys)}"
     for path in stored:
         if path not in actual:
             yield f"{path!r}: only in the consolidated copy"
-
-
-_ABSENT = object()

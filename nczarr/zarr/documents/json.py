@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import functools
 import json
-import marshal
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from nczarr.errors import MetadataError
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import optional_module
-from nczarr.zarr.types import Json, JsonObject
+from nczarr.zarr.types import Json, JsonMapping, JsonObject
 
 #: Documents up to this size are checked for duplicate names. The check takes half as long as the parsing.
 #: Larger documents are consolidated metadata, in which the last of two equal names is used.
@@ -43,11 +42,8 @@ class _DuplicateName(ValueError):
 def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
     result = dict(pairs)
     if len(result) != len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise _DuplicateName(name)
-            seen.add(name)
+        counts = Counter(name for name, _ in pairs)
+        raise _DuplicateName(next(name for name, count in counts.items() if count > 1))
     return result
 
 
@@ -88,11 +84,6 @@ def _check_depth(data: bytes, document: str) -> None:
             raise MetadataError(f"the JSON is nested deeper than {limit} levels", path=document)
 
 
-def fast_library() -> Any:
-    """Return the `msgspec` package; None if it is not installed."""
-    return optional_module("msgspec")
-
-
 def parse_part(text: bytes) -> Json:
     """Return the value of a part of a JSON document; the caller has checked its limits and syntax.
 
@@ -115,7 +106,7 @@ def parse_part(text: bytes) -> Json:
 @functools.cache
 def _fast_reader() -> tuple[Callable[[bytes], Json], tuple[type[Exception], ...]]:
     """Return the fastest parser, and the types of its errors; the standard library then has exact messages."""
-    library = fast_library()
+    library = optional_module("msgspec")
     if library is None:
         return lambda text: json.loads(bytes(text).decode()), (ValueError, RecursionError)
     return library.json.Decoder().decode, (library.MsgspecError, ValueError, RecursionError)
@@ -123,11 +114,6 @@ def _fast_reader() -> tuple[Callable[[bytes], Json], tuple[type[Exception], ...]
 
 def _too_many_digits(document: str | None) -> MetadataError:
     return MetadataError("not JSON: a number has too many digits", path=document)
-
-
-def _without_escaped_quotes(text: str) -> str:
-    # netcdf-c 4.8 and 4.9 write \' inside strings, which is not valid JSON.
-    return _ESCAPE.sub(lambda match: "'" if match[1] == "'" else match[0], text)
 
 
 def _first_value(text: str) -> Json:
@@ -181,7 +167,8 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Json:
             try:
                 return _first_value(text)
             except json.JSONDecodeError:
-                return _first_value(_without_escaped_quotes(text))
+                # netcdf-c 4.8 and 4.9 write \' inside strings, which is not valid JSON.
+                return _first_value(_ESCAPE.sub(lambda match: "'" if match[1] == "'" else match[0], text))
         return _DECODER.decode(text) if len(data) <= MAX_CHECKED else json.loads(text)
     except json.JSONDecodeError as error:
         raise MetadataError(
@@ -290,41 +277,24 @@ def dump_json(value: object, document: str | None = None) -> bytes:
         raise MetadataError("the value is nested too deep for JSON", path=document) from None
 
 
-Made = TypeVar("Made")
-
-
-class ParseCache(Generic[Made]):
-    """Cache immutable objects by the JSON values they are parsed from, because many arrays have equal encodings.
-
-    Parameters
-    ----------
-    limit : int
-        The number of cached objects; at the limit, the cache is cleared. Values larger than 4 KiB are not cached.
+def same_json(a: Json, b: Json) -> bool:
+    """Compare JSON values; NaN is equal to NaN, and true differs from 1.
 
     Examples
     --------
-    >>> cache = ParseCache[tuple]()
-    >>> first = cache.get(([1, 2],), lambda: (1, 2))
-    >>> cache.get(([1, 2],), lambda: (3, 4)) is first, cache.get(([1.0, 2],), lambda: (3, 4))
-    (True, (3, 4))
+    >>> same_json([float("nan")], [float("nan")]), same_json({"a": True}, {"a": 1})
+    (True, False)
     """
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same_json, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return not different_keys(a, b)
+    return bool(a == b) or (a != a and b != b)
 
-    def __init__(self, limit: int = 1024) -> None:
-        self._limit = limit
-        self._made: dict[bytes, Made] = {}
 
-    def get(self, parts: tuple[Json, ...], make: Callable[[], Made]) -> Made:
-        """Return the cached object for equal parts, or the result of `make`."""
-        try:
-            # marshal's version 2 has no references: bytes are equal if and only if values and types are.
-            key = marshal.dumps(parts, 2)
-        except ValueError:  # not JSON, or nested too deep: `make` raises the exact error
-            return make()
-        made = self._made.get(key)
-        if made is None:
-            made = make()
-            if len(key) <= 4096:
-                if len(self._made) >= self._limit:
-                    self._made.clear()
-                self._made[key] = made
-        return made
+def different_keys(a: JsonMapping, b: JsonMapping) -> list[str]:
+    """Return the keys of two objects that have different values, or are in one only."""
+    keys = dict.fromkeys([*a, *b])
+    return [key for key in keys if key not in a or key not in b or not same_json(a[key], b[key])]

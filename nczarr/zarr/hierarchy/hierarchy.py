@@ -19,11 +19,11 @@ from nczarr.errors import (
 from nczarr.stores import LocalStore, Store
 from nczarr.system.locks import Rank, make_lock
 from nczarr.zarr.documents import consolidated
-from nczarr.zarr.hierarchy.layout import Documents, Found, Layout, Metadata, Nodes, RawNode
+from nczarr.zarr.documents.json import same_json
+from nczarr.zarr.hierarchy.layouts import Documents, Found, Layout, Metadata, Nodes, RawNode
 from nczarr.zarr.hierarchy.writer import DocumentWriter
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, are_stored_alike
 from nczarr.zarr.names import check_path, check_siblings, parent_path
-from nczarr.zarr.types import JsonObject
 
 if TYPE_CHECKING:
     from nczarr.zarr.chunks.array import Array
@@ -342,7 +342,7 @@ class Hierarchy:
                         nodes[path] = RawNode(True, {key: {**before, "shape": list(metadata.shape)}})
                     else:
                         nodes[path] = RawNode(False, {key: {**before, "attributes": metadata.attributes}})
-                self._writer.replace(nodes)
+                self._writer.put(nodes, lengths=True)
                 for path, node in nodes.items():
                     self._nodes.put(path, node, together[path])
 
@@ -526,7 +526,7 @@ class Hierarchy:
         True
         """
         own = self._layout.fetch([path]).get(path)
-        return own is None or own.documents != self._nodes.documents(path)
+        return own is None or not same_json(own.documents, self._nodes.documents(path))
 
     def deviations(self) -> Iterator[tuple[str, str]]:
         """Yield the tolerated deviations of the hierarchy from its specification, each as a path and a message."""
@@ -553,13 +553,6 @@ class Hierarchy:
 
 # --- comparing with what other programs have stored since
 
-#: The keys that define the stored bytes of an array, in any version of Zarr.
-_STORAGE = frozenset({
-    "chunk_grid", "chunk_key_encoding", "chunk_memory_layout", "chunks", "codecs", "compressor", "data_type",
-    "dimension_separator", "dtype", "fill_value", "filters", "node_type", "order", "storage_transformers",
-    "zarr_format",
-})  # fmt: skip
-
 
 def confirm_array(layout: Layout, path: str, known: RawNode) -> None:
     """Check that an array still exists and still has the storage of its known document.
@@ -576,8 +569,6 @@ def confirm_array(layout: Layout, path: str, known: RawNode) -> None:
         # Some programs write only the consolidated metadata, without the original documents.
         with suppress(DatasetNotFoundError):
             found = layout.discover(True).nodes.get(path)
-    if found is not None and _storage_of(found) == _storage_of(known):
-        return
     # zarr-python adds empty lists and tensorstore omits defaults when they rewrite a document.
     new = None if found is None else layout.parse(found, path)
     old = None if new is None else layout.parse(known, path)
@@ -589,18 +580,6 @@ def confirm_array(layout: Layout, path: str, known: RawNode) -> None:
             fqn=f"/{path}",
             hint="open the dataset again",
         )
-
-
-def _storage_of(node: RawNode) -> list[JsonObject]:
-    """Return the parts of an array's documents that define its stored bytes.
-
-    The shape and the dimension names of an array may change.
-    """
-    return [
-        {name: value for name, value in document.items() if name in _STORAGE}
-        for key, document in sorted(node.documents.items())
-        if not key.endswith(".zattrs")
-    ]
 
 
 def consolidated_differences(layout: Layout) -> Iterator[str]:

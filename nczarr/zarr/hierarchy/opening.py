@@ -14,17 +14,12 @@ from nczarr.stores import Store
 from nczarr.system.logs import logger_of
 from nczarr.zarr.documents.consolidated import parse_root
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, LayoutName
-from nczarr.zarr.hierarchy.layout import DamagedNode, Found, Layout, RawNode, read_document
-from nczarr.zarr.hierarchy.layouts import DraftLayout, ExperimentalLayout, V2Layout, V3Layout
+from nczarr.zarr.hierarchy.layouts import LAYOUTS, DamagedNode, Found, Layout, RawNode, read_document
 from nczarr.zarr.metadata import GroupMetadata
 from nczarr.zarr.types import JsonObject, show
 
 #: The number of attempts to open a hierarchy that another program replaces at the same time.
 _TRIES = 5
-#: The layouts that can be opened, by name.
-LAYOUTS: dict[str, type[Layout]] = {
-    layout.name: layout for layout in (V3Layout, V2Layout, DraftLayout, ExperimentalLayout)
-}
 
 
 def open_hierarchy(
@@ -163,30 +158,25 @@ def _find_layout(store: Store, layout: str | None, consolidated: bool | None) ->
     MetadataError
         If ``zarr.json`` is damaged, or has an unknown version.
     """
-    chosen: Layout
     root = None
-    if layout is not None:
-        chosen = _layout_named(layout, store)
-    elif (data := read_document(store, "zarr.json")) is None:
-        chosen = V2Layout(store)
-        try:
-            return chosen, chosen.discover(consolidated)
-        except DatasetNotFoundError as error:
-            if consolidated:
-                raise
-            raise _not_found(store) from error
-    else:
+    if layout is None and (data := read_document(store, "zarr.json")) is not None:
         place = store.place("zarr.json")
         root = parse_root(data, place)
         version = root.get("zarr_format")
         if isinstance(version, str):
             later = root.get("metadata_key_suffix") or str(root.get("metadata_encoding")).startswith("http")
-            chosen = ExperimentalLayout(store) if later else DraftLayout(store)
+            layout = "experimental-v3" if later else "draft-2019"
         elif type(version) is int and version == 3:
-            chosen = V3Layout(store)
+            layout = "v3"
         else:
             raise MetadataError(f"zarr_format: {show(version)} is not a known version", path=place)
-    return chosen, chosen.discover(consolidated, root)
+    chosen = _layout_named(layout or "v2", store)
+    try:
+        return chosen, chosen.discover(consolidated, root)
+    except DatasetNotFoundError as error:
+        if layout or consolidated:
+            raise
+        raise _not_found(store) from error
 
 
 def _not_found(store: Store) -> DatasetNotFoundError:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from nczarr.errors import NCZarrError
 from nczarr.stores import LocalStore, Store
-from nczarr.zarr.documents.consolidated import DocumentTexts
 from nczarr.zarr.documents.json import as_it_stands, dump_json
-from nczarr.zarr.hierarchy.layout import Documents, Layout, Nodes, RawNode
+from nczarr.zarr.hierarchy.layouts import Layout, Nodes, RawNode
 
 #: The documents that make a hierarchy visible.
 _DECIDING = frozenset({"zarr.json", ".zgroup", ".zarray"})
@@ -40,13 +39,13 @@ class DocumentWriter:
         self._unpublished: dict[str, bytes] = {}
         #: Documents with new lengths that :meth:`sync` writes together with the root's document.
         self._lengths: dict[str, bytes] = {}
-        self._texts = DocumentTexts()
 
-    def put(self, changed: Mapping[str, RawNode]) -> None:
+    def put(self, changed: Mapping[str, RawNode], *, lengths: bool = False) -> None:
         """Write the documents of nodes in one batch, and remove the documents that they replace.
 
         The root's document is written by :meth:`sync` or :meth:`publish` if the hierarchy is hidden or has
-        consolidated metadata.
+        consolidated metadata. With `lengths`, only the shapes of arrays differ, and attributes of their groups; in a
+        local directory with consolidated metadata, :meth:`sync` writes all of them together.
         """
         root_later = self.hidden or self.consolidated
         writes: list[tuple[str, bytes]] = []
@@ -54,13 +53,14 @@ class DocumentWriter:
             if path or not root_later:
                 texts = [(key, dump_json(document, key)) for key, document in node.documents.items()]
                 if len(texts) == 1:
-                    ((key, text),) = texts
-                    self._texts.keep(path, node.documents[key], text)
+                    node.written = texts[0][1]
                 writes += texts
         for key, _ in writes:
             self._lengths.pop(key, None)
+        if lengths and self.consolidated and type(self._store) is LocalStore:
+            self._lengths.update(writes)
         # A store that takes Zarr's keys only (Icechunk) takes no chunk before its array, and has commits.
-        if self.hidden and self._store.takes_any_key:
+        elif self.hidden and self._store.takes_any_key:
             self._unpublished.update(writes)
         else:
             self._store.set_many(writes)
@@ -69,23 +69,6 @@ class DocumentWriter:
             for key in old.documents if old else ():
                 if key not in node.documents and self._unpublished.pop(key, None) is None:
                     self._store.delete(key)
-        self._stale = True
-
-    def replace(self, nodes: Mapping[str, RawNode]) -> None:
-        """Write the only document of each of some nodes; with consolidated metadata, :meth:`sync` writes the root's.
-
-        In a local directory with consolidated metadata, :meth:`sync` writes all of them together.
-        """
-        texts: dict[str, bytes] = {}
-        for path, node in nodes.items():
-            ((key, document),) = node.documents.items()
-            if path or not self.consolidated:
-                texts[key] = dump_json(document, key)
-                self._texts.keep(path, document, texts[key])
-        if self.consolidated and type(self._store) is LocalStore:
-            self._lengths.update(texts)
-        else:
-            self._store.set_many(texts.items())
         self._stale = True
 
     def forget(self, path: str) -> None:
@@ -139,11 +122,9 @@ class DocumentWriter:
     def _write_root(self) -> None:
         writes: dict[str, bytes] = {}
         if self.consolidated:
-            pairs = ((path, self._documents_of(path)) for path in self._nodes)
-            writes.update(self._layout.consolidated_texts(pairs, self._texts))
-        for key, document in self._documents_of("").items():
-            if key not in writes:
-                writes[key] = dump_json(document, key)
+            writes.update(self._layout.consolidated_texts((path, self._node(path)) for path in self._nodes))
+        else:
+            writes.update((key, dump_json(item, key)) for key, item in self._node("").documents.items())
         if self._lengths and isinstance(self._store, LocalStore):
             ((key, text),) = writes.items()
             self._store.set_before(self._lengths.items(), key, text)
@@ -155,6 +136,7 @@ class DocumentWriter:
             self._store.set_many([item for item in writes.items() if (item[0] in _DECIDING) == deciding])
         self._stale = False
 
-    def _documents_of(self, path: str) -> Documents:
-        documents = self._nodes.documents(path)
-        return as_it_stands(documents) if self.keeps_bare_numbers else documents
+    def _node(self, path: str) -> RawNode:
+        node = self._nodes.raw(path)
+        assert node is not None
+        return RawNode(node.is_array, as_it_stands(node.documents)) if self.keeps_bare_numbers else node
