@@ -294,13 +294,7 @@ class Array:
         """
         self._check_writable()
         chosen = normalize(selection, self.shape)
-        source = self._convert(values)
-        try:
-            if source.shape != chosen.shape:
-                source = np.broadcast_to(source, chosen.shape)
-        except ValueError:
-            problem = f"values of shape {source.shape} do not fit the selection's shape {chosen.shape}"
-            raise SelectionError(problem, **self._where()) from None
+        source = self._converted(values, chosen.shape)
         if 0 not in chosen.shape:
             if self._current is not None:
                 self._current()
@@ -392,6 +386,16 @@ class Array:
     def _check_writable(self) -> None:
         if not self.store.writable:
             raise ReadOnlyError("the store is open for reading only", **self._where())
+
+    def _converted(self, values: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+        source = self._convert(values)
+        if source.shape == shape:
+            return source
+        try:
+            return np.broadcast_to(source, shape)
+        except ValueError:
+            problem = f"values of shape {source.shape} do not fit the selection's shape {shape}"
+            raise SelectionError(problem, **self._where()) from None
 
     def _convert(self, values: npt.ArrayLike) -> np.ndarray:
         dtype = self.dtype
@@ -695,10 +699,7 @@ class ExtendedArray(Array):
     def write(self, selection: object, values: npt.ArrayLike, *, claimed: int | None = None) -> None:
         """Write a selection of the extended array; see :meth:`Array.write`."""
         chosen = normalize(selection, self.shape)
-        try:
-            source = np.broadcast_to(self._convert(values), chosen.shape)
-        except ValueError:
-            raise SelectionError(f"the values do not fit the shape {chosen.shape}", **self._where()) from None
+        source = self._converted(values, chosen.shape)
         if 0 not in chosen.shape:
             stored, source = self._hook("on_write", self.below, _plain(chosen), _flip(chosen, source))
             self.below.write(stored, source)

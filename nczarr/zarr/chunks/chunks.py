@@ -155,22 +155,17 @@ class Chunks:
 
     # --- codecs
 
-    @property
-    def sharding(self) -> ShardingCodec | None:
-        """The sharding codec, if it is the only codec of the chunks; else None."""
-        return self.fixed[1]
-
-    @property
+    @cached_property
     def fixed_chain(self) -> Chain | None:
         """The codecs, if all chunks have the same shape; else None."""
-        return self.fixed[0]
+        return self.chain() if self.metadata.chunk_grid.is_regular else None
 
     @cached_property
-    def fixed(self) -> tuple[Chain | None, ShardingCodec | None]:
-        """:attr:`fixed_chain` and :attr:`sharding`."""
-        chain = self.chain() if self.metadata.chunk_grid.is_regular else None
+    def sharding(self) -> ShardingCodec | None:
+        """The sharding codec, if it is the only codec of the chunks; else None."""
+        chain = self.fixed_chain
         codec = chain.serializer if chain is not None and chain.is_bare else None
-        return chain, codec if isinstance(codec, ShardingCodec) else None
+        return codec if isinstance(codec, ShardingCodec) else None
 
     def stored(self, indices: Sequence[Index]) -> Sequence[Buffer | None]:
         """Return the stored bytes of chunks, None for missing ones; a chunk above its size limit is an error."""

@@ -23,7 +23,7 @@ from nczarr.system.failures import system_error
 from nczarr.zarr.chunks import scatter
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
-from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, plan_shards, read_runs, single_inner_item
+from nczarr.zarr.chunks.read_shards import InnerItem, plan_shards, read_runs, single_inner_item
 from nczarr.zarr.codecs.base import Buffer, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
@@ -33,6 +33,8 @@ from nczarr.zarr.pool import local_workers, run
 PIECE = 1024 << 10
 #: Reading this many unnecessary bytes costs as much as another system call.
 GAP = 96 << 10
+#: Uncompressed inner chunks of fewer bytes are not read one by one.
+SMALL = 16 << 10
 
 
 def supported() -> bool:
@@ -141,7 +143,7 @@ def read_box(
 
 def _read_steps(descriptor: int, target: np.ndarray, steps: list[int], stored: np.dtype, base: int) -> None:
     """Read elements with the strides `steps` in the file, the first one at offset `base`."""
-    if target.flags.c_contiguous and _dense(target, steps, stored):
+    if target.flags.c_contiguous and target.strides == tuple(steps) and target.dtype == stored:
         read_exactly(descriptor, target.reshape(-1).view(np.uint8), base)
         return
     if target.ndim == 0:
@@ -156,16 +158,6 @@ def _read_steps(descriptor: int, target: np.ndarray, steps: list[int], stored: n
     else:
         for row in range(target.shape[0]):
             _read_steps(descriptor, target[row, ...], steps[1:], stored, base + row * steps[0])
-
-
-def _dense(target: np.ndarray, steps: list[int], stored: np.dtype) -> bool:
-    """Return True if the elements in the file have the layout of a contiguous array of the target's dtype."""
-    distance = stored.itemsize
-    for length, step in zip(reversed(target.shape), reversed(steps), strict=True):
-        if step != distance and length != 1:
-            return False
-        distance *= length
-    return stored == target.dtype
 
 
 def _span(shape: Sequence[int], steps: Sequence[int], itemsize: int) -> int:
@@ -197,7 +189,7 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     count = len(items)
     if count == 1 and chunks.are_kept and _scatter_cached(chunks, items[0], target):
         return
-    chain, sharding = chunks.fixed
+    chain, sharding = chunks.fixed_chain, chunks.sharding
     unit = chunks.chunk_shape if sharding is None else sharding.inner_shape
     workers = local_workers(target.nbytes, prod(unit) * target.itemsize, count)
     if sharding is not None:
@@ -290,36 +282,31 @@ class _Reader:
                 self.read(item)
 
     def _read_encoded(self, chain: Chain, item: Item, descriptor: int, status: os.stat_result) -> None:
-        target, out, is_part = self.target, take(item, "out"), not all(map(is_whole, item))
+        target, is_part = self.target, not all(map(is_whole, item))
         name, mark = (self.chunks.owner, *[part.chunk for part in item]), _fingerprint(status)
         chunk = CHUNKS.get(name, mark) if is_part and self.keep and self.chunks.are_kept else None
         if chunk is None:
             data = read_file(descriptor, status.st_size, chain.longest)
-            if not is_part:
-                scatter.put_whole(chain, data, target[out])
+            if not (is_part and self.keep):
+                scatter.scatter(chain, item, data, target)
                 return
-            if not self.keep and scatter.scatter_start(chain, item, data, target):
-                return
-            if chain.stored_dtype is not None:
-                size = chain.decoded_size or 0
-                chunk = chain.decode_raw(
-                    data, np.empty(size, np.uint8) if self.keep else scratch("chunk", size)
-                )
-            else:
-                chunk = chain.decode(data)
-            if self.keep:
-                chunk = self._cached(name, mark, chunk, chain)
-        target[out] = chunk[take(item, "inner")]
+            chunk = self._cached(name, mark, data, chain)
+        target[take(item, "out")] = chunk[take(item, "inner")]
 
-    def _cached(self, name: Index, mark: tuple[int, ...], chunk: np.ndarray, chain: Chain) -> np.ndarray:
+    def _cached(self, name: Index, mark: tuple[int, ...], data: Buffer, chain: Chain) -> np.ndarray:
+        """Decode a chunk, and put it into the cache."""
         weight = _weight(chain)
-        if chunk.dtype.hasobject:
-            values = chunk.ravel().tolist()
-            if not all(isinstance(value, str | bytes) for value in values):
-                return chunk  # not cached: callers could change mutable objects
-            weight += sum(map(len, values))
-        elif chain.stored_dtype is None:
-            chunk = np.array(chunk)  # a copy, because it may be a view of the scratch buffer
+        if chain.stored_dtype is not None:
+            chunk = chain.decode_raw(data, np.empty(chain.decoded_size or 0, np.uint8))
+        else:
+            chunk = chain.decode(data)
+            if chunk.dtype.hasobject:
+                values = chunk.ravel().tolist()
+                if not all(isinstance(value, str | bytes) for value in values):
+                    return chunk  # not cached: callers could change mutable objects
+                weight += sum(map(len, values))
+            else:
+                chunk = np.array(chunk)  # a copy, because it may be a view of the scratch buffer
         CHUNKS.put(name, mark, chunk, weight)
         self.chunks.are_kept = True
         return chunk
@@ -347,10 +334,10 @@ class _Reader:
             """Read a run into the scratch buffer, or large uncompressed inner chunks directly into the result."""
             job = jobs[position][1]
             is_large = chain.is_raw and (chain.decoded_size or 0) >= SMALL
-            if is_large and _alone(job.pieces[0].item, target):
-                for piece in job.pieces:
-                    start, length = job.start + piece.start, piece.stop - piece.start
-                    _scatter_inner(chain, (piece.number, piece.item), descriptor, start, length, target)
+            if is_large and _alone(next(job.pieces[0].each()).item, target):
+                for piece in [one for some in job.pieces for one in some.each()]:
+                    length = piece.stop - piece.start
+                    _scatter_inner(chain, (piece.number, piece.item), descriptor, piece.start, length, target)
                 return None
             buffer = scratch("run", job.length)[: job.length]
             read_exactly(descriptor, buffer, job.start)
@@ -476,19 +463,18 @@ def read_index(codec: ShardingCodec, descriptor: int) -> ShardIndex:
     CodecError
         If the index and its copy are damaged.
     """
+
+    def read(at_end: bool) -> tuple[np.ndarray, int]:
+        """Read the index or its copy. Return it with the size of the file, which is at least as new."""
+        size = os.fstat(descriptor).st_size
+        data = np.empty(min(codec.index_size, size), np.uint8)
+        read_exactly(descriptor, data, size - data.nbytes if at_end else 0)
+        return data, size if at_end else os.fstat(descriptor).st_size
+
     for _ in range(_ATTEMPTS if codec.grows else 0):
-        for at_end in (False, True):
-            with suppress(CodecError):
-                return codec.parse_index(*_read_part(codec, descriptor, at_end=at_end))
-    return codec.parse_index(*_read_part(codec, descriptor, at_end=not codec.index_first))
-
-
-def _read_part(codec: ShardingCodec, descriptor: int, *, at_end: bool) -> tuple[np.ndarray, int]:
-    """Read the index or its copy. Return it with the size of the file, which is at least as new."""
-    size = os.fstat(descriptor).st_size
-    data = np.empty(min(codec.index_size, size), np.uint8)
-    read_exactly(descriptor, data, size - data.nbytes if at_end else 0)
-    return data, size if at_end else os.fstat(descriptor).st_size
+        with suppress(CodecError):
+            return codec.find_index(read)
+    return codec.find_index(read)
 
 
 def _scatter_inner(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import product
-from operator import is_, itemgetter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise, product
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -23,38 +23,37 @@ GAP = 32 << 10
 #: The largest number of bytes of one run.
 RUN = 1 << 20
 
-#: Inner chunks of fewer decoded bytes are planned in rows, because a separate plan would cost more than their bytes.
-SMALL = 16 << 10
-
 InnerItem = tuple[int, tuple[Part, ...]]
 
 
 class Piece(NamedTuple):
-    """One inner chunk in a run: its number, its part of the selection, and its bytes in the run."""
+    """One inner chunk, or a row of whole ones that are contiguous in the shard and along the last dimension.
 
-    number: int
-    item: tuple[Part, ...]
-    start: int
-    stop: int
-
-
-class Row(NamedTuple):
-    """Whole inner chunks of a run that are contiguous in the shard and along the last dimension of the result.
-
-    `number` is the number of the first inner chunk, `item` the part of all of them. `bounds` is an array of the start
-    and stop of each in the run, so that thousands cost little more than a few.
+    Parameters
+    ----------
+    start, stop : int
+        The place of the bytes in the shard.
+    number : int
+        The number of the (first) inner chunk.
+    item : tuple of Part
+        The part of the selection, of a row together.
+    bounds : ndarray, optional
+        The start and stop of each inner chunk of a row, so that thousands cost little more than a few.
     """
 
+    start: int
+    stop: int
     number: int
     item: tuple[Part, ...]
-    bounds: np.ndarray
+    bounds: np.ndarray | None = None
 
-    def pieces(self) -> Iterator[Piece]:
+    def each(self) -> Iterator[Piece]:
         """Yield the inner chunks one by one."""
-        *head, last = self.item
+        if self.bounds is None:
+            yield self
+            return
         for i, (start, stop) in enumerate(self.bounds.tolist()):
-            low = last.out.start + i * last.size
-            yield Piece(self.number + i, (*head, last._replace(out=slice(low, low + last.size))), start, stop)
+            yield Piece(start, stop, self.number + i, _along(self.item, i, 1))
 
 
 class Run(NamedTuple):
@@ -63,11 +62,6 @@ class Run(NamedTuple):
     start: int
     length: int
     pieces: list[Piece]
-    rows: list[Row]
-
-
-#: The start and stop of stored bytes with their inner chunk, or with a row of inner chunks (its bounds begin at 0).
-Entry = tuple[int, int, InnerItem | Row]
 
 
 def plan_shards(
@@ -86,7 +80,7 @@ def plan_shards(
             scatter.put_fill(target, take(item, "out"), codec.inner.spec.fill)
             continue
         needed, missing = _plan_runs(where, *_items_and_rows(codec, item), scatter.row_length(codec.inner))
-        for _, inner in missing:
+        for inner in missing:
             scatter.put_fill(target, take(inner, "out"), codec.inner.spec.fill)
         jobs.extend([(number, job) for job in needed])
     return jobs
@@ -190,11 +184,12 @@ def _combined(heads: Sequence[InnerItem], last: Sequence[Part]) -> list[InnerIte
 
 
 def _items_and_rows(codec: ShardingCodec, item: Sequence[Part]) -> tuple[list[InnerItem], list[InnerItem]]:
-    """Return the selected inner chunks, one by one and, for small ones, in rows.
+    """Return the selected inner chunks, one by one or, for whole ones, in rows.
 
     A row has the number of its first inner chunk, and the part of all of them.
     """
-    middle = _whole_middle(codec, item[-1], codec.inner_shape[-1]) if item else None
+    fits = item and scatter.fits_rows(codec.inner)
+    middle = _whole_middle(item[-1], codec.inner_shape[-1]) if fits else None
     if middle is None:
         return inner_items(codec, item), []
     last, length = item[-1], codec.inner_shape[-1]
@@ -209,12 +204,12 @@ def _items_and_rows(codec: ShardingCodec, item: Sequence[Part]) -> tuple[list[In
     return items, _combined(whole, [middle])
 
 
-def _whole_middle(codec: ShardingCodec, part: Part, length: int) -> Part | None:
-    """Return the part of the small, fully selected inner chunks along the last dimension; None if there are none."""
+def _whole_middle(part: Part, length: int) -> Part | None:
+    """Return the part of the fully selected inner chunks along the last dimension; None if there are fewer than two."""
     if type(part.inner) is not slice or type(part.out) is not slice or part.inner.step != 1:
         return None
     first, stop = -(-part.inner.start // length), part.inner.stop // length
-    if stop - first < 2 or not scatter.fits_rows(codec.inner) or (codec.inner.decoded_size or 0) >= SMALL:
+    if stop - first < 2:
         return None
     low = part.out.start + first * length - part.inner.start
     return Part(first, slice(low, low + (stop - first) * length), slice(0, length, 1), True, True, length)
@@ -233,12 +228,12 @@ def _edges(part: Part, middle: Part, length: int) -> Iterator[Part]:
 
 def _plan_runs(
     index: ShardIndex, items: list[InnerItem], rows: Sequence[InnerItem], length: int
-) -> tuple[list[Run], list[InnerItem]]:
-    """Return the runs of stored inner chunks in the order of their bytes, and the missing inner chunks.
+) -> tuple[list[Run], list[Item]]:
+    """Return the runs of stored inner chunks in the order of their bytes, and the parts of missing ones.
 
     `rows` are inner chunks along the last dimension, of which at most `length` form a row.
     """
-    stored: list[Entry] = []
+    stored: list[Piece] = []
     items = list(items)
     for row in rows:
         _plan_row(index, row, length, stored, items)
@@ -248,47 +243,49 @@ def _plan_runs(
         starts = index.offsets[numbers]
         stops = (starts + index.lengths[numbers]).tolist()
         present = index.present[numbers].tolist()
-        for there, start, stop, pair in zip(present, starts.tolist(), stops, items, strict=True):
+        for there, start, stop, (number, item) in zip(present, starts.tolist(), stops, items, strict=True):
             if there:
-                stored.append((start, stop, pair))
+                stored.append(Piece(start, stop, number, item))
             else:
-                missing.append(pair)
+                missing.append(item)
     stored.sort(key=itemgetter(0))
     result: list[Run] = []
     low = high = 0
-    for start, stop, entry in stored:
-        if not result or start > high + GAP or max(high, stop) - low > RUN:
-            low = high = start
-            result.append(Run(low, 0, [], []))
-        high = max(high, stop)
-        current = result[-1] = result[-1]._replace(length=high - low)
-        if isinstance(entry, Row):
-            current.rows.append(entry._replace(bounds=entry.bounds + (start - low)))
-        else:
-            current.pieces.append(Piece(*entry, start - low, stop - low))
+    for piece in stored:
+        if not result or piece.start > high + GAP or max(high, piece.stop) - low > RUN:
+            low = high = piece.start
+            result.append(Run(low, 0, []))
+        high = max(high, piece.stop)
+        result[-1] = result[-1]._replace(length=high - low)
+        result[-1].pieces.append(piece)
     return result, missing
 
 
 def _plan_row(
-    index: ShardIndex, row: InnerItem, length: int, stored: list[Entry], items: list[InnerItem]
+    index: ShardIndex, row: InnerItem, length: int, stored: list[Piece], items: list[InnerItem]
 ) -> None:
-    """Add a row to `stored` in parts of at most `length` contiguous inner chunks, and the other chunks to `items`."""
-    number, (*head, last) = row
-    count = (last.out.stop - last.out.start) // last.size
-    for first in range(0, count, length):
-        some = min(length, count - first)
-        here = slice(number + first, number + first + some)
-        starts, lengths = index.offsets[here], index.lengths[here]
-        low = last.out.start + first * last.size
-        if index.present[here].all() and (starts[1:] == starts[:-1] + lengths[:-1]).all():
-            begin = int(starts[0])
-            bounds = np.stack([starts, starts + lengths], axis=1) - begin
-            part = last._replace(out=slice(low, low + some * last.size))
-            stored.append((begin, begin + int(bounds[-1, 1]), Row(number + first, (*head, part), bounds)))
-            continue
-        for i in range(some):
-            at = low + i * last.size
-            items.append((here.start + i, (*head, last._replace(out=slice(at, at + last.size)))))
+    """Add the contiguous inner chunks of a row to `stored`, at most `length` together, and the others to `items`."""
+    number, item = row
+    count = (item[-1].out.stop - item[-1].out.start) // item[-1].size
+    here = slice(number, number + count)
+    bounds = np.stack([index.offsets[here], index.offsets[here] + index.lengths[here]], axis=1)
+    present = index.present[here]
+    joined = present[:-1] & present[1:] & (bounds[:-1, 1] == bounds[1:, 0])
+    edges = sorted({*range(0, count, length), *(np.flatnonzero(~joined) + 1).tolist(), count})
+    for first, end in pairwise(edges):
+        part = _along(item, first, end - first)
+        if end - first == 1:
+            items.append((number + first, part))
+        else:
+            some = bounds[first:end]
+            stored.append(Piece(int(some[0, 0]), int(some[-1, 1]), number + first, part, some))
+
+
+def _along(item: Sequence[Part], first: int, count: int) -> tuple[Part, ...]:
+    """Return the part of some of the inner chunks of a row."""
+    *head, last = item
+    low = last.out.start + first * last.size
+    return (*head, last._replace(out=slice(low, low + count * last.size)))
 
 
 def _scatter_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarray) -> None:
@@ -300,32 +297,17 @@ def _scatter_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarra
         If an inner chunk is damaged; the message has its number.
     """
     whole = as_bytes_array(data)
-    for stored in job.rows:
-        if not _scatter_row(codec, stored.bounds, target[take(stored.item, "out")], whole):
-            _scatter_pieces(codec, stored.pieces(), data, target)
-    for row in _rows(codec, job.pieces):
-        if len(row) > 1:
-            bounds = np.array([(piece.start, piece.stop) for piece in row])
-            if _scatter_row(codec, bounds, scatter.row_view([piece.item for piece in row], target), whole):
+    for found in job.pieces:
+        if found.bounds is not None:
+            view = target[take(found.item, "out")]
+            if _scatter_row(codec, found.bounds - job.start, view, whole):
                 continue
-        _scatter_pieces(codec, row, data, target)
-
-
-def _scatter_pieces(codec: ShardingCodec, pieces: Iterable[Piece], data: Buffer, target: np.ndarray) -> None:
-    """Decode inner chunks one by one."""
-    for piece in pieces:
-        try:
-            scatter.scatter(codec.inner, piece.item, data[piece.start : piece.stop], target)
-        except CodecError as error:
-            raise CodecError(f"inner chunk {piece.number}: {error.message}", hint=error.hint) from error
-
-
-def _rows(codec: ShardingCodec, pieces: list[Piece]) -> list[list[Piece]]:
-    """Return rows of whole inner chunks that are contiguous in the shard and in the result, and the others alone."""
-    chain = codec.inner
-    length = scatter.row_length(chain) if scatter.fits_rows(chain) else 1
-    size = chain.decoded_size if chain.is_raw else None
-    return scatter.groups(pieces, length, lambda row, piece: _is_next(row[-1], piece, size))
+        for piece in found.each():
+            try:
+                part = data[piece.start - job.start : piece.stop - job.start]
+                scatter.scatter(codec.inner, piece.item, part, target)
+            except CodecError as error:
+                raise CodecError(f"inner chunk {piece.number}: {error.message}", hint=error.hint) from error
 
 
 def _scatter_row(codec: ShardingCodec, bounds: np.ndarray, view: np.ndarray, data: np.ndarray) -> bool:
@@ -338,17 +320,3 @@ def _scatter_row(codec: ShardingCodec, bounds: np.ndarray, view: np.ndarray, dat
     except CodecError:
         return False
     return True
-
-
-def _is_next(before: Piece, piece: Piece, size: int | None) -> bool:
-    """Return True if a piece directly follows another one along the last dimension and in the shard.
-
-    `size` is the required number of stored bytes of both; None allows any number.
-    """
-    return (
-        piece.start == before.stop
-        and (size is None or piece.stop - piece.start == size == before.stop - before.start)
-        and scatter.follows(before.item[-1:], piece.item[-1])
-        and all(map(is_, before.item[:-1], piece.item[:-1]))
-        and all(map(is_whole, piece.item[:-1]))
-    )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice, product
 from math import prod
+from operator import call
 
 import numpy as np
 
@@ -38,12 +39,8 @@ def read_from_store(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
         decode, fetched = fetched, []
         # The store answers while the batch before is decoded.
         fetch: Work = partial(_fetch, chunks, batch, ranges, target, workers, fetched)
-        run(_call, [fetch, *decode])
-    run(_call, fetched, 1)
-
-
-def _call(work: Work) -> None:
-    work()
+        run(call, [fetch, *decode])
+    run(call, fetched, 1)
 
 
 def _fetch(

@@ -40,16 +40,6 @@ def put_fill(target: np.ndarray, index: tuple[slice | np.ndarray, ...], fill: ob
         target[index] = fill
 
 
-def put_whole(chain: Chain, data: Buffer, view: np.ndarray) -> None:
-    """Decode a whole chunk into `view`: directly if it is contiguous, else through the thread's scratch buffer."""
-    if chain.stored_dtype is not None:
-        stored = view if chain.order is None else view.transpose(chain.order)
-        if not stored.flags.c_contiguous or stored.dtype.names is not None:
-            np.copyto(view, chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0)))
-            return
-    chain.decode_into(data, view)
-
-
 def scatter(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.ndarray) -> None:
     """Copy the selected elements of one chunk into the result.
 
@@ -59,9 +49,10 @@ def scatter(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.
     if data is None:
         put_fill(target, out, chain.spec.fill)
     elif all(map(is_whole, item)):
-        put_whole(chain, data, target[out])
+        chain.decode_into(data, target[out])
     elif not scatter_start(chain, item, data, target):
-        target[out] = chain.decode(data)[take(item, "inner")]
+        decode = chain.decode if chain.stored_dtype is None else chain.decode_raw
+        target[out] = decode(data)[take(item, "inner")]
 
 
 def strides(chain: Chain) -> list[int]:

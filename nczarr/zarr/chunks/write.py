@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nczarr.errors import CodecError, StoreError
-from nczarr.stores import LocalStore, MemoryStore
+from nczarr.stores import LocalStore
 from nczarr.stores.base import as_view
 from nczarr.stores.local import READ, put_file, write_bytes
 from nczarr.system.failures import system_error
@@ -124,48 +124,36 @@ def write_whole(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> N
 
 
 def write_to_store(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) -> None:
-    """Write the chunks of a plan from `source`, which has the full shape of the selection."""
-    store = chunks.store
+    """Write the chunks of a plan from `source`, which has the full shape of the selection, in batches of requests."""
     items = product(*parts)
     chunk_bytes = prod(chunks.chunk_shape) * max(chunks.dtype.itemsize, 1)
-    if isinstance(store, LocalStore | MemoryStore):
-
-        def work(item: Item) -> None:
-            key = chunks.key(tuple([part.chunk for part in item]))
-            with CHUNK_LOCKS.of(chunks.lock_name(key)):
-                store.set(key, _encode(chunks, item, None if is_covered(item) else store.get(key), source))
-
-        every = list(items)
-        run(work, every, 1 if chunk_bytes * len(every) <= ALONE_BYTES else None)
-        return
-    # A store over a network: batched requests.
     batch_size = max(1, BATCH_BYTES // max(chunk_bytes, 1))
     while batch := list(islice(items, batch_size)):
         keys = [chunks.key(tuple([part.chunk for part in item])) for item in batch]
+        workers = 1 if chunk_bytes * len(batch) <= ALONE_BYTES else None
         while_held(
             CHUNK_LOCKS.of_all(map(chunks.lock_name, keys)),
-            partial(_write_batch, chunks, batch, keys, source),
+            partial(_write_batch, chunks, batch, keys, source, workers),
         )
 
 
-def _encode(chunks: Chunks, item: Item, old: Buffer | None, source: np.ndarray) -> Buffer:
-    index = tuple([part.chunk for part in item])
-    try:
-        return encode_chunk(chunks, chunks.chain(index), item, old, source)
-    except CodecError as error:
-        raise chunks.damaged(index, error) from error
-
-
-def _write_batch(chunks: Chunks, batch: list[Item], keys: list[str], source: np.ndarray) -> None:
+def _write_batch(
+    chunks: Chunks, batch: list[Item], keys: list[str], source: np.ndarray, workers: int | None
+) -> None:
     partial = [i for i, item in enumerate(batch) if not is_covered(item)]
     found = chunks.store.get_many([keys[i] for i in partial]) if partial else []
     old = dict(zip(partial, found, strict=True))
     encoded: dict[int, Buffer] = {}
 
     def encode(job: int) -> None:
-        encoded[job] = _encode(chunks, batch[job], old.get(job), source)
+        item = batch[job]
+        index = tuple([part.chunk for part in item])
+        try:
+            encoded[job] = encode_chunk(chunks, chunks.chain(index), item, old.get(job), source)
+        except CodecError as error:
+            raise chunks.damaged(index, error) from error
 
-    run(encode, range(len(batch)))
+    run(encode, range(len(batch)), workers)
     chunks.store.set_many((keys[i], encoded[i]) for i in range(len(batch)))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Sequence
-from contextlib import suppress
 
 import numpy as np
 
@@ -12,7 +10,7 @@ from nczarr.errors import CodecError, NCZarrError
 from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import Buffer, ChunkSpec, as_bytes_array, scratch
 from nczarr.zarr.limits import LIMITS
-from nczarr.zarr.metadata import NamedConfig
+from nczarr.zarr.metadata import NamedConfig, ParseCache
 
 #: Stored chunks may exceed the bound of the codecs by this, for example by skippable frames or empty gzip members.
 _SLACK = 16 << 20
@@ -186,21 +184,30 @@ class Chain:
 
         The last decompressor writes directly into `out` if the stored elements have the order of `out`.
         """
-        if self.stored_dtype is not None and self._bytes:
-            stored = out if self.order is None else out.transpose(self.order)
-            if stored.flags.c_contiguous and out.dtype == self.spec.dtype and out.dtype.names is None:
-                self._decode_bytes(data, as_bytes_array(stored))
-                if not self._native:
-                    stored.byteswap(inplace=True)
-                return
-        np.copyto(out, self.decode(data))
+        if self.stored_dtype is None:
+            np.copyto(out, self.decode(data))
+            return
+        stored = out.transpose(self.order)
+        if (
+            not (self._bytes and stored.flags.c_contiguous and out.dtype == self.spec.dtype)
+            or out.dtype.names
+        ):
+            np.copyto(out, self.decode_raw(data))
+            return
+        self._decode_bytes(data, as_bytes_array(stored))
+        if not self._native:
+            stored.byteswap(inplace=True)
 
-    def decode_raw(self, data: Buffer, target: np.ndarray) -> np.ndarray:
-        """Decode into the buffer `target`, and return the chunk as a view of it, in any byte order.
+    def decode_raw(self, data: Buffer, target: np.ndarray | None = None) -> np.ndarray:
+        """Return the decoded chunk, in any byte order; requires `stored_dtype`.
 
-        Requires `stored_dtype`; `target` has at least `decoded_size` bytes.
+        It is a view of the buffer `target` of `decoded_size` bytes; by default, of a reusable buffer of the thread.
         """
-        return self.view(self._decode_bytes(data, target[: self.decoded_size] if self._bytes else None))
+        if not self._bytes:
+            return self.view(data)
+        if target is None:
+            target = scratch("chunk", self.decoded_size or 0)[: self.decoded_size]
+        return self.view(self._decode_bytes(data, target))
 
     def decode_start(self, data: Buffer, stop: int) -> np.ndarray | None:
         """Return the first `stop` bytes of the serialized chunk, in a reusable buffer of the thread.
@@ -295,23 +302,16 @@ class Chain:
         return pieces
 
 
-_chains: dict[tuple[object, ...], Chain] = {}
-_MAX_CHAINS = 256
+_chains = ParseCache[Chain]()
 
 
 def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dtype, fill: object) -> Chain:
     """Return the chain for chunks of a shape. Arrays of numbers with equal codecs and fill values share it."""
-    if dtype.kind not in "biufc" or not isinstance(fill, np.generic | np.ndarray) or fill.dtype != dtype:
+
+    def make() -> Chain:
         return Chain(codecs, ChunkSpec(shape, dtype, fill))
-    # marshal's version 2 has no references: bytes are equal if and only if values and types are.
-    with suppress(ValueError):
-        written = marshal.dumps([(c.name, c.configuration, c.must_understand) for c in codecs], 2)
-        key = written, dtype.str, fill.tobytes(), shape, base.CODECS.version
-        chain = _chains.get(key)
-        if chain is None:
-            chain = Chain(codecs, ChunkSpec(shape, dtype, fill))
-            if len(_chains) >= _MAX_CHAINS:
-                _chains.clear()
-            _chains[key] = chain
-        return chain
-    return Chain(codecs, ChunkSpec(shape, dtype, fill))
+
+    if dtype.kind not in "biufc" or not isinstance(fill, np.generic | np.ndarray) or fill.dtype != dtype:
+        return make()
+    written = [(c.name, c.configuration, c.must_understand) for c in codecs]
+    return _chains.get((written, dtype.str, fill.tobytes(), shape, base.CODECS.version), make)

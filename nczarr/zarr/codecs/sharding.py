@@ -5,7 +5,7 @@ Implements the section *Sharding codec* of the Zarr v3 core specification. Inner
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import prod
 from types import EllipsisType
@@ -130,12 +130,19 @@ class ShardingCodec(ArrayBytesCodec):
         """Return the index of a whole shard; its copy at the end, where the index at the start is damaged."""
         source = as_bytes_array(data)
         first, last = source[: self.index_size], source[-self.index_size :]
+        return self.find_index(lambda at_end: (last if at_end else first, source.nbytes))
+
+    def find_index(self, read: Callable[[bool], tuple[Buffer, int]]) -> ShardIndex:
+        """Return the index of a shard; its copy at the end, where the index at the start is damaged.
+
+        `read` returns the bytes of the index at the start of the shard (False) or at its end, and the shard's size.
+        """
         try:
-            return self.parse_index(first if self.index_first else last, source.nbytes)
+            return self.parse_index(*read(not self.index_first))
         except CodecError:
             if self.grows:
                 with suppress(CodecError):
-                    return self.parse_index(last, source.nbytes)
+                    return self.parse_index(*read(True))
             raise
 
     def encode_index(self, entries: np.ndarray) -> np.ndarray:
