@@ -37,7 +37,7 @@ from nczarr.model import CHAR, STRING, DimensionRef, Type, join_fqn
 from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig, data_type_for
 from nczarr.zarr.documents.json import parse_object
-from nczarr.zarr.hierarchy.layout import join_key
+from nczarr.zarr.hierarchy.layouts import join_key
 
 #: Sizes of dimensions have fewer digits than this.
 _MOST_DIGITS = 20
