@@ -7,15 +7,8 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
-from nczarr.cli.options import (
-    HIERARCHY,
-    SOURCE,
-    add_progress_options,
-    define,
-    open_documents,
-    option,
-    storage_options,
-)
+from nczarr.cli import options as shared
+from nczarr.cli.options import HIERARCHY, SOURCE, define, option, storage_options
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import ValueDifference, diff, digest
 from nczarr.display import format_bytes, shown_location, visible
@@ -51,7 +44,7 @@ def define_diff(parser: argparse.ArgumentParser) -> None:
     text = "maximum number of differing values to list for each variable (default: 1)"
     option(parser, "--places", text, "N", type=int, default=1)
     option(parser, "--json", "print a JSON list")
-    add_progress_options(parser)
+    shared.add_progress_options(parser)
     define(
         parser,
         run_diff,
@@ -97,7 +90,7 @@ def define_digest(parser: argparse.ArgumentParser) -> None:
     option(parser, "--check", "compare with the stored digest (nczarr copy --digest)")
     option(parser, "--lossy", "skip unreadable parts with a warning")
     option(parser, "--json", "print a JSON list")
-    add_progress_options(parser)
+    shared.add_progress_options(parser)
     define(
         parser,
         run_digest,
@@ -144,7 +137,7 @@ def define_check(parser: argparse.ArgumentParser) -> None:
     text = "check a directory of test vectors: compare each store with its CDL, its JSON, or its expected findings"
     option(parser, "--vectors", text, "FOLDER")
     option(parser, "--canonical", "print the content as canonical JSON instead, for a comparison of readers")
-    add_progress_options(parser)
+    shared.add_progress_options(parser)
     define(
         parser,
         run_check,
@@ -215,7 +208,7 @@ def run_consolidate(options: argparse.Namespace) -> None:
     from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
 
     for source in options.source:
-        with open_documents(source, "r+", storage_options(options)) as hierarchy:
+        with shared.open_documents(source, "r+", storage_options(options)) as hierarchy:
             refuse_group_of_dataset(hierarchy.store, "consolidated")
             if not hierarchy.complete:
                 raise UnsupportedError(

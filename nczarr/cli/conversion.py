@@ -12,17 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import nczarr
-from nczarr.cli.options import (
-    SOURCE,
-    Options,
-    add_dimension_option,
-    add_progress_options,
-    define,
-    option,
-    pairs_in,
-    selection_of,
-    storage_options,
-)
+from nczarr.cli import options as shared
+from nczarr.cli.options import SOURCE, Options, define, option, storage_options
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
 from nczarr.convert.change.shaping import names_of
@@ -90,7 +81,7 @@ def define_copy(parser: argparse.ArgumentParser) -> None:
         ("-x --exclude", "copy all but these variables and groups"),
     ):
         option(subset, names, text, "A,B", **_LIST)
-    add_dimension_option(subset)
+    shared.add_dimension_option(subset)
     text = "rename a variable, dimension or group, or an attribute: /a/b@units=c"
     option(subset, "--rename", text, "/A/B=C", action="append", default=[])
     _add_storage_options(parser)
@@ -136,7 +127,7 @@ def define_scan(parser: argparse.ArgumentParser) -> None:
     option(parser, "-o --output", text, "FILE", required=True, dest="target")
     _add_files_from(parser)
     _add_engine_options(parser, "open the sources on", "processes")
-    add_progress_options(parser)
+    shared.add_progress_options(parser)
     examples = (
         "  nczarr scan 'in/*.nc' -o scan.parquet\n  nczarr copy scan.parquet all.zarr --concat time\n"
         "  nczarr copy scan.parquet all.json --concat time --virtual\n"
@@ -222,7 +213,7 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     )
     option(parser, "--durable", text, action=argparse.BooleanOptionalAction)
     option(parser, "--lossy", "omit content that the format cannot represent, and list it")
-    add_progress_options(parser)
+    shared.add_progress_options(parser)
 
 
 def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -231,11 +222,11 @@ def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
     given = {name: value for name, value in vars(options).items() if value not in (None, [])}
     chosen = {n: v for n, v in given.items() if n in keywords and (v is not False or n in _CHOICES)}
     if "dimension" in given:
-        chosen["select"] = selection_of(options.dimension)
+        chosen["select"] = shared.selection_of(options.dimension)
     if "tolerance" in given:
         chosen["tolerance"] = dict(map(_tolerance, options.tolerance))
     if "rename" in given:
-        chosen["rename"] = pairs_in(options.rename, "--rename", "OLD=NEW", "/ocean/temp=t")
+        chosen["rename"] = shared.pairs_in(options.rename, "--rename", "OLD=NEW", "/ocean/temp=t")
     return chosen
 
 

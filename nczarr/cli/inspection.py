@@ -14,16 +14,8 @@ from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any, TextIO
 
-from nczarr.cli.options import (
-    HIERARCHY,
-    SOURCE,
-    add_dimension_option,
-    add_progress_options,
-    define,
-    option,
-    selection_of,
-    storage_options,
-)
+from nczarr.cli import options as shared
+from nczarr.cli.options import HIERARCHY, SOURCE, define, option, storage_options
 from nczarr.cli.terminal import can_draw, progress_bar, say, table
 from nczarr.convert import Progress, open_source
 from nczarr.convert.change.selecting import select
@@ -52,7 +44,7 @@ def define_dump(parser: argparse.ArgumentParser) -> None:
     option(parser, "-c --coordinates", "header, and data of coordinate variables")
     option(parser, "-v --variables", "data of these variables only", "A,B")
     option(parser, "-g --groups", "data of these groups only", "A,B")
-    add_dimension_option(parser)
+    shared.add_dimension_option(parser)
     option(parser, "-b --brief", "add comments with the indices of each row", choices=["c", "f"])
     option(parser, "-f --full", "add comments with the indices of each value", choices=["c", "f"])
     option(parser, "-l --line-length", "maximum length of a data line", "N", type=int, default=80)
@@ -69,7 +61,7 @@ def define_dump(parser: argparse.ArgumentParser) -> None:
     text = "log messages of libraries to standard error: 0 errors, 1 warnings, 2 information, 3 every request"
     option(parser, "-L --log-level", text, "N", type=int)
     option(parser, "--ncdump", "print exactly the output of ncdump, byte for byte")
-    add_progress_options(parser)
+    shared.add_progress_options(parser)
     define(
         parser,
         run_dump,
@@ -146,7 +138,7 @@ def _dump(source: str, out: TextIO, options: argparse.Namespace, bar: Progress) 
             hidden=hidden,
             location=shown_location(source),
         )
-        dataset = select(dataset, selection_of(options.dimension))
+        dataset = select(dataset, shared.selection_of(options.dimension))
         if options.whole and local_path(source) is None:
             dataset = read_whole(dataset)
         if isinstance(bar, NoProgress):
