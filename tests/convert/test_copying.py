@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import nczarr
 from nczarr.convert import open_source
+from nczarr.convert.report import stored_objects
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.mapping.options import FormatOptions, WriteOptions
 from nczarr.model import DOUBLE, INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable, compare
@@ -300,3 +301,11 @@ def test_a_wrong_keyword_has_a_hint(tmp_path: Path) -> None:
 def test_the_signature_has_every_option_of_the_formats() -> None:
     known = {*inspect.signature(nczarr.copy).parameters, *FormatOptions.__annotations__}
     assert set(WriteOptions.__dataclass_fields__) <= known
+
+
+def test_the_report_counts_no_link_that_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"123")
+    (tmp_path / "gone").symlink_to(tmp_path / "missing")
+    found = stored_objects(tmp_path)
+    assert found is not None
+    assert found.sizes == (3,)
