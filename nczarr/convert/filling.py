@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nczarr import transfer
 from nczarr.convert.request import Request
 from nczarr.convert.values.dasked import is_chunked, place_of, store_chunked
 from nczarr.convert.values.raw import copy_stored
@@ -19,17 +20,7 @@ from nczarr.errors import NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import local_path
 from nczarr.mapping import DetachedDataset, StoredDataset
 from nczarr.model import CornerSource, Dataset, DatasetSink, MemorySource
-from nczarr.transfer import (
-    BLOCK_BYTES,
-    Block,
-    Progress,
-    Work,
-    blocks_of,
-    data_bytes,
-    reporting,
-    transfer,
-    value_bytes,
-)
+from nczarr.transfer import Block, Progress, Work, data_bytes, value_bytes
 
 if TYPE_CHECKING:
     from nczarr.convert.cluster import Cluster
@@ -104,7 +95,7 @@ class FillTask:
             is_recorded = self.request.resume or total >= _RECORDED
             if self.fingerprint and is_recorded and isinstance(sink, StoredDataset) and sink.resumable:
                 self._record = Recording(sink, self.dataset, self.fingerprint())
-            with reporting(self.request.progress, total):
+            with transfer.reporting(self.request.progress, total):
                 if not pulls:
                     self._copy(work)
                 self.refuse_changes()
@@ -158,10 +149,10 @@ class FillTask:
         def blocks() -> Iterator[Block]:
             for fqn, variable, data in work:
                 chunk = math.prod(read_shape(variable, data) or (0,)) * value_bytes(data.dtype)
-                limit = min(max(BLOCK_BYTES, chunk), block_limit(chunk, workers, memory))
-                yield from blocks_of([(fqn, variable, data)], out, limit)
+                limit = min(max(transfer.BLOCK_BYTES, chunk), block_limit(chunk, workers, memory))
+                yield from transfer.blocks_of([(fqn, variable, data)], out, limit)
 
-        transfer(self._remaining(blocks()), out, request.progress, workers, memory)
+        transfer.transfer(self._remaining(blocks()), out, request.progress, workers, memory)
 
     def _without_chunked(self, work: list[Work]) -> list[Work]:
         """Store the Dask arrays of xarray, task by task; return the other variables."""
@@ -198,8 +189,8 @@ class FillTask:
         is_shared = engine.local or local_path(request.target) is not None
         shared = replace(request, workers=engine.threads, memory=engine.memory)
         work = rechunk(work, out, shared, self._remaining, elsewhere if is_shared else None)
-        limit = min(BLOCK_BYTES, engine.block_limit, block_limit(0, request.workers, request.memory))
-        blocks = self._remaining(blocks_of(work, out, limit))
+        limit = min(transfer.BLOCK_BYTES, engine.block_limit, block_limit(0, request.workers, request.memory))
+        blocks = self._remaining(transfer.blocks_of(work, out, limit))
         cluster.transfer(blocks, detached, request.progress, raw=not request.resume, done=done)
 
     def _end(self, error: BaseException) -> None:

@@ -503,7 +503,7 @@ def test_zarr_to_zarr_keeps_chunks_shards_and_codecs(tmp_path: Path, monkeypatch
     nczarr.copy(
         EXAMPLE, tmp_path / "a.zarr", chunks="lat=6", shards={"lat": 18}, compression="zstd:7", checksum=True
     )
-    monkeypatch.setattr("nczarr.convert.filling.transfer", never)
+    monkeypatch.setattr("nczarr.transfer.transfer", never)
     nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.zarr", exclude="station_name", rename={"/lat": "y"})
     left, right = stored(tmp_path / "a.zarr"), stored(tmp_path / "b.zarr")
     assert right
@@ -532,7 +532,7 @@ def test_the_bytes_of_netcdf_chunks_pass_through(tmp_path: Path, options: dict[s
     out = tmp_path / "a.zarr"
     chunks = {"chunk_bytes": None, "compression": "source", "codecs": "numcodecs"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nczarr.convert.filling.transfer", never)
+        patch.setattr("nczarr.transfer.transfer", never)
         patch.setattr("nczarr.convert.change.shaping.SMALLEST", 1)
         nczarr.copy(tmp_path / "a.nc", out, **chunks)  # type: ignore[arg-type]
     np.testing.assert_array_equal(array(out, "v")[:], data)

@@ -115,12 +115,13 @@ def test_a_terminated_copy_says_what_becomes_of_its_output(tmp_path: Path) -> No
 import os, signal, sys
 import numpy as np
 from nczarr.cli import main
-import nczarr.convert.filling as filling
-whole = filling.transfer
+from nczarr import transfer
+from nczarr.convert import filling
+whole = transfer.transfer
 def then_end(*arguments):
     whole(*arguments)
     os.kill(os.getpid(), signal.SIGTERM)
-filling.transfer = then_end
+transfer.transfer = then_end
 filling._RECORDED = 0
 sys.exit(main(sys.argv[1:]))
 """
