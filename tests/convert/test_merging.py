@@ -227,7 +227,7 @@ def test_each_file_is_compared_with_its_own_names_only(monkeypatch: pytest.Monke
         compared.append(len(pair[0].all_variables))
         return fitted(pair, *arguments)
 
-    monkeypatch.setattr("nczarr.convert.many.merging.fitted", counting)
+    monkeypatch.setattr("nczarr.convert.many.joining.fitted", counting)
     files = [
         Dataset(
             "d",

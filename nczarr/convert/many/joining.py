@@ -1,15 +1,15 @@
-"""Join datasets along an existing or a new dimension, with few of their files open at the same time."""
+"""Join datasets along a dimension, or with different variables, with few of their files open at the same time."""
 
 from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -17,10 +17,9 @@ import numpy as np
 from nczarr import model
 from nczarr.convert.change.selecting import cut_source, find_dimension, has_name
 from nczarr.convert.endpoints import Hook, call_all, name_of, open_processed
-from nczarr.convert.many.adjusting import fitted, growing_variables, with_fill
+from nczarr.convert.many.adjusting import fitted, growing_variables, with_fill, with_nodes
 from nczarr.convert.many.expected import missing_steps
-from nczarr.convert.many.fit import Fitting
-from nczarr.convert.many.merging import families, merged, united
+from nczarr.convert.many.fit import Fitting, refuse
 from nczarr.convert.many.scan import SMALL, Header, Scanned, read_headers
 from nczarr.convert.many.steps import refuse_disorder
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 #: Maximum number of open files.
 _OPEN = 24
 _G = TypeVar("_G", bound=Group)
+_N = TypeVar("_N", Dataset, Group, Variable)
 
 
 class Files:
@@ -450,3 +450,154 @@ def _with_dimension(dataset: Dataset, fqn: str, dimension: Dimension) -> Dataset
         return replace(group, dimensions=own, groups=groups)
 
     return inside("/", dataset)
+
+
+# --- merging
+
+
+def united(nodes: Sequence[_N]) -> _N:
+    """Return the first of some groups or variables with the attributes of all, each from the first that has it."""
+    found: dict[str, Attribute] = {}
+    for attribute in chain.from_iterable(node.attributes for node in nodes):
+        found.setdefault(attribute.name, attribute)
+    first = replace(nodes[0], attributes=tuple(found.values()))
+    if isinstance(first, Variable):
+        return first
+    twins = defaultdict[str, list[Variable]](list), defaultdict[str, list[Group]](list)
+    for node in nodes:
+        assert isinstance(node, Group)
+        for variable in node.variables:
+            twins[0][variable.name].append(variable)
+        for group in node.groups:
+            twins[1][group.name].append(group)
+    return replace(
+        first,
+        variables=tuple(united(twins[0][v.name]) for v in first.variables),
+        groups=tuple(united(twins[1][g.name]) for g in first.groups),
+    )
+
+
+def families(datasets: Sequence[Dataset], along: str | None, is_new: bool) -> list[list[int]]:
+    """Return the numbers of the datasets to join along a dimension: those with a variable that not all datasets have.
+
+    Examples
+    --------
+    >>> from nczarr.model import INT, Dimension
+    >>> t = Dimension("t", 1)
+    >>> files = [Dataset(n, dimensions=(t,), variables=(Variable(n, INT, ("/t",)),)) for n in ("a", "b", "a")]
+    >>> families(files, "/t", False)
+    [[0, 2], [1]]
+    """
+    if along is None:
+        return [[number] for number in range(len(datasets))]
+    grown = [growing_variables(dataset, along, is_new) for dataset in datasets]
+    common = frozenset.intersection(*[names for names in grown if names] or [frozenset()])
+    alone = [[number] for number, names in enumerate(grown) if not names]
+    found: list[tuple[set[str], list[int]]] = []
+    for number, names in enumerate(grown):
+        if names:
+            own, members = set(names - common), [number]
+            # Files with no other variables than the common ones belong together, too.
+            for family in [f for f in found if f[0] & own or not (f[0] or own)]:
+                found.remove(family)
+                own |= family[0]
+                members += family[1]
+            found.append((own, sorted(members)))
+    return sorted([*alone, *(members for _, members in found)])
+
+
+def merged(datasets: Sequence[Dataset], names: Sequence[str], fitting: Fitting) -> Dataset:
+    """Return one dataset with the nodes of all; those that several have are the same, but for their attributes.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the datasets, for messages.
+
+    Raises
+    ------
+    ModelError
+        If nodes of one name differ; the message lists the conflicts.
+    """
+    nodes = _Nodes()
+    nodes.update(datasets[0])
+    used = {*chain.from_iterable(v.dimensions for v in datasets[0].all_variables.values())}
+
+    def add(other: Dataset, name: str) -> None:
+        first = nodes.part(other)
+        assert isinstance(first, Dataset)
+        nodes.update(_with(first, other, [names[0], name], fitting.of((first, other)), used))
+        used.update(*[v.dimensions for v in other.all_variables.values()])
+
+    call_all(partial(add, *pair) for pair in zip(datasets[1:], names[1:], strict=True))
+    result = nodes.part(None)
+    assert isinstance(result, Dataset)
+    return replace(
+        result,
+        format=datasets[0].format if len({d.format for d in datasets}) == 1 else None,
+        left_out=tuple(dict.fromkeys(what for d in datasets for what in d.left_out)),
+        gone=tuple(dict.fromkeys(what for d in datasets for what in d.gone)),
+        sources=tuple(source for d in datasets for source in d.sources),
+    )
+
+
+class _Nodes:
+    """The nodes of one group of many datasets. A dataset is compared with those that it may have, too."""
+
+    def __init__(self) -> None:
+        self._group = Group("")
+        self._variables: dict[str, Variable] = {}
+        self._groups: dict[str, _Nodes] = {}
+
+    def update(self, group: Group) -> None:
+        """Take the nodes of a group in place of those with the same names."""
+        self._group = replace(group, variables=(), groups=())
+        self._variables.update((v.name, v) for v in group.variables)
+        for own in group.groups:
+            self._groups.setdefault(own.name, _Nodes()).update(own)
+
+    def part(self, other: Group | None) -> Group:
+        """Return the group without those variables whose names another group does not have; None: the whole group."""
+        variables, groups, theirs = self._variables, self._groups, dict[str, Group]()
+        if other is not None:
+            theirs = {group.name: group for group in other.groups}
+            nodes = chain[Group | model.UserType | Variable](other.variables, other.groups, other.types)
+            variables = {n.name: variables[n.name] for n in nodes if n.name in variables}
+        inside = [g.part(None if other is None else theirs.get(n, Group(n))) for n, g in groups.items()]
+        return replace(self._group, variables=tuple(variables.values()), groups=tuple(inside))
+
+
+def _with(
+    first: Dataset, other: Dataset, names: Sequence[str], fitting: Fitting, used: set[str | int]
+) -> Dataset:
+    """Return the first dataset with the nodes that only the other one has.
+
+    Parameters
+    ----------
+    used : set
+        The dimensions that variables of the first dataset have, also those that it lacks here.
+    """
+    sizes = [{fqn: d.size for fqn, d in own.all_dimensions.items()} for own in (first, other)]
+    unequal = {fqn for fqn, size in sizes[0].items() if sizes[1].get(fqn, size) != size}
+    first, other = _without_unused(first, unequal - used), _without_unused(other, unequal)
+    refused = f"the files cannot be merged; {names[0]} and those before are compared with {names[1]}"
+    pair, _ = fitted([first, other], names, None, False, fitting, refused)
+    result = with_nodes(*pair)
+    if fitting.merges:
+        result = united([result, pair[1]])
+    lost = [
+        (names[1], f"{fqn}: another kind of node has the name of this {what}")
+        for what in ("variable", "group", "type")
+        for fqn in getattr(other, f"all_{what}s").keys() - getattr(result, f"all_{what}s").keys()
+    ]
+    refuse(sorted(lost), refused, "--preprocess, a function that renames one of them")
+    growing = {fqn for fqn, d in other.all_dimensions.items() if d.unlimited}
+    return model.rewrite(result, dimension=lambda fqn, d: replace(d, unlimited=True) if fqn in growing else d)
+
+
+def _without_unused(dataset: Dataset, dimensions: set[str]) -> Dataset:
+    """Return a dataset without those dimensions that no variable has."""
+    unused = dimensions.difference(*[v.dimensions for v in dataset.all_variables.values()])
+    return (
+        model.rewrite(dataset, dimension=lambda fqn, d: None if fqn in unused else d) if unused else dataset
+    )
