@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Literal, cast
 
@@ -25,7 +26,7 @@ from nczarr.mapping.nczarr3.write import plan_draft_2019, plan_nczarr_v3
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.mapping.plain.read import is_plain, read_plain
-from nczarr.mapping.plain.write import plan_plain_v2, plan_plain_v3
+from nczarr.mapping.plain.write import plan_plain
 from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
@@ -45,8 +46,8 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect("nczarr-v3", "v3", _V3, is_nczarr_v3, read_nczarr_v3, plan_nczarr_v3),
     Dialect("nczarr-v2", "v2", _V2, is_nczarr_v2, read_nczarr_v2, plan_nczarr_v2),
     Dialect("draft-2019", "draft-2019", _DRAFTS, is_nczarr_v3, read_nczarr_v3, plan_draft_2019),
-    Dialect("zarr-v2", "v2", _V2, is_plain, read_plain, plan_plain_v2),
-    Dialect("zarr-v3", "v3", _V3 | _DRAFTS, is_plain, read_plain, plan_plain_v3),
+    Dialect("zarr-v2", "v2", _V2, is_plain, read_plain, partial(plan_plain, "v2")),
+    Dialect("zarr-v3", "v3", _V3 | _DRAFTS, is_plain, read_plain, partial(plan_plain, "v3")),
 )
 
 

@@ -37,24 +37,20 @@ ORDER = "/: the order of variables, groups and dimensions"
 _LONGEST = 60
 
 
-def plan_plain_v3(
-    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+def plan_plain(
+    layout: Literal["v2", "v3"],
+    dataset: Dataset,
+    options: WriteOptions,
+    names: NodeNames,
+    known: Known | None = None,
 ) -> Plan:
-    """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
-    plan = Planner(dataset, replace(options, nzug=False), names, known or Known()).planned()
-    return plan if known else replace(plan, losses=tuple(_losses_of(dataset, plan, "v3")))
-
-
-def plan_plain_v2(
-    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
-) -> Plan:
-    """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`.
+    """Plan the documents for a version of Zarr; see :meth:`nczarr.mapping.dialect.Dialect.plan`.
 
     xarray's convention on v2 has the names of dimensions in ``_ARRAY_DIMENSIONS``, and ``fill_value`` is
     ``_FillValue``.
     """
     plan = Planner(dataset, replace(options, nzug=False), names, known or Known()).planned()
-    for fqn, variable in dataset.all_variables.items():
+    for fqn, variable in dataset.all_variables.items() if layout == "v2" else ():
         path = plan.variables[fqn].path
         array = array_at(plan.nodes, path)
         attributes = {k: v for k, v in array.attributes.items() if k != "_FillValue"}
@@ -63,7 +59,7 @@ def plan_plain_v2(
         # xarray masks all values that equal the fill value, so arrays without _FillValue have none.
         fill_value = None if model.own_fill_value(variable) is None else array.fill_value
         plan.nodes[path] = replace(for_v2(array), attributes=attributes, fill_value=fill_value)
-    return plan if known else replace(plan, losses=tuple(_losses_of(dataset, plan, "v2")))
+    return plan if known else replace(plan, losses=tuple(_losses_of(dataset, plan, layout)))
 
 
 def for_v2(array: ArrayMetadata) -> ArrayMetadata:
