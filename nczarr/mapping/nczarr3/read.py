@@ -61,7 +61,6 @@ class Reader:
         self.finder = GroupFinder(hierarchy, self.findings)
         self.variables: dict[str, Binding] = {}
         self.binder = TypeBinder()
-        self.types: dict[str, UserType] = {}
         self.group_types: dict[str, list[UserType]] = {}
         self.reserved = RESERVED
         self.plain = PlainArrays(hierarchy)
@@ -162,12 +161,11 @@ class Reader:
             self.group_types[group] = own
             for fqn in fqns:
                 with self.damaged(fqn):
-                    self.types[fqn] = self.binder.bind(fqn)
-                    own.append(self.types[fqn])
-        for fqn in self.binder.declared.keys() - self.types.keys():
+                    own.append(self.binder.bind(fqn))
+        for fqn in self.binder.declared.keys() - self.binder.bound.keys():
             del self.binder.declared[fqn]
         for fqn, array_fqn in unlisted.items():
-            if fqn in self.types:  # damaged types cannot be declared
+            if fqn in self.binder.bound:  # damaged types cannot be declared
                 home, name = split_fqn(fqn)
                 what = f"the type {name!r} is used by {array_fqn} but not declared"
                 self.findings.add("type-unlisted", home, what)
@@ -224,7 +222,7 @@ class Reader:
     def find_type(self, name: object, fqn: str) -> Type:
         if not isinstance(name, str):
             raise MetadataError(f"there is no type {show(name)}")
-        found = self.types.get(name) or self.binder.find(name, split_fqn(fqn)[0])
+        found = self.binder.find(name, split_fqn(fqn)[0])
         if isinstance(found, UserType) and found.fqn != name:
             self.add_moved(fqn, name)
         return found
@@ -320,7 +318,7 @@ class Reader:
             self.findings.add("annotation-stale", owner.fqn, f"{what}; the annotation is ignored")
 
         info = owner.keys.get(ATTR_KEY)
-        types = self.types if info is None else self.types_for(info, group.fqn, owner.fqn)
+        types = self.binder.bound if info is None else self.types_for(info, group.fqn, owner.fqn)
         return decode_attributes(
             owner.metadata.attributes,
             info,
@@ -335,12 +333,12 @@ class Reader:
         """Return the types that annotations may name, including types of renamed or deleted groups by old names."""
         moved = {}
         for name in member(info, "types").values():
-            if not isinstance(name, str) or not name.startswith("/") or name in self.types:
+            if not isinstance(name, str) or not name.startswith("/") or name in self.binder.bound:
                 continue
             if fqn := self.binder.resolve(name, group):
-                moved[name] = self.types[fqn]
+                moved[name] = self.binder.bound[fqn]
                 self.add_moved(where, name)
-        return {**self.types, **moved} if moved else self.types
+        return {**self.binder.bound, **moved} if moved else self.binder.bound
 
     def variable(self, node: GroupNode, array: ArrayNode) -> model.Variable:
         form, metadata = self.forms[array.path], array.metadata
