@@ -131,7 +131,8 @@ class Values(BackendArray):  # type: ignore[misc]
             values = read_stored(session, node, parse_selection(key, self.shape), self.shape)
         else:
             values = read(session, node, self.settings, key)
-        if self.dtype != object or (isinstance(values, np.ndarray) and len(self.shape) - _integers(key) > 0):
+        integers = sum(isinstance(k, int | np.integer) for k in key)
+        if self.dtype != object or (isinstance(values, np.ndarray) and integers < len(self.shape)):
             return values
         boxed = np.empty((), object)  # a string or a sequence is a single element
         boxed[()] = values
@@ -141,10 +142,6 @@ class Values(BackendArray):  # type: ignore[misc]
         """Return the source of the model, whose chunks a copy takes undecoded; None where changes are pending."""
         session = self.source.session
         return None if session.writable else session.stored.dataset.variable_at(self.node.fqn).data
-
-
-def _integers(key: tuple[object, ...]) -> int:
-    return sum(isinstance(k, int | np.integer) for k in key)
 
 
 def _dtype(node: VariableNode) -> np.dtype:

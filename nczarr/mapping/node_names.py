@@ -22,19 +22,9 @@ MAX_BYTES = 255
 #: In the draft of 2019 the name of a document is the node name with a suffix, ``.array`` or ``.group``.
 _DRAFT_BYTES = MAX_BYTES - 6
 
-_DOCUMENTS = frozenset(
-    [
-        "zarr.json",
-        ".zarray",
-        ".zgroup",
-        ".zattrs",
-        ".zmetadata",
-        ".nczarr",
-        ".nczgroup",
-        ".nczvar",
-        ".nczattr",
-    ]
-)
+_OF_V2 = (".zarray", ".zgroup", ".zattrs", ".zmetadata")
+_OF_NETCDF_C = (".nczarr", ".nczgroup", ".nczvar", ".nczattr")
+_DOCUMENTS = frozenset({"zarr.json", *_OF_V2, *_OF_NETCDF_C})
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]|\A__|\A_nc-|\A\.+\Z| \Z")
 _WINDOWS = re.compile(
     r'[<>:"|?*]|[. ]\Z|\A(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|\Z)', re.IGNORECASE
