@@ -157,13 +157,8 @@ class _Writing:
 
     def _group(self, path: str, labelled: xr.Dataset) -> _Group:
         kept = _origin(labelled)
-        before = None
-        if (
-            kept is not None
-            and kept.store.source is self.source
-            and self._inside(fqn_of(kept.store.path)) == path
-        ):
-            before = self.header.all_groups.get(path)
+        at = self._inside(fqn_of(kept.store.path)) if kept and kept.store.source is self.source else None
+        before = self.header.all_groups.get(path) if at == path else None
         return _Group(path, labelled, before, kept, list(before.types) if before else [])
 
     def _inside(self, fqn: str) -> str:
