@@ -97,7 +97,7 @@ def test_a_lone_record_variable_has_no_padding(tmp_path: Path, dtype: str, strea
         with netCDF4.Dataset(target) as file:
             size = 3 * 3 * file["v"].dtype.itemsize
         header = nczarr.netcdf.open_file(target)
-        begin = header.header.variables[0].begin  # type: ignore[attr-defined]
+        begin = header.header.begins[0]  # type: ignore[attr-defined]
         header.close()
         os.truncate(target, begin + size)
         as_stream(target)
