@@ -35,30 +35,6 @@ _SPAN = 4 << 20
 _STEP = 8 << 20
 
 
-class ClassicBytes(classic.ClassicFile):
-    """A reader of a classic file on the bytes that an editor writes to. Writers hold `lock`."""
-
-    content: ByteFile
-
-    def __init__(self, path: str, content: ByteFile) -> None:
-        super().__init__(path, content)
-        self.lock = make_lock(Rank.STORE)
-
-    def move(self, source: int, target: int, count: int, old: int, new: int) -> None:
-        """Move `count` records of `old` bytes towards the end, to slots of `new` bytes, the last record first.
-
-        The ranges may overlap. The last record of the file may lack its padding.
-        """
-        rows = max(1, _STEP // max(old, new, 1))
-        for start in range((count - 1) // rows * rows, -1, -rows):
-            n = min(rows, count - start)
-            there = min(n * old, self.content.size - (source + start * old))
-            data = bytes(read_all(self.content, source + start * old, there, self.path)).ljust(n * old, b"\0")
-            moved = np.zeros((n, new), np.uint8)
-            moved[:, :old] = np.frombuffer(data, np.uint8).reshape(n, old)
-            write_all(self.content, target + start * new, moved.data, self.path)
-
-
 @dataclass(eq=False)
 class ClassicValues(EditedValues):
     """The values of a variable. `shape` is the shape of its dimensions.
@@ -146,7 +122,7 @@ class ClassicValues(EditedValues):
     def _write(self, axes: Axes, values: np.ndarray) -> None:
         if not values.size:
             return
-        with self.owner.file.lock:
+        with self.owner.lock:
             if self.is_record and axes[0][-1] >= self.records:
                 # Records between the last one and the new ones need fill values, as do new ones that are incomplete.
                 inner = all(len(axis) == n for axis, n in zip(axes[1:], self.shape[1:], strict=True))
@@ -174,7 +150,7 @@ class ClassicValues(EditedValues):
 
     def fill_records(self, count: int) -> None:
         """Ensure that the first `count` records have values or fill in the file."""
-        with self.owner.file.lock:
+        with self.owner.lock:
             if self.records < count:
                 self.fill_blocks()
                 inner = self.shape[1:]
@@ -185,7 +161,7 @@ class ClassicValues(EditedValues):
 
     def fill_blocks(self) -> None:
         """Ensure that all blocks have values or fill in the file."""
-        with self.owner.file.lock:
+        with self.owner.lock:
             if self.marks is not None:
                 for index in np.argwhere(~self.marks).tolist() if self.fills else ():
                     self._fill(self._block(index))
@@ -203,13 +179,13 @@ class ClassicValues(EditedValues):
         together = _together(big.shape, steps, self.dtype.itemsize)
         span = self.dtype.itemsize + sum((len(a) - 1) * step for a, step in zip(axes, steps, strict=True))
         if big.nbytes // together > _RUNS and span <= max(_SPAN, 2 * big.nbytes):
-            file = self.owner.file
+            content, path = self.owner.content, self.owner.path
             current = bytearray(span)
-            there = min(span, max(0, file.content.size - offset))
+            there = min(span, max(0, content.size - offset))
             if there:
-                current[:there] = read_all(file.content, offset, there, file.path)
+                current[:there] = read_all(content, offset, there, path)
             np.ndarray(big.shape, big.dtype, current, 0, steps)[...] = big
-            write_all(file.content, offset, current, file.path)
+            write_all(content, offset, current, path)
         else:
             self._runs(offset, big, steps)
 
@@ -217,7 +193,7 @@ class ClassicValues(EditedValues):
         """Write an array run by run. A run is contiguous in the file."""
         if _together(values.shape, steps, values.itemsize) == values.nbytes:
             data = values.reshape(-1).view(np.uint8).data
-            write_all(self.owner.file.content, offset, data, self.owner.file.path)
+            write_all(self.owner.content, offset, data, self.owner.path)
             return
         for i in range(values.shape[0]):
             self._runs(offset + i * steps[0], values[i, ...], steps[1:])
@@ -272,7 +248,9 @@ class EditedClassic(EditedFile):
         self._moved: Output | None = None
         self._locks: list[FileLock] = []
         self._values: dict[str, ClassicValues] = {}
-        self.file = ClassicBytes(path, content)
+        self.file = classic.ClassicFile(path, content)
+        #: Held by writers.
+        self.lock = make_lock(Rank.STORE)
         try:
             if dataset is None:
                 self.header = classic.parse_header(self.file)
@@ -329,7 +307,7 @@ class EditedClassic(EditedFile):
         ordered = self._in_order(dataset, found)
         planned = laid_out(self.header, replace(self.header, dataset=ordered))
         classic.check_places(planned)
-        with self.file.lock:
+        with self.lock:
             records = next((d.size for d in dataset.dimensions if d.unlimited), 0)
             self._change_layout(planned, ordered, found)
             for fqn, variable in dataset.all_variables.items():
@@ -378,8 +356,8 @@ class EditedClassic(EditedFile):
             beside = self._continue_in_copy() if moving else None
         self._extend(longest.file_size)
         if moving:
-            write_all(self.file.content, 0, _MOVING, self.path)
-            move_data(self.file, old, planned, records)
+            write_all(self.content, 0, _MOVING, self.path)
+            move_data(self.content, self.path, old, planned, records)
         self.header = planned
         self._values = values
         for index, variable in enumerate(ordered.variables):
@@ -404,11 +382,11 @@ class EditedClassic(EditedFile):
         the data move in the file itself, whose first bytes then mark it as invalid.
         """
         self._moving = True
-        if self._output is not None or not isinstance(self._content, DiskFile):
+        if self._output is not None or not isinstance(self.content, DiskFile):
             return None
         output = Output(self.path)
         try:
-            output.durable = self._content.durable
+            output.durable = self.content.durable
             output.copy_target()
             content = DiskFile(str(output.path), "r+")
         except PermissionError:
@@ -417,15 +395,15 @@ class EditedClassic(EditedFile):
             output.discard()
             self._moving = False
             raise
-        content.durable = self._content.durable
-        self._replaced = self._content
-        self._content = self.file.content = content
+        content.durable = self.content.durable
+        self._replaced = self.content
+        self.content = self.file.content = content
         self._moved = output
         return output
 
     def _replace_file(self, output: Output) -> None:
         with file_errors(self.path):
-            self.file.content.sync()
+            self.content.sync()
             # The lock of the old file does not cover the new one.
             self._locks.append(FileLock(str(output.path)))
             output.commit()
@@ -444,13 +422,13 @@ class EditedClassic(EditedFile):
         data = classic.format_header(self.header)
         self._extend(len(data))
         self._wait_for_disk()
-        write_all(self.file.content, 4, data[4:], self.path)
-        write_all(self.file.content, 0, data[:4], self.path)
+        write_all(self.content, 4, data[4:], self.path)
+        write_all(self.content, 0, data[:4], self.path)
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         """Write the number of records."""
         self._check_open()
-        with self.file.lock:
+        with self.lock:
             for size in sizes.values():
                 self._count(size)
         self._sizes.update(sizes)
@@ -458,13 +436,13 @@ class EditedClassic(EditedFile):
 
     def take_back_records(self) -> None:
         """Extend the file to the counted records."""
-        with self.file.lock:
+        with self.lock:
             for values in self._values.values():
                 if values.is_record:
                     values.records = self.header.records
             with suppress(OSError):  # readers ignore bytes behind the last record
-                if self.header.file_size < self.file.content.size:
-                    self.file.content.truncate(self.header.file_size)
+                if self.header.file_size < self.content.size:
+                    self.content.truncate(self.header.file_size)
 
     def count_in_header(self) -> None:
         """Write the number of records to a header that leaves it to the file's size, as in a stream.
@@ -472,13 +450,13 @@ class EditedClassic(EditedFile):
         The file grows before the new records are complete.
         """
         if not self.header.counted:
-            with self.file.lock:
+            with self.lock:
                 self._write_count()
                 self.header = replace(self.header, counted=True)
 
     def _write_count(self) -> None:
         width = classic.count_size(self.header.version)
-        write_all(self.file.content, 4, self.header.records.to_bytes(width, "big"), self.path)
+        write_all(self.content, 4, self.header.records.to_bytes(width, "big"), self.path)
 
     def _count(self, records: int) -> None:
         """Increase the number of records to those that all variables have."""
@@ -496,13 +474,13 @@ class EditedClassic(EditedFile):
     def _wait_for_disk(self) -> None:
         """Wait until the values are on the disk, before the header counts them."""
         with file_errors(self.path):
-            self.file.content.sync()
+            self.content.sync()
 
     def _extend(self, size: int) -> None:
         """Extend the file to at least this size."""
         with file_errors(self.path):
-            if self.file.content.size < size:
-                self.file.content.truncate(size)
+            if self.content.size < size:
+                self.content.truncate(size)
 
     # -- closing
 
@@ -577,7 +555,7 @@ def moves(old: Header, new: Header) -> bool:
     )
 
 
-def move_data(file: ClassicBytes, old: Header, new: Header, records: Sequence[int]) -> None:
+def move_data(content: ByteFile, path: str, old: Header, new: Header, records: Sequence[int]) -> None:
     """Move all data from their old offsets to the new ones. `records` has the record count of each variable."""
     places = list(zip(old.dataset.variables, old.begins, new.begins, strict=False))
     growing = [(source, target) for v, source, target in places if old.is_record(v)]
@@ -585,7 +563,22 @@ def move_data(file: ClassicBytes, old: Header, new: Header, records: Sequence[in
     if growing and count:
         source, target = growing[0]
         if source != target or step != new.record_size:
-            file.move(source, target, count, step, new.record_size)
+            _move(content, path, source, target, count, step, new.record_size)
     for v, source, target in reversed(places):
         if source != target and not old.is_record(v):
-            file.move(source, target, old.slab(v), 1, 1)
+            _move(content, path, source, target, old.slab(v), 1, 1)
+
+
+def _move(content: ByteFile, path: str, source: int, target: int, count: int, old: int, new: int) -> None:
+    """Move `count` records of `old` bytes towards the end, to slots of `new` bytes, the last record first.
+
+    The ranges may overlap. The last record of the file may lack its padding.
+    """
+    rows = max(1, _STEP // max(old, new, 1))
+    for start in range((count - 1) // rows * rows, -1, -rows):
+        n = min(rows, count - start)
+        there = min(n * old, content.size - (source + start * old))
+        data = bytes(read_all(content, source + start * old, there, path)).ljust(n * old, b"\0")
+        moved = np.zeros((n, new), np.uint8)
+        moved[:, :old] = np.frombuffer(data, np.uint8).reshape(n, old)
+        write_all(content, target + start * new, moved.data, path)

@@ -158,7 +158,7 @@ class EditedFile(ABC):
 
     def __init__(self, path: str, output: Output | None, content: ByteFile) -> None:
         self.path = path
-        self._content = content
+        self.content = content
         self._output = output
         #: Dimension lengths that the model does not have yet.
         self._sizes: dict[str, int] = {}
@@ -174,12 +174,12 @@ class EditedFile(ABC):
     @property
     def durable(self) -> bool | None:
         """False if :meth:`sync` and :meth:`close` do not wait for the disk."""
-        return self._content.durable
+        return self.content.durable
 
     @durable.setter
     def durable(self, durable: bool | None) -> None:
-        if isinstance(self._content, DiskFile):
-            self._content.durable = durable is not False
+        if isinstance(self.content, DiskFile):
+            self.content.durable = durable is not False
         if self._output is not None:
             self._output.durable = durable is not False
 

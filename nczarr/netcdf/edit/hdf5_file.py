@@ -17,7 +17,7 @@ from nczarr.netcdf.edit.editor import EditedFile, match
 from nczarr.netcdf.edit.hdf5_changes import HDF5Objects, HDF5Values
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.objects import ObjectMaker, check_names
-from nczarr.netcdf.hdf5.reader import find_objects
+from nczarr.netcdf.hdf5.reader import FoundObjects
 from nczarr.netcdf.hdf5.source import HDF5File
 from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup
 from nczarr.netcdf.hdf5.types import address_of
@@ -101,11 +101,11 @@ class EditedHDF5(EditedFile):
             raise
         try:
             with hdf5().phil, hdf5_errors(path):
-                found = find_objects(self.file, Path(path).stem)
+                found = FoundObjects(self.file, Path(path).stem)
                 if dataset is None:
                     _check_changeable(found.root)
                 if found.omitted:
-                    self.restrictions = replace(type(self).restrictions, omitted=found.omitted)
+                    self.restrictions = replace(type(self).restrictions, omitted=frozenset(found.omitted))
                 self._objects = HDF5Objects(self.file, self._make)
                 self._objects.adopt(found)
                 self._dataset = bind_data(found.dataset, self._objects.values)

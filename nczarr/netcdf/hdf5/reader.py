@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,16 +45,6 @@ if TYPE_CHECKING:
 _SZIP_CHOICES = 4 | 32
 
 
-@dataclass(frozen=True)
-class FoundObjects:
-    """The model of a file, and the locations of its objects."""
-
-    dataset: model.Dataset
-    root: FoundGroup
-    dimensions: FoundDimensions
-    omitted: frozenset[str]
-
-
 class LeftOutWarning(UserWarning):
     """A part of a file is left out: netCDF has no type for it."""
 
@@ -75,24 +65,29 @@ def read_hdf5(file: HDF5File, name: str) -> model.Dataset:
         If the file is damaged, or has an object that the model cannot represent. The message names it. Variables and
         attributes of types that netCDF lacks are left out, with a warning, and named in ``left_out``.
     """
-    return find_objects(file, name).dataset
-
-
-def find_objects(file: HDF5File, name: str) -> FoundObjects:
-    """Read the model as :func:`read_hdf5` does, and return it with the objects of the file."""
     with hdf5().phil, hdf5_errors(file.path):
-        return _Reader(file).objects(name)
+        return FoundObjects(file, name).dataset
 
 
-class _Reader:
-    def __init__(self, file: HDF5File) -> None:
+class FoundObjects:
+    """The objects of a file, and their model. The caller that makes one holds HDF5's lock.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        The model.
+    root : FoundGroup
+        The groups with their objects.
+    dimensions : FoundDimensions
+    omitted : dict of str
+        The reasons for which types, variables and attributes are left out, by FQN.
+    """
+
+    def __init__(self, file: HDF5File, name: str) -> None:
         self.file = file
         self.types = KnownTypes()
-        #: The reasons for which types, variables and attributes are left out, by FQN.
         self.omitted: dict[str, str] = {}
-
-    def objects(self, name: str) -> FoundObjects:
-        root = collect(self.file.id, self.file.path)
+        self.root = root = collect(file.id, file.path)
         named = [(group.fqn, fqn, type_id) for group in root.walk() for fqn, type_id in group.types]
         for group in root.walk():
             links = [link for link, *_ in group.datasets]
@@ -100,16 +95,15 @@ class _Reader:
             self.types.taken.update(child.fqn for child in group.groups)
         self.types.taken.update(fqn for _, fqn, _ in named)
         self.declared: dict[str, model.UserType] = self.types.declare(named)
-        self.dimensions = FoundDimensions(root, self.file.path)
+        self.dimensions = FoundDimensions(root, file.path)
         made = self.group(root)
         strict = hdf5().h5a.exists(root.id, b"_nc3_strict")
-        dataset = dataset_of(made, name, "netCDF-4 classic model" if strict else "netCDF-4")
+        self.dataset = dataset_of(made, name, "netCDF-4 classic model" if strict else "netCDF-4")
         if self.omitted or self.types.unknown:
             self.omitted.update(self.types.unknown)
             lost = tuple([f"{fqn!r} is left out: {reason}" for fqn, reason in self.omitted.items()])
-            warn_of(lost, self.file.path, stacklevel=7)
-            dataset = replace(dataset, left_out=lost)
-        return FoundObjects(dataset, root, self.dimensions, frozenset(self.omitted))
+            warn_of(lost, file.path, stacklevel=6)
+            self.dataset = replace(self.dataset, left_out=lost)
 
     def group(self, found: FoundGroup) -> model.Group:
         books = ROOT_BOOKS if found.fqn == "/" else frozenset()
