@@ -35,6 +35,7 @@ from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.compatibility import storage as storage_rule
 from nczarr.session import Session, SourceOnly, Stored
 from nczarr.stores import LocalStore, Store, open_store
+from nczarr.stores.base import batched
 from nczarr.system.atomic import Output
 from nczarr.system.environment import is_on
 from nczarr.system.failures import is_unreached
@@ -365,11 +366,9 @@ class Opening:
                         path=store.url,
                         hint="open it without diskless",
                     )
-                keys = list(store.list())
-                for start in range(0, len(keys), _BATCH):
-                    batch = keys[start : start + _BATCH]
-                    values = store.get_many(batch)
-                    found.update((k, bytes(v)) for k, v in zip(batch, values, strict=True) if v is not None)
+                for keys in batched(store.list(), _BATCH):
+                    values = store.get_many(keys)
+                    found.update((k, bytes(v)) for k, v in zip(keys, values, strict=True) if v is not None)
         except DatasetNotFoundError:
             return {}
         return found

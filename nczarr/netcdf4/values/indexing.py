@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +32,7 @@ _MAX_PLACE = 2**63 - 1
 AxisIndex = int | range | np.ndarray
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """A selection: for each axis an integer, which removes the axis, a range, or positions in any order.
 
     Parameters

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -40,8 +39,7 @@ _PER_TASK = 16
 Lookup = Callable[[str], Any]
 
 
-@dataclass(frozen=True)
-class Packing:
+class Packing(NamedTuple):
     """The packing of numbers: ``stored * scale + offset``. A step may be None."""
 
     scale: Any = None
