@@ -23,7 +23,7 @@ from nczarr.netcdf4.errors import (
     NotPicklableError,
     translating,
 )
-from nczarr.netcdf4.values.types import aligned_dtype, find_compound, view_dtype
+from nczarr.netcdf4.values.types import find_compound, shown_dtype, view_dtype
 from nczarr.session import DimensionNode, GroupNode, Session, TypeNode, checked_name, kept_name
 
 
@@ -56,8 +56,8 @@ class UserDefinedType:
 
     def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:
         self._nc_node = node
-        self.name = type_.name
-        self.dtype = aligned_dtype(type_)
+        self.name = None if node is None else type_.name
+        self.dtype = shown_dtype(type_, model.Storage())
 
 
 class CompoundType(UserDefinedType):
@@ -182,15 +182,6 @@ class VLType(UserDefinedType):
         if base is None:
             raise NetCDFKeyError(f"unsupported datatype specified for VLEN: {np.dtype(dt)}")
         self._nc_declare(grp._nc_node, dtype_name, lambda fqn: model.VlenType(fqn, base))
-
-    def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:
-        self._nc_node = node
-        if isinstance(type_, model.VlenType):
-            self.name = type_.name
-            self.dtype = str if type_.base == model.STRING else aligned_dtype(type_.base)
-        else:
-            self.name = None
-            self.dtype = str
 
     def __repr__(self) -> str:
         if self.name is None:
