@@ -16,24 +16,14 @@ from typing import TypeVar
 
 import numpy as np
 
+from nczarr import model
 from nczarr.errors import ModelError, NetCDFFileError
-from nczarr.model import (
-    Dataset,
-    Dimension,
-    Group,
-    Region,
-    Type,
-    format_fqn,
-    join_fqn,
-    parse_fqn,
-    with_lengths,
-)
 from nczarr.model.parts import Restrictions, known_variables
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, file_errors
 from nczarr.system.atomic import Output
 
-_N = TypeVar("_N", Group, Dimension)
+_N = TypeVar("_N", model.Group, model.Dimension)
 #: One range for each axis.
 Axes = tuple[range, ...]
 #: A single read may cover at most this multiple of the selected elements …
@@ -49,7 +39,7 @@ Selection = tuple[slice | np.ndarray, ...]
 class EditedValues(ABC):
     """The values of a variable of an editable file. `shape` is the shape of its dimensions."""
 
-    type: Type
+    type: model.Type
     shape: tuple[int, ...]
     #: True if a partial block is written without reading the rest.
     in_place = False
@@ -85,7 +75,7 @@ class EditedValues(ABC):
     def _write(self, axes: Axes, values: np.ndarray) -> None:
         """Write to ranges, one for each axis."""
 
-    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+    def read(self, region: model.Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         return handed(self._read(tuple(map(_axis, region))), out)
 
@@ -141,6 +131,7 @@ class EditedFile(ABC):
 
     Examples
     --------
+    >>> from nczarr.model import Dataset
     >>> from nczarr.netcdf import create_file
     >>> from nczarr.netcdf.bytes.file import MemoryFile
     >>> file = create_file("a.nc", Dataset("a", format="classic"), content=MemoryFile())
@@ -154,7 +145,7 @@ class EditedFile(ABC):
     #: The file is local.
     parallel_requests = 1
     restrictions: Restrictions
-    _dataset: Dataset
+    _dataset: model.Dataset
 
     def __init__(self, path: str, output: Output | None, content: ByteFile) -> None:
         self.path = path
@@ -164,10 +155,10 @@ class EditedFile(ABC):
         self._sizes: dict[str, int] = {}
 
     @property
-    def dataset(self) -> Dataset:
+    def dataset(self) -> model.Dataset:
         """The model, with the data of its variables."""
         if self._sizes:
-            self._dataset = with_lengths(self._dataset, self._sizes)
+            self._dataset = model.with_lengths(self._dataset, self._sizes)
             self._sizes.clear()
         return self._dataset
 
@@ -206,11 +197,11 @@ class EditedFile(ABC):
             raise ModelError(f"the file has no variable {fqn!r}", path=self.path) from None
 
     @abstractmethod
-    def check_model(self, dataset: Dataset) -> None:
+    def check_model(self, dataset: model.Dataset) -> None:
         """Raise the errors of :meth:`update` for the parts of a dataset, without a change."""
 
     @abstractmethod
-    def update(self, dataset: Dataset) -> None:
+    def update(self, dataset: model.Dataset) -> None:
         """Change the file's content to `dataset`.
 
         A variable with data of :meth:`data` is that existing variable.
@@ -337,12 +328,12 @@ class Matches:
     dimensions: dict[str, str] = field(default_factory=dict)
 
 
-def match(old: Dataset, new: Dataset, data: Mapping[str, object]) -> Matches:
+def match(old: model.Dataset, new: model.Dataset, data: Mapping[str, object]) -> Matches:
     """Match two models. `data` has the data of the old variables.
 
     Examples
     --------
-    >>> from nczarr.model import INT, Dimension, MemorySource, Variable
+    >>> from nczarr.model import INT, Dataset, Dimension, MemorySource, Variable
     >>> import numpy as np
     >>> data = MemorySource(np.zeros(2, "i4"))
     >>> old = Dataset("d", dimensions=(Dimension("x", 2),), variables=(Variable("v", INT, ("/x",), data=data),))
@@ -357,34 +348,34 @@ def match(old: Dataset, new: Dataset, data: Mapping[str, object]) -> Matches:
     return found
 
 
-def _groups(found: Matches, old: Dataset, new: Dataset) -> None:
+def _groups(found: Matches, old: model.Dataset, new: model.Dataset) -> None:
     known: dict[str, str] = {}
     for fqn, before in found.variables.items():
-        here, there = parse_fqn(fqn)[:-1], parse_fqn(before)[:-1]
+        here, there = model.parse_fqn(fqn)[:-1], model.parse_fqn(before)[:-1]
         if len(here) == len(there):
             for depth in range(1, len(here) + 1):
-                known.setdefault(format_fqn(here[:depth]), format_fqn(there[:depth]))
+                known.setdefault(model.format_fqn(here[:depth]), model.format_fqn(there[:depth]))
 
-    def walk(after: Group, before: Group, fqn: str, was: str) -> None:
+    def walk(after: model.Group, before: model.Group, fqn: str, was: str) -> None:
         found.groups[fqn] = was
         rest = {group.name: group for group in before.groups}
-        pairs: list[tuple[Group, Group]] = []
-        left: list[Group] = []
+        pairs: list[tuple[model.Group, model.Group]] = []
+        left: list[model.Group] = []
         for group in after.groups:
-            name = known.get(join_fqn(fqn, group.name))
-            child = None if name is None else rest.pop(parse_fqn(name)[-1], None)
+            name = known.get(model.join_fqn(fqn, group.name))
+            child = None if name is None else rest.pop(model.parse_fqn(name)[-1], None)
             if child is None:
                 left.append(group)
             else:
                 pairs.append((group, child))
         pairs += _rest(left, rest, lambda g: (g.attributes, g.dimensions, [t.name for t in g.types]))
         for group, child in pairs:
-            walk(group, child, join_fqn(fqn, group.name), join_fqn(was, child.name))
+            walk(group, child, model.join_fqn(fqn, group.name), model.join_fqn(was, child.name))
 
     walk(new, old, "/", "/")
 
 
-def _dimensions(found: Matches, old: Dataset, new: Dataset) -> None:
+def _dimensions(found: Matches, old: model.Dataset, new: model.Dataset) -> None:
     variables = new.all_variables, old.all_variables
     known: dict[str, str] = {}
     for fqn, was in found.variables.items():
@@ -394,10 +385,10 @@ def _dimensions(found: Matches, old: Dataset, new: Dataset) -> None:
     used = set(known.values())
     groups = new.all_groups, old.all_groups
     for fqn, was in found.groups.items():
-        rest = {d.name: d for d in groups[1][was].dimensions if join_fqn(was, d.name) not in used}
-        left = [d for d in groups[0][fqn].dimensions if join_fqn(fqn, d.name) not in known]
+        rest = {d.name: d for d in groups[1][was].dimensions if model.join_fqn(was, d.name) not in used}
+        left = [d for d in groups[0][fqn].dimensions if model.join_fqn(fqn, d.name) not in known]
         for dimension, before in _rest(left, rest, lambda d: (d.size, d.unlimited)):
-            found.dimensions[join_fqn(fqn, dimension.name)] = join_fqn(was, before.name)
+            found.dimensions[model.join_fqn(fqn, dimension.name)] = model.join_fqn(was, before.name)
 
 
 def _rest(after: Iterable[_N], before: dict[str, _N], look: Callable[[_N], object]) -> list[tuple[_N, _N]]:

@@ -22,6 +22,7 @@ from nczarr.filters import BUILT_IN
 from nczarr.lazy import cached_property
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.netcdf.bytes.file import bytes_of
+from nczarr.netcdf.hdf5 import types
 from nczarr.netcdf.hdf5.chunks import complete, describe_filter, is_ours
 from nczarr.netcdf.hdf5.library import (
     available_filter,
@@ -33,15 +34,6 @@ from nczarr.netcdf.hdf5.library import (
 )
 from nczarr.netcdf.hdf5.source import OpenDataset
 from nczarr.netcdf.hdf5.tree import NO_VARIABLE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
-from nczarr.netcdf.hdf5.types import (
-    BASES,
-    bases_to_record,
-    build_type,
-    encode,
-    has_pointers,
-    layout_of,
-    make_type,
-)
 
 if TYPE_CHECKING:
     from h5py import h5d, h5f, h5g, h5p, h5s, h5t
@@ -95,17 +87,17 @@ class ObjectMaker:
     def type(self, group: h5g.GroupID, type_: model.UserType, declared: Collection[model.UserType]) -> None:
         """Commit a type. The types that it contains are committed already."""
         with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
-            made = build_type(type_, self.committed)
+            made = types.build_type(type_, self.committed)
             made.commit(group, bytes_of(type_.name))
-            bases = bases_to_record(type_, declared)
+            bases = types.bases_to_record(type_, declared)
             if bases is not None:
-                self.text(made, BASES, bytes_of(bases))
+                self.text(made, types.BASES, bytes_of(bases))
             self.committed[type_.fqn] = made
 
     def check_type(self, type_: model.UserType) -> None:
         """Raise the errors of :meth:`type` for the type's definition, without creating anything."""
         with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
-            build_type(type_, self.committed)
+            types.build_type(type_, self.committed)
 
     def dimension(
         self, group: h5g.GroupID, dimension: model.Dimension, number: int, fqn: str
@@ -127,7 +119,7 @@ class ObjectMaker:
     def check(self, variable: model.Variable, dataset: model.Dataset, fqn: str) -> None:
         """Raise the errors of :meth:`variable` for a filter or a type, without creating anything."""
         with hdf5().phil, hdf5_errors(self.path, fqn, "the variable cannot be written"):
-            type_id = make_type(variable.type, self.committed, variable.storage.endian)
+            type_id = types.make_type(variable.type, self.committed, variable.storage.endian)
             if type_id.get_size() > _LARGEST_FILL and not variable.storage.no_fill:
                 raise UnsupportedError(
                     f"a value has {type_id.get_size()} bytes; HDF5 limits a fill value to {_LARGEST_FILL} bytes"
@@ -136,8 +128,8 @@ class ObjectMaker:
                 raise UnsupportedError(
                     f"the variable's size exceeds HDF5's 64-bit byte count; the shape is {dataset.shape(variable)}"
                 )
-            layout = layout_of(type_id, variable.type)
-            if not has_pointers(layout) and not is_ours(variable.storage.filters):
+            layout = types.layout_of(type_id, variable.type)
+            if not types.has_pointers(layout) and not is_ours(variable.storage.filters):
                 for filter_ in variable.storage.filters:
                     self._put_filter(hdf5().h5p.create(hdf5().h5p.DATASET_CREATE), filter_)
 
@@ -149,8 +141,8 @@ class ObjectMaker:
         The caller adds the path and the FQN to errors.
         """
         api, storage = hdf5(), variable.storage
-        type_id = make_type(variable.type, self.committed, storage.endian)
-        layout, itemsize = layout_of(type_id, variable.type), type_id.get_size()
+        type_id = types.make_type(variable.type, self.committed, storage.endian)
+        layout, itemsize = types.layout_of(type_id, variable.type), type_id.get_size()
         shape = dataset.shape(variable)
         grows = tuple(dataset.is_unlimited(reference) for reference in variable.dimensions)
         chunk = chunk_shape(variable, shape, grows, itemsize)
@@ -165,7 +157,7 @@ class ObjectMaker:
         else:
             space = api.h5s.create(api.h5s.SCALAR)
         filters, ours = storage.filters, is_ours(storage.filters)
-        if ours and has_pointers(layout):
+        if ours and types.has_pointers(layout):
             # A chunk contains references only: plugins gain nothing, and netCDF refuses them there.
             filters, ours = tuple(f for f in filters if f.id in BUILT_IN), False
         ours = ours and chunk is not None
@@ -176,7 +168,7 @@ class ObjectMaker:
                 creation.set_chunk(chunk)
                 for filter_ in filters:
                     # The checksum would cover the pointers, not their targets. Newer versions of HDF5 refuse it.
-                    if filter_.id == model.Filter.FLETCHER32 and has_pointers(layout):
+                    if filter_.id == model.Filter.FLETCHER32 and types.has_pointers(layout):
                         continue
                     if ours and filter_.id not in BUILT_IN:
                         filter_ = complete(filter_, itemsize, math.prod(chunk) * itemsize)
@@ -189,8 +181,8 @@ class ObjectMaker:
                 keep: list[object] = []
                 value = np.empty(1, variable.type.dtype)
                 value[0] = model.fill_value_of(variable)
-                call("H5Pset_fill_value", creation, type_id, encode(layout, value, variable.type, keep))
-            elif not has_pointers(layout):  # HDF5 must set unwritten pointers to NULL
+                call("H5Pset_fill_value", creation, type_id, types.encode(layout, value, variable.type, keep))
+            elif not types.has_pointers(layout):  # HDF5 must set unwritten pointers to NULL
                 creation.set_fill_time(api.h5d.FILL_TIME_NEVER)
             made = OpenDataset(api.h5d.create(group, link, type_id, space, creation))
         # HDF5 would have to be asked for these.
@@ -248,7 +240,7 @@ class ObjectMaker:
         type_, values = attribute.type, attribute.values
         if type_ == model.CHAR and values.size:
             return self._text_type(values.size), self._scalar, values.tobytes()
-        type_id = make_type(type_, self.committed)
+        type_id = types.make_type(type_, self.committed)
         if not values.size:
             return type_id, hdf5().h5s.create(hdf5().h5s.NULL), None
         space = self._one if values.size == 1 else hdf5().h5s.create_simple(values.shape)
@@ -256,7 +248,7 @@ class ObjectMaker:
             isinstance(type_, model.PrimitiveType) and type_ != model.STRING
         ):  # most attributes: without a layout
             return type_id, space, values.astype(type_.dtype, copy=False).tobytes()
-        return type_id, space, encode(layout_of(type_id, type_), values, type_, keep)
+        return type_id, space, types.encode(types.layout_of(type_id, type_), values, type_, keep)
 
     def text(self, owner: ObjectID, name: bytes, text: bytes) -> None:
         """Create an attribute of characters."""

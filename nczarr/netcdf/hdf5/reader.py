@@ -17,26 +17,9 @@ from nczarr import model
 from nczarr.errors import NetCDFFileError
 from nczarr.model.nodes import dataset_of
 from nczarr.netcdf.bytes.file import text_of
+from nczarr.netcdf.hdf5 import tree, types
 from nczarr.netcdf.hdf5.library import call, hdf5, hdf5_errors, reclaim
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source
-from nczarr.netcdf.hdf5.tree import (
-    ROOT_BOOKS,
-    SCALE_BOOKS,
-    VARIABLE_BOOKS,
-    FoundDimensions,
-    FoundGroup,
-    collect,
-)
-from nczarr.netcdf.hdf5.types import (
-    Converted,
-    FixedText,
-    KnownTypes,
-    MemoryLayout,
-    NoTypeError,
-    decode,
-    has_pointers,
-    memory_type,
-)
 
 if TYPE_CHECKING:
     from h5py import h5a, h5d, h5p
@@ -85,9 +68,9 @@ class FoundObjects:
 
     def __init__(self, file: HDF5File, name: str) -> None:
         self.file = file
-        self.types = KnownTypes()
+        self.types = types.KnownTypes()
         self.omitted: dict[str, str] = {}
-        self.root = root = collect(file.id, file.path)
+        self.root = root = tree.collect(file.id, file.path)
         named = [(group.fqn, fqn, type_id) for group in root.walk() for fqn, type_id in group.types]
         for group in root.walk():
             links = [link for link, *_ in group.datasets]
@@ -95,7 +78,7 @@ class FoundObjects:
             self.types.taken.update(child.fqn for child in group.groups)
         self.types.taken.update(fqn for _, fqn, _ in named)
         self.declared: dict[str, model.UserType] = self.types.declare(named)
-        self.dimensions = FoundDimensions(root, file.path)
+        self.dimensions = tree.FoundDimensions(root, file.path)
         made = self.group(root)
         strict = hdf5().h5a.exists(root.id, b"_nc3_strict")
         self.dataset = dataset_of(made, name, "netCDF-4 classic model" if strict else "netCDF-4")
@@ -105,8 +88,8 @@ class FoundObjects:
             warn_of(lost, file.path, stacklevel=6)
             self.dataset = replace(self.dataset, left_out=lost)
 
-    def group(self, found: FoundGroup) -> model.Group:
-        books = ROOT_BOOKS if found.fqn == "/" else frozenset()
+    def group(self, found: tree.FoundGroup) -> model.Group:
+        books = tree.ROOT_BOOKS if found.fqn == "/" else frozenset()
         attributes = self.attributes(found.id, books, found.fqn, found.fqn)
         variables = tuple(self.variables(found))
         declared = [self.declared[fqn] for fqn, _ in found.types if fqn in self.declared]
@@ -119,24 +102,24 @@ class FoundObjects:
             groups=tuple(self.group(child) for child in found.groups),
         )
 
-    def variables(self, group: FoundGroup) -> Iterator[model.Variable]:
+    def variables(self, group: tree.FoundGroup) -> Iterator[model.Variable]:
         for link, name, dataset in group.datasets:
             if name is not None:
                 fqn = model.join_fqn(group.fqn, name)
                 with hdf5().phil, hdf5_errors(self.file.path, fqn):
                     try:
                         made = self.variable(group, link, dataset, name, fqn)
-                    except NoTypeError as error:
+                    except types.NoTypeError as error:
                         self.omitted[fqn] = error.message
                         continue
                 yield made
 
     def variable(
-        self, group: FoundGroup, link: bytes, dataset: h5d.DatasetID, name: str, fqn: str
+        self, group: tree.FoundGroup, link: bytes, dataset: h5d.DatasetID, name: str, fqn: str
     ) -> model.Variable:
         type_, layout = self.types.find(dataset.get_type(), group.fqn)
         plist = dataset.get_create_plist()
-        books = VARIABLE_BOOKS | (SCALE_BOOKS if hdf5().h5ds.is_scale(dataset) else frozenset())
+        books = tree.VARIABLE_BOOKS | (tree.SCALE_BOOKS if hdf5().h5ds.is_scale(dataset) else frozenset())
         attributes = self.attributes(dataset, books, group.fqn, fqn)
         references: list[model.DimensionRef] = []
         shape = []
@@ -167,7 +150,7 @@ class FoundObjects:
                 with hdf5().phil, hdf5_errors(self.file.path, fqn, f"the attribute {name!r} cannot be read"):
                     try:
                         made.append(self.attribute(attribute, name, group))
-                    except NoTypeError as error:
+                    except types.NoTypeError as error:
                         self.omitted[f"{fqn}@{name}"] = error.message
         return tuple(made)
 
@@ -177,12 +160,12 @@ class FoundObjects:
         space = attribute.get_space()
         try:
             type_, layout = self.types.find(type_id, group)
-        except NoTypeError:
+        except types.NoTypeError:
             raise
         except NetCDFFileError as error:
             raise NetCDFFileError(f"the attribute {name!r} cannot be read: {error.message}") from None
-        if isinstance(layout, Converted):
-            type_id = memory_type(type_id)
+        if isinstance(layout, types.Converted):
+            type_id = types.memory_type(type_id)
         kind = space.get_simple_extent_type()
         if type_id.get_class() == api.h5t.STRING and not type_id.is_variable_str():
             scalar = kind != api.h5s.SIMPLE
@@ -193,7 +176,7 @@ class FoundObjects:
                 return model.Attribute(name, model.CHAR, raw)
             if type_ == model.CHAR:
                 type_ = model.STRING
-                layout = FixedText(np.dtype("S1"), 1)
+                layout = types.FixedText(np.dtype("S1"), 1)
         if kind == api.h5s.NULL:
             return model.Attribute(name, type_, np.empty(0, type_.dtype))
         if len(attribute.shape) > 1:
@@ -203,8 +186,8 @@ class FoundObjects:
         raw = np.zeros(attribute.shape or (1,), layout.dtype)
         if raw.size:
             call("H5Aread", attribute, type_id, raw)
-        values = decode(layout, raw, type_)
-        if raw.size and has_pointers(layout):
+        values = types.decode(layout, raw, type_)
+        if raw.size and types.has_pointers(layout):
             reclaim(type_id, raw)
         return model.Attribute(name, type_, values)
 
@@ -236,7 +219,7 @@ def _fill(type_: model.Type, attributes: tuple[model.Attribute, ...], plist: h5p
     return model.default_fill(type_)
 
 
-def _storage(plist: h5p.PropDCID, type_: model.Type, layout: MemoryLayout) -> model.Storage:
+def _storage(plist: h5p.PropDCID, type_: model.Type, layout: types.MemoryLayout) -> model.Storage:
     api = hdf5()
     kinds = {api.h5d.COMPACT: "compact", api.h5d.CONTIGUOUS: "contiguous", api.h5d.CHUNKED: "chunked"}
     kind = kinds.get(plist.get_layout())
