@@ -31,7 +31,6 @@ from nczarr.netcdf4.errors import (
 from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.attributes import make_attribute
 from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
-from nczarr.netcdf4.values.types import BLOSC, SZIP
 from nczarr.session import DimensionNode, Session, TypeNode
 from nczarr.session.errors import check_unicode
 
@@ -43,7 +42,7 @@ _KINDS = {
     FILTERS[number].keyword: FILTERS[number]
     for number in (Filter.DEFLATE, Filter.SZIP, Filter.ZSTD, Filter.BZIP2)
 }
-_COMPRESSIONS = (*_KINDS, *(name for name in BLOSC if name != "blosc_snappy"))
+_COMPRESSIONS = (*_KINDS, *(name for name in types.BLOSC if name != "blosc_snappy"))
 _SZIP_MOST_PIXELS = 32
 #: Limit of the bytes of a chunk in HDF5.
 _LARGEST_CHUNK = (1 << 32) - 1
@@ -115,7 +114,7 @@ class VariableOptions:
                     raise NetCDFOverflowError(f"blosc_shuffle is negative: {shuffling}")
                 if shuffling not in (0, 1, 2):
                     raise NetCDFRuntimeError(f"NetCDF: Invalid argument: blosc_shuffle {shuffling}")
-                parameters = (0, 0, 0, 0, level, shuffling, BLOSC.index(compression))
+                parameters = (0, 0, 0, 0, level, shuffling, types.BLOSC.index(compression))
                 found.append(Filter(Filter.BLOSC, parameters))
         if self.fletcher32:
             found.append(Filter(Filter.FLETCHER32))
@@ -123,14 +122,14 @@ class VariableOptions:
 
     def _szip(self) -> Filter:
         pixels = _int("szip_pixels_per_block", self.szip_pixels_per_block)
-        if self.szip_coding not in SZIP:
+        if self.szip_coding not in types.SZIP:
             raise NetCDFValueError(f"unknown szip coding {self.szip_coding!r} ('ec' or 'nn' supported)")
         if pixels % 2 or not 2 <= pixels <= _SZIP_MOST_PIXELS:
             raise NetCDFRuntimeError(
                 f"NetCDF: Invalid argument: szip_pixels_per_block {pixels}",
                 hint=f"an even number up to {_SZIP_MOST_PIXELS}",
             )
-        return Filter(Filter.SZIP, (SZIP[self.szip_coding], pixels))
+        return Filter(Filter.SZIP, (types.SZIP[self.szip_coding], pixels))
 
     def storage(
         self, session: Session, type_: Type, dimensions: Sequence[DimensionNode], filters: tuple[Filter, ...]

@@ -11,7 +11,6 @@ from numpy.typing import DTypeLike
 
 from nczarr import model
 from nczarr.display import show_dimension, show_type, visible
-from nczarr.model import CHAR, Field, Type, UserType, join_fqn, primitive_for_dtype
 from nczarr.model.describe import describe_dimension, describe_type
 from nczarr.netcdf4.base import member, reference_to
 from nczarr.netcdf4.errors import (
@@ -49,12 +48,12 @@ class UserDefinedType:
     def _repr_html_(self) -> str | None:
         return None if self._nc_node is None else show_type(describe_type(self._nc_node.type))
 
-    def _nc_declare(self, group: GroupNode, name: object, make: Callable[[str], UserType]) -> None:
-        node = group.add_type(make(join_fqn(group.fqn, checked_name(name, "type"))))
+    def _nc_declare(self, group: GroupNode, name: object, make: Callable[[str], model.UserType]) -> None:
+        node = group.add_type(make(model.join_fqn(group.fqn, checked_name(name, "type"))))
         self._nc_bind(node, node.type)
         node.view = self
 
-    def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:
+    def _nc_bind(self, node: TypeNode | None, type_: model.Type) -> None:
         self._nc_node = node
         self.name = None if node is None else type_.name
         self.dtype = shown_dtype(type_, model.Storage())
@@ -109,12 +108,12 @@ class CompoundType(UserDefinedType):
         if names is None:
             raise NetCDFTypeError(f"a compound type needs a structured dtype, not {dtype}")
 
-        def make(fqn: str) -> UserType:
+        def make(fqn: str) -> model.UserType:
             return model.CompoundType(fqn, tuple(_field(group, name, dtype[name]) for name in names))
 
         self._nc_declare(group, dtype_name, make)
 
-    def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:
+    def _nc_bind(self, node: TypeNode | None, type_: model.Type) -> None:
         super()._nc_bind(node, type_)
         self.dtype_view = view_dtype(type_)
 
@@ -122,21 +121,21 @@ class CompoundType(UserDefinedType):
         return super().__repr__().replace('"', "", 2)
 
 
-def _field(group: GroupNode, name: str, dtype: np.dtype) -> Field:
+def _field(group: GroupNode, name: str, dtype: np.dtype) -> model.Field:
     base, shape = dtype.base, dtype.shape
     if base.names is not None:
         if shape:
             raise NetCDFTypeError("nested structured dtype arrays not supported", hint=f"field {name!r}")
         if not base.names:
             raise NetCDFRuntimeError(f"NetCDF: Invalid argument: the field {name!r} has no fields")
-        return Field(name, find_compound(group, base))
+        return model.Field(name, find_compound(group, base))
     if base.kind == "S" and base.itemsize != 1 and not shape:
-        return Field(name, CHAR, (base.itemsize,))
-    type_ = primitive_for_dtype(base)
+        return model.Field(name, model.CHAR, (base.itemsize,))
+    type_ = model.primitive_for_dtype(base)
     if type_ is None:
         kind = NetCDFTypeError if base.kind == "V" else NetCDFValueError
         raise kind(f"Unsupported compound type element: field {name!r} of {base}")
-    return Field(name, type_, shape)
+    return model.Field(name, type_, shape)
 
 
 class VLType(UserDefinedType):
@@ -178,7 +177,7 @@ class VLType(UserDefinedType):
             self._nc_bind(None, model.STRING)
             return
         with translating("unsupported datatype specified for VLEN"):
-            base = primitive_for_dtype(dt)
+            base = model.primitive_for_dtype(dt)
         if base is None:
             raise NetCDFKeyError(f"unsupported datatype specified for VLEN: {np.dtype(dt)}")
         self._nc_declare(grp._nc_node, dtype_name, lambda fqn: model.VlenType(fqn, base))
@@ -226,7 +225,7 @@ class EnumType(UserDefinedType):
 
     def __init__(self, grp: Any, dt: Any, dtype_name: str, enum_dict: Mapping[str, int]) -> None:
         with translating("unsupported datatype specified for ENUM"):
-            base = primitive_for_dtype(dt)
+            base = model.primitive_for_dtype(dt)
         if base is None or not base.is_integer:
             raise NetCDFKeyError(f"unsupported datatype specified for ENUM (must be integer): {np.dtype(dt)}")
         if not isinstance(enum_dict, Mapping):
@@ -234,7 +233,7 @@ class EnumType(UserDefinedType):
         members = tuple([(_member_name(key), _member_value(key, v, base)) for key, v in enum_dict.items()])
         self._nc_declare(grp._nc_node, dtype_name, lambda fqn: model.EnumType(fqn, base, members))
 
-    def _nc_bind(self, node: TypeNode | None, type_: Type) -> None:
+    def _nc_bind(self, node: TypeNode | None, type_: model.Type) -> None:
         super()._nc_bind(node, type_)
         assert isinstance(type_, model.EnumType)
         self.enum_dict = dict(type_.members)
@@ -282,7 +281,7 @@ def shown_type(node: TypeNode) -> UserDefinedType:
     """Return the object of a type, always the same."""
     with node.group.state.lock:
         if node.view is None:
-            of_model: dict[type[Type], type[UserDefinedType]] = {model.CompoundType: CompoundType}
+            of_model: dict[type[model.Type], type[UserDefinedType]] = {model.CompoundType: CompoundType}
             of_model |= {model.EnumType: EnumType, model.OpaqueType: OpaqueType}
             cls = of_model.get(type(node.type), VLType)
             shown = cls.__new__(cls)

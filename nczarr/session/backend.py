@@ -9,7 +9,6 @@ from typing import NoReturn, Protocol, runtime_checkable
 import numpy as np
 
 from nczarr import model
-from nczarr.model import ArraySource
 from nczarr.model.parts import Restrictions
 from nczarr.session.errors import NotWritableError
 
@@ -17,7 +16,7 @@ from nczarr.session.errors import NotWritableError
 Selection = tuple[slice | np.ndarray, ...]
 
 
-class StoredArray(ArraySource, Protocol):
+class StoredArray(model.ArraySource, Protocol):
     """Values of one stored variable, for orthogonal reading and for writing."""
 
     @property
@@ -183,7 +182,7 @@ class _Readable:
     in_place = False
     limited = False
 
-    def __init__(self, source: ArraySource) -> None:
+    def __init__(self, source: model.ArraySource) -> None:
         self.dtype, self.read = source.dtype, source.read
         self.shape = self.chunk_shape = self.block_shape = source.shape
 

@@ -20,7 +20,6 @@ from nczarr.model.sources import handed
 from nczarr.netcdf.bytes.file import FilePlaces, Ranges, bytes_of, cut_at_chunks
 from nczarr.netcdf.bytes.guarded import GuardedFile
 from nczarr.netcdf.hdf5 import chunks
-from nczarr.netcdf.hdf5.chunks import ChunkPlaces, StoredChunk
 from nczarr.netcdf.hdf5.library import available_filter, call, hdf5, hdf5_errors, reclaim
 from nczarr.netcdf.hdf5.tree import FOLLOW
 from nczarr.netcdf.hdf5.types import MemoryLayout, decode, has_pointers, is_raw, memory_type
@@ -125,9 +124,9 @@ class OpenDataset:
         return self.chunk is not None and chunks.is_ours(self.filters)
 
     @cached_property
-    def places(self) -> ChunkPlaces:
+    def places(self) -> chunks.ChunkPlaces:
         """The locations of the chunks in a file that does not change."""
-        return ChunkPlaces(self.id)
+        return chunks.ChunkPlaces(self.id)
 
     def lacks_chunks(self) -> bool:
         """Return True if any chunk was never written."""
@@ -406,7 +405,7 @@ class HDF5Source:
                 if found is None:  # HDF5 knows the fill value
                     out[place] = opened.read_by_hdf5(inside, out.dtype)
                 else:
-                    stored.append(StoredChunk(*found, place, _part_of_chunk(origin, inside)))
+                    stored.append(chunks.StoredChunk(*found, place, _part_of_chunk(origin, inside)))
         with error_context(self.file.path, fqn=self.fqn):
             chunks.read_chunks(file, stored, filters, chunk, out)
         return out
