@@ -166,6 +166,22 @@ def test_a_run_that_cannot_be_read_at_once_is_read_one_by_one() -> None:
     assert text.splitlines()[caught.value.line - 1][caught.value.column - 1] == "x"  # type: ignore[operator]
 
 
+def test_records_that_all_omit_their_last_fields(slow: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = HEAD.replace("TYPE", "c").replace("VALUES", ", ".join(["{1, A}"] * 12))
+    assert isinstance(outcome(text), Dataset)
+    assert differences(text, slow, monkeypatch) == []
+
+
+@pytest.mark.parametrize("value", ["12", "foo", '"ab"', "0x", "0xabcdefghi", "0x1 0x2"])
+def test_a_run_has_only_legal_opaque_values(value: str) -> None:
+    head = HEAD.replace("int(*) l", "o(*) lo; int(*) l").replace("TYPE", "lo")
+    with pytest.raises(CDLError):
+        loads(head.replace("VALUES", ", ".join([f"{{{value}}}"] * 12)))
+    legal = loads(head.replace("VALUES", ", ".join(["{0x0102, _}"] * 12))).variables[0].data
+    assert legal is not None
+    assert legal.read((slice(0, 1),))[0].tolist() == [b"\1\2\0", b"\0\0\0"]
+
+
 def test_warnings_of_a_second_reading_come_once() -> None:
     text = HEAD.replace("TYPE", "l").replace("VALUES", ", ".join(["{1}"] * 12 + ["{_}"]))
     with pytest.warns(UserWarning, match="13 values for the 12 elements") as caught:

@@ -146,8 +146,8 @@ def read_run(type_: model.Type, text: str) -> np.ndarray:
         except KeyError:
             raise NeedsSlowPath from None
     if isinstance(type_, model.OpaqueType):
-        raw = [opaque_bytes(digits.strip(_BLANK)[2:], type_.size) for digits in text.split(",")]
-        return np.frombuffer(b"".join(raw), type_.dtype)
+        (texts,) = _columns(re.compile(f"({_HEX})"), text, 1)
+        return np.frombuffer(b"".join(opaque_bytes(t[2:], type_.size) for t in texts), type_.dtype)
     if type_ == model.STRING:
         (texts,) = _columns(re.compile(f"({STRING})"), text, 1)
         return np.array([*text_strings(",".join(texts)), None], object)[:-1]
@@ -193,10 +193,9 @@ def _joined(texts: list[str]) -> tuple[str, list[str]]:
 def _columns(pattern: re.Pattern[str], text: str, count: int) -> list[list[str]]:
     """Return the text of each group of a pattern, in all its matches; only commas may separate these."""
     parts = pattern.split(text)
-    first, *between, last = parts[:: count + 1]
-    if first.strip(_BLANK) or last.strip(_BLANK) or {gap.strip(_BLANK) for gap in set(between)} - {","}:
-        raise NeedsSlowPath
-    if len(parts) == 1:
+    first, *gaps = parts[:: count + 1]
+    last = gaps.pop() if gaps else text
+    if first.strip(_BLANK) or last.strip(_BLANK) or {gap.strip(_BLANK) for gap in {*gaps}} - {","}:
         raise NeedsSlowPath
     return [parts[i :: count + 1] for i in range(1, count + 1)]
 
