@@ -421,10 +421,8 @@ def _array(array: ArrayDescription) -> str:
 
 def _array_body(array: ArrayDescription, *, is_open: bool = False) -> str:
     facts = [*((("values", array.values),) if array.values else ()), *array.facts]
-    if array.shards is not None:
-        facts.append(("shards", _shape(array.shards)))
-    if array.chunks is not None:
-        facts.append(("chunks", _shape(array.chunks)))
+    shapes = (("shards", array.shards), ("chunks", array.chunks))
+    facts += [(name, _shape(shape)) for name, shape in shapes if shape is not None]
     if array.codecs:
         facts.append(("codecs", " → ".join(array.codecs)))
     if array.size is not None:

@@ -20,7 +20,8 @@ _RUN = 1 << 15  # numbers formatted at once; they fit the processor's cache
 _BLOCK = 1 << 20  # elements read at once
 _WHOLE_CHUNKS = 1 << 23  # … or more, if whole chunks fit
 _FORMAT = re.compile(r"(?P<head>%[-+ #0]*\d*(?:\.\d+)?)(?:hh?|ll?|[Lqjzt])?(?P<kind>[diouxXeEfFgGc%])")
-_NEWLINE = re.compile(r"(?<!\\)((?:\\\\)*)\\n")
+#: A newline in a quoted text.
+NEWLINE = re.compile(r"(?<!\\)((?:\\\\)*)\\n")
 
 _CONTINUED = 4
 
@@ -378,7 +379,7 @@ class VariableWriter:
                 raw, nulls = b"\0" * nulls + kept, len(raw) - len(kept)
             text = quote_printable(raw)[1:-1]
             if self._options.ncdump:  # start a new line after every newline
-                text = _NEWLINE.sub(r'\1\\n",\n    "', text)
+                text = NEWLINE.sub(r'\1\\n",\n    "', text)
             write(text)
         write('"')
 

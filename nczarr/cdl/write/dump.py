@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TextIO
 
 from nczarr import model
-from nczarr.cdl.write.data import Line, VariableWriter
+from nczarr.cdl.write.data import NEWLINE, Line, VariableWriter
 from nczarr.cdl.write.numbers import attribute_number
 from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_name, variable_specials
 from nczarr.cdl.write.times import TimeTexts
@@ -333,10 +333,7 @@ class _Dump:
         quoted = quote(text.rstrip("\0"), ncdump=True)
         if self._dataset.format not in (None, "netCDF-4"):
             # In classic files a text continues in a new literal after a newline.
-            quoted = '\\n",\n\t\t\t"'.join(
-                [quote(part, ncdump=True)[1:-1] for part in text.rstrip("\0").split("\n")]
-            )
-            quoted = f'"{quoted}"'
+            quoted = NEWLINE.sub(r'\1\\n",\n\t\t\t"', quoted)
         return quoted
 
     # Data.

@@ -99,11 +99,6 @@ class WriteTimes:
         self._checked: datetime | None = None
         self._noticed: datetime | None = None
 
-    def restart(self) -> Opened:
-        """Begin the times of a dataset that is being opened."""
-        self.opened = Opened()
-        return self.opened
-
     def note(self, key: str, written: datetime) -> None:
         """Record the time of a value."""
         with TABLES:
@@ -168,7 +163,8 @@ class ConcurrentStore(Store):
     # --- the identity of the dataset
 
     def _look(self) -> Opened:
-        return self._times.restart()
+        self._times.opened = opened = Opened()
+        return opened
 
     def _compare(self, opened: Opened) -> None:
         times = self._times
@@ -437,7 +433,7 @@ class ConcurrentStore(Store):
         return self._ask(self._safe_size, [(check_key(key),)])[0]
 
     def exists(self, key: str) -> bool:
-        return self.size(key) is not None
+        return self.exist_many([key])[0]
 
     def exist_many(self, keys: Sequence[str]) -> Answers:
         sizes = self._ask(self._safe_size, [(check_key(key),) for key in keys])

@@ -166,8 +166,5 @@ class ZarrStore(ConcurrentStore):
             return bool(await self.store.exists(key))
         return False
 
-    def exists(self, key: str) -> bool:
-        return self._run(self._exists, check_key(key))
-
     def exist_many(self, keys: Sequence[str]) -> Answers:
         return self._batch(self._exists, [(check_key(key),) for key in keys])
