@@ -18,10 +18,10 @@ SCRIPT = Path(__file__).parents[1] / "docs" / "trace_trips.py"
 #: wait for the disk (`system`) ends with the renaming of files (`stores`), and `model` checks the sources of `netcdf`.
 #: The module of the loggers is new on the ways that write.
 MOST = {
-    "copy a.nc b.zarr": (28, 4, 85),
+    "copy a.nc b.zarr": (28, 4, 84),
     'Dataset("b.zarr")': (19, 0, 56),
     "variable[1:3]": (12, 0, 26),
-    "gen a.cdl c.zarr": (27, 3, 90),
+    "gen a.cdl c.zarr": (27, 3, 88),
 }
 
 

@@ -7,9 +7,8 @@ compressor and order become v3 codecs.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -287,7 +286,16 @@ class GroupMetadata:
         return show_group(describe_group(self, ""))
 
 
-class ParseCache(Generic[Made]):
+def key_of(parts: Json) -> bytes | None:
+    """Return the key of JSON values in a :class:`ParseCache`; None if they are not JSON, or nested too deep."""
+    try:
+        # marshal's version 2 has no references: bytes are equal if and only if values and types are.
+        return marshal.dumps(parts, 2)
+    except ValueError:
+        return None
+
+
+class ParseCache(dict[bytes | None, Made]):
     """Cache immutable objects by the JSON values they are parsed from, because many arrays have equal encodings.
 
     At 1,024 objects, the cache is cleared. Objects of more than 4 KiB of values are not cached.
@@ -295,26 +303,15 @@ class ParseCache(Generic[Made]):
     Examples
     --------
     >>> cache = ParseCache[tuple]()
-    >>> first = cache.get(([1, 2],), lambda: (1, 2))
-    >>> cache.get(([1, 2],), lambda: (3, 4)) is first, cache.get(([1.0, 2],), lambda: (3, 4))
-    (True, (3, 4))
+    >>> first = cache.keep(key_of([1, 2]), (1, 2))
+    >>> cache.get(key_of([1, 2])) is first, cache.get(key_of([1.0, 2]))
+    (True, None)
     """
 
-    def __init__(self) -> None:
-        self._made: dict[bytes, Made] = {}
-
-    def get(self, parts: tuple[Json, ...], make: Callable[[], Made]) -> Made:
-        """Return the cached object for equal parts, or the result of `make`."""
-        try:
-            # marshal's version 2 has no references: bytes are equal if and only if values and types are.
-            key = marshal.dumps(parts, 2)
-        except ValueError:  # not JSON, or nested too deep: `make` raises the exact error
-            return make()
-        made = self._made.get(key)
-        if made is None:
-            made = make()
-            if len(key) <= 4096:
-                if len(self._made) >= 1024:
-                    self._made.clear()
-                self._made[key] = made
+    def keep(self, key: bytes | None, made: Made) -> Made:
+        """Add an object, and return it."""
+        if key is not None and len(key) <= 4096:
+            if len(self) >= 1024:
+                self.clear()
+            self[key] = made
         return made

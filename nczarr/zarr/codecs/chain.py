@@ -10,7 +10,7 @@ from nczarr.errors import CodecError, NCZarrError
 from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import Buffer, ChunkSpec, as_bytes_array, scratch
 from nczarr.zarr.limits import LIMITS
-from nczarr.zarr.metadata import NamedConfig, ParseCache
+from nczarr.zarr.metadata import NamedConfig, ParseCache, key_of
 
 #: Stored chunks may exceed the bound of the codecs by this, for example by skippable frames or empty gzip members.
 _SLACK = 16 << 20
@@ -307,11 +307,9 @@ _chains = ParseCache[Chain]()
 
 def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dtype, fill: object) -> Chain:
     """Return the chain for chunks of a shape. Arrays of numbers with equal codecs and fill values share it."""
-
-    def make() -> Chain:
-        return Chain(codecs, ChunkSpec(shape, dtype, fill))
-
+    spec = ChunkSpec(shape, dtype, fill)
     if dtype.kind not in "biufc" or not isinstance(fill, np.generic | np.ndarray) or fill.dtype != dtype:
-        return make()
+        return Chain(codecs, spec)
     written = [(c.name, c.configuration, c.must_understand) for c in codecs]
-    return _chains.get((written, dtype.str, fill.tobytes(), shape, base.CODECS.version), make)
+    key = key_of((written, dtype.str, fill.tobytes(), shape, base.CODECS.version))
+    return _chains.get(key) or _chains.keep(key, Chain(codecs, spec))

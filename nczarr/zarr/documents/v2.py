@@ -27,7 +27,7 @@ from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, error_co
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, ParseCache
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, ParseCache, key_of
 from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, Scalar, StructType, bad, show
 
 _REQUIRED = frozenset(("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"))
@@ -114,9 +114,9 @@ def parse_array(zarray: JsonMapping, zattrs: JsonObject | None, place: str) -> A
             raise bad(f'dimension_separator: {show(separator)} is not "." or "/"')
         raw_text = zarray["dtype"] == ">S1" or _by_netcdf(zarray, attributes)
         parts = tuple([zarray[key] for key in (*_ENCODING, "fill_value")])
-        data_type, codecs, fill = _encodings.get(
-            (parts, len(shape), raw_text), lambda: _encoding(zarray, len(shape), raw_text)
-        )
+        key = key_of((parts, len(shape), raw_text))
+        encoding = _encodings.get(key) or _encodings.keep(key, _encoding(zarray, len(shape), raw_text))
+        data_type, codecs, fill = encoding
         return ArrayMetadata._make(
             shape=shape,
             data_type=data_type,

@@ -22,6 +22,7 @@ from nczarr.zarr.metadata import (
     GroupMetadata,
     NamedConfig,
     ParseCache,
+    key_of,
     parse_named_config,
     parse_named_configs,
 )
@@ -98,8 +99,10 @@ def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> Array
     whole, own = bytes(text), bytes(attributes)
     before, _, after = whole.partition(_ATTRIBUTES)
     after = after.lstrip()
-    key = before, after[len(own) :]
-    metadata = _around.get(key, lambda: _read_around(*key)) if after.startswith(own) else None
+    metadata = None
+    if after.startswith(own):
+        key = key_of((before, after[len(own) :]))
+        metadata = _around.get(key) or _around.keep(key, _read_around(before, after[len(own) :]))
     if metadata is None:
         return _array(parse_part(text))
     found = parse_part(attributes)
@@ -131,7 +134,8 @@ def _array(document: JsonObject) -> ArrayMetadata:
         return _whole_array(document)
     others = {key: value for key, value in document.items() if key in _ARRAY_KEYS}
     others["attributes"] = {}
-    metadata = _arrays.get((others,), lambda: _whole_array(others))
+    key = key_of(others)
+    metadata = _arrays.get(key) or _arrays.keep(key, _whole_array(others))
     extra = _extra(document, _ARRAY_KEYS) if len(others) < len(document) else None
     return metadata.with_attributes(_attributes(document), extra)
 
@@ -142,7 +146,10 @@ def _whole_array(document: JsonObject) -> ArrayMetadata:
     shape = parse_shape(document["shape"])
     grid = _required(document["chunk_grid"], "chunk_grid")
     encoded = _ENCODING(document)
-    data_type, fill_value, key_encoding, codecs = _encodings.get(encoded, lambda: _encoding(*encoded))
+    key = key_of(encoded)
+    data_type, fill_value, key_encoding, codecs = _encodings.get(key) or _encodings.keep(
+        key, _encoding(*encoded)
+    )
     metadata = ArrayMetadata(
         shape,
         data_type,
