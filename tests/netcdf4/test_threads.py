@@ -333,7 +333,7 @@ with nczarr.Dataset(f"{folder}/a.zip", "w") as ds:
     v = ds.createVariable("v", "f8", ("x",), chunksizes=(100,))
     ds.sync()
     drop()
-    real, write._encode = write._encode, encode
+    real, write.encode_chunk = write.encode_chunk, encode
     v[:] = 7  # locks about all chunks, and waits for threads that encode them
 assert collected.is_set()
 with nczarr.Dataset(f"{folder}/a.zip") as ds, nczarr.Dataset(f"{folder}/dropped.zarr") as dropped:
