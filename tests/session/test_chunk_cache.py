@@ -6,6 +6,7 @@ import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -367,6 +368,43 @@ def test_whole_chunks_beside_parts(tmp_path: Path) -> None:
         assert v[:].filled(0).tolist() == expected
     with ours.Dataset(path) as ds:
         assert ds["v"][:].filled(0).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_selections_of_random_grids(seed: int) -> None:
+    """Against an array in memory: 60 variables of one to three axes, with chunks of any shape, some in shards."""
+    random = Random(seed)
+    count = itertools.count(1)
+    for _ in range(60):
+        shape = tuple(random.randint(1, 9) for _ in range(random.randint(1, 3)))
+        chunks = [random.randint(1, size) for size in shape]
+        shards = [chunk * random.randint(1, 4) for chunk in chunks] if random.random() < 0.4 else None
+        expected = np.full(shape, FILL, "i4")
+        target: dict[str, bytes] = {}
+        with ours.Dataset(target, "w") as ds:
+            names = [ds.createDimension(f"d{i}", size).name for i, size in enumerate(shape)]
+            v = ds.createVariable("v", "i4", names, chunksizes=chunks, shards=shards, fill_value=FILL)
+            v.set_auto_mask(False)
+            for _ in range(4):
+                index = tuple(random_positions(random, size) for size in shape)
+                places = np.ix_(*(np.arange(size)[i] for i, size in zip(index, shape, strict=True)))
+                values = np.reshape(
+                    list(itertools.islice(count, expected[places].size)), expected[places].shape
+                )
+                v[index] = values
+                expected[places] = values
+                assert np.array_equal(v[index], values), (shape, chunks, shards, index)
+                assert np.array_equal(v[:], expected), (shape, chunks, shards, index)
+        with ours.Dataset(target) as ds:
+            assert np.array_equal(ds["v"][:].filled(FILL), expected), (shape, chunks, shards)
+
+
+def random_positions(random: Random, size: int) -> slice | list[int]:
+    """A slice, or increasing positions, on an axis."""
+    if random.random() < 0.3:
+        return sorted(random.sample(range(size), random.randint(1, size)))
+    start = random.randint(0, size - 1)
+    return slice(start, random.randint(start + 1, size), random.choice([1, 1, 2, 3]))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nczarr.errors import MetadataError
 from nczarr.lazy import cached_property
 from nczarr.mapping.dialect import array_at, own_dimension
 from nczarr.mapping.findings import Findings
@@ -177,7 +178,8 @@ class GroupFinder:
 
     def _group(self, path: str, fqn: str, name: str) -> GroupNode:
         metadata = self.hierarchy.nodes[path]
-        assert isinstance(metadata, GroupMetadata)
+        if not isinstance(metadata, GroupMetadata):
+            raise MetadataError("an array in place of a group", path=path, fqn=fqn)
         node = GroupNode(fqn, path, name, metadata, *self._record(path, fqn, metadata))
         node.dimensions = list(self._dimensions(node))
         arrays, groups = self._child_paths(node)
