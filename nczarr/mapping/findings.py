@@ -7,8 +7,7 @@ are understandable; :func:`nczarr.mapping.repair` writes the understood metadata
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
@@ -127,13 +126,28 @@ class Findings:
         """Add a finding with a code of :data:`RULES`."""
         self.items[make_finding(code, where, what)] = None
 
-    @contextmanager
-    def of_errors(self, code: str, where: str, ending: str = "") -> Iterator[None]:
+    def of_errors(self, code: str, where: str, ending: str = "") -> ErrorFinder:
         """Add a finding in place of a MetadataError in the block; its message gets an ending."""
-        try:
-            yield
-        except MetadataError as error:
-            self.add(code, where, error.message + ending)
+        return ErrorFinder(self, code, where, ending)
+
+
+class ErrorFinder:
+    """Context manager of :meth:`Findings.of_errors`: a class, since each variable that is opened enters several."""
+
+    __slots__ = ("_finding", "_findings")
+
+    def __init__(self, findings: Findings, *finding: str) -> None:
+        self._findings, self._finding = findings, finding
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, MetadataError):
+            return False
+        code, where, ending = self._finding
+        self._findings.add(code, where, error.message + ending)
+        return True
 
 
 #: Usual findings while a program writes; they are not reported.
