@@ -1,6 +1,6 @@
 """Adjust the models and the packed numbers of sources to each other before they are joined, as options request it.
 
-Each adjustment removes one kind of difference that :func:`nczarr.convert.many.differences` reports. Values change
+Each adjustment removes one kind of difference that :func:`nczarr.convert.many.fit.differences` reports. Values change
 when they are read.
 """
 

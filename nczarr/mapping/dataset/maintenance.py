@@ -1,6 +1,6 @@
-"""Check, repair, clean, measure and remove datasets.
+"""Check, repair, clean, count and remove datasets.
 
-Other programs have changed their metadata, and interrupted writers have left remains.
+Checks and repairs find metadata that other programs have changed; cleaning removes the remains of interrupted writers.
 """
 
 from __future__ import annotations

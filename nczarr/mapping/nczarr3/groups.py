@@ -179,7 +179,8 @@ class GroupFinder:
     def _group(self, path: str, fqn: str, name: str) -> GroupNode:
         metadata = self.hierarchy.nodes[path]
         if not isinstance(metadata, GroupMetadata):
-            raise MetadataError("an array in place of a group", path=path, fqn=fqn)
+            place = self.hierarchy.store.place(path)
+            raise MetadataError("an array in place of a group", path=place, fqn=fqn)
         node = GroupNode(fqn, path, name, metadata, *self._record(path, fqn, metadata))
         node.dimensions = list(self._dimensions(node))
         arrays, groups = self._child_paths(node)
