@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 from h5py import h5d, h5s, h5t
@@ -34,6 +35,18 @@ def test_not_a_netcdf_file(tmp_path: Path, content: bytes, reason: str) -> None:
     with pytest.raises(NetCDFFileError, match=reason) as caught:
         open_dataset(path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_two_dimensions_of_a_classic_file_with_one_name(tmp_path: Path) -> None:
+    """Their variables would have either length."""
+    path = tmp_path / "twice.nc"
+    with netCDF4.Dataset(path, "w", format="NETCDF3_CLASSIC") as file:
+        file.createDimension("x", 3)
+        file.createDimension("y", 4)
+        file.createVariable("v", "i4", ("x",))
+    path.write_bytes(path.read_bytes().replace(b"\1y\0\0\0", b"\1x\0\0\0", 1))
+    with pytest.raises(NetCDFFileError, match=r"twice\.nc: .*two dimensions have one name"):
+        open_dataset(path)
 
 
 def test_missing_files_and_directories(tmp_path: Path) -> None:
