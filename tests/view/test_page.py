@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -231,6 +232,62 @@ def test_after_every_change_the_title_the_limits_and_the_files_are_those_of_the_
         while viewer._drawn[0][0].selection != viewer._selection:
             calls.get()()  # type: ignore[operator]
         assert viewer._figures[0].figure.title.text == "lon = 0°"
+
+
+def test_a_detail_that_arrives_late_does_not_replace_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("panel_material_ui")
+    from bokeh.document import Document
+    from panel.io.state import set_curdoc
+
+    from nczarr.view.page.viewer import Viewer
+    from nczarr.view.picture.drawer import Drawer
+    from nczarr.view.picture.grids import Extent
+
+    side = 2500
+    with nczarr.Dataset(tmp_path / "big.zarr", "w") as ds:
+        for name, size in (("time", 2), ("y", side), ("x", side)):
+            ds.createDimension(name, size)
+        v = ds.createVariable("v", "i2", ("time", "y", "x"), chunksizes=(1, 500, 500))
+        v[:] = np.add.outer(np.arange(side, dtype="i2"), np.arange(side, dtype="i2"))
+    calls: queue.Queue[object] = queue.Queue()
+    monkeypatch.setattr(Viewer, "_schedule", lambda self, call: calls.put(call))
+    with OpenedDataset(tmp_path / "big.zarr") as opened, set_curdoc(Document()):
+        viewer = Viewer(opened)
+
+        def take_until(is_seen: Callable[[], bool]) -> None:
+            while not is_seen():
+                calls.get()()  # type: ignore[operator]
+
+        def detail() -> tuple[int, ...] | None:
+            images = viewer._figures[0]._detail.data["image"]
+            return np.shape(images[0]) if len(images) else None
+
+        take_until(lambda: bool(viewer._figures))
+        viewer._zoomed(Extent(0, 500, 0, 500))
+        take_until(lambda: detail() is not None)
+        fine = detail()
+        # The next step is seen in the same detail.
+        viewer._sliders.box[0].value = 1
+        take_until(lambda: viewer._drawn[0][0].selection == viewer._selection)
+        assert detail() is None
+        take_until(lambda: detail() == fine)
+        # A part is still being read when the user returns to the whole.
+        go_on, has_begun, draw = threading.Event(), threading.Event(), Drawer.draw
+
+        def wait_and_draw(*arguments: object) -> object:
+            has_begun.set()
+            go_on.wait()
+            return draw(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Drawer, "draw", wait_and_draw)
+        viewer._zoomed(Extent(0, 2000, 0, 2400))
+        has_begun.wait()
+        viewer._zoomed(Extent(-9e3, 9e3, -9e3, 9e3))
+        go_on.set()
+        take_until(lambda: detail() not in (fine, None))
+        take_until(lambda: detail() is None)
 
 
 def test_fields_of_compounds_are_variables() -> None:

@@ -114,6 +114,8 @@ class Viewer:
         self._address = Address()
         #: The part to show; the newest complete drawings are older while the next ones are made.
         self._selection: Selection | None = None
+        #: The extent that the user has zoomed to in these figures.
+        self._extent: Extent | None = None
         self._drawn: _Drawn = []
         self._figures: list[PictureFigure | LineFigure] = []
         self._layout: list[tuple[object, ...]] = []
@@ -346,11 +348,14 @@ class Viewer:
             elif isinstance(drawing, Line):
                 figures.append(LineFigure(drawing, colours, name="line"))
         if not fits:
+            self._extent = None
             self._picture[:] = [pn.Row(*(pn.pane.Bokeh(f.figure, **_WIDE) for f in figures), **_WIDE)]
         self._figures = figures
         place, (first, _) = self._address.place, drawn[0]
         if isinstance(first, Picture) and len(place) == len(first.selection.drawn) > 0:
             self._mark(first, place)
+        if self._extent is not None:
+            self._zoomed(self._extent)
 
     def _read_on(self, drawing: Drawing) -> None:
         """Refine the limits of the colours, and draw the next steps, while the page waits for the user."""
@@ -389,21 +394,22 @@ class Viewer:
         picture, figure = self._drawn[0][0], self._figures[0] if self._figures else None
         if not isinstance(picture, Picture) or not isinstance(figure, PictureFigure):
             return
-        windows = zoomed(picture, extent)
+        self._extent, windows = extent, zoomed(picture, extent)
         if windows is None:
             return
         axes = [picture.selection.axes[i] for i in picture.selection.drawn]
-        if all(window == (0, axis.size) for window, axis in zip(windows, axes)):
-            figure.show_detail(None, self._colours_of(*self._drawn[0]))
-            self._show_notes(picture)
-            return
+        is_whole = all(window == (0, axis.size) for window, axis in zip(windows, axes))
 
-        def take(detail: Drawing) -> None:
-            if self._drawn[0][0] is picture and isinstance(detail, Picture):
+        def read() -> Drawing | None:
+            return None if is_whole else self._drawer.draw(picture.selection, windows)
+
+        def take(detail: Drawing | None) -> None:
+            if self._drawn[0][0] is picture and (detail is None or isinstance(detail, Picture)):
                 figure.show_detail(detail, self._colours_of(*self._drawn[0]))
-                self._show_notes(detail)
+                self._show_notes(detail or picture)
 
-        self._workers["detail"].ask(lambda: self._drawer.draw(picture.selection, windows), take)
+        # The whole is asked for like a part: a part that is still being read does not replace it afterwards.
+        self._workers["detail"].ask(read, take)
 
     # -- lines through a point
 
@@ -426,7 +432,8 @@ class Viewer:
         axes = sorted(axes, key=lambda i: order.get(selection.axes[i].role, 2))[:_MOST_LINES]
 
         def take(lines: list[Line]) -> None:
-            if self._selection is None or self._selection.fqn != selection.fqn:
+            now = self._selection
+            if now is None or (now.fqn, now.drawn) != (selection.fqn, selection.drawn):
                 return
             colours, panes = self._colours_of(*self._drawn[0]), []
             for axis, line in zip(axes, lines):
