@@ -52,8 +52,13 @@ def client() -> Iterator[Any]:
 
 @pytest.fixture
 def mortal_client() -> Iterator[Any]:
-    """A cluster for a test that kills workers: on a busy machine, a new worker may take long to appear."""
-    with two_workers() as client:
+    """A cluster for a test that kills workers: on a busy machine, a new worker may take long to appear.
+
+    Dask gives up a worker that is missing 15 seconds after a death, also when that is a later death.
+    """
+    import dask
+
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}), two_workers() as client:
         yield client
 
 
