@@ -60,7 +60,10 @@ def place(folder: Path) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # a connection beyond the queue waits a second
+
+    server = Server(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"127.0.0.1:{server.server_port}"

@@ -29,6 +29,8 @@ class OddServer:
                 pass
 
         class Server(ThreadingHTTPServer):
+            request_queue_size = 128  # a connection beyond the queue waits a second
+
             def handle_error(self, *_: Any) -> None:
                 """Log nothing for clients that disconnected."""
 
