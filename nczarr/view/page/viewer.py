@@ -114,7 +114,7 @@ class Viewer:
         self._address = Address()
         #: The part to show; the newest complete drawings are older while the next ones are made.
         self._selection: Selection | None = None
-        #: The extent that the user has zoomed to in these figures.
+        #: The part of these figures that the user has zoomed to.
         self._extent: Extent | None = None
         self._drawn: _Drawn = []
         self._figures: list[PictureFigure | LineFigure] = []
@@ -394,11 +394,12 @@ class Viewer:
         picture, figure = self._drawn[0][0], self._figures[0] if self._figures else None
         if not isinstance(picture, Picture) or not isinstance(figure, PictureFigure):
             return
-        self._extent, windows = extent, zoomed(picture, extent)
+        windows = zoomed(picture, extent)
         if windows is None:
             return
         axes = [picture.selection.axes[i] for i in picture.selection.drawn]
         is_whole = all(window == (0, axis.size) for window, axis in zip(windows, axes))
+        self._extent = None if is_whole else extent
 
         def read() -> Drawing | None:
             return None if is_whole else self._drawer.draw(picture.selection, windows)
