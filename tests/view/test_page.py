@@ -290,6 +290,40 @@ def test_a_detail_that_arrives_late_does_not_replace_the_whole(
         take_until(lambda: detail() is None)
 
 
+def test_an_error_of_the_next_step_is_shown_when_it_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("panel_material_ui")
+    from bokeh.document import Document
+    from panel.io.state import set_curdoc
+
+    from nczarr.view.page.viewer import Viewer
+
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        for name, size in (("time", 5), ("y", 3), ("x", 4)):
+            ds.createDimension(name, size)
+        v = ds.createVariable("v", "f4", ("time", "y", "x"), chunksizes=(1, 3, 4), compression="zstd")
+        v[:] = np.arange(5)[:, None, None]
+    (tmp_path / "a.zarr/v/c/1/0/0").write_bytes(b"no zstd at all")
+    calls: queue.Queue[object] = queue.Queue()
+    monkeypatch.setattr(Viewer, "_schedule", lambda self, call: calls.put(call))
+    ended = threading.Event()
+    with OpenedDataset(tmp_path / "a.zarr") as opened, set_curdoc(Document()):
+        viewer = Viewer(opened)
+        viewer._workers["ahead"]._schedule = lambda call: (calls.put(call), ended.set())[0]
+        while not viewer._figures:
+            calls.get()()  # type: ignore[operator]
+        ended.wait()
+        while not calls.empty():
+            calls.get()()  # type: ignore[operator]
+        assert viewer._html["alert"].object == ""
+        viewer._sliders.box[0].value = 1
+        while not viewer._html["alert"].object:
+            calls.get()()  # type: ignore[operator]
+        assert "v/c/1/0/0" in viewer._html["alert"].object
+        assert viewer._figures[0].figure.title.text.endswith("0")
+
+
 def test_fields_of_compounds_are_variables() -> None:
     import netCDF4
 

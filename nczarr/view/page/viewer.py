@@ -8,6 +8,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -376,9 +377,11 @@ class Viewer:
             ahead = [drawing.selection.moved(axis, (at + by * n) % size) for n in range(1, _AHEAD + 1)]
 
             def draw() -> None:
-                for selection in ahead:
-                    if is_shown():
-                        self._drawer.draw_step(selection)
+                # A step that cannot be drawn gives its error when the user selects it.
+                with suppress(NCZarrError, OSError):
+                    for selection in ahead:
+                        if is_shown():
+                            self._drawer.draw_step(selection)
 
             self._workers["ahead"].ask(draw, lambda nothing: None)
 
