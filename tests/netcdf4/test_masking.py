@@ -311,6 +311,7 @@ def test_one_pass_gives_what_the_steps_give(data: st.DataObject) -> None:
     if isinstance(expected, np.ma.MaskedArray):
         assert (found.mask is np.ma.nomask) == (expected.mask is np.ma.nomask)
         assert repr(found.fill_value) == repr(expected.fill_value)
+        assert repr(found.fill_value) == repr(expected.fill_value)
 
 
 @settings(max_examples=200, deadline=None)
@@ -344,7 +345,7 @@ def test_packing_in_blocks_gives_what_the_steps_give(data: st.DataObject) -> Non
         return masking.fill_masked(packed, dtype, attributes.get).astype(dtype)
 
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        for name, value in (("LEAST", 1), ("BLOCK", 5), ("_PER_TASK", 2)):
+        for name, value in (("LEAST_PACKED", 1), ("BLOCK", 5), ("_PER_TASK", 2)):
             patch.setattr(masking, name, value)
         assume(masking.can_pack_in_blocks(values, dtype, packing))
         in_blocks = attempt(lambda: masking.pack_in_blocks(values, dtype, packing, attributes.get))
