@@ -311,7 +311,6 @@ def test_one_pass_gives_what_the_steps_give(data: st.DataObject) -> None:
     if isinstance(expected, np.ma.MaskedArray):
         assert (found.mask is np.ma.nomask) == (expected.mask is np.ma.nomask)
         assert repr(found.fill_value) == repr(expected.fill_value)
-        assert repr(found.fill_value) == repr(expected.fill_value)
 
 
 @settings(max_examples=200, deadline=None)
