@@ -22,6 +22,26 @@ from nczarr.view.picture.drawings import Picture
 DATA = Path(__file__).parents[1] / "data"
 
 
+class Calls(queue.Queue[Callable[[], None]]):
+    """The changes of a page that background jobs have scheduled, run by the test in place of the server."""
+
+    def run_until(self, is_seen: Callable[[], bool]) -> None:
+        """Run each call when it comes, until a condition is true."""
+        while not is_seen():
+            self.get()()
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """The calls of all pages of the test."""
+    pytest.importorskip("panel_material_ui")
+    from nczarr.view.page.viewer import Viewer
+
+    calls = Calls()
+    monkeypatch.setattr(Viewer, "_schedule", lambda self, call: calls.put(call))
+    return calls
+
+
 def test_only_the_newest_of_waiting_jobs_is_done() -> None:
     taken: queue.Queue[object] = queue.Queue()
     go_on, has_begun = threading.Event(), threading.Event()
@@ -156,9 +176,8 @@ def test_sliders_say_dates_and_values() -> None:
 
 
 def test_after_every_change_the_title_the_limits_and_the_files_are_those_of_the_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("panel_material_ui")
     from bokeh.document import Document
     from panel.io.state import set_curdoc
 
@@ -177,22 +196,21 @@ def test_after_every_change_the_title_the_limits_and_the_files_are_those_of_the_
         for name, factor in (("v", 1), ("w", 2)):
             v = ds.createVariable(name, "f8", ("time", "lat", "lon"))
             v[:] = factor * (100 * np.arange(6)[:, None, None] + np.arange(32).reshape(4, 8))
-    calls: queue.Queue[object] = queue.Queue()
-    monkeypatch.setattr(Viewer, "_schedule", lambda self, call: calls.put(call))
     with OpenedDataset(tmp_path / "steps.nc") as opened, set_curdoc(Document()):
         viewer = Viewer(opened)
 
         def shown(step: int, low: float, high: float, name: str = "v") -> None:
             """Wait for the picture of a step, and compare all that the page says about it."""
             date = f"2001-{['01-01', '01-11', '01-21', '01-31', '02-10', '02-20'][step]}"
-            while (
-                not viewer._drawn
-                or viewer._drawn[0][0].selection != viewer._selection
-                or viewer._busy.visible
-            ):
-                calls.get()()  # type: ignore[operator]
-            while (viewer._figures[0]._mapper.low, viewer._figures[0]._mapper.high) != (low, high):
-                calls.get()()  # type: ignore[operator]
+            calls.run_until(
+                lambda: (
+                    bool(viewer._drawn)
+                    and viewer._drawn[0][0].selection == viewer._selection
+                    and not viewer._busy.visible
+                )
+            )
+            mapper = viewer._figures[0]._mapper
+            calls.run_until(lambda: (mapper.low, mapper.high) == (low, high))
             figure = viewer._figures[0]
             assert isinstance(figure, PictureFigure)
             values = opened.read(f"/{name}", step)
@@ -217,8 +235,7 @@ def test_after_every_change_the_title_the_limits_and_the_files_are_those_of_the_
         shown(5, 400, 531)
         viewer._choices.widgets["overlay"].value = ["contours"]
         viewer._choices.widgets["other"].value = "/w"
-        while len(viewer._figures) < 3:
-            calls.get()()  # type: ignore[operator]
+        calls.run_until(lambda: len(viewer._figures) >= 3)
         shown(5, 400, 531)
         names = [split_fqn(f.picture.selection.fqn)[1] for f in viewer._figures]
         assert names == ["v", "w", "v − w"]
@@ -229,15 +246,13 @@ def test_after_every_change_the_title_the_limits_and_the_files_are_those_of_the_
         viewer._tree._chosen("/w")
         shown(0, 0, 1062, "w")
         viewer._choices.widgets["drawn"].value = (0, 1)
-        while viewer._drawn[0][0].selection != viewer._selection:
-            calls.get()()  # type: ignore[operator]
+        calls.run_until(lambda: viewer._drawn[0][0].selection == viewer._selection)
         assert viewer._figures[0].figure.title.text == "lon = 0°"
 
 
 def test_a_detail_that_arrives_late_does_not_replace_the_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("panel_material_ui")
     from bokeh.document import Document
     from panel.io.state import set_curdoc
 
@@ -251,30 +266,29 @@ def test_a_detail_that_arrives_late_does_not_replace_the_whole(
             ds.createDimension(name, size)
         v = ds.createVariable("v", "i2", ("time", "y", "x"), chunksizes=(1, 500, 500))
         v[:] = np.add.outer(np.arange(side, dtype="i2"), np.arange(side, dtype="i2"))
-    calls: queue.Queue[object] = queue.Queue()
-    monkeypatch.setattr(Viewer, "_schedule", lambda self, call: calls.put(call))
     with OpenedDataset(tmp_path / "big.zarr") as opened, set_curdoc(Document()):
         viewer = Viewer(opened)
-
-        def take_until(is_seen: Callable[[], bool]) -> None:
-            while not is_seen():
-                calls.get()()  # type: ignore[operator]
 
         def detail() -> tuple[int, ...] | None:
             images = viewer._figures[0]._detail.data["image"]
             return np.shape(images[0]) if len(images) else None
 
-        take_until(lambda: bool(viewer._figures))
+        calls.run_until(lambda: bool(viewer._figures))
         viewer._zoomed(Extent(0, 500, 0, 500))
-        take_until(lambda: detail() is not None)
+        calls.run_until(lambda: detail() is not None)
         fine = detail()
         # The next step is seen in the same detail.
         viewer._sliders.box[0].value = 1
-        take_until(lambda: viewer._drawn[0][0].selection == viewer._selection)
+        calls.run_until(lambda: viewer._drawn[0][0].selection == viewer._selection)
         assert detail() is None
-        take_until(lambda: detail() == fine)
+        calls.run_until(lambda: detail() == fine)
         # A part is still being read when the user returns to the whole.
-        go_on, has_begun, draw = threading.Event(), threading.Event(), Drawer.draw
+        go_on, has_begun, is_taken, draw = (
+            threading.Event(),
+            threading.Event(),
+            threading.Event(),
+            Drawer.draw,
+        )
 
         def wait_and_draw(*arguments: object) -> object:
             has_begun.set()
@@ -286,18 +300,20 @@ def test_a_detail_that_arrives_late_does_not_replace_the_whole(
         has_begun.wait()
         viewer._zoomed(Extent(-9e3, 9e3, -9e3, 9e3))
         go_on.set()
-        take_until(lambda: detail() not in (fine, None))
-        take_until(lambda: detail() is None)
+        viewer._workers["detail"].ask(lambda: None, lambda nothing: is_taken.set())  # behind the part
+        calls.run_until(is_taken.is_set)
+        assert detail() is None
 
 
 def test_an_error_of_the_next_step_is_shown_when_it_is_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("panel_material_ui")
     from bokeh.document import Document
     from panel.io.state import set_curdoc
 
     from nczarr.view.page.viewer import Viewer
+    from nczarr.view.picture.drawer import Drawer
+    from nczarr.view.picture.selection import Selection
 
     with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
         for name, size in (("time", 5), ("y", 3), ("x", 4)):
@@ -305,21 +321,23 @@ def test_an_error_of_the_next_step_is_shown_when_it_is_chosen(
         v = ds.createVariable("v", "f4", ("time", "y", "x"), chunksizes=(1, 3, 4), compression="zstd")
         v[:] = np.arange(5)[:, None, None]
     (tmp_path / "a.zarr/v/c/1/0/0").write_bytes(b"no zstd at all")
-    calls: queue.Queue[object] = queue.Queue()
-    monkeypatch.setattr(Viewer, "_schedule", lambda self, call: calls.put(call))
-    ended = threading.Event()
+    has_begun, ended, draw = threading.Event(), threading.Event(), Drawer.draw
+
+    def begin_and_draw(drawer: Drawer, selection: Selection) -> object:
+        if selection.at[0] == 1:
+            has_begun.set()
+        return draw(drawer, selection)
+
+    monkeypatch.setattr(Drawer, "draw", begin_and_draw)
     with OpenedDataset(tmp_path / "a.zarr") as opened, set_curdoc(Document()):
         viewer = Viewer(opened)
-        viewer._workers["ahead"]._schedule = lambda call: (calls.put(call), ended.set())[0]
-        while not viewer._figures:
-            calls.get()()  # type: ignore[operator]
-        ended.wait()
-        while not calls.empty():
-            calls.get()()  # type: ignore[operator]
+        calls.run_until(lambda: bool(viewer._figures))
+        has_begun.wait()
+        viewer._workers["ahead"].ask(lambda: None, lambda nothing: ended.set())  # behind the next steps
+        calls.run_until(ended.is_set)
         assert viewer._html["alert"].object == ""
         viewer._sliders.box[0].value = 1
-        while not viewer._html["alert"].object:
-            calls.get()()  # type: ignore[operator]
+        calls.run_until(lambda: bool(viewer._html["alert"].object))
         assert "v/c/1/0/0" in viewer._html["alert"].object
         assert viewer._figures[0].figure.title.text.endswith("0")
 

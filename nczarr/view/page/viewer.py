@@ -401,19 +401,20 @@ class Viewer:
         if windows is None:
             return
         axes = [picture.selection.axes[i] for i in picture.selection.drawn]
-        is_whole = all(window == (0, axis.size) for window, axis in zip(windows, axes))
-        self._extent = None if is_whole else extent
+        if all(window == (0, axis.size) for window, axis in zip(windows, axes)):
+            self._extent = None
+            figure.show_detail(None, self._colours_of(*self._drawn[0]))
+            self._show_notes(picture)
+            return
+        self._extent = extent
 
-        def read() -> Drawing | None:
-            return None if is_whole else self._drawer.draw(picture.selection, windows)
-
-        def take(detail: Drawing | None) -> None:
-            if self._drawn[0][0] is picture and (detail is None or isinstance(detail, Picture)):
+        def take(detail: Drawing) -> None:
+            # The user may have zoomed to another part, or to the whole, since.
+            if self._extent is extent and self._drawn[0][0] is picture and isinstance(detail, Picture):
                 figure.show_detail(detail, self._colours_of(*self._drawn[0]))
-                self._show_notes(detail or picture)
+                self._show_notes(detail)
 
-        # The whole is asked for like a part: a part that is still being read does not replace it afterwards.
-        self._workers["detail"].ask(read, take)
+        self._workers["detail"].ask(lambda: self._drawer.draw(picture.selection, windows), take)
 
     # -- lines through a point
 
