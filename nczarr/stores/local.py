@@ -315,33 +315,24 @@ class LocalStore(Store):
         except OSError as error:
             self._fail("write", key, error)
 
-    def prepare_folder(self, folder: str, name: str | None = None, descriptor: int | None = None) -> None:
-        """Check a directory as :meth:`check_links` does, and create it if it is not known.
-
-        Parameters
-        ----------
-        folder : str
-        name, descriptor : optional
-            The same directory, relative to an open one.
-        """
+    def prepare_folder(self, folder: str) -> None:
+        """Create a directory if it is not known, and check it as :meth:`check_links` does."""
         if folder and folder not in self._plain:
-            self.check_links(folder)
-            with contextlib.suppress(
-                OSError
-            ):  # it exists; or its parent is missing, and `_create` creates both
-                os.mkdir(self._base + folder if name is None else name, dir_fd=descriptor)
+            self._walk(folder, create=True)
 
     def check_links(self, folder: str) -> None:
         """Refuse to change files in a directory whose path has a symbolic link below the root.
 
         They may belong to another dataset.
         """
-        if not folder or folder in self._plain:
-            return
+        if folder and folder not in self._plain:
+            self._walk(folder, create=False)
+
+    def _walk(self, folder: str, *, create: bool) -> None:
         known = folder.rpartition("/")[0] in self._plain
         for place in [folder] if known else itertools.accumulate(folder.split("/"), "{}/{}".format):
             path = self._base + place
-            if os.path.islink(path):
+            if not (create and _make(path)) and os.path.islink(path):
                 raise StoreError(
                     f"this is a link to {os.path.realpath(path)}, and nczarr writes and deletes nothing through links",
                     path=path,
@@ -583,6 +574,15 @@ def put_file(
             os.unlink(temporary)
         raise
     change(True)
+
+
+def _make(path: str) -> bool:
+    """Create a directory whose parent exists; return False if it exists already or cannot be created."""
+    try:
+        os.mkdir(path)
+    except OSError:
+        return False
+    return True
 
 
 def _create(path: str) -> int:

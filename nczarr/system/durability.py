@@ -15,6 +15,7 @@ from _thread import get_ident, start_new_thread
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -28,10 +29,12 @@ _NO_SUCH_WAY = frozenset(
 _UNOPENED = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOENT, errno.ENOTDIR, errno.ENXIO})
 #: Maximum number of files to sync individually. For more files, sync the whole file system if the system supports it.
 FEW_FILES = 1000
-#: Number of files to sync concurrently: the journal of a file system writes them together.
-_THREADS = 16
 #: Maximum number of files to sync sequentially.
 _FEW_AT_ONCE = 4
+#: Maximum number of files to sync concurrently: the journal of a file system writes them together.
+_THREADS = 16
+#: Number of files for each thread after the first two: more threads cost more time than they save.
+_FILES_PER_THREAD = 8
 #: Maximum number of paths to record.
 _MOST_NOTED = 20_000
 #: Maximum number of deferred changes, each of which may keep a file open.
@@ -134,7 +137,7 @@ def sync_all(paths: Iterable[str], root: str, data: Container[str] = ()) -> None
     # An interrupt can leave an executor waiting for ever. The pool of the engine has too few threads for a journal.
     helpers = 0
     with suppress(RuntimeError):  # no thread can start while the interpreter shuts down
-        for _ in range(min(_THREADS, len(listed) - 1) if len(listed) > _FEW_AT_ONCE else 0):
+        for _ in range(_helpers(len(listed))):
             start_new_thread(work, ())
             helpers += 1
     work()
@@ -144,10 +147,18 @@ def sync_all(paths: Iterable[str], root: str, data: Container[str] = ()) -> None
         raise errors[0]
 
 
+def _helpers(files: int) -> int:
+    """Return the number of threads that sync files beside the calling one."""
+    return min(2 + files // _FILES_PER_THREAD, _THREADS) if files > _FEW_AT_ONCE else 0
+
+
 def sync_tree(root: str | os.PathLike[str]) -> None:
     """Sync everything below a directory, and the name of the directory, to disk."""
     root = os.fspath(root)
-    sync_all(_below(root), root)
+    paths = _below(root)
+    few = list(islice(paths, FEW_FILES + 1))
+    if len(few) <= FEW_FILES or not sync_file_system(root):
+        sync_all(chain(few, paths), root)
     sync_folder_of(root)
 
 
