@@ -131,6 +131,8 @@ class ChunkCache:
         #: Bytes of one chunk of each growing variable.
         self._growing: dict[VariableNode, int] = {}
         self._reserved = 0
+        #: Chunks that threads are about to use, and those that an interrupt left pinned.
+        self._pinned: set[Block] = set()
         #: Variables with writes past the cache since :meth:`recover`.
         self._written_through: set[VariableNode] = set()
         #: The changed chunks, which a sync stores.
@@ -282,14 +284,21 @@ class ChunkCache:
                     node.blocks += 1
                 else:
                     self._blocks.move_to_end((key, item.chunk))
-                block.pins += 1
+                self._hold(block)
                 found.append(block)
         return found
+
+    def _hold(self, block: Block) -> None:
+        """Pin a chunk; the caller holds the cache's lock."""
+        self._pinned.add(block)
+        block.pins += 1
 
     def _unpin(self, blocks: Iterable[Block]) -> None:
         with self._lock:
             for block in blocks:
                 block.pins -= 1
+                if not block.pins:
+                    self._pinned.discard(block)
 
     def _loaded(self, node: VariableNode, source: StoredArray, index: tuple[int, ...]) -> np.ndarray:
         """Return a chunk as it is stored, with fill values in the rest."""
@@ -390,7 +399,7 @@ class ChunkCache:
                 block = self._blocks.get(key)
                 if block is not None:
                     self._blocks.move_to_end(key)
-                    block.pins += 1
+                    self._hold(block)
             if block is not None:
                 try:
                     with block.lock:
@@ -429,7 +438,7 @@ class ChunkCache:
         with self._lock:
             blocks = self._select_evictions(node)
             for block in blocks:
-                block.pins += 1
+                self._hold(block)
         try:
             self._store_all(blocks)
             for block in blocks:
@@ -469,8 +478,9 @@ class ChunkCache:
             for node in self._written_through:
                 node.write_through_count = 0
             self._written_through.clear()
-            for block in self._blocks.values():
+            for block in self._pinned:
                 block.pins = 0
+            self._pinned.clear()
 
     def flush(self, failures: Failures) -> bool:
         """Store all changed chunks; they stay in memory. Chunks that cannot be stored stay changed.
@@ -530,6 +540,7 @@ class ChunkCache:
                 block.node.blocks = 0
                 block.evicted = True
             self._blocks.clear()
+            self._pinned.clear()
             self.dirty.clear()
             self.weight = 0
 
