@@ -9,7 +9,6 @@ those of the best round, and in brackets the median of all rounds: where other p
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
 import tempfile
 import time
@@ -178,6 +177,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
+    # ext4 creates files slowly for a minute after files were removed, so all files stay until the end.
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        measure(options, Path(folder))
+
+
+def measure(options: argparse.Namespace, folder: Path) -> None:
     print(f"| | netCDF4, ms | {' | '.join(list(PROGRAMS)[1:])} |")
     print("|---" * (len(PROGRAMS) + 1) + "|")
     for name, ((count, *size), way, compressed) in CASES.items():
@@ -186,14 +191,12 @@ def main() -> None:
         steps = planes(max(1, int(count * options.scale)), *size)
         taken: dict[str, list[float]] = {}
         counts: dict[str, int] = {}
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            for number in range(options.rounds):
-                for label, run in PROGRAMS.items():
-                    path = Path(folder, f"{number}.nc" if label == "netCDF4" else f"{number}.zarr")
-                    run(path, steps, way, compressed)
-                    taken.setdefault(label, []).append(timed.milliseconds)
-                    counts[label] = files(path)
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for number in range(options.rounds):
+            for label, run in PROGRAMS.items():
+                path = folder / f"{name}, {number}, {label}{'.nc' if label == 'netCDF4' else '.zarr'}"
+                run(path, steps, way, compressed)
+                taken.setdefault(label, []).append(timed.milliseconds)
+                counts[label] = files(path)
         first = taken.pop("netCDF4")
         cells = [
             f"{min(values) / min(first):.2f} ({statistics.median(map(truediv, values, first)):.2f}); "
