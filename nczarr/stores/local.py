@@ -318,7 +318,7 @@ class LocalStore(Store):
     def prepare_folder(self, folder: str) -> None:
         """Create a directory if it is not known, and check it as :meth:`check_links` does."""
         if folder and folder not in self._plain:
-            self._walk(folder, create=True)
+            self._check_folders(folder, create=True)
 
     def check_links(self, folder: str) -> None:
         """Refuse to change files in a directory whose path has a symbolic link below the root.
@@ -326,9 +326,9 @@ class LocalStore(Store):
         They may belong to another dataset.
         """
         if folder and folder not in self._plain:
-            self._walk(folder, create=False)
+            self._check_folders(folder, create=False)
 
-    def _walk(self, folder: str, *, create: bool) -> None:
+    def _check_folders(self, folder: str, *, create: bool) -> None:
         known = folder.rpartition("/")[0] in self._plain
         for place in [folder] if known else itertools.accumulate(folder.split("/"), "{}/{}".format):
             path = self._base + place
