@@ -475,3 +475,31 @@ def test_who_passes_by_waits_for_what_is_being_stored(monkeypatch: pytest.Monkey
             thread.join()
         assert seen == [1]
         assert v[:].filled().tolist() == [1, 2, 3, FILL]
+
+
+def test_the_bound_holds_after_an_interrupt(store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk that an interrupt leaves in use can leave memory after the next sync."""
+    ds = ours.Dataset(store, "w")
+    ds.createDimension("t", 100)
+    ds.createDimension("x", 1000)
+    v = ds.createVariable("v", "f8", ("t", "x"), chunksizes=(1, 1000))
+    ds.sync()
+    cache = ds._nc_session.cache
+    cache.bound, cache.reserves = 80_000, False
+
+    def interrupted(blocks: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cache, "_unpin", interrupted)
+        for i in range(20):
+            with pytest.raises(KeyboardInterrupt):
+                v[i] = np.full(1000, i)
+    for i in range(20, 100):
+        v[i] = np.full(1000, i)
+    assert cache.weight > 80_000  # twenty chunks are still in use
+    ds.sync()
+    v[0] = np.full(1000, -1)
+    assert cache.weight <= 80_000
+    assert ds["v"][:, 0].tolist() == [-1, *range(1, 100)]
+    ds.close()
