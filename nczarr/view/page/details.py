@@ -18,6 +18,8 @@ from nczarr.view.page.state import Address
 from nczarr.view.picture.colours import Category
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
 from nczarr.view.picture.selection import Selection
+from nczarr.zarr import Array
+from nczarr.zarr.describe import describe_array
 
 #: An item of the tree, a group or a variable, with the keys of panel-material-ui.
 Item = dict[str, Any]
@@ -45,10 +47,7 @@ def about_html(opened: OpenedDataset, fqn: str, theme: Theme) -> str:
     """Return the notebook representation of a variable, and of its Zarr array, if any."""
     variable = opened.variable(fqn)
     html = show_array(describe_variable(variable, opened.model.all_dimensions), theme=theme)
-    array = getattr(variable.data, "array", None)
-    if array is not None:
-        from nczarr.zarr.describe import describe_array
-
+    if isinstance(array := getattr(variable.data, "array", None), Array):
         html += "<br>" + show_array(describe_array(array), theme=theme)
     return html
 
