@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 import panel as pn
 import panel_material_ui as pmui
+from panel.io.state import set_curdoc
 
 from nczarr.display import visible
 from nczarr.errors import NCZarrError
@@ -168,11 +169,14 @@ class Viewer:
 
     def _schedule(self, call: Call) -> None:
         if not self._is_closed:
-            self._document.add_next_tick_callback(lambda: self._at_once(call))
+            self._document.add_next_tick_callback(partial(self._at_once, call))
 
-    def _at_once(self, call: Call) -> None:
-        """Send all changes of a call to the browser in one message, so that it draws them together."""
-        with pn.io.hold(self._document):
+    async def _at_once(self, call: Call) -> None:
+        """Send all changes of a call to the browser in one message, so that it draws them together.
+
+        Bokeh runs other functions in a thread, from which Panel sends each change alone.
+        """
+        with set_curdoc(self._document), pn.io.hold(self._document):
             call()
 
     def _leave(self, context: object) -> None:
@@ -282,7 +286,7 @@ class Viewer:
             self._show_notes(self._drawn[0][0])
 
         if self._drawn:
-            self._at_once(colour)
+            self._schedule(colour)
             self._remember()
 
     # -- the picture
