@@ -44,7 +44,7 @@ suppress_warnings = ["ref.python"]
 
 html_theme = "furo"
 html_title = "nczarr"
-html_logo = html_favicon = "images/logo.svg"
+html_logo = html_favicon = "../nczarr/view/page/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme_options = {

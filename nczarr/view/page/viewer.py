@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -39,6 +40,8 @@ _MOST_LINES = 2
 #: Number of steps to draw ahead of time; number of frames of a film.
 _AHEAD, _MOST_FRAMES = 3, 100
 _ACCENT, _DARK_ACCENT = "#0b7285", "#4fb3cc"
+#: The page contains its icon: Panel 1.10 links to one that does not exist below the secret of the URL.
+_LOGO = Path(__file__).with_name("logo.svg")
 _WIDE = {"sizing_mode": "stretch_width"}
 _SAVE: dict[str, object] = {"size": "small", "variant": "outlined", "width": 80, "margin": (8, 3)}
 #: A drawing, and the minimum and maximum of all its steps.
@@ -162,7 +165,7 @@ class Viewer:
         titles = {"title": visible(name[:80]), "meta_title": visible(f"{name[:80]} · nczarr")}
         sidebar = {"sidebar": self._tree.widgets, "sidebar_width": 330, "sidebar_open": not is_phone}
         main = pn.Column(*above, self._lines, tabs, margin=(8, 20), **_WIDE)
-        self.page = pmui.Page(main=[main], theme_config=colours, **titles, **sidebar)
+        self.page = pmui.Page(main=[main], theme_config=colours, favicon=_LOGO, **titles, **sidebar)
         self.page.param.watch(lambda event: self._describe(), "dark_theme")
 
     # -- background jobs
