@@ -118,10 +118,11 @@ def sync_all(paths: Iterable[str], root: str, data: Container[str] = ()) -> None
 
     `paths` must list files before the directories that contain them.
     """
-    listed = list(paths)
-    if len(listed) > FEW_FILES and sync_file_system(root):
+    paths = iter(paths)
+    few = list(islice(paths, FEW_FILES + 1))  # a whole tree is not listed to find that it is large
+    if len(few) > FEW_FILES and sync_file_system(root):
         return
-    left, errors = deque(listed), list[BaseException]()
+    left, errors = deque(chain(few, paths)), list[BaseException]()
     ended: SimpleQueue[None] = SimpleQueue()
 
     def work() -> None:
@@ -137,7 +138,7 @@ def sync_all(paths: Iterable[str], root: str, data: Container[str] = ()) -> None
     # An interrupt can leave an executor waiting for ever. The pool of the engine has too few threads for a journal.
     helpers = 0
     with suppress(RuntimeError):  # no thread can start while the interpreter shuts down
-        for _ in range(_helpers(len(listed))):
+        for _ in range(_helpers(len(left))):
             start_new_thread(work, ())
             helpers += 1
     work()
@@ -155,10 +156,7 @@ def _helpers(files: int) -> int:
 def sync_tree(root: str | os.PathLike[str]) -> None:
     """Sync everything below a directory, and the name of the directory, to disk."""
     root = os.fspath(root)
-    paths = _below(root)
-    few = list(islice(paths, FEW_FILES + 1))
-    if len(few) <= FEW_FILES or not sync_file_system(root):
-        sync_all(chain(few, paths), root)
+    sync_all(_below(root), root)
     sync_folder_of(root)
 
 
