@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import prod
@@ -78,8 +78,6 @@ class Block:
         self.first, self.stop = _NO_END, 0
         #: True if the block is no longer in the cache.
         self.evicted = False
-        #: Number of threads that are about to use the block.
-        self.pins = 0
 
 
 class _Item(NamedTuple):
@@ -131,8 +129,8 @@ class ChunkCache:
         #: Bytes of one chunk of each growing variable.
         self._growing: dict[VariableNode, int] = {}
         self._reserved = 0
-        #: Chunks that threads are about to use, and those that an interrupt left pinned.
-        self._pinned: set[Block] = set()
+        #: The number of threads that are about to use a chunk; after an interrupt, it may be too high.
+        self._pins: Counter[Block] = Counter()
         #: Variables with writes past the cache since :meth:`recover`.
         self._written_through: set[VariableNode] = set()
         #: The changed chunks, which a sync stores.
@@ -284,21 +282,16 @@ class ChunkCache:
                     node.blocks += 1
                 else:
                     self._blocks.move_to_end((key, item.chunk))
-                self._hold(block)
+                self._pins[block] += 1
                 found.append(block)
         return found
-
-    def _hold(self, block: Block) -> None:
-        """Pin a chunk; the caller holds the cache's lock."""
-        self._pinned.add(block)
-        block.pins += 1
 
     def _unpin(self, blocks: Iterable[Block]) -> None:
         with self._lock:
             for block in blocks:
-                block.pins -= 1
-                if not block.pins:
-                    self._pinned.discard(block)
+                self._pins[block] -= 1
+                if self._pins[block] <= 0:
+                    del self._pins[block]
 
     def _loaded(self, node: VariableNode, source: StoredArray, index: tuple[int, ...]) -> np.ndarray:
         """Return a chunk as it is stored, with fill values in the rest."""
@@ -399,7 +392,7 @@ class ChunkCache:
                 block = self._blocks.get(key)
                 if block is not None:
                     self._blocks.move_to_end(key)
-                    self._hold(block)
+                    self._pins[block] += 1
             if block is not None:
                 try:
                     with block.lock:
@@ -438,12 +431,12 @@ class ChunkCache:
         with self._lock:
             blocks = self._select_evictions(node)
             for block in blocks:
-                self._hold(block)
+                self._pins[block] += 1
         try:
             self._store_all(blocks)
             for block in blocks:
                 with block.lock, self._lock:
-                    if block.pins == 1 and block not in self.dirty and not block.evicted:
+                    if self._pins[block] == 1 and block not in self.dirty and not block.evicted:
                         self._drop(block)
         finally:
             self._unpin(blocks)
@@ -456,7 +449,7 @@ class ChunkCache:
             for block in itertools.islice(self._blocks.values(), len(self._blocks) - 1):
                 if left <= target:
                     break
-                if not block.pins:
+                if not self._pins[block]:
                     chosen.append(block)
                     left -= block.weight
             return chosen
@@ -465,7 +458,7 @@ class ChunkCache:
             own = [block for block in self._blocks.values() if block.node is node]
             left = sum(block.weight for block in own)
             for block in own if not limit else own[:-1]:
-                if left > limit and not block.pins:
+                if left > limit and not self._pins[block]:
                     chosen.append(block)
                     left -= block.weight
         return chosen
@@ -478,9 +471,7 @@ class ChunkCache:
             for node in self._written_through:
                 node.write_through_count = 0
             self._written_through.clear()
-            for block in self._pinned:
-                block.pins = 0
-            self._pinned.clear()
+            self._pins.clear()
 
     def flush(self, failures: Failures) -> bool:
         """Store all changed chunks; they stay in memory. Chunks that cannot be stored stay changed.
@@ -540,7 +531,7 @@ class ChunkCache:
                 block.node.blocks = 0
                 block.evicted = True
             self._blocks.clear()
-            self._pinned.clear()
+            self._pins.clear()
             self.dirty.clear()
             self.weight = 0
 
