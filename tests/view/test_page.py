@@ -374,15 +374,19 @@ def test_a_field_has_its_part_of_the_fill_value_and_a_real_name_wins() -> None:
         assert opened.read("/at.n", ...).tolist() == 5
 
 
-@pytest.mark.parametrize("values", ["v = 1", "v(x) = 1, 2, 3"])
-def test_a_dataset_in_memory_is_shown(calls: Calls, values: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("variable", "values"), [("v", "1"), ("v(x)", "1, 2, 3")])
+def test_a_dataset_in_memory_is_shown(calls: Calls, variable: str, values: str, tmp_path: Path) -> None:
     """Its values are arrays of numpy, which have no facts of a store."""
+    from bokeh.document import Document
+    from panel.io.state import set_curdoc
+
     from nczarr.view.page.viewer import Viewer
 
-    name, _, data = values.partition(" = ")
-    text = f"netcdf d {{ dimensions: x = 3; variables: int {name}; data: v = {data}; }}"
+    text = f"netcdf d {{ dimensions: x = 3; variables: int {variable}; data: v = {values}; }}"
     (tmp_path / "d.cdl").write_text(text)
     for source in (cdl.loads(text), tmp_path / "d.cdl"):
-        viewer = Viewer(OpenedDataset(source))
-        calls.run_until(lambda viewer=viewer: bool(viewer._drawn))
-        assert name.removesuffix("(x)") in viewer._html["About"].object
+        with OpenedDataset(source) as opened, set_curdoc(Document()):
+            viewer = Viewer(opened)
+            calls.run_until(lambda viewer=viewer: bool(viewer._drawn))
+            about = viewer._html["About"].object
+            assert '<bdi class="nz-name">v</bdi> <span class="nz-type">int</span>' in about
