@@ -1,4 +1,4 @@
-"""Trace which rooms and modules the main trips enter at run time: copy, open, read, gen.
+"""Trace which rooms and modules the main trips enter at run time: copy, open, read, write, gen.
 
 ``python docs/trace_trips.py`` prints the figures; ``-v`` the rooms and modules too, and the pairs that call each other
 both ways. A room is a package or sub-package; a module beside the packages is a room of its own.
@@ -125,9 +125,21 @@ def trips(folder: Path) -> Iterator[tuple[str, Trip]]:
     )
     yield "variable[1:3]", trip(lambda: variable[1:3])[0]
     dataset.close()
+    yield "v[n] = row; sync()", written(store)
     from nczarr.cli import main as command
 
     yield "gen a.cdl c.zarr", trip(lambda: command(["gen", str(text), str(folder / "c.zarr")]))[0]
+
+
+def written(store: Path) -> Trip:
+    """The trip of a step that is added to a variable, up to the store."""
+    with nczarr.Dataset(store, "a") as dataset:
+        variable = dataset["atmosphere/slp"]
+        row = variable[0]
+        with traced() as seen:
+            variable[len(variable)] = row  # a new step, so that lengths go down too
+            dataset.sync()
+    return seen
 
 
 def show(trip: Trip, what: str, verbose: bool) -> None:

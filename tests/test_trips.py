@@ -16,11 +16,12 @@ SCRIPT = Path(__file__).parents[1] / "docs" / "trace_trips.py"
 #: At most so many rooms, pairs of rooms that call each other both ways, and modules. One more than today: a trip that
 #: looks at something new should say so here. Calls back: `transfer` takes the blocks of a generator in `convert`, the
 #: wait for the disk (`system`) ends with the renaming of files (`stores`), and `model` checks the sources of `netcdf`.
-#: The module of the loggers is new on the ways that write.
+#: The module of the loggers is new on the ways that write, and an append waits for the disk as a copy does.
 MOST = {
     "copy a.nc b.zarr": (28, 4, 84),
     'Dataset("b.zarr")': (19, 0, 56),
     "variable[1:3]": (12, 0, 26),
+    "v[n] = row; sync()": (17, 3, 49),
     "gen a.cdl c.zarr": (27, 3, 88),
 }
 
