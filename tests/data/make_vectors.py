@@ -13,6 +13,7 @@ import math
 import struct
 import sys
 import zlib
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -1154,6 +1155,10 @@ def invalid() -> dict[str, tuple[Store, list[str]]]:
     store["v/zarr.json"]["attributes"] = {
         "_nczarr_array": {"dimension_references": ["/t"], "type_alias": "char"}
     }
+    later = case("draft_of_netcdf_c_later", "metadata")
+    later.clear()
+    later.update(deepcopy(store))
+    later["zarr.json"]["attributes"]["_nczarr_superblock"]["version"] = "3.1.0"
     store = case("version_4", "metadata")
     store["zarr.json"]["attributes"]["_nczarr_superblock"]["version"] = "4.0.0"
     return cases

@@ -113,6 +113,18 @@ def test_it_is_refused(documents: Documents, mode: Any) -> None:
     assert {k: store.get(k) for k in store.list()} == before
 
 
+@pytest.mark.parametrize("version", ["3.0.1", "3.1.0", "3.2.0", "3.9.9", "4.0.0", "9.9.9", 3, None])
+@pytest.mark.parametrize("documents", [appendix(), pull_request()], ids=["appendix", "pull request"])
+def test_it_is_refused_at_every_version(documents: Documents, version: object) -> None:
+    """A later version of the draft is no dataset of this convention: char would become ubyte."""
+    documents["zarr.json"]["_nczarr_superblock"] = {"version": version}
+    store = store_of(documents)
+    with pytest.raises(UnsupportedError, match="netCDF-C's draft of NCZarr for Zarr v3"):
+        open_dataset(store)
+    with pytest.raises(UnsupportedError, match="netCDF-C's draft"):
+        nczarr.Dataset(store)
+
+
 def test_version_3_0_of_this_convention_is_read(tmp_path: Path) -> None:
     """With the entry of its convention, and where another program has removed that."""
     for declared in (True, False):

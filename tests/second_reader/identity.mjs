@@ -153,7 +153,7 @@ export function isDraftOfNetcdfC(root, groups) {
   const block = groupKeys(root).get("_nczarr_superblock");
   const declared = root.plain.get("zarr_conventions");
   const version = block?.get("version");
-  if (block?.get("convention") === CONVENTION || !isText(version) || !version.startsWith("3.0")) return false;
+  if (!block || block.get("convention") === CONVENTION || text(block.get("dataset")) !== null) return false;
   if (Array.isArray(declared) && declared.some((c) => isObject(c) && c.get("uuid") === CONVENTION)) return false;
   const hasSign = ({ plain }) => {
     const record = plain.get("_nczarr_group");
@@ -163,8 +163,9 @@ export function isDraftOfNetcdfC(root, groups) {
       plain.has("_nczarr_attrs") ||
       (isObject(record) && record.has("subgroups")) ||
       (isObject(own) && (own.has("type_alias") || own.has("nczarr_type"))) ||
-      Array.isArray(dimensions) ||
-      (isObject(dimensions) && [...dimensions.values()].some((d) => isObject(d) && isNumber(d.get("unlimited"))))
+      (Array.isArray(dimensions) && isText(version) && version.startsWith("3.0")) ||
+      ((isObject(dimensions) || Array.isArray(dimensions)) &&
+        [...dimensions.values()].some((d) => isObject(d) && isNumber(d.get("unlimited"))))
     );
   };
   return isNumber(block.get("format")) || [...groups, ...groups.flatMap((g) => g.arrays)].some(hasSign);

@@ -410,19 +410,20 @@ def _refuse_draft_of_netcdf_c(
     hierarchy: Hierarchy, root: GroupMetadata, superblock: JSONObject, unknown: Mapping[str, str]
 ) -> None:
     """Refuse the keys of netCDF-C's draft, which have the same names and another meaning."""
-    version = superblock.get("version")
     conventions = root.attributes.get(CONVENTION_KEY)
     declared = isinstance(conventions, list) and any(
         isinstance(c, dict) and c.get("uuid") == CONVENTION["uuid"] for c in conventions
     )
-    if superblock.get(MARK) == CONVENTION["uuid"] or declared:
+    # The version proves nothing: netCDF-C may count on from 3.0.0, and then `char` would be read as `ubyte` and the
+    # unlimited dimension as a fixed one. The draft has no member that names the dataset.
+    if superblock.get(MARK) == CONVENTION["uuid"] or declared or _text(superblock.get(DATASET)) is not None:
         return
-    if not (isinstance(version, str) and version.startswith("3.0")):
-        return
+    version = superblock.get("version")
+    is_first = isinstance(version, str) and version.startswith("3.0")
     signs = [f"{SUPERBLOCK_KEY}.format"] if type(superblock.get("format")) is int else []
     for path in hierarchy.nodes:
         if path not in unknown:
-            signs += _signs_of_netcdf_c(hierarchy.nodes[path].attributes)
+            signs += _signs_of_netcdf_c(hierarchy.nodes[path].attributes, is_first=is_first)
     if signs:
         raise UnsupportedError(
             f"the keys are those of netCDF-C's draft of NCZarr for Zarr v3, not of this convention: {signs[0]}",
@@ -431,16 +432,23 @@ def _refuse_draft_of_netcdf_c(
         )
 
 
-def _signs_of_netcdf_c(attributes: JSONObject) -> list[str]:
-    """Return the members of a node's attributes that exist in netCDF-C's draft only."""
+def _signs_of_netcdf_c(attributes: JSONObject, *, is_first: bool) -> list[str]:
+    """Return the members of a node's attributes that exist in netCDF-C's draft only.
+
+    Parameters
+    ----------
+    is_first : bool
+        The version is 3.0, in which this convention has an object of dimensions, and a list is the draft's.
+    """
     signs = [_ATTRIBUTES_OF_NETCDF_C] if _ATTRIBUTES_OF_NETCDF_C in attributes else []
     for key, members in _DRAFT_OF_NETCDF_C.items():
         signs += [f"{key}.{name}" for name in members if name in member(attributes, key)]
     dimensions = member(attributes, GROUP_KEY).get("dimensions")
-    if isinstance(dimensions, list):  # version 3.0 of this convention has an object
+    if isinstance(dimensions, list) and is_first:
         signs.append(f"{GROUP_KEY}.dimensions is a list")
-    elif isinstance(dimensions, dict) and any(
-        isinstance(d, dict) and type(d.get("unlimited")) is int for d in dimensions.values()
+    entries = [*dimensions.values()] if isinstance(dimensions, dict) else dimensions
+    if isinstance(entries, list) and any(
+        isinstance(d, dict) and type(d.get("unlimited")) is int for d in entries
     ):
         signs.append(f"{GROUP_KEY}.dimensions has unlimited as a number")
     return signs
