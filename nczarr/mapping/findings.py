@@ -23,6 +23,7 @@ RULES: dict[str, tuple[Severity, str]] = {
     "consolidated-stale": ("note", "consolidate"),
     "copy-unclear": ("error", ""),
     "dimension-unlisted": ("note", "declare it"),
+    "dimension-unreachable": ("error", ""),
     "enum-duplicate": ("error", ""),
     "enum-empty": ("warning", ""),
     "fill-value": ("warning", ""),

@@ -200,6 +200,37 @@ def find_nearest(name: str, group: str, declared: Container[str]) -> str | None:
     return None
 
 
+def is_inside(fqn: str, group: str) -> bool:
+    r"""Return True if an FQN is in a group, at any depth, or is the group itself.
+
+    Examples
+    --------
+    >>> is_inside("/g/h", "/g"), is_inside("/gh", "/g"), is_inside("/x", "/")
+    (True, False, True)
+    """
+    return group == ROOT or fqn == group or fqn.startswith(f"{group}/")
+
+
+def check_reach(group: str, dimension: str) -> str | None:
+    """Return the reason why a variable in a group cannot have a dimension, by FQN; None if it can.
+
+    A variable reaches the dimensions of its own group and of the groups around it, in netCDF as in this model. The
+    netCDF library fails at closing a file that breaks this rule, and cannot read one. Types have no such rule.
+
+    Examples
+    --------
+    >>> check_reach("/g/h", "/g/x")
+    >>> check_reach("/", "/g/x")
+    "the dimension '/g/x' is out of reach: a variable in '/' has dimensions of its own group and of those around it"
+    """
+    if is_inside(group, split_fqn(dimension)[0]):
+        return None
+    return (
+        f"the dimension {dimension!r} is out of reach: a variable in {group!r} has dimensions of its own group and "
+        "of those around it"
+    )
+
+
 def split_fqn(text: str) -> tuple[str, str]:
     """Split an FQN into the FQN of the group and the simple name.
 

@@ -13,6 +13,7 @@ from nczarr.errors import ModelError
 from nczarr.model.names import (
     check_length,
     check_name,
+    check_reach,
     check_text,
     find_nearest,
     join_fqn,
@@ -50,8 +51,9 @@ def resolve(dataset: Dataset) -> Dataset:
     """Resolve every reference of a dataset and check the rules of the model.
 
     Forward references are legal. A simple name of a dimension or type refers to the declaration in the same group
-    or its nearest ancestor. If there is none, a type name refers to the only type of this name in the dataset. The
-    result refers to dimensions by FQN, and to types by the type object.
+    or its nearest ancestor. If there is none, a type name refers to the only type of this name in the dataset. An FQN
+    may name a type of any group, but only a dimension of the same group or its ancestors. The result refers to
+    dimensions by FQN, and to types by the type object.
 
     Parameters
     ----------
@@ -270,6 +272,9 @@ class _Resolver:
         if not isinstance(ref, str):
             return self.size(ref, where, "anonymous dimension", least=0)
         if ref in self.sizes:
+            wrong = check_reach(group, ref)
+            if wrong is not None:
+                self.problems.append(f"{where}: {wrong}")
             return ref
         found = self.dataset.find_dimension(ref, group) if ref and not ref.startswith("/") else None
         if found is not None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from nczarr import model
 from nczarr.errors import ModelError, NCZarrError
 from nczarr.model import Attribute, DimensionRef, Storage, Type, UserType, join_fqn, normalize_name
-from nczarr.model.names import check_new_name, is_unicode
+from nczarr.model.names import check_new_name, check_reach, is_unicode
 from nczarr.model.nodes import LARGEST_DIMENSION
 from nczarr.model.parts import Restrictions
 from nczarr.model.types import requalified
@@ -525,10 +525,12 @@ class GroupNode(_WithAttributes):
         storage: Storage,
         attributes: Mapping[str, Attribute],
     ) -> VariableNode:
-        """Create a variable; errors as :meth:`add_dimension`."""
+        """Create a variable; errors as :meth:`add_dimension`, and ArgumentError for a dimension out of reach."""
         with self.state.lock:
             name = self._new_name(name, "variable")
             self._check_scales(self.dimensions, name)
+            for dimension in dimensions:
+                self._check_reach(dimension, join_fqn(self.fqn, name))
             if isinstance(type_, TypeNode):
                 self._check_type_first(type_, join_fqn(self.fqn, name))
             node = VariableNode(self, name, type_, dimensions, storage)
@@ -547,6 +549,12 @@ class GroupNode(_WithAttributes):
         name = checked_name(name, kind)
         self._check_free(name, kind)
         return name
+
+    def _check_reach(self, dimension: DimensionNode, user: str) -> None:
+        wrong = check_reach(self.fqn, join_fqn(dimension.group.fqn, dimension.name))
+        if wrong is not None:
+            hint = "create the dimension in a group around both"
+            raise errors.ArgumentError(wrong, path=self.state.name, fqn=user, hint=hint)
 
     def _check_type_first(self, node: TypeNode, user: str) -> None:
         """Raise if readers of this group would not find a type."""

@@ -1092,6 +1092,11 @@ def invalid() -> dict[str, tuple[Store, list[str]]]:
     store = case("dimension_undeclared", "dimension-unlisted")
     info(store)["dimension_references"] = ["/y"]
     store["v/zarr.json"]["dimension_names"] = ["y"]
+    store = case("dimension_unreachable", "dimension-unreachable")
+    record_of(store)["groups"] = ["g"]
+    store["g/zarr.json"] = group(fqn="/g", dataset=IDENTITY, dimensions={"y": 2})
+    info(store)["dimension_references"] = ["/g/y"]
+    store["v/zarr.json"]["dimension_names"] = ["y"]
     info(case("type_nowhere", "type-missing"))["type"] = "/nowhere"
     info(case("type_not_held", "type-mismatch"))["type"] = "float64"
     info(case("storage_unknown", "storage-damaged"))["storage"] = "tape"

@@ -23,7 +23,7 @@ export function check(dataset) {
       // Where a type or a reference is not known, nothing can be said of what follows from it.
       if (!array.guessed && !array.unreadable && !hasFill(array)) dataset.report("fill-value");
       if (!sound(array)) dataset.report("storage-damaged");
-      if (!array.labelled && !hasLabels(dataset, array, names)) dataset.report("labels");
+      if (!array.labelled && !array.outOfReach && !hasLabels(dataset, array, names)) dataset.report("labels");
     }
   }
 }

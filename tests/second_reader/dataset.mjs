@@ -480,6 +480,10 @@ export class Dataset {
       return this.search(group, last) ?? this.declare(group, last, unlimited);
     }
     const found = home.dimensions.find((d) => d.name === last);
+    if (!home.at.every((p, k) => p === group.at[k])) {
+      this.report("dimension-unreachable");
+      return { ...found, unreachable: true, name: last };
+    }
     if (found) return found;
     if (!home.lost) this.report("dimension-unlisted");
     return this.declare(home, last, unlimited);
@@ -565,17 +569,18 @@ export class Dataset {
     dimension.size = lengths.includes(dimension.recorded) ? dimension.recorded : (coordinate?.length ?? Math.max(...lengths));
   }
 
-  /** Give an array dimensions of its own where its lengths contradict those of fixed dimensions. */
+  /** Give an array dimensions of its own where its lengths contradict fixed dimensions, or a dimension is out of reach. */
   separate(array) {
     array.dimensions?.forEach((dimension, i) => {
       const length = array.extent[i];
-      if (dimension.unlimited || dimension.size === length) return;
+      if (!dimension.unreachable && (dimension.unlimited || dimension.size === length)) return;
       const { dimensions } = array.group;
       const other = (name) => dimensions.find((d) => d.name === name && (d.size !== length || d.unlimited));
       let name = `${dimension.name}_${length}`;
       for (let n = 2; other(name); n += 1) name = `${dimension.name}_${length}_${n}`;
       const own = dimensions.find((d) => d.name === name) ?? this.declare(array.group, name, false);
       own.size = length;
+      array.outOfReach ||= dimension.unreachable;
       array.recorded ??= [...array.dimensions]; // labels are those of what the keys say
       array.dimensions[i] = own;
     });

@@ -26,7 +26,7 @@ from nczarr.cdl.syntax.source import ORDER, Problems, SourceText, TooManyProblem
 from nczarr.display.text import did_you_mean
 from nczarr.errors import CDLError, ModelError
 from nczarr.formats import special_kind
-from nczarr.model.names import check_text
+from nczarr.model.names import check_reach, check_text
 from nczarr.system.environment import limit
 
 _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
@@ -354,6 +354,8 @@ class Analyzer:
             name = clean_name(token)
             hint = did_you_mean(name, scope.visible("dimensions"))
             self._problems.add(f"there is no dimension {name!r}", token, hint=hint)
+        elif wrong := check_reach(scope.fqn, found.fqn):
+            self._problems.add(wrong, token, hint="declare the dimension in a group around both")
         return found
 
     def _assignment(self, scope: GroupScope, assignment: tree.Assignment) -> None:

@@ -94,8 +94,11 @@ class Subset:
         part = model.rewrite(
             dataset, variable=lambda fqn, v: v if fqn in kept else None, group=lambda fqn: fqn in kept_groups
         )
-        # If the request names nodes, it does not need the unreadable ones.
-        return replace(part, left_out=(), gone=()) if variables or only or groups else part
+        if not (variables or only or groups):
+            return part
+        # If the request names nodes, it does not need the unreadable ones, but loses what the named ones lose.
+        left_out = tuple(loss for loss in dataset.left_out if loss.partition(": ")[0] in kept)
+        return replace(part, left_out=left_out, gone=())
 
     def nodes_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
         """Return the requested nodes of datasets to join; an excluded node must exist in one of them."""

@@ -245,9 +245,13 @@ def _stored(
 ) -> StoredDataset:
     """Return the dataset with a finding for each node that is left out, and warn of all findings."""
     left_out = tuple(make_finding("left-out", "/", loss) for loss in reading.losses)
-    gone = tuple(f"{f.where}: {f.what}" for f in reading.findings if f.code == "node-missing")
-    if left_out or gone:
-        dataset = replace(reading.dataset, left_out=reading.losses, gone=gone)
+    gone, unreached = (
+        tuple(f"{f.where}: {f.what}" for f in reading.findings if f.code == code)
+        for code in ("node-missing", "dimension-unreachable")
+    )
+    if left_out or gone or unreached:
+        # A copy would lose the reference to the dimension.
+        dataset = replace(reading.dataset, left_out=(*reading.losses, *unreached), gone=gone)
         reading = replace(reading, dataset=dataset, findings=(*reading.findings, *left_out))
     if reading.findings:
         warn_of(reading.findings, store.url, repairable=reading.part is None)

@@ -21,7 +21,7 @@ from nczarr.mapping.nczarr3.keys import GROUP_KEY, group_keys
 from nczarr.mapping.node_names import escape_name, free_name, unescape_name
 from nczarr.mapping.values.scalars import JSONObject, member, show
 from nczarr.model import Dimension, DimensionRef, check_name, format_fqn, join_fqn, parse_fqn, split_fqn
-from nczarr.model.names import find_nearest
+from nczarr.model.names import check_reach, find_nearest
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 #: The origin of a record: the group's own attributes, a copy in an array, or none.
@@ -324,14 +324,28 @@ class DimensionFinder:
         self.sizes: dict[str, Dimension] = {}
         #: Dimensions that exist only because lengths contradict each other.
         self.guessed: dict[tuple[str, str, int], str] = {}
+        #: By the path of a group and a reference: why its arrays cannot have the dimension; None if they can.
+        self._reach: dict[tuple[str, str], str | None] = {}
 
     # -- references
 
     def bind(self, array: ArrayNode, reference: str, length: int) -> str:
         """Return the FQN of the dimension that a reference of an array means, and record its length."""
+        if wrong := self._check_reach(array, reference):
+            what = f"{wrong}; it is read with a dimension of its own"
+            self.findings.add("dimension-unreachable", array.fqn, what)
+            return reference
         fqn = reference if reference in self.declared else self._find(array, reference)
         self.declared[fqn].uses.append((length, array))
         return fqn
+
+    def _check_reach(self, array: ArrayNode, reference: str) -> str | None:
+        """Return the reason why an array cannot have a dimension of an existing group; None if it can."""
+        key = (array.path.rpartition("/")[0], reference)
+        if key not in self._reach:
+            exists = split_fqn(reference)[0] in self.groups
+            self._reach[key] = check_reach(split_fqn(array.fqn)[0], reference) if exists else None
+        return self._reach[key]
 
     def _find(self, array: ArrayNode, reference: str) -> str:
         *above, name = parse_fqn(reference)
@@ -389,9 +403,12 @@ class DimensionFinder:
         return longest
 
     def reference(self, array: ArrayNode, fqn: str, length: int) -> DimensionRef:
-        """Return the dimension of an array after sizes are determined: its own where lengths are in conflict."""
-        dimension = self.sizes[fqn]
-        if dimension.size == length or dimension.unlimited:
+        """Return the dimension of an array after sizes are determined.
+
+        It is one of the array's own where lengths are in conflict, or the array cannot have the dimension.
+        """
+        dimension = self.sizes.get(fqn) or Dimension(split_fqn(fqn)[1], length)
+        if not self._check_reach(array, fqn) and (dimension.size == length or dimension.unlimited):
             return fqn
         group = split_fqn(array.fqn)[0]
         key = (group, fqn, length)

@@ -82,9 +82,10 @@ class FoundObjects:
         made = self.group(root)
         strict = hdf5().h5a.exists(root.id, b"_nc3_strict")
         self.dataset = dataset_of(made, name, "netCDF-4 classic model" if strict else "netCDF-4")
-        if self.omitted or self.types.unknown:
+        if self.omitted or self.types.unknown or self.dimensions.unreachable:
             self.omitted.update(self.types.unknown)
-            lost = tuple([f"{fqn!r} is left out: {reason}" for fqn, reason in self.omitted.items()])
+            left_out = [f"{fqn!r} is left out: {reason}" for fqn, reason in self.omitted.items()]
+            lost = (*left_out, *self.dimensions.unreachable)
             warn_of(lost, file.path, stacklevel=6)
             self.dataset = replace(self.dataset, left_out=lost)
 

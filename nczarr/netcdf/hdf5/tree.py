@@ -14,6 +14,7 @@ import numpy as np
 
 from nczarr.errors import NetCDFFileError
 from nczarr.model import Dimension, join_fqn, normalize_name
+from nczarr.model.names import check_reach
 from nczarr.netcdf.bytes.file import text_of
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.types import address_of
@@ -160,6 +161,8 @@ class FoundDimensions:
         The dimensions by the variable's FQN.
     of_group : dict of list of Dimension
         The dimensions by the group's FQN, in netCDF's order.
+    unreachable : list of str
+        A sentence for each variable with a dimension that it cannot have.
     """
 
     def __init__(self, root: FoundGroup, path: str) -> None:
@@ -169,6 +172,7 @@ class FoundDimensions:
         self.next_number = 0
         self.of_variable: dict[str, tuple[FoundDimension, ...]] = {}
         self.of_group: dict[str, list[Dimension]] = {}
+        self.unreachable: list[str] = []
         for group in root.walk():
             self.find_scales(group)
         self.references(root)
@@ -213,7 +217,7 @@ class FoundDimensions:
                     raise NetCDFFileError(
                         "it has HDF5's null dataspace, without shape and values, which netCDF cannot represent"
                     )
-                found = self.variable_dimensions(group, dataset)
+                found = self.reached(group, dataset, fqn, self.variable_dimensions(group, dataset))
                 self.of_variable[fqn] = found
                 for dimension, size in zip(found, dataset.shape, strict=True):
                     dimension.used = max(dimension.used or 0, size)
@@ -237,6 +241,23 @@ class FoundDimensions:
                 taken.append(scale)
             found.append(scale)
         return tuple(found)
+
+    def reached(
+        self, group: FoundGroup, dataset: h5d.DatasetID, fqn: str, found: tuple[FoundDimension, ...]
+    ) -> tuple[FoundDimension, ...]:
+        """Return the dimensions with generated ones for those of other groups, which the netCDF library cannot read."""
+        wrong = [check_reach(group.fqn, dimension.fqn) for dimension in found]
+        if not any(wrong):
+            return found
+        limits = dataset.get_space().get_simple_extent_dims(True)
+        taken, result = list(found), []
+        for dimension, problem, size, most in zip(found, wrong, dataset.shape, limits, strict=True):
+            if problem:
+                self.unreachable.append(f"{fqn}: {problem}; it is read with a generated dimension")
+                dimension = self.phony(group, size, most == hdf5().h5s.UNLIMITED, taken)
+                taken.append(dimension)
+            result.append(dimension)
+        return tuple(result)
 
     def attached_scale(self, dataset: h5d.DatasetID, axis: int) -> FoundDimension | None:
         h5ds, seen = hdf5().h5ds, list[FoundDimension | None]()
