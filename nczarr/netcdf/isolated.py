@@ -2,32 +2,60 @@
 
 About one damaged HDF5 file in ten thousand crashes the library, or makes it loop inside a call that no signal
 interrupts. The child process opens the file and sends the model without data. The parent requests values
-region by region.
+region by region, and checks each answer (:mod:`nczarr.netcdf.messages`), since a hostile file may have taken the child
+over.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import os
-import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
-from nczarr.errors import NCZarrError, NetCDFFileError
-from nczarr.model import Attribute, Dataset, Region, bind_data, rewrite
-from nczarr.model.sources import handed
+from nczarr.errors import ModelError, NCZarrError, NetCDFFileError, UnsupportedError
+from nczarr.model import Attribute, Dataset, Region, Type, bind_data
+from nczarr.model.sources import handed, region_shape
 from nczarr.netcdf.datasets import OpenFile, open_dataset, provenance
 from nczarr.netcdf.hdf5.reader import warn_of
+from nczarr.netcdf.messages import (
+    DamagedMessageError,
+    Message,
+    dataset_message,
+    error_message,
+    error_of,
+    read_dataset,
+    read_message,
+    read_values,
+    values_message,
+    write_message,
+)
 from nczarr.system.environment import limit
 from nczarr.system.forks import Origin
 from nczarr.system.locks import Rank, make_lock
+
+#: The first answer of the child: it has started, and its later end is the fault of the file.
+_READY = "ready"
+#: The program of the child. It gets the parent's path of modules, and the folder or archive that contains nczarr, which
+#: may be the current folder.
+_PROGRAM = """
+import importlib.util, json, sys
+from importlib.machinery import PathFinder
+sys.path[:], root = json.loads(sys.argv[1])
+spec = PathFinder.find_spec("nczarr", [root])
+sys.modules["nczarr"] = nczarr = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(nczarr)
+from nczarr.netcdf.isolated import serve
+serve(sys.argv[2])
+"""
 
 
 def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -> OpenFile:
@@ -59,11 +87,11 @@ def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -
     path = os.fspath(path)
     child = _Child(path, seconds or limit("NCZARR_ISOLATED_SECONDS"))
     try:
-        dataset: Dataset = child.ask(_model)
+        dataset = child.dataset()
         if dataset.left_out:
             warn_of(dataset.left_out, path, stacklevel=3)
         sources = {
-            fqn: _IsolatedSource(child, fqn, dataset.shape(v), v.type.dtype)
+            fqn: _IsolatedSource(child, fqn, v.type, dataset.shape(v))
             for fqn, v in dataset.all_variables.items()
         }
         return OpenFile(path, bind_data(dataset, sources), child)
@@ -90,25 +118,27 @@ def provenance_isolated(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
     True
     """
     with closing(_Child(os.fspath(path), limit("NCZARR_ISOLATED_SECONDS"))) as child:
-        found: tuple[Attribute, ...] = child.ask(_provenance)
-        return found
+        return child.provenance()
 
 
 @dataclass(frozen=True, eq=False)
 class _IsolatedSource:
     child: _Child
     fqn: str
+    type: Type
     shape: tuple[int, ...]
-    dtype: np.dtype
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.type.dtype
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
-        values: np.ndarray = self.child.ask(partial(_values, self.fqn, region))
-        return handed(values, out)
+        return handed(self.child.values(self.fqn, self.type, region), out)
 
 
 class _Child:
-    """The child process and its channel: pickled requests and answers through pipes."""
+    """The child process and its channel: requests and answers are messages in pipes."""
 
     def __init__(self, path: str, seconds: int) -> None:
         self._path = path
@@ -118,18 +148,44 @@ class _Child:
 
     def _start(self) -> None:
         self._origin = Origin()
+        self._ready = False
         # Not a fork: the child needs an HDF5 library with a state of its own.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from nczarr.netcdf.isolated import serve; serve()", self._path],
+            [*_interpreter(self._path), "-c", _PROGRAM, json.dumps(_module_path()), self._path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
         self._open = True
 
-    def ask(self, request: Callable[[OpenFile], Any]) -> Any:
-        """Send a request and return the answer. An answer that is an exception is raised."""
+    def dataset(self) -> Dataset:
+        """Return the model without data."""
+        answer = self._ask(["dataset"], limit("NCZARR_MAX_DOCUMENT_BYTES"))
+        with _checked(self._path):
+            return read_dataset(answer)
+
+    def provenance(self) -> tuple[Attribute, ...]:
+        """Return the result of :func:`nczarr.netcdf.provenance`."""
+        answer = self._ask(["provenance"], limit("NCZARR_MAX_DOCUMENT_BYTES"))
+        with _checked(self._path):
+            return read_dataset(answer).attributes
+
+    def values(self, fqn: str, type_: Type, region: Region) -> np.ndarray:
+        """Return the values of a region of a variable."""
+        shape = region_shape(region)
+        most = math.prod(shape) * type_.dtype.itemsize
+        if not type_.is_fixed_size:
+            most = max(most, limit("NCZARR_MAX_VARIABLE_CHUNK_BYTES"))
+        slices = [[s.start, s.stop, s.step] for s in region]
+        answer = self._ask(["values", fqn, slices], most)
+        with _checked(self._path):
+            return read_values(answer, type_, shape)
+
+    def _ask(self, request: list[object], most: int) -> Message:
+        """Send a request and return the answer, of at most this number of bytes beside its JSON.
+
+        An answer that is an error is raised.
+        """
         with self._lock:
             if not self._open:
                 raise NetCDFFileError("the file is closed", path=self._path)
@@ -139,12 +195,8 @@ class _Child:
             watchdog = threading.Timer(self._seconds, self._stop, [late])
             watchdog.start()
             try:
-                assert self._process.stdin is not None
-                assert self._process.stdout is not None
-                pickle.dump(request, self._process.stdin)
-                self._process.stdin.flush()
-                answer = pickle.load(self._process.stdout)
-            except (EOFError, OSError, pickle.UnpicklingError) as error:
+                answer = self._exchange(Message(request), most)
+            except (EOFError, OSError) as error:
                 code = self._end()
                 if late.is_set():
                     raise NetCDFFileError(
@@ -152,15 +204,35 @@ class _Child:
                         path=self._path,
                         hint="set NCZARR_ISOLATED_SECONDS to a larger number of seconds",
                     ) from error
+                if not self._ready:
+                    raise UnsupportedError(
+                        f"the process that is to read the file does not start: its exit status is {code}",
+                        path=self._path,
+                        hint="it imports numpy and nczarr's other requirements from everywhere but the current folder",
+                    ) from error
                 raise NetCDFFileError(
                     f"the process that read the file ended with the exit status {code}; the file is damaged",
                     path=self._path,
                 ) from error
+            except DamagedMessageError as error:
+                self._end()
+                raise _wrong_answer(self._path, error) from error
             finally:
                 watchdog.cancel()
-        if isinstance(answer, BaseException):
-            raise answer
+        with _checked(self._path):
+            failure = error_of(answer)
+        if failure is not None:
+            raise failure
         return answer
+
+    def _exchange(self, request: Message, most: int) -> Message:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        most_json = limit("NCZARR_MAX_DOCUMENT_BYTES")
+        if not self._ready:
+            self._ready = read_message(self._process.stdout, most_json, 0).about == _READY
+        write_message(self._process.stdin, request)
+        return read_message(self._process.stdout, most_json, most)
 
     def _stop(self, late: threading.Event) -> None:
         late.set()
@@ -181,32 +253,70 @@ class _Child:
                 self._end()
 
 
-def _model(file: OpenFile) -> Dataset:
-    return rewrite(file.dataset, variable=lambda _, v: v.with_data(None))
+def _interpreter(path: str) -> list[str]:
+    """Return the command of a Python that imports nothing from the current folder."""
+    if getattr(sys, "frozen", False) or not sys.executable:
+        raise UnsupportedError(
+            "this program contains Python, but cannot start it to read the file in a child process",
+            path=path,
+            hint="read it without --isolated or isolated=True, or install nczarr in a Python environment",
+        )
+    return [sys.executable, "-I", *(["-X", "utf8"] if sys.flags.utf8_mode else [])]
 
 
-def _provenance(file: OpenFile) -> tuple[Attribute, ...]:
-    return provenance(file.path)
+def _module_path() -> tuple[list[str], str]:
+    """Return the path of modules for the child, and the folder or archive with the package nczarr.
+
+    The path has neither the current folder nor its short form, the empty text: a folder of data may contain a
+    ``numpy.py``.
+    """
+    here = os.path.realpath(os.curdir)
+    # The path may contain objects that are not text.
+    given = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str) and entry]
+    root = Path(__file__).absolute().parents[2]
+    return [entry for entry in given if os.path.realpath(entry) != here], str(root)
 
 
-def _values(fqn: str, region: Region, file: OpenFile) -> np.ndarray:
-    data = file.dataset.variable_at(fqn).data
-    assert data is not None
-    return data.read(region)
+@contextmanager
+def _checked(path: str) -> Iterator[None]:
+    """Turn the errors of an answer without the expected form into errors of the file."""
+    try:
+        yield
+    except (DamagedMessageError, ModelError) as error:
+        raise _wrong_answer(path, error) from error
 
 
-def serve() -> None:
+def _wrong_answer(path: str, error: Exception) -> NetCDFFileError:
+    return NetCDFFileError(
+        f"the process that read the file gave an answer that nczarr does not accept: {error}; the file is damaged",
+        path=path,
+        hint="NCZARR_MAX_VARIABLE_CHUNK_BYTES bounds the strings and sequences of an answer, "
+        "NCZARR_MAX_DOCUMENT_BYTES the rest",
+    )
+
+
+def serve(path: str) -> None:
     """Answer requests until the standard input ends. This function runs in the child."""
-    answers = os.fdopen(os.dup(1), "wb")
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keep the output of libraries out of the answers
-    file = None
+    write_message(answers, Message(_READY))
+    file: OpenFile | None = None
     with suppress(EOFError):
         while True:
-            request = pickle.load(sys.stdin.buffer)
+            request = read_message(requests, 1 << 30, 0)
             try:
-                file = file or open_dataset(sys.argv[1])
-                answer = request(file)
+                file = file or open_dataset(path)
+                answer = _answer(file, *request.about)
             except NCZarrError as error:
-                answer = error
-            pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
-            answers.flush()
+                answer = error_message(error)
+            write_message(answers, answer)
+
+
+def _answer(file: OpenFile, what: str, fqn: str = "", slices: Sequence[Sequence[int]] = ()) -> Message:
+    if what == "values":
+        variable = file.dataset.variable_at(fqn)
+        assert variable.data is not None
+        return values_message(variable.data.read(tuple([slice(*s) for s in slices])), variable.type)
+    return dataset_message(
+        file.dataset if what == "dataset" else Dataset("", attributes=provenance(file.path))
+    )

@@ -6,6 +6,9 @@ import copy
 import os
 import pickle
 import shutil
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +18,7 @@ from real_data import DATA
 import nczarr
 from nczarr.cli import main
 from nczarr.convert.verify.check import check
-from nczarr.errors import DatasetNotFoundError, NCZarrError, NetCDFFileError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, NetCDFFileError, UnsupportedError
 from nczarr.model import DOUBLE, Dataset, Dimension, Variable, compare
 from nczarr.netcdf import create_dataset, isolated, open_dataset, open_isolated
 
@@ -30,17 +33,22 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def in_the_child(monkeypatch: pytest.MonkeyPatch, folder: Path, read: str) -> None:
+def in_the_child(monkeypatch: pytest.MonkeyPatch, read: str) -> None:
     """Let the child read with this body of a function instead of HDF5; ``self`` is the source."""
-    (folder / "child").mkdir()
-    (folder / "child" / "sitecustomize.py").write_text(
+    code = (
         "import os, signal, time\n"
         "from nczarr.netcdf.hdf5.source import HDF5Source\n"
         "true_read = HDF5Source.read\n"
         f"def read(self, region, out=None):\n    {read}\n    return true_read(self, region, out)\n"
         "HDF5Source.read = read\n"
     )
-    monkeypatch.syspath_prepend(str(folder / "child"))
+    before_serving(monkeypatch, code)
+
+
+def before_serving(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Let the child run this code before it answers."""
+    begin, serve = isolated._PROGRAM.split("serve(sys", 1)
+    monkeypatch.setattr(isolated, "_PROGRAM", f"{begin}{code}\nserve(sys{serve}")
 
 
 @pytest.mark.parametrize("name", ["tiny", "sst", "enum_variable", "ref_tst_compounds2"])
@@ -62,10 +70,8 @@ def test_a_region_goes_into_a_buffer(path: Path) -> None:
 
 
 @pytest.mark.parametrize("signal", ["SIGSEGV", "SIGABRT", "SIGKILL"])
-def test_a_crash_is_an_error(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
-) -> None:
-    in_the_child(monkeypatch, tmp_path, f"os.kill(os.getpid(), signal.{signal})")
+def test_a_crash_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch, signal: str) -> None:
+    in_the_child(monkeypatch, f"os.kill(os.getpid(), signal.{signal})")
     with open_isolated(path) as file:
         data = file.dataset.variable_at("/v").data
         assert data is not None
@@ -73,8 +79,8 @@ def test_a_crash_is_an_error(
             data.read((slice(0, 4),))
 
 
-def test_a_hang_is_an_error(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_the_child(monkeypatch, tmp_path, "time.sleep(3600)")
+def test_a_hang_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_the_child(monkeypatch, "time.sleep(3600)")
     with open_isolated(path) as file:
         data = file.dataset.variable_at("/v").data
         assert isinstance(data, isolated._IsolatedSource)
@@ -85,7 +91,7 @@ def test_a_hang_is_an_error(path: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("by_setting", [True, False])
 def test_the_dataset_interface_reads_so(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_setting: bool
+    path: Path, monkeypatch: pytest.MonkeyPatch, by_setting: bool
 ) -> None:
     with nczarr.Dataset(path) as direct:
         values = {name: variable[:].tolist() for name, variable in direct.variables.items()}
@@ -97,7 +103,7 @@ def test_the_dataset_interface_reads_so(
         again = pickle.loads(pickle.dumps(dataset))
         assert again["v"][:].tolist() == values["v"]
         again.close()
-    in_the_child(monkeypatch, tmp_path, "os.abort()")
+    in_the_child(monkeypatch, "os.abort()")
     with nczarr.Dataset(path, isolated=False) as dataset:
         assert dataset["v"][:].tolist() == values["v"]
     with nczarr.Dataset(path, isolated=wanted) as dataset, pytest.raises(NetCDFFileError, match="is damaged"):
@@ -112,11 +118,9 @@ def test_a_file_that_is_written_is_not_isolated(path: Path) -> None:
         assert "v" in dataset.variables
 
 
-def test_check_survives_and_names_the_variable(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_survives_and_names_the_variable(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(check(path, data=True)) == []
-    in_the_child(monkeypatch, tmp_path, "os.abort() if self.fqn == '/w' else None")
+    in_the_child(monkeypatch, "os.abort() if self.fqn == '/w' else None")
     [finding] = check(path, data=True)
     assert finding.where == "/w"
     assert "damaged" in finding.what
@@ -155,7 +159,7 @@ def test_commands_end_with_an_error(
             assert copied["v"][:].tolist() == [0, 1, 2, 3]
         shutil.rmtree(target)
     capfd.readouterr()
-    in_the_child(monkeypatch, tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)")
+    in_the_child(monkeypatch, "os.kill(os.getpid(), signal.SIGSEGV)")
     assert main(arguments) == (2 if command == "diff" else 1)
     said = capfd.readouterr().err
     assert "ended with the exit status -11; the file is damaged" in said
@@ -165,7 +169,7 @@ def test_commands_end_with_an_error(
 
 
 def test_the_setting_holds_for_copies(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_the_child(monkeypatch, tmp_path, "time.sleep(3600)")
+    in_the_child(monkeypatch, "time.sleep(3600)")
     monkeypatch.setenv("NCZARR_ISOLATED", "1")
     monkeypatch.setenv("NCZARR_ISOLATED_SECONDS", "3")
     with pytest.raises(NetCDFFileError, match="longer than 3 s"):
@@ -193,3 +197,97 @@ def test_a_forked_process_reads_through_a_child_of_its_own(path: Path) -> None:
             os._exit(read != [1, 2])
         assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
         assert data.read((slice(0, 2),)).tolist() == [0, 1]
+
+
+@pytest.fixture
+def trapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder whose modules hide those of Python and nczarr; the file that they write if they run."""
+    folder, mark = tmp_path / "trapped", tmp_path / "mark"
+    folder.mkdir()
+    for name in ("numpy", "nczarr", "pickle", "json", "h5py"):
+        (folder / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write(__name__)\n")
+    monkeypatch.chdir(folder)
+    return mark
+
+
+@pytest.mark.parametrize("entry", [None, "", "."])
+def test_modules_of_the_current_folder_do_not_run(
+    path: Path, trapped: Path, monkeypatch: pytest.MonkeyPatch, entry: str | None
+) -> None:
+    if entry is not None:
+        monkeypatch.setattr(sys, "path", [entry, *sys.path])
+    monkeypatch.setenv("PYTHONPATH", ".")
+    with open_isolated(path) as file:
+        data = file.dataset.variable_at("/v").data
+        assert data is not None
+        assert data.read((slice(0, 4),)).tolist() == [0, 1, 2, 3]
+    assert not trapped.exists()
+
+
+def test_nczarr_may_be_in_the_current_folder(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(nczarr.__file__).parents[1])
+    with open_isolated(path) as file:
+        assert "/v" in file.dataset.all_variables
+
+
+def test_nczarr_may_be_in_an_archive(path: Path, tmp_path: Path) -> None:
+    package = Path(nczarr.__file__).parent
+    with zipfile.ZipFile(tmp_path / "app.pyz", "w") as archive:
+        for module in package.rglob("*.py"):
+            archive.write(module, module.relative_to(package.parent))
+        archive.writestr(
+            "__main__.py",
+            "import sys\nfrom nczarr import netcdf\n"
+            "with netcdf.open_isolated(sys.argv[1]) as file:\n"
+            "    print(netcdf.__file__, file.dataset.variable_at('/v').data.read((slice(0, 4),)).tolist())\n",
+        )
+    command = [sys.executable, "app.pyz", str(path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "app.pyz" in done.stdout
+    assert "[0.0, 1.0, 2.0, 3.0]" in done.stdout
+
+
+def test_a_child_that_was_taken_over_runs_nothing_here(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "mark"
+    order = f"open({str(mark)!r}, 'w').close()"
+    payload = (
+        "import os, pickle\n"
+        f"class Order:\n    def __reduce__(self): return (exec, ({order!r},))\n"
+        "os.write(1, pickle.dumps(Order()) * 40)\n"
+    )
+    before_serving(monkeypatch, payload)
+    with pytest.raises(NCZarrError):
+        open_isolated(path)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["Message('values', bytes(31))", "Message('values', bytes(33))", "Message([1])", "Message({'error': 1})"],
+)
+def test_an_answer_of_another_form_is_an_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    code = (
+        "from nczarr.netcdf import isolated\nfrom nczarr.netcdf.messages import Message\n"
+        f"isolated.values_message = lambda *_: {answer}\n"
+    )
+    before_serving(monkeypatch, code)
+    with open_isolated(path) as file:
+        data = file.dataset.variable_at("/v").data
+        assert data is not None
+        with pytest.raises(NetCDFFileError, match="does not accept"):
+            data.read((slice(0, 4),))
+
+
+def test_a_child_that_does_not_start_is_no_fault_of_the_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_serving(monkeypatch, "raise ImportError")
+    with pytest.raises(UnsupportedError, match="does not start"):
+        open_isolated(path)
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with pytest.raises(UnsupportedError, match="cannot start it"):
+        open_isolated(path)
