@@ -444,7 +444,7 @@ class Variable(AttributeOwner):
         self._nc_session.check_open()
         self._nc_chunk_cache = changed_cache(self._nc_chunk_cache, size, nelems, preemption)
         if size is not None:
-            self._nc_node.cache_bytes = self._nc_chunk_cache[0]
+            self._nc_session.limit_cache(self._nc_node, self._nc_chunk_cache[0])
 
     # -- settings ------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ import numpy as np
 from nczarr.model import STRING
 from nczarr.session.backend import Selection, StoredArray
 from nczarr.session.errors import STORE_ERRORS, Failures
-from nczarr.session.tree import BlockLayout, VariableNode
+from nczarr.session.tree import VariableNode
 from nczarr.system.environment import limit
 from nczarr.system.locks import Rank, make_lock, while_held
 from nczarr.zarr.chunks.plan import Part, each_axis, plan_axis
@@ -60,11 +60,51 @@ def weight_of(dtype: np.dtype, count: int) -> int:
     return count * (OBJECT_BYTES if dtype.hasobject else dtype.itemsize)
 
 
+class BlockLayout(NamedTuple):
+    """The blocks in which the cache keeps the values of a variable."""
+
+    source: StoredArray
+    shape: tuple[int, ...]
+    #: Bytes of one block.
+    weight: int
+    #: True if a chunk consists of several blocks, which are stored together.
+    is_divided: bool
+
+
+class CachedVariable:
+    """A variable whose values pass through the cache: its blocks in memory, and its known chunks in the store."""
+
+    def __init__(self, node: VariableNode) -> None:
+        self.node = node
+        #: The blocks of the stored array; None before the first write.
+        self.layout: BlockLayout | None = None
+        #: Number of its blocks in memory.
+        self.blocks = 0
+        #: Number of threads that write past them; after an interrupt, it may be too high.
+        self.write_through_count = 0
+        #: The chunks in the store, so that a new one is not read before a part is written; None if there may be others.
+        self.stored_chunks: set[tuple[int, ...]] | None = set() if node.is_new else None
+        #: Limit of the bytes of its blocks, if less than that of the dataset.
+        self.bytes: int | None = None
+
+    @property
+    def is_divided(self) -> bool:
+        """True if its chunks consist of several blocks."""
+        return self.layout is not None and self.layout.is_divided
+
+    def note(self, chunks: Iterable[tuple[int, ...]]) -> None:
+        """Note that chunks are stored; the caller holds the cache's lock."""
+        if self.stored_chunks is not None:
+            self.stored_chunks.update(chunks)
+            if len(self.stored_chunks) > _MOST_STORED_CHUNKS:
+                self.stored_chunks = None
+
+
 class Block:
     """One decoded chunk."""
 
-    def __init__(self, node: VariableNode, index: tuple[int, ...], weight: int) -> None:
-        self.node = node
+    def __init__(self, variable: CachedVariable, index: tuple[int, ...], weight: int) -> None:
+        self.variable = variable
         self.index = index
         self.weight = weight
         self.lock = make_lock(Rank.BLOCK)
@@ -121,18 +161,19 @@ class ChunkCache:
         self._source = source
         self._grown = grown
         self._lock = lock
+        self._variables: dict[VariableNode, CachedVariable] = {}
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
         #: Bytes of the chunks in memory.
         self.weight = 0
         self.reserves = True
         self.parallel_requests = 1
         #: Bytes of one chunk of each growing variable.
-        self._growing: dict[VariableNode, int] = {}
+        self._growing: dict[CachedVariable, int] = {}
         self._reserved = 0
         #: The number of threads that are about to use a chunk; after an interrupt, it may be too high.
         self._pins: Counter[Block] = Counter()
         #: Variables with writes past the cache since :meth:`recover`.
-        self._written_through: set[VariableNode] = set()
+        self._written_through: set[CachedVariable] = set()
         #: The changed chunks, which a sync stores.
         self.dirty: dict[Block, None] = {}
 
@@ -141,12 +182,23 @@ class ChunkCache:
         """Limit of :attr:`weight`."""
         return self.bound + min(self._reserved, self.bound * _MOST_GROWING)
 
-    def _reserve(self, node: VariableNode, weight: int) -> None:
+    def variable(self, node: VariableNode) -> CachedVariable:
+        """Return the state of a variable in the cache."""
+        known = self._variables.get(node)
+        return self._variables.setdefault(node, CachedVariable(node)) if known is None else known
+
+    def holds(self, node: VariableNode) -> bool:
+        """True if chunks of a variable are in memory."""
+        known = self._variables.get(node)
+        return known is not None and known.blocks > 0
+
+    def _reserve(self, variable: CachedVariable, weight: int) -> None:
         """Reserve memory for the last chunk of a variable that grows."""
-        if self.reserves and node.dimensions and node.dimensions[0].unlimited:
+        dimensions = variable.node.dimensions
+        if self.reserves and dimensions and dimensions[0].unlimited:
             with self._lock:
-                self._reserved += weight - self._growing.get(node, 0)
-                self._growing[node] = weight
+                self._reserved += weight - self._growing.get(variable, 0)
+                self._growing[variable] = weight
 
     @property
     def changed(self) -> list[Block]:
@@ -166,63 +218,63 @@ class ChunkCache:
 
     def write(self, node: VariableNode, selection: Selection, values: np.ndarray) -> None:
         """Write values to a selection of a variable."""
-        source = self._source(node)
-        layout = node.layout
+        variable, source = self.variable(node), self._source(node)
+        layout = variable.layout
         if layout is None or layout.source is not source:
             shape = source.block_shape
             weight, is_divided = weight_of(source.dtype, prod(shape)), shape != source.chunk_shape
-            node.layout = layout = BlockLayout(source, shape, weight, is_divided)
-            self._reserve(node, weight)
+            variable.layout = layout = BlockLayout(source, shape, weight, is_divided)
+            self._reserve(variable, weight)
         _, chunk, weight, is_divided = layout
-        if not chunk or weight > self._limit(node) * _OVERSIZE:
-            self._write_through(node, selection, values)
+        if not chunk or weight > self._limit(variable) * _OVERSIZE:
+            self._write_through(variable, selection, values)
             return
         item = _only_item(selection, chunk, _sizes(node))
         if item is None:
-            self._write_chunks(node, layout, selection, values)
+            self._write_chunks(variable, layout, selection, values)
         elif (weight >= _SMALL and item.covers and not is_divided) or self._change(
-            node, layout, [item], values
+            variable, layout, [item], values
         ):
-            self._write_through(node, selection, values, [[i] for i in item.chunk])
+            self._write_through(variable, selection, values, [[i] for i in item.chunk])
 
     def _write_chunks(
-        self, node: VariableNode, layout: BlockLayout, selection: Selection, values: np.ndarray
+        self, variable: CachedVariable, layout: BlockLayout, selection: Selection, values: np.ndarray
     ) -> None:
         """Write to several chunks: whole chunks at once to the store, parts of chunks to memory."""
         source, chunk, weight, is_divided = layout
-        sizes = _sizes(node)
+        sizes = _sizes(variable.node)
         parts = _parts(selection, chunk, sizes)
         numbers, count = _numbers(parts), prod(map(len, parts))
         stored = _parts(selection, source.chunk_shape, sizes) if is_divided else parts
         if count and all(p.covers for axis in stored for p in axis):
-            self._write_through(node, selection, values, numbers)
+            self._write_through(variable, selection, values, numbers)
             return
         whole = [] if is_divided else [[p for p in axis if p.covers] for axis in parts]
         partial = count - (prod(map(len, whole)) if whole else 0)
-        if partial > _MOST_PARTS or (partial > 1 and partial * weight > self._limit(node)):
-            self._write_through(node, selection, values, numbers)
+        if partial > _MOST_PARTS or (partial > 1 and partial * weight > self._limit(variable)):
+            self._write_through(variable, selection, values, numbers)
             return
         if partial < count:
             # From the first whole chunk to the last: positions may leave out chunks or parts of them between.
             outer = tuple([slice(axis[0].out.start, axis[-1].out.stop) for axis in whole])
             between = [range(axis[0].chunk, axis[-1].chunk + 1) for axis in whole]
-            self._write_through(node, tuple(map(_picked, selection, outer)), values[outer], between)
+            self._write_through(variable, tuple(map(_picked, selection, outer)), values[outer], between)
         items = [_item(along) for along in itertools.product(*parts)]
-        for item in self._change(node, layout, [i for i in items if is_divided or not i.covers], values):
+        for item in self._change(variable, layout, [i for i in items if is_divided or not i.covers], values):
             assert item.outer is not None
             place = tuple(map(_picked, selection, item.outer))
-            self._write_through(node, place, values[item.outer], [[i] for i in item.chunk])
+            self._write_through(variable, place, values[item.outer], [[i] for i in item.chunk])
 
-    def _limit(self, node: VariableNode) -> int:
-        return self.bound if node.cache_bytes is None else min(self.bound, node.cache_bytes)
+    def _limit(self, variable: CachedVariable) -> int:
+        return self.bound if variable.bytes is None else min(self.bound, variable.bytes)
 
     def _change(
-        self, node: VariableNode, layout: BlockLayout, items: list[_Item], values: np.ndarray
+        self, variable: CachedVariable, layout: BlockLayout, items: list[_Item], values: np.ndarray
     ) -> list[_Item]:
         """Write to parts of chunks in memory. Return the items that must be written past the cache now."""
         source, shape, weight, is_divided = layout
         while items:
-            blocks = self._pin(node, items, weight)
+            blocks = self._pin(variable, items, weight)
             if blocks is None:
                 break
             again = []
@@ -237,12 +289,12 @@ class ChunkCache:
                             chunk = (
                                 source.filled(shape)
                                 if item.covers
-                                else self._loaded(node, source, block.index)
+                                else self._loaded(variable, source, block.index)
                             )
                             block.values = chunk
                         piece = values if item.outer is None else values[item.outer]
                         chunk[item.inner] = piece
-                        if node.group.state.shared:
+                        if variable.node.group.state.shared:
                             if block.mask is None:
                                 block.mask = np.zeros(chunk.shape, bool)
                             block.mask[item.inner] = True
@@ -260,16 +312,16 @@ class ChunkCache:
             finally:
                 self._unpin(blocks)
             items = again
-        if self.weight > self.limit or node.cache_bytes is not None:
-            self._shrink(node)
+        if self.weight > self.limit or variable.bytes is not None:
+            self._shrink(variable)
         return items
 
-    def _pin(self, node: VariableNode, items: list[_Item], weight: int) -> list[Block] | None:
+    def _pin(self, variable: CachedVariable, items: list[_Item], weight: int) -> list[Block] | None:
         """Pin the chunks of some items in memory. Return None while another thread writes past the cache."""
-        key = id(node)
+        key = id(variable)
         found = []
         with self._lock:
-            if node.write_through_count:
+            if variable.write_through_count:
                 return None
             for item in items:
                 block = self._blocks.get((key, item.chunk))
@@ -277,9 +329,9 @@ class ChunkCache:
                     self._drop(block)
                     block = None
                 if block is None:
-                    block = self._blocks[key, item.chunk] = Block(node, item.chunk, weight)
+                    block = self._blocks[key, item.chunk] = Block(variable, item.chunk, weight)
                     self.weight += weight
-                    node.blocks += 1
+                    variable.blocks += 1
                 else:
                     self._blocks.move_to_end((key, item.chunk))
                 self._pins[block] += 1
@@ -293,10 +345,10 @@ class ChunkCache:
                 if self._pins[block] <= 0:
                     del self._pins[block]
 
-    def _loaded(self, node: VariableNode, source: StoredArray, index: tuple[int, ...]) -> np.ndarray:
+    def _loaded(self, variable: CachedVariable, source: StoredArray, index: tuple[int, ...]) -> np.ndarray:
         """Return a chunk as it is stored, with fill values in the rest."""
         chunk = source.block_shape
-        known = node.stored_chunks
+        known = variable.stored_chunks
         if known is not None and index not in known:
             return source.filled(chunk)
         region = _region(index, chunk, source.shape)
@@ -314,14 +366,14 @@ class ChunkCache:
         blocks = [block for block in blocks if block in self.dirty and block.values is not None]
         if not blocks:
             return
-        node = blocks[0].node
-        source = self._grown(node)
-        if node.group.state.shared:
+        variable = blocks[0].variable
+        source = self._grown(variable.node)
+        if variable.node.group.state.shared:
             for block in blocks:
                 _write_own(source, block)
         elif len(blocks) == 1 and source.in_place:
             _write_changed(source, blocks[0])
-        elif len(blocks) == 1 or _is_divided(node):
+        elif len(blocks) == 1 or variable.is_divided:
             source.write_blocks({block.index: block.values for block in blocks if block.values is not None})
         else:
             regions = [_region(block.index, source.chunk_shape, source.shape) for block in blocks]
@@ -330,7 +382,7 @@ class ChunkCache:
             first = slice(regions[0][0].start, regions[-1][0].stop, 1)
             source.write((first, *regions[0][1:]), np.concatenate(pieces))
         with self._lock:
-            _note(node, [block.index for block in blocks])  # first, in case of an interrupt
+            variable.note([block.index for block in blocks])  # first, in case of an interrupt
             for block in blocks:
                 self.dirty.pop(block, None)
                 block.written = 0
@@ -340,7 +392,7 @@ class ChunkCache:
 
     def _write_through(
         self,
-        node: VariableNode,
+        variable: CachedVariable,
         selection: Selection,
         values: np.ndarray,
         numbers: ChunkNumbers | None = None,
@@ -350,14 +402,14 @@ class ChunkCache:
         `numbers` are the numbers of the chunks along each axis; None: possibly all.
         """
         with self._lock:
-            node.write_through_count += 1
-            self._written_through.add(node)
-            touched = self._within(node, numbers) if node.blocks else []
-            if node.stored_chunks is not None:
+            variable.write_through_count += 1
+            self._written_through.add(variable)
+            touched = self._within(variable, numbers) if variable.blocks else []
+            if variable.stored_chunks is not None:
                 if numbers is None or prod(map(len, numbers)) > _MOST_PARTS:
-                    node.stored_chunks = None
+                    variable.stored_chunks = None
                 else:
-                    _note(node, itertools.product(*numbers))
+                    variable.note(itertools.product(*numbers))
         try:
             for block in touched:
                 with block.lock:
@@ -366,7 +418,7 @@ class ChunkCache:
                     self._store([block])
                     with self._lock:  # after it is stored: other writers past the cache must wait for it
                         self._drop(block)
-            source = self._grown(node)
+            source = self._grown(variable.node)
             single = numbers is not None and all(len(axis) == 1 for axis in numbers)
             if numbers is not None and single and values.shape == source.block_shape:
                 source.write_blocks({tuple([axis[0] for axis in numbers]): values})
@@ -374,7 +426,7 @@ class ChunkCache:
                 source.write(selection, values)
         finally:
             with self._lock:
-                node.write_through_count -= 1
+                variable.write_through_count -= 1
 
     # -- reading
 
@@ -383,11 +435,11 @@ class ChunkCache:
 
         `source` is its stored array, in the current shape of the variable.
         """
-        parts = _parts(selection, source.block_shape, source.shape)
+        variable, parts = self.variable(node), _parts(selection, source.block_shape, source.shape)
         # A caller may change nested values in place, so they are never taken from the cache.
         plain = not source.dtype.hasobject or node.type == STRING
         if plain and all(len(axis) == 1 for axis in parts):
-            key = id(node), tuple([axis[0].chunk for axis in parts])
+            key = id(variable), tuple([axis[0].chunk for axis in parts])
             with self._lock:
                 block = self._blocks.get(key)
                 if block is not None:
@@ -401,17 +453,17 @@ class ChunkCache:
                 finally:
                     self._unpin([block])
         with self._lock:
-            changed = [block for block in self._within(node, _numbers(parts)) if block in self.dirty]
+            changed = [block for block in self._within(variable, _numbers(parts)) if block in self.dirty]
         if changed:
             self._store_all(changed)
         return source.read_orthogonal(selection)
 
-    def _within(self, node: VariableNode, numbers: ChunkNumbers | None) -> list[Block]:
+    def _within(self, variable: CachedVariable, numbers: ChunkNumbers | None) -> list[Block]:
         """Return the chunks in memory with these numbers along each axis; the cache's lock is held."""
-        blocks, key = self._blocks, id(node)
-        if numbers is not None and prod(map(len, numbers)) <= node.blocks:
+        blocks, key = self._blocks, id(variable)
+        if numbers is not None and prod(map(len, numbers)) <= variable.blocks:
             return [blocks[key, index] for index in itertools.product(*numbers) if (key, index) in blocks]
-        own = [block for block in blocks.values() if block.node is node]
+        own = [block for block in blocks.values() if block.variable is variable]
         if numbers is None:
             return own
         axes = [axis if isinstance(axis, range) else set(axis) for axis in numbers]
@@ -422,14 +474,14 @@ class ChunkCache:
     def _drop(self, block: Block) -> None:
         """Remove a chunk; the caller holds the cache's lock."""
         block.evicted = True  # first: after an interrupt, the next lookup removes it
-        if self._blocks.pop((id(block.node), block.index), None) is not None:
+        if self._blocks.pop((id(block.variable), block.index), None) is not None:
             self.weight -= block.weight
-            block.node.blocks -= 1
+            block.variable.blocks -= 1
 
-    def _shrink(self, node: VariableNode) -> None:
+    def _shrink(self, variable: CachedVariable) -> None:
         """Store and evict the least recently used chunks until the bounds hold. One chunk may stay."""
         with self._lock:
-            blocks = self._select_evictions(node)
+            blocks = self._select_evictions(variable)
             for block in blocks:
                 self._pins[block] += 1
         try:
@@ -441,7 +493,7 @@ class ChunkCache:
         finally:
             self._unpin(blocks)
 
-    def _select_evictions(self, node: VariableNode) -> list[Block]:
+    def _select_evictions(self, variable: CachedVariable) -> list[Block]:
         """Return chunks to evict: several at a time, so that small chunks are stored together."""
         chosen: list[Block] = []
         if self.weight > self.limit:
@@ -453,9 +505,9 @@ class ChunkCache:
                     chosen.append(block)
                     left -= block.weight
             return chosen
-        limit = node.cache_bytes
-        if limit is not None and node.blocks:
-            own = [block for block in self._blocks.values() if block.node is node]
+        limit = variable.bytes
+        if limit is not None and variable.blocks:
+            own = [block for block in self._blocks.values() if block.variable is variable]
             left = sum(block.weight for block in own)
             for block in own if not limit else own[:-1]:
                 if left > limit and not self._pins[block]:
@@ -468,8 +520,8 @@ class ChunkCache:
     def recover(self) -> None:
         """Correct counts that an interrupt left too high, while no thread reads or writes."""
         with self._lock:
-            for node in self._written_through:
-                node.write_through_count = 0
+            for variable in self._written_through:
+                variable.write_through_count = 0
             self._written_through.clear()
             self._pins.clear()
 
@@ -507,20 +559,22 @@ class ChunkCache:
                 if failures is None:
                     raise
                 if len(row) == 1:
-                    failures.add(row[0].node.fqn, error)
+                    failures.add(row[0].variable.node.fqn, error)
                     return
                 for block in row:
                     store_each([block])
 
         changed = [block for block in blocks if block in self.dirty]
-        runs = list(_rows(sorted(changed, key=lambda b: (id(b.node), b.index[1:], b.index[0]))))
+        runs = list(_rows(sorted(changed, key=lambda b: (id(b.variable), b.index[1:], b.index[0]))))
         if len(runs) == 1:
             store(runs[0])
         elif self.parallel_requests > 1:
             run(store, runs, self.parallel_requests)
         elif runs:
             # Steps that are added to a file cost little, however large the chunks are.
-            heavy = [b for b in changed if not (_is_divided(b.node) or self._source(b.node).in_place)]
+            heavy = [
+                b for b in changed if not (b.variable.is_divided or self._source(b.variable.node).in_place)
+            ]
             light = sum(b.weight for b in heavy) <= _SMALL * len(runs)
             (run_while_quick if light else run)(store, runs, None)
 
@@ -528,20 +582,12 @@ class ChunkCache:
         """Discard all chunks, stored or not."""
         with self._lock:
             for block in self._blocks.values():
-                block.node.blocks = 0
+                block.variable.blocks = 0
                 block.evicted = True
             self._blocks.clear()
             self._pins.clear()
             self.dirty.clear()
             self.weight = 0
-
-
-def _note(node: VariableNode, chunks: Iterable[tuple[int, ...]]) -> None:
-    """Note that chunks of a variable are stored; the caller holds the cache's lock."""
-    if node.stored_chunks is not None:
-        node.stored_chunks.update(chunks)
-        if len(node.stored_chunks) > _MOST_STORED_CHUNKS:
-            node.stored_chunks = None
 
 
 def _write_changed(source: StoredArray, block: Block) -> None:
@@ -586,10 +632,6 @@ def _boxes(mask: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
             yield np.array([row]), *rest
 
 
-def _is_divided(node: VariableNode) -> bool:
-    return node.layout is not None and node.layout.is_divided
-
-
 def _rows(blocks: list[Block]) -> Iterator[list[Block]]:
     """Divide sorted chunks into runs that are stored together.
 
@@ -601,7 +643,7 @@ def _rows(blocks: list[Block]) -> Iterator[list[Block]]:
         last = row[-1]
         follows = block.index == (last.index[0] + 1, *last.index[1:])
         follows = follows and (len(row) + 1) * block.weight <= _TOGETHER
-        if block.node is last.node and (follows or _is_divided(block.node)):
+        if block.variable is last.variable and (follows or block.variable.is_divided):
             row.append(block)
         else:
             yield row

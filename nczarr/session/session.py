@@ -227,7 +227,7 @@ class Session(State):
         """Write everything, values before the lengths that claim them; the gate is closed."""
         self._check_alone()
         self.cache.recover()
-        self._grow_all({block.node for block in self.cache.changed})
+        self._grow_all({block.variable.node for block in self.cache.changed})
         stored = self.cache.flush(failures)
         if failures.found and not stored and self._growth.is_all:
             return  # no step was written, so no length may claim one
@@ -338,7 +338,7 @@ class Session(State):
                     self.check_open()
                     if self._has(node):
                         source = self._values(node)
-                        if node.blocks:
+                        if self.cache.holds(node):
                             return self.cache.read(node, source, selection)
                         return source.read_orthogonal(selection)
             self._flush_for(node) if passes else self._gate.wait()
@@ -395,6 +395,10 @@ class Session(State):
     def has_values(self, node: VariableNode) -> bool:
         """True if values of a variable are stored, or are to be stored."""
         return node.stored_as is not None or node in self._pending
+
+    def limit_cache(self, node: VariableNode, size: int) -> None:
+        """Limit the bytes of a variable's chunks in memory, to less than the bytes of all."""
+        self.cache.variable(node).bytes = size
 
     def chunk_shape(self, node: VariableNode) -> tuple[int, ...] | None:
         """Return the chunk shape of a variable in the store; None if the store does not have it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from nczarr import model
 from nczarr.errors import ModelError, NCZarrError
@@ -275,17 +275,6 @@ class TypeNode:
     view: object = None
 
 
-class BlockLayout(NamedTuple):
-    """The blocks in which a cache keeps the values of a variable."""
-
-    source: StoredArray
-    shape: tuple[int, ...]
-    #: Bytes of one block.
-    weight: int
-    #: True if a chunk consists of several blocks, which are stored together.
-    is_divided: bool
-
-
 @dataclass(eq=False, repr=False, slots=True)
 class VariableNode(_WithAttributes):
     """A variable of a group.
@@ -296,12 +285,8 @@ class VariableNode(_WithAttributes):
         Its fully qualified name in the store; None before it is stored.
     source : StoredArray or None
         Its values in the store.
-    blocks, write_through_count : int
-        Number of its chunks in memory, and of threads that write past them.
-    stored_chunks : set of tuple of int or None
-        The chunks in the store; None if the store may have others.
-    cache_bytes : int or None
-        Limit of the bytes of its chunks in memory, if less than that of the dataset.
+    is_new : bool
+        True if the dataset did not have it at the opening, so that all its values come from this session.
     tail_cleared : bool or None
         True if the store has no values behind the shape of the array: it is new, or they were removed. False if it had
         none up to a shape to which the array has grown; None if more is not known of values behind it.
@@ -320,12 +305,7 @@ class VariableNode(_WithAttributes):
     stored_as: str | None = None
     source: StoredArray | None = None
     tail_cleared: bool | None = True
-    stored_chunks: set[tuple[int, ...]] | None = field(default_factory=set)
-    blocks: int = 0
-    write_through_count: int = 0
-    #: The blocks of the stored array; None before the first write.
-    layout: BlockLayout | None = None
-    cache_bytes: int | None = None
+    is_new: bool = True
 
     def __post_init__(self, declared: Type | TypeNode) -> None:
         self.state = self.group.state
@@ -843,4 +823,4 @@ def thaw(root: GroupNode, dataset: model.Dataset) -> None:
             node.stored_as = node.fqn
             node.frozen = v
             node.tail_cleared = None
-            node.stored_chunks = None
+            node.is_new = False
