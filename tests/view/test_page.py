@@ -305,6 +305,69 @@ def test_a_detail_that_arrives_late_does_not_replace_the_whole(
         assert detail() is None
 
 
+@pytest.mark.parametrize("north", ["up", "down"])
+def test_after_a_zoom_the_cells_of_the_detail_count(calls: Calls, tmp_path: Path, north: str) -> None:
+    """The overview below it has other cells at the same point: a click would take a neighbour, up to a stride away."""
+    from bokeh.document import Document
+    from panel.io.state import set_curdoc
+
+    from nczarr.view.page.viewer import Viewer
+    from nczarr.view.picture.grids import Extent
+
+    rows, columns = 2161, 4320
+    lat = np.linspace(-90, 90, rows)[:: 1 if north == "up" else -1]
+    lon = -180 + np.arange(columns) / 12
+    with nczarr.Dataset(tmp_path / "big.zarr", "w") as ds:
+        for name, values, units in (("lat", lat, "degrees_north"), ("lon", lon, "degrees_east")):
+            ds.createDimension(name, values.size)
+            axis = ds.createVariable(name, "f8", (name,))
+            axis.units = units
+            axis[:] = values
+        v = ds.createVariable("v", "i4", ("lat", "lon"), chunksizes=(rows, 432))
+        v[:] = np.arange(rows * columns).reshape(rows, columns)
+    with OpenedDataset(tmp_path / "big.zarr") as opened, set_curdoc(Document()):
+        viewer = Viewer(opened)
+        calls.run_until(lambda: bool(viewer._figures))
+        figure = viewer._figures[0]
+        overview = set(figure._hover.renderers)
+        places = [
+            (1357, 1264),
+            (0, 0),
+            (rows - 1, columns - 1),
+            (1080, 2160),
+            (777, 4319),
+            (2160, 1),
+            (3, 2999),
+        ]
+        for row, column in places:
+            y, x = float(lat[row]) * (1 - 1e-9), float(lon[column])  # the poles are edges
+            for width in (0.09, 0.2, 20.0):
+                view = Extent(x - width, x + width, y - width, y + width)
+                figure.show_detail(None, viewer._colours_of(*viewer._drawn[0]))
+                viewer._zoomed(view)
+                calls.run_until(lambda: figure.detail is not None)
+                detail = figure.detail
+                assert detail.steps == (1, 1)
+                # The detail covers the view, up to the edges of the first and last cells.
+                seen = detail.extent
+                assert seen.left <= max(view.left, lon[0] - 1 / 24) + 1e-6, (row, column, width)
+                assert seen.right >= min(view.right, lon[-1] + 1 / 24) - 1e-6, (row, column, width)
+                assert seen.bottom <= max(view.bottom, -90) + 1e-6, (row, column, width)
+                assert seen.top >= min(view.top, 90) - 1e-6, (row, column, width)
+                assert len(figure._hover.renderers) == 1 < len(overview)
+                viewer._tapped(x, y)
+                assert viewer._address.place == (row, column)
+                grid = detail.grid
+                assert detail.pixels[tuple(int(n) for n in grid.pixel_of(x, y))] == row * columns + column
+                mark = figure._mark.data
+                assert abs(mark["x"][0] - x) < 1 / 24 + 1e-6
+                assert abs(mark["y"][0] - y) < 1 / 24 + 1e-6
+                assert "overview" not in viewer._html["notes"].object
+        viewer._zoomed(Extent(-999, 999, -999, 999))
+        assert set(figure._hover.renderers) == overview
+        assert figure.index_at(float(lon[6]), float(lat[6])) == figure.picture.grid.index_at(lon[6], lat[6])
+
+
 def test_an_error_of_the_next_step_is_shown_when_it_is_chosen(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -427,7 +427,8 @@ class Viewer:
 
     def _tapped(self, x: float, y: float) -> None:
         picture = self._drawn[0][0] if self._figures else None
-        place = picture.grid.index_at(x, y) if isinstance(picture, Picture) else None
+        figure = self._figures[0] if self._figures else None
+        place = figure.index_at(x, y) if isinstance(figure, PictureFigure) else None
         if isinstance(picture, Picture) and place is not None:
             self._address.place = place
             self._remember()
@@ -435,7 +436,8 @@ class Viewer:
 
     def _mark(self, picture: Picture, place: tuple[int, ...]) -> None:
         """Mark a place of a picture, and show the lines through it."""
-        selection, at, figure = picture.selection, picture.grid.place_of(place), self._figures[0]
+        selection, figure = picture.selection, self._figures[0]
+        at = figure.place_of(place) if isinstance(figure, PictureFigure) else None
         if at is None or not isinstance(figure, PictureFigure):
             return
         figure.mark(*at)

@@ -58,6 +58,7 @@ class PictureFigure:
         beside: PictureFigure | None = None,
     ) -> None:
         self.picture, e = picture, picture.extent
+        self.detail: Picture | None = None
         self._base, self._detail = models.ColumnDataSource(), models.ColumnDataSource(_NO_IMAGE)
         self._mark, self._overlay = (models.ColumnDataSource({"x": [], "y": []}) for _ in range(2))
         is_projected = picture.grid.plane is not None and bool(picture.grid.plane.definition)
@@ -97,7 +98,9 @@ class PictureFigure:
         for name, scale in () if is_projected else (("$y", picture.y), ("$x", picture.x)):
             kinds[name], form = ("datetime", "%F %H:%M") if scale.kind == "date" else ("numeral", "0.[000]")
             hover.append((_text(scale.label), f"{name}{{{form}}}"))
-        fig.add_tools(models.HoverTool(tooltips=hover, renderers=images, formatters=kinds))
+        self._images = images
+        self._hover = models.HoverTool(tooltips=hover, renderers=images, formatters=kinds)
+        fig.add_tools(self._hover)
         bar = {"width": 14, "padding": 4, "title_standoff": 8, "border_line_color": None}
         self._bar = models.ColorBar(color_mapper=self._mapper, **bar)
         fig.add_layout(self._bar, "right")
@@ -116,7 +119,23 @@ class PictureFigure:
 
     def show_detail(self, picture: Picture | None, colours: Colours) -> None:
         """Show a part of the picture at a higher resolution, above the picture, or remove it."""
+        self.detail = picture
         self._detail.data = _NO_IMAGE if picture is None else _image(picture, colours)
+        # Below a detail, the overview has other values at the same point.
+        self._hover.renderers = self._images if picture is None else self._images[1:]
+
+    def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
+        """Return the indices on the drawn axes of the cell that is seen at a point; None if there is none.
+
+        Below a detail, the overview has other cells at the same point.
+        """
+        seen = self.detail if self.detail is not None and self.detail.extent.contains(x, y) else self.picture
+        return seen.grid.index_at(x, y)
+
+    def place_of(self, index: tuple[int, ...]) -> tuple[float, float] | None:
+        """Return the point of a cell, in the detail if that has the cell; None if the picture has none."""
+        found = None if self.detail is None else self.detail.grid.place_of(index)
+        return found or self.picture.grid.place_of(index)
 
     def colour(self, colours: Colours) -> None:
         """Change the colours without changing the values."""

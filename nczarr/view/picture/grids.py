@@ -54,6 +54,10 @@ class Extent(NamedTuple):
         margin = margin or (1e-6 if np.ptp(x) and np.ptp(y) else 0.5)
         return cls(*(float(end) for n in (x, y) for end in (n.min() - margin, n.max() + margin)))
 
+    def contains(self, x: float, y: float) -> bool:
+        """Return whether a point is inside."""
+        return self.left <= x < self.right and self.bottom <= y < self.top
+
     def pixels(self, columns: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """Return x of the middle of each column, and y of the middle of each row from the bottom."""
         x = self.left + (np.arange(columns) + 0.5) * ((self.right - self.left) / columns)
@@ -121,15 +125,22 @@ class Grid:
         return (float(x[columns].mean()), float(y[rows].mean())) if rows.size else None
 
     def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
-        """Return start and stop on each drawn axis for the cells inside an extent; None if there are none."""
+        """Return start and stop on each drawn axis for the cells inside an extent; None if there are none.
+
+        One cell more on each side: a cell of an overview stands for the middle of those that it leaves out, so the
+        window would end half a stride inside the extent, and so does the raster of the overview.
+        """
         lows, highs = self.pixel_of(extent.left, extent.bottom), self.pixel_of(extent.right, extent.top)
-        ends = zip(np.floor(lows).clip(0).astype(int), np.ceil(highs).clip(0).astype(int))
+        ends = zip((np.floor(lows) - 1).clip(0).astype(int), (np.ceil(highs) + 1).clip(0).astype(int))
         rows, columns = (slice(low, high) for low, high in ends)
         found = np.unique(self.cells[rows, columns])
         inside = np.unravel_index(found[found >= 0], self.shape)
         if not inside[0].size:
             return None
-        return tuple((p[i.min()], min(p[i.max()] + p.step, p.stop)) for p, i in zip(self.parts, inside))
+        return tuple(
+            (max(p[i.min()] - p.step, p.start), min(p[i.max()] + 2 * p.step, p.stop))
+            for p, i in zip(self.parts, inside)
+        )
 
     def pixel_of(self, x: _N, y: _N) -> tuple[_N, _N]:
         """Return row and column of points, which may be outside."""
