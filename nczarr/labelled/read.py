@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeGuard
 
@@ -16,6 +16,7 @@ import numpy as np
 from nczarr import model
 from nczarr.display import shown_location
 from nczarr.errors import DatasetNotFoundError, NCZarrError
+from nczarr.mapping.plain.write import Labels
 from nczarr.model import STRING, CompoundType, EnumType, VlenType
 from nczarr.model.chunk_shapes import chunks_in_shards
 from nczarr.netcdf4 import Dataset
@@ -80,6 +81,18 @@ class Source:
                 whole = freeze(session.root, session.stored.dataset.name, session.format)
             self._header = model.rewrite(whole, variable=lambda fqn, v: v.with_data(None))
         return self._header
+
+    def labels(self, node: VariableNode) -> list[str]:
+        """Return the names of a variable's dimensions for xarray, in which a group has one dimension of a name.
+
+        A dimension of a group above that a nearer one hides has the label that Zarr gives it: ``x_hidden1``.
+        """
+        return [
+            d.name
+            if node.group.find_dimension(d.name) is d
+            else Labels(self.header).label(node.group.fqn, str(d.ref))
+            for d in node.dimensions
+        ]
 
     def group(self, path: str) -> GroupNode:
         """Return the group at a path such as ``/a/b``."""
@@ -203,7 +216,7 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
         if values.dtype.kind in "VO" and node.type != STRING:
             attributes.pop("_FillValue", None)  # xarray masks neither records nor bytes nor sequences
-        encoding = _encoding(self.source.session, node)
+        encoding = _encoding(self.source.session, node, self.source.labels(node))
         if "least_significant_digit" in attributes:
             encoding["least_significant_digit"] = attributes.pop("least_significant_digit")
         encoding["source"] = self.place
@@ -213,7 +226,7 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
             if encoding["dtype"] is str and self.source.session.stored.disk_format == "ZARR":
                 del encoding["dtype"]  # xarray would load all strings when it opens the dataset
         data = indexing.LazilyIndexedArray(values)
-        return xr.Variable([d.name for d in node.dimensions], data, attributes, encoding)
+        return xr.Variable(self.source.labels(node), data, attributes, encoding)
 
     def get_attrs(self) -> Mapping[str, object]:
         return _attributes(self.source.group(self.path))
@@ -240,7 +253,7 @@ def _attributes(node: GroupNode | VariableNode) -> dict[str, Any]:
     return {name: attribute_value(attribute) for name, attribute in node.attributes.items()}
 
 
-def _encoding(session: Session, node: VariableNode) -> dict[str, object]:
+def _encoding(session: Session, node: VariableNode, labels: Sequence[str]) -> dict[str, object]:
     dtype = shown_dtype(node.type, node.storage)
     # A cast to the type of their elements would not fit sequences; xarray casts no strings with one dimension twice.
     if isinstance(node.type, VlenType) or (dtype is str and len(set(node.dimensions)) < len(node.dimensions)):
@@ -263,8 +276,7 @@ def _encoding(session: Session, node: VariableNode) -> dict[str, object]:
     elif in_zarr and chunks and stored:
         encoding["chunks"] = stored
     if stored:
-        names = [d.name for d in node.dimensions]
-        encoding["preferred_chunks"] = dict(zip(names, stored, strict=True))
+        encoding["preferred_chunks"] = dict(zip(labels, stored, strict=True))
     return encoding
 
 

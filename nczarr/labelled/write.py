@@ -298,9 +298,11 @@ class _Writing:
         old = part.origin.header.all_dimensions[ref] if part.origin and isinstance(ref, str) else None
         is_unlimited = old is not None and old.unlimited if unlimited is None else name in unlimited
         new = Dimension(name, size, is_unlimited)
-        if part.origin is not None and part.origin.is_here and old is not None and old.name == name:
+        is_same = old is not None and name in (old.name, *part.stored.dims)
+        if part.origin is not None and part.origin.is_here and old is not None and is_same:
             home, above = split_fqn(str(ref))[0], {g.path: g for g in self._above(group.path)}
-            if home in above and above[home].dimensions.setdefault(name, new).size == size:
+            same = replace(new, name=old.name)  # a hidden dimension has another label
+            if home in above and above[home].dimensions.setdefault(old.name, same).size == size:
                 return str(ref)
         for owner in self._above(group.path):
             if name in owner.dimensions:

@@ -220,13 +220,14 @@ class Labels:
             if isinstance(reference, int):
                 labels.append(free_name(f"anonymous_{reference}", self.names, labels))
                 continue
-            label = self._label(group, reference)
+            label = self.label(group, reference)
             labels.append(free_name(label, self.names, labels) if label in labels else label)
         for length in inner:
             labels.append(free_name(f"bytes_{length}", self.names, labels))
         return tuple(labels)
 
-    def _label(self, group: str, reference: str) -> str:
+    def label(self, group: str, reference: str) -> str:
+        """Return the label of a dimension in a group; a hidden dimension has one that no dimension has."""
         key = (group, reference)
         if key not in self._visible:
             name = split_fqn(reference)[1]
