@@ -16,13 +16,13 @@ from nczarr.cli import options as shared
 from nczarr.cli.options import SOURCE, Options, define, option, storage_options
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
-from nczarr.convert.change.shaping import names_of
 from nczarr.convert.endpoints import expand_sources
 from nczarr.convert.many.fit import ADJUSTMENTS, JOINS, REPACKS
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
 from nczarr.formats import kind_of_source, local_path
 from nczarr.mapping.options import FormatOptions
+from nczarr.model.typed import list_names, partition_typed
 from nczarr.transfer import NoProgress
 
 #: Options with the name of a keyword of :func:`nczarr.copy` and another form, and those that a command passes itself.
@@ -30,7 +30,7 @@ _OTHER = frozenset({"source", "target", "tolerance", "rename", "progress", "allo
 #: Flags that are None where the command line does not give them.
 _CHOICES = ("consolidated", "durable")
 #: An option that is given several times, each time with names that commas separate.
-_LIST: dict[str, Any] = {"action": "extend", "type": names_of}
+_LIST: dict[str, Any] = {"action": "extend", "type": list_names}
 #: Number of sources that are scanned faster than processes start.
 _FEW = 100
 
@@ -253,7 +253,7 @@ def _check_target(target: str, *, virtual: bool, append: bool) -> None:
 
 
 def _tolerance(text: str) -> tuple[str, float]:
-    name, _, number = text.rpartition("=")
+    name, _, number = partition_typed(text, "=", last=True)
     try:
         return name or "*", float(number)
     except ValueError:

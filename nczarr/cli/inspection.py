@@ -19,13 +19,13 @@ from nczarr.cli.options import HIERARCHY, SOURCE, define, option, storage_option
 from nczarr.cli.terminal import can_draw, progress_bar, say, table
 from nczarr.convert import Progress, open_source
 from nczarr.convert.change.selecting import select
-from nczarr.convert.change.shaping import names_of
 from nczarr.convert.endpoints import provenance, read_whole, watch_reading
 from nczarr.convert.report import StoredObjects, VariableStorage, stored_objects, variable_storage
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import kind_of_source, local_path
 from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
+from nczarr.model.typed import list_names, typed
 from nczarr.system.atomic import text_output
 from nczarr.transfer import NoProgress
 
@@ -131,8 +131,8 @@ def _dump(source: str, out: TextIO, options: argparse.Namespace, bar: Progress) 
         chosen = cdl.DumpOptions(
             **given,
             header_only=options.header,
-            variables=names_of(options.variables or ""),
-            groups=names_of(options.groups or ""),
+            variables=list_names(options.variables or ""),
+            groups=list_names(options.groups or ""),
             float_digits=floats,
             double_digits=doubles,
             hidden=hidden,
@@ -351,7 +351,7 @@ def _variable_table(variables: Sequence[VariableStorage]) -> list[str]:
     head += [*(["least", "greatest", "missing"] if stats else []), "values"]
     rows = []
     for v in variables:
-        row = [v.fqn, v.type.split(" {")[0], *map(_sizes, (v.shape, v.chunks, v.shards))]
+        row = [typed(v.fqn), v.type.split(" {")[0], *map(_sizes, (v.shape, v.chunks, v.shards))]
         row.append(" ".join(c for c in v.codecs if c != "bytes"))
         row.append("" if v.stored_bytes is None else format_bytes(v.stored_bytes))
         row.append("" if v.ratio is None else f"{v.ratio:.1f}")
@@ -372,12 +372,15 @@ def _sizes(shape: Sequence[int] | None) -> str:
 
 
 def list_nodes(dataset: Dataset, *, long: bool = False) -> Iterator[str]:
-    """Yield the lines of ``nczarr ls``: the FQN of every group and variable, `long` adds types and shapes."""
+    """Yield the lines of ``nczarr ls``: the name of every group and variable, `long` adds types and shapes.
+
+    All options take the names as they are printed.
+    """
     for fqn, group in dataset.all_groups.items():
         if fqn != "/":
-            yield f"{fqn}/"
+            yield f"{typed(fqn)}/"
         for variable in group.variables:
-            at = join_fqn(fqn, variable.name)
+            at = typed(join_fqn(fqn, variable.name))
             shape = _sizes(dataset.shape(variable)) or "-"
             yield f"{variable.type.name:10} {shape:20} {at}" if long else at
 

@@ -12,6 +12,7 @@ from nczarr.cli.options import define, open_documents, option, storage_options
 from nczarr.cli.terminal import say
 from nczarr.display import shown_location
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, error_context
+from nczarr.model.typed import plain_path
 
 if TYPE_CHECKING:
     from nczarr.zarr.zom import ZomNode
@@ -108,7 +109,7 @@ def _is_file(source: str) -> bool:
 def _model(source: str, options: Mapping[str, Any] | None, path: str = "") -> ZomNode:
     from nczarr.zarr.zom import flatten, from_hierarchy, parse_zom, unflatten
 
-    path = path.strip("/")
+    path = plain_path(path).strip("/")
     if not _is_file(source):
         with open_documents(source, "r", options) as hierarchy:
             return from_hierarchy(hierarchy, path)

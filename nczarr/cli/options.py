@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.model.typed import partition_typed
 from nczarr.system.environment import read_json
 from nczarr.targets import allowing
 
@@ -78,7 +79,7 @@ def refuse_twice(names: Sequence[str], name: str) -> None:
 
 def pairs_in(texts: Sequence[str], name: str, form: str, example: str) -> dict[str, str]:
     """Return the pairs of an option ``NAME=VALUE`` that is given several times, each time with another name."""
-    pairs = [text.rpartition("=") for text in texts]
+    pairs = [partition_typed(text, "=", last=True) for text in texts]
     for text, (old, equals, new) in zip(texts, pairs, strict=True):
         if not (old and equals and new):
             raise UnsupportedError(f"{name} {text!r} is not {form}", hint=f"for example {name} {example}")

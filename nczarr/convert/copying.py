@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Unpack,
 
 from nczarr.convert import endpoints
 from nczarr.convert.change.nodes import Subset
-from nczarr.convert.change.shaping import OutputOptions, Shaped, names_of, parse_kind, shape
+from nczarr.convert.change.shaping import OutputOptions, Shaped, parse_kind, shape
 from nczarr.convert.endpoints import create_sink, expand_sources, name_of, open_source
 from nczarr.convert.filling import FillTask, refuse_memory
 from nczarr.convert.many.fit import Fitting
@@ -30,6 +30,7 @@ from nczarr.mapping import ArrayShape
 from nczarr.mapping.options import ON_V3, FormatOptions
 from nczarr.mapping.plain.write import ORDER
 from nczarr.model import Attribute, Dataset, Difference, compare
+from nczarr.model.typed import list_names
 from nczarr.system.logs import logger_of
 from nczarr.targets import allowing
 from nczarr.transfer import MEMORY, PartOfProgress, Progress, dataset_bytes, reporting
@@ -298,13 +299,13 @@ def copy(
         raise UnsupportedError("--append keeps the packing of the dataset", hint="--repack first")
     if replace and not append:
         raise UnsupportedError("--replace needs --append")
-    fitting = Fitting(join, repack, names_of(adjust), tolerance or {}, expect_step)
+    fitting = Fitting(join, repack, list_names(adjust), tolerance or {}, expect_step)
     if concat is None and not append and (repack or expect_step):
         raise UnsupportedError("--repack and --expect-step need --concat or --append")
     if concat is None and not (append or merge) and (fitting.adjust or tolerance):
         raise UnsupportedError("--adjust and --tolerance need --concat, --merge or --append")
     request = Request.of(given)
-    nodes = [names_of(patterns) for patterns in (variables, only, groups, exclude)]
+    nodes = [list_names(patterns) for patterns in (variables, only, groups, exclude)]
     subset = Subset(nodes[0], nodes[1], nodes[2], nodes[3], select or {}, rename or {})
     where = allowing(source_options, allow)
     hook = endpoints.named_function(preprocess, "--preprocess") if isinstance(preprocess, str) else preprocess

@@ -159,4 +159,8 @@ def did_you_mean(name: object, names: Iterable[str]) -> str | None:
     names = list(dict.fromkeys(names))
     text = str(name)
     near = get_close_matches(text, names, 1) or [n for n in names if n.casefold() == text.casefold()]
-    return f"did you mean {near[0]!r}?" if near else None
+    if not near:
+        return None
+    # A name with a backslash is shown as it is typed, not as Python writes it.
+    shown = f"'{near[0]}'" if near[0].isprintable() and "'" not in near[0] else repr(near[0])
+    return f"did you mean {shown}?"

@@ -7,10 +7,11 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-__all__ = ["portable", "read"]
+__all__ = ["portable", "read", "terminals"]
 
 #: Before this version, Python matches possessive groups that contain choices wrongly (python/cpython#106052).
 _EXACT = (3, 11, 5)
+_TERMINAL = re.compile(r"^([A-Z_]+)(?:\.\d+)?: /(.+)/$", re.MULTILINE)
 _POSSESSIVE_GROUP = re.compile(r"(?<=\))([*+?]|\{[0-9]+,[0-9]*\})\+")
 
 
@@ -39,6 +40,17 @@ def read(name: str) -> str:
     """
     installed = files(__name__).joinpath(name)
     return portable((installed if installed.is_file() else _checkout() / name).read_text("utf-8"))
+
+
+def terminals(name: str) -> dict[str, str]:
+    """Return the regular expressions of the terminals of a grammar that are one each, without building a parser.
+
+    Examples
+    --------
+    >>> terminals("names.lark")["CONTROL"]
+    '[\\\\x00-\\\\x1f\\\\x7f]'
+    """
+    return {found[1]: found[2] for found in _TERMINAL.finditer(read(name))}
 
 
 def _checkout() -> Path:

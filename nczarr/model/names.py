@@ -2,7 +2,7 @@ r"""Check names, and parse and format fully qualified names (FQNs).
 
 Implements the section *Fully Qualified Names* of the netCDF Zarr data model. An FQN is ``/``, or a sequence of
 components, each preceded by ``/``. Inside a component ``/``, ``\`` and blank are escaped as ``\/``, ``\\`` and
-``\ ``. The tests compare these functions with the grammar ``grammar/names.lark``.
+``\ ``. The patterns are the terminals of ``grammar/names.lark``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from collections.abc import Container, Sequence
 from itertools import accumulate
 
 from nczarr.errors import ModelError
+from nczarr.grammar import terminals
 
 ROOT = "/"
 
-_SPECIAL = re.compile(r"([/\\ ])")
-_COMPONENT = re.compile(r"/((?:[^/\\\x00-\x20\x7f]|\\[/\\ ])+)")
+_TERMINALS = terminals("names.lark")
+_SPECIAL = re.compile(f"({_TERMINALS['SPECIAL']})")
+_COMPONENT = re.compile(f"/({_TERMINALS['COMPONENT']})")
 _ESCAPED = re.compile(r"\\(.)")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(_TERMINALS["CONTROL"])
 #: ASCII characters that a new name may not begin with: all but letters, digits and underscore.
 _WRONG_START = re.compile(r"[\x00-/:-@\[-^`{-\x7f]")
 #: Maximum length of a new name in bytes: netCDF-C's NC_MAX_NAME.

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nczarr.display import visible
-from nczarr.display.text import did_you_mean
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import Dataset
+from nczarr.model.typed import fqn_of_typed, is_named, similar_name, typed, unescape
 from nczarr.system.atomic import Output
 from nczarr.system.failures import writing
 from nczarr.view.opened import OpenedDataset
@@ -97,11 +97,12 @@ def _moving_axis(selection: Selection, options: Options) -> int | None:
     steps = {axes[i].name: i for i in selection.fixed if axes[i].size > 1}
     if options.over is None:
         return next((i for name, i in steps.items() if name not in (options.at or {})), None)
-    if options.over not in steps:
+    over = unescape(options.over)
+    if over not in steps:
         given = ", ".join(steps)
         hint = f"the dimensions are {given}" if given else "all dimensions are drawn, or have one step"
         raise UnsupportedError(f"there are no steps of {options.over!r}", fqn=selection.fqn, hint=hint)
-    return steps[options.over]
+    return steps[over]
 
 
 def plot(
@@ -209,13 +210,15 @@ def find_variable(dataset: Dataset, name: str) -> str:
     '/g/v'
     """
     variables = dataset.all_variables
-    same = [fqn for fqn, variable in variables.items() if variable.name == name]
-    exact = [fqn for fqn in (name, f"/{name}") if fqn in variables]
+    same = [fqn for fqn in variables if is_named(fqn, name)]
+    exact = [fqn for fqn in [fqn_of_typed(name)] if fqn in variables]
     if exact or len(same) == 1:
         return (exact or same)[0]
-    listed = f"the variables are {', '.join(list(variables)[:8])}" if variables else "there are no variables"
-    near = did_you_mean(name, [*variables, *(v.name for v in variables.values())])
-    hint = f"give a full name: {', '.join(same[:5])}" if same else near or listed
+    shown = [typed(fqn) for fqn in variables]
+    listed = f"the variables are {', '.join(shown[:8])}" if variables else "there are no variables"
+    hint = similar_name(name, variables) or listed
+    if same:
+        hint = f"give a full name: {', '.join(map(typed, same[:5]))}"
     problem = f"there are {len(same)} variables" if same else "there is no variable"
     raise ModelError(f"{problem} {name!r}", hint=hint)
 

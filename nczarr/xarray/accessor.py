@@ -21,6 +21,7 @@ from nczarr.labelled import from_xarray
 from nczarr.labelled.read import KEPT, Kept, Source, fqn_of, opened, place_of
 from nczarr.labelled.write import Labelled, groups_of, model_of
 from nczarr.model import Region, regions
+from nczarr.model.typed import plain_path
 from nczarr.netcdf4 import Dataset
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.session import GroupNode, Session, VariableNode
@@ -129,6 +130,7 @@ class NCZarrAccessor:
         if append_dim is not None and mode not in ("a", "a-"):
             raise ValueError("cannot set append_dim unless mode='a', mode='a-' or mode=None")
         place = Shared(store, None if storage_options is None else dict(storage_options))
+        group = None if group is None else plain_path(group)
         top = fqn_of(group or "")
         is_safe = not safe_chunks or align_chunks
         if group and top != "/" and mode in ("w", "w-") and (there := place.groups()):
@@ -214,7 +216,7 @@ class NCZarrAccessor:
             raise ValueError(f"The only supported options for mode are 'w' and 'a', but mode={mode!r}")
         name = FORMAT_OF_MODEL.get(DATA_MODELS.get(str(format), ""), format)
         options: dict[str, Any] = {} if name is None else {"format": name}
-        groups, given = groups_of(self._data, encoding, group)
+        groups, given = groups_of(self._data, encoding, None if group is None else plain_path(group))
         write: Any = partial(_update_file, path, groups, given, unlimited_dims, options)
         if mode == "w":
             dataset = model_of(groups, given, unlimited_dims)

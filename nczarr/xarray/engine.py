@@ -14,6 +14,7 @@ from nczarr.display import shown_location
 from nczarr.formats import is_icechunk, is_references
 from nczarr.labelled.read import Source, is_path, opened
 from nczarr.mapping import StoredDataset
+from nczarr.model.typed import plain_path
 from nczarr.netcdf4 import Dataset
 from nczarr.session import GroupNode
 from nczarr.stores import open_store
@@ -107,9 +108,9 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         found = _engine_for_plain_zarr(source)
         if found is not None:
             engine, target, settings = found
-            plain = engine.open_dataset(target, group=group, **settings, **options)
+            plain = engine.open_dataset(target, group=group and plain_path(group), **settings, **options)
             return _without_secrets(plain, source)
-        return _without_secrets(opened(source, group or "/", options), source)
+        return _without_secrets(opened(source, plain_path(group or "/"), options), source)
 
     def open_groups_as_dict(
         self,
@@ -126,10 +127,10 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         if found is not None:
             engine, target, settings = found
             plain: dict[str, xr.Dataset] = engine.open_groups_as_dict(
-                target, group=group, **{**settings, **options}
+                target, group=group and plain_path(group), **{**settings, **options}
             )
             return {path: _without_secrets(part, source) for path, part in plain.items()}
-        top = "/" + (group or "").strip("/")
+        top = plain_path(group or "/")
         try:
             return {
                 path: _without_secrets(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +14,10 @@ from lark.exceptions import UnexpectedInput
 from nczarr import grammar
 from nczarr.errors import ModelError
 from nczarr.model import check_name, format_fqn, join_fqn, normalize_name, parse_fqn, split_fqn
+from nczarr.model.typed import units_of
 
 GRAMMAR = Lark(grammar.read("names.lark"), start="fqn", parser="lalr")
+TYPED = Lark(f"typed: TYPED_UNIT*\n{grammar.read('names.lark')}", start="typed", parser="lalr")
 
 names = st.text(
     st.characters(exclude_characters="\x7f", exclude_categories=("Cs",), min_codepoint=0x20), min_size=1
@@ -41,6 +46,32 @@ def test_parse_and_the_grammar_agree(text: str) -> None:
     else:
         with pytest.raises(ModelError):
             parse_fqn(text)
+
+
+def test_the_specification_has_the_same_form_of_an_fqn() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spec" / "nczarr-v3.md").read_text("utf-8")
+    rules = dict(
+        re.findall(r"^(\w+) += (.+)$", page.partition("fqn       =")[2].partition("```")[0], re.MULTILINE)
+    )
+    escaped = set(re.findall(r'"(.)"', rules["escape"])[1:])
+    excluded = set(re.findall(r'"(.)"', rules["plain"]))
+    for character in map(chr, range(0x250)):
+        is_control = character < " " or character == "\x7f"
+        for component, expected in (
+            (character, character not in excluded and not is_control),
+            ("\\" + character, character in escaped),
+        ):
+            try:
+                legal = parse_fqn(f"/{component}") != ()
+            except ModelError:
+                legal = False
+            assert legal == expected, component
+
+
+@given(st.text(r"/\ a,*[é", max_size=8))
+def test_the_parts_of_a_typed_text_are_those_of_the_grammar(text: str) -> None:
+    assert "".join(units_of(text)) == text
+    assert [str(token) for token in TYPED.parse(text).children] == units_of(text)
 
 
 @given(st.lists(names, min_size=1, max_size=4))

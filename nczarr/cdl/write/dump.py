@@ -12,10 +12,10 @@ from nczarr.cdl.write.data import NEWLINE, Line, VariableWriter
 from nczarr.cdl.write.numbers import attribute_number
 from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_name, variable_specials
 from nczarr.cdl.write.times import TimeTexts
-from nczarr.cdl.write.values import ValueText, escape_name, escape_path, plain_path, quote
-from nczarr.display.text import did_you_mean
+from nczarr.cdl.write.values import ValueText, escape_name, escape_path, quote
 from nczarr.errors import CDLError, LossError, error_context
 from nczarr.model.names import find_nearest
+from nczarr.model.typed import parse_typed, similar_name
 from nczarr.model.types import NullText
 
 _SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
@@ -351,17 +351,17 @@ class _Dump:
 
 def _wanted(names: Sequence[str], known: Mapping[str, object], what: str) -> Iterator[str]:
     """Return the FQNs that names, relative paths or absolute paths match; each must match at least one."""
-    plain = {fqn: plain_path(fqn) for fqn in known}
+    paths = {fqn: model.parse_fqn(fqn) for fqn in known}
     for name in names:
-        absolute = name.startswith("/") or not name
+        wanted = parse_typed(name)
+        absolute = name.startswith("/") or not wanted
         found = [
             fqn
-            for fqn, path in plain.items()
-            if (path == (name or "/") if absolute else path.endswith("/" + name))
+            for fqn, path in paths.items()
+            if path == wanted or not (absolute or path[-len(wanted) :] != wanted)
         ]
         if not found:
-            known_names = [p if absolute else p.rpartition("/")[2] for p in plain.values()]
-            raise CDLError(f"there is no {what} {name!r}", hint=did_you_mean(name, known_names))
+            raise CDLError(f"there is no {what} '{name}'", hint=similar_name(name, known))
         yield from found
 
 

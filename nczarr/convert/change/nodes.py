@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import TypeVar
 
 import numpy as np
 
 from nczarr import model
 from nczarr.convert.change.selecting import select
-from nczarr.display.text import did_you_mean
 from nczarr.errors import UnsupportedError
 from nczarr.model import Attribute, Dataset, Group, Variable, format_fqn, join_fqn, parse_fqn, split_fqn
-from nczarr.model.names import check_length
+from nczarr.model.names import check_length, is_inside
+from nczarr.model.typed import fqn_of_typed, matching, similar_name, split_typed, typed, unescape
 from nczarr.model.types import requalified
 
 #: Attributes whose words are names of variables (CF conventions, chapters 5 to 7).
@@ -29,6 +28,7 @@ class Subset:
     """The requested part of a dataset, and new names of its nodes; see :func:`nczarr.copy`.
 
     A pattern with a slash matches FQNs (``/ocean/t*``); a pattern without a slash matches simple names in any group.
+    The form of names is that of :mod:`nczarr.model.typed`.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Subset:
     def nodes_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
         """Return the requested nodes of datasets to join; an excluded node must exist in one of them."""
         names = [[*dataset.all_variables, *dataset.all_groups] for dataset in datasets]
-        found = [{p for p in self.exclude if any(matches(fqn, p) for fqn in fqns)} for fqns in names]
+        found = [{p for p in self.exclude if matching(p, fqns)} for fqns in names]
         missing = set(self.exclude).difference(*found)
         return [
             replace(self, exclude=(*(p for p in self.exclude if p in here), *sorted(missing))).nodes(dataset)
@@ -117,43 +117,25 @@ class Subset:
         return rename(select(dataset, self.selection), self.names)
 
 
-def _is_in(fqn: str, group: str) -> bool:
-    return fqn == group or group == "/" or fqn.startswith(f"{group}/")
-
-
 def _inside(fqns: Iterable[str], groups: Iterable[str]) -> set[str]:
     """Return the FQNs that are in one of the groups, or are one."""
-    return {fqn for fqn in fqns if any(_is_in(fqn, group) for group in groups)}
+    return {fqn for fqn in fqns if any(is_inside(fqn, group) for group in groups)}
 
 
 def _around(groups: Iterable[str], fqns: Iterable[str]) -> set[str]:
     """Return the groups that contain one of the FQNs, or are one."""
-    return {group for group in groups if any(_is_in(fqn, group) for fqn in fqns)}
-
-
-def matches(fqn: str, pattern: str) -> bool:
-    """True if an FQN matches a pattern of FQNs or of simple names.
-
-    Examples
-    --------
-    >>> matches("/g/temp", "t*"), matches("/g/temp", "/g/*"), matches("/g/temp", "g/temp"), matches("/g/t", "/t")
-    (True, True, True, False)
-    """
-    if "/" not in pattern:
-        return fnmatchcase(parse_fqn(fqn)[-1] if fqn != "/" else "", pattern)
-    return fnmatchcase(fqn, pattern if pattern.startswith("/") else f"/{pattern}")
+    return {group for group in groups if any(is_inside(fqn, group) for fqn in fqns)}
 
 
 def _matching(patterns: Sequence[str], fqns: Iterable[str], what: str, option: str) -> set[str]:
     found: set[str] = set()
     for pattern in patterns:
-        matching = {fqn for fqn in fqns if matches(fqn, pattern)}
-        if not matching:
-            names = [*fqns, *(parse_fqn(f)[-1] for f in fqns if f != "/")]
+        meant = matching(pattern, fqns)
+        if not meant:
             raise UnsupportedError(
-                f"{option} {pattern}: there is no such {what}", hint=did_you_mean(pattern, names)
+                f"{option} {pattern}: there is no such {what}", hint=similar_name(pattern, fqns)
             )
-        found |= matching
+        found.update(meant)
     return found
 
 
@@ -240,31 +222,53 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
     """
     if not names:
         return dataset
+    renamed: dict[_Named, str] = {}
     for old, new in names.items():
-        problem = model.check_name(model.normalize_name(new)) or check_length(model.normalize_name(new))
+        name = unescape(new)
+        problem = model.check_name(name) or check_length(name)
         if problem:
             raise UnsupportedError(f"--rename {old}={new}: {problem}")
-    renamer = _Renamer(dataset, names)
-    renamed = renamer.group("/", dataset)
-    unknown = sorted(set(names) - renamer.used)
-    if unknown:
-        nodes = (*dataset.all_variables, *dataset.all_dimensions, *dataset.all_groups)
-        near = [fqn for fqn in nodes if fqn.endswith("/" + unknown[0].strip("/"))]
+        renamed[_named(dataset, old)] = name
+    return model.resolve(_Renamer(dataset, renamed).group("/", dataset))
+
+
+#: A node by its FQN, or an attribute by the FQN of its owner and its name.
+_Named = str | tuple[str, str]
+
+
+def _named(dataset: Dataset, text: str) -> _Named:
+    """Return the node or the attribute that ``/a/b`` or ``/a/b@units`` names."""
+    nodes = {**dataset.all_variables, **dataset.all_dimensions, **dataset.all_groups}
+    owners, groups = dataset.all_variables, dataset.all_groups
+    pieces = split_typed(text, "@") if text.startswith("/") else []
+    found: list[_Named] = [fqn for fqn in [fqn_of_typed(text)] if pieces and fqn in nodes and fqn != "/"]
+    for i in range(1, len(pieces)):
+        fqn, name = fqn_of_typed("@".join(pieces[:i])), unescape("@".join(pieces[i:]))
+        holders = [owner for owner in (owners.get(fqn), groups.get(fqn)) if owner is not None]
+        if any(name in owner.attribute for owner in holders):
+            found.append((fqn, name))
+    if len(found) == 1:
+        return found[0]
+    place = getattr(text, "place", None)
+    if found:
+        problem, hint = "several nodes and attributes have this name", r"write '\@' for a @ inside of a name"
+    else:
+        problem = "there is nothing of this name"
+        near = [fqn for fqn in nodes if fqn.endswith(fqn_of_typed(text))]
         hint = (
-            f"did you mean {near[0]!r}?" if near else "a full name: /group/variable, or /variable@attribute"
+            f"did you mean '{typed(near[0])}'?"
+            if near
+            else "a full name: /group/variable, or /variable@attribute"
         )
-        place = getattr(unknown[0], "place", None)
-        raise UnsupportedError(f"--rename {unknown[0]}: there is nothing of this name", path=place, hint=hint)
-    return model.resolve(renamed)
+    raise UnsupportedError(f"--rename {text}: {problem}", path=place, hint=hint)
 
 
 class _Renamer:
-    """Renames nodes and references, and records which of the new names it has used."""
+    """Renames nodes and references."""
 
-    def __init__(self, dataset: Dataset, names: Mapping[str, str]) -> None:
+    def __init__(self, dataset: Dataset, names: Mapping[_Named, str]) -> None:
         self.dataset = dataset
         self.names = names
-        self.used: set[str] = set()
 
     def group(self, fqn: str, old: _G) -> _G:
         groups = [(join_fqn(fqn, g.name), g) for g in old.groups]
@@ -316,16 +320,13 @@ class _Renamer:
 
     def attributes(self, owner: str, old: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
         return tuple(
-            replace(a, name=self.name(f"{owner}@{a.name}", a.name), type=requalified(a.type, self.inside))
+            replace(a, name=self.name((owner, a.name), a.name), type=requalified(a.type, self.inside))
             for a in old
         )
 
-    def name(self, fqn: str, old: str) -> str:
-        """Return the new simple name of the node or attribute `fqn`."""
-        if fqn not in self.names:
-            return old
-        self.used.add(fqn)
-        return model.normalize_name(self.names[fqn])
+    def name(self, named: _Named, old: str) -> str:
+        """Return the new simple name of a node or an attribute."""
+        return self.names.get(named, old)
 
     def inside(self, fqn: str) -> str:
         """Return an FQN with the new names of its groups."""

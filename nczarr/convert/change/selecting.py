@@ -12,9 +12,10 @@ from typing import Literal
 import numpy as np
 
 from nczarr.errors import UnsupportedError
-from nczarr.model import ArraySource, Dataset, Dimension, Region, Variable, rewrite, split_fqn
+from nczarr.model import ArraySource, Dataset, Dimension, Region, Variable, rewrite
 from nczarr.model.coordinates import date_of, is_time, text_of
 from nczarr.model.sources import ChangedSource
+from nczarr.model.typed import fqn_of_typed, is_named, partition_typed, typed
 
 _DATE = r"-?\d{4,}-\d{1,2}(?:-\d{1,2}(?:[T ]\d{1,2}(?::\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?)?)?"
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -80,7 +81,7 @@ def parse_selection(text: str) -> tuple[str, _End | slice]:
     >>> parse_selection("time=2020-01-01T06:00:2020-12-31")
     ('time', slice('2020-01-01T06:00', '2020-12-31', None))
     """
-    name, equals, chosen = text.rpartition("=")
+    name, equals, chosen = partition_typed(text, "=", last=True)
     return name, parse_range(chosen if equals and name else "", text)
 
 
@@ -197,15 +198,13 @@ def select(dataset: Dataset, selection: Mapping[str, object]) -> Dataset:
 
 def select_in_all(datasets: Sequence[Dataset], selection: Mapping[str, object]) -> list[Dataset]:
     """Select a part of some dimensions in those datasets whose variables have them; see :func:`select`."""
-    used = [{ref for v in dataset.all_variables.values() for ref in v.dimensions} for dataset in datasets]
-    found = [{n: s for n, s in selection.items() if any(has_name(str(d), n) for d in own)} for own in used]
+    used = [
+        {ref for v in dataset.all_variables.values() for ref in v.dimensions if isinstance(ref, str)}
+        for dataset in datasets
+    ]
+    found = [{n: s for n, s in selection.items() if any(is_named(d, n) for d in own)} for own in used]
     missing = {name: s for name, s in selection.items() if not any(name in own for own in found)}
     return [select(dataset, own | missing) for dataset, own in zip(datasets, found, strict=True)]
-
-
-def has_name(fqn: str, name: str) -> bool:
-    """True if a dimension has this FQN or simple name."""
-    return fqn in (name, f"/{name}") or ("/" not in name and fqn.endswith(f"/{name}"))
 
 
 def find_dimension(dataset: Dataset, name: str, option: str) -> str:
@@ -217,17 +216,15 @@ def find_dimension(dataset: Dataset, name: str, option: str) -> str:
         If no dimension has the name, or several have it; `option` is for messages.
     """
     dimensions = dataset.all_dimensions
-    fqn = name if name.startswith("/") else f"/{name}"
-    found = [fqn] if fqn in dimensions else []
-    if not found and "/" not in name:
-        found = [fqn for fqn in dimensions if split_fqn(fqn)[1] == name]
+    fqn = fqn_of_typed(name)
+    found = [fqn] if fqn in dimensions else [each for each in dimensions if is_named(each, name)]
     if len(found) == 1:
         return found[0]
     if found:
-        raise UnsupportedError(f"{option} {name}: several dimensions have this name: {', '.join(found)}")
-    raise UnsupportedError(
-        f"{option} {name}: there is no such dimension", hint=f"there are {', '.join(dimensions) or 'none'}"
-    )
+        several = ", ".join(map(typed, found))
+        raise UnsupportedError(f"{option} {name}: several dimensions have this name: {several}")
+    known = ", ".join(map(typed, dimensions)) or "none"
+    raise UnsupportedError(f"{option} {name}: there is no such dimension", hint=f"there are {known}")
 
 
 def find_indices(fqn: str, size: int, coordinate: Variable | None, requested: object) -> range:

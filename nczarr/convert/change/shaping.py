@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nczarr import model
-from nczarr.convert.change.nodes import matches
 from nczarr.convert.change.selecting import SelectedSource, find_dimension
 from nczarr.convert.report import array_form
-from nczarr.display.text import did_you_mean
 from nczarr.errors import UnsupportedError, error_context
 from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, FILTERS, LZF, OF_REFERENCES
 from nczarr.formats import CLASSIC, Kind
@@ -23,6 +21,7 @@ from nczarr.mapping.values.filters import filters_of, parse_compression
 from nczarr.model import Dataset, Filter, Storage, Variable, rewrite
 from nczarr.model.chunk_shapes import SHARD, default_chunks, default_shards, misfit
 from nczarr.model.sources import ChangedSource
+from nczarr.model.typed import list_names, matching, partition_typed, similar_name, split_typed, units_of
 from nczarr.transfer import block_shape, value_bytes
 from nczarr.zarr import DataType, NamedConfig, RegularGrid
 
@@ -119,7 +118,7 @@ class OutputOptions:
         pairs = {option: _by_variable(option, given.get(option)) for option in _BY_VARIABLE}
         own = {option: given[option] for option in cls.__dataclass_fields__ if option in given}
         own |= {option: value for option, (value, _) in pairs.items()}
-        own["unlimited"] = names_of(given.get("unlimited", ()))
+        own["unlimited"] = list_names(given.get("unlimited", ()))
         return cls(**own, rules={option: rules for option, (_, rules) in pairs.items() if rules})
 
     def by_variable(self, dataset: Dataset) -> dict[str, OutputOptions]:
@@ -136,13 +135,13 @@ class OutputOptions:
             if option == "quantize":
                 names = {fqn: v for fqn, v in names.items() if v.type.dtype.kind == "f"}
             for pattern, value in rules.items():
-                chosen = [pattern] if pattern in names else [fqn for fqn in names if matches(fqn, pattern)]
+                chosen = matching(pattern, names)
                 if not chosen:
                     what = "float or double variable" if option == "quantize" else "variable"
                     raise UnsupportedError(
                         f"--{option} {pattern}: there is no {what} of this name",
                         path=getattr(pattern, "place", None),
-                        hint=did_you_mean(pattern, [*names, *(model.split_fqn(fqn)[1] for fqn in names)]),
+                        hint=similar_name(pattern, names),
                     )
                 for fqn in chosen:
                     found.setdefault(fqn, {})[option] = value
@@ -609,7 +608,7 @@ def _by_variable(option: str, value: Any) -> tuple[Any, dict[str, Any]]:
         names, chosen = _limited(option, text) if isinstance(text, str) else ("", text)
         if not names:
             general = chosen
-        for name in names_of(names):
+        for name in list_names(names):
             rules.pop(name, None)
             rules[name] = chosen
     return general, rules
@@ -617,30 +616,19 @@ def _by_variable(option: str, value: Any) -> tuple[Any, dict[str, Any]]:
 
 def _limited(option: str, text: str) -> tuple[str, str]:
     """Return the variables and the value of ``[NAME,…:]VALUE``; names are empty for all variables."""
-    names, colon, value = text.partition(":")
+    names, colon, value = partition_typed(text, ":")
     if option == "compression":
         is_limited = names != "blosc" and value.partition(":")[0] in _CODECS
     elif option == "quantize":
         from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
 
-        if "=" in text:
-            names, _, value = text.rpartition("=")
-            return names, value
+        limited, equals, digits = partition_typed(text, "=", last=True)
+        if equals:
+            return limited, digits
         is_limited = names.lower() not in map(str.lower, ATTRIBUTE_OF_MODE)
     else:
-        is_limited = "=" not in names
+        is_limited = "=" not in units_of(names)
     return (names, value) if colon and is_limited else ("", text)
-
-
-def names_of(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Return names as a tuple; commas separate the names of a string.
-
-    Examples
-    --------
-    >>> names_of("a,b"), names_of(["a"])
-    (('a', 'b'), ('a',))
-    """
-    return tuple(part for part in value.split(",") if part) if isinstance(value, str) else tuple(value)
 
 
 def parse_kind(text: str) -> str:
@@ -686,15 +674,17 @@ def parse_lengths(text: str | Mapping[str, int], option: str = "") -> dict[str, 
     >>> parse_lengths("time=1,/g/lat=100"), parse_lengths("time/1,/g/lat/100"), parse_lengths("lat=auto")
     ({'time': 1, '/g/lat': 100}, {'time': 1, '/g/lat': 100}, {'lat': None})
     """
-    if not isinstance(text, str):
-        text = ",".join(f"{name}={length}" for name, length in text.items())
+    if isinstance(text, str):
+        mark = {item: "=" if "=" in units_of(item) else "/" for item in split_typed(text, ",")}
+        parts = [(item, *partition_typed(item, mark[item], last=True)[::2]) for item in mark]
+    else:
+        parts = [(f"{name}={length}", name, str(length)) for name, length in text.items()]
     lengths: dict[str, int | None] = {}
-    for item in text.split(","):
-        name, mark, length = item.rpartition("=" if "=" in item else "/")
+    for item, name, length in parts:
         if name and length.strip() == "auto":
             lengths[name.strip()] = None
             continue
-        is_number = mark and name and re.fullmatch(r"\s*-?\d+\s*", length)
+        is_number = name and re.fullmatch(r"\s*-?\d+\s*", length)
         if not is_number or int(length) < -1 or int(length) == 0:
             raise UnsupportedError(
                 f"{option and option + ': '}{item!r} does not give the length along a dimension",

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from nczarr import model
-from nczarr.convert.change.nodes import matches, named_variables, words_of
+from nczarr.convert.change.nodes import named_variables, words_of
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import ArraySource, Attribute, Dataset, Group, Variable, describe_type
 from nczarr.model.coordinates import is_time, text_of
+from nczarr.model.typed import matches, typed_name
 
 #: Attributes that determine the decoded values and the missing values. No option joins files in which they differ.
 DECODING = frozenset(
@@ -345,7 +346,7 @@ def _cure_of_values(fqn: str, a: np.ndarray, b: np.ndarray) -> str | None:
     # Grids that are the same grid differ by a small part of their steps.
     span = float(np.ptp(a)) if distance < np.inf else 0.0
     if 0 < distance <= 1e-3 * span / max(1, len(a.reshape(-1)) - 1):
-        return f"--tolerance {fqn.rpartition('/')[2]}={float(f'{distance * 1.05:.1e}'):g}"
+        return f"--tolerance {typed_name(model.split_fqn(fqn)[1])}={float(f'{distance * 1.05:.1e}'):g}"
     is_flipped = a.ndim == 1 and a.dtype.kind in "iuf" and _distance(a, b[::-1]) <= distance * 1e-3
     return "--adjust flip" if is_flipped and distance < np.inf else None
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from nczarr import model
-from nczarr.convert.change.selecting import cut_source, find_dimension, has_name
+from nczarr.convert.change.selecting import cut_source, find_dimension
 from nczarr.convert.endpoints import Hook, call_all, name_of, open_processed
 from nczarr.convert.many.adjusting import fitted, growing_variables, with_fill, with_nodes
 from nczarr.convert.many.expected import missing_steps
@@ -27,6 +27,7 @@ from nczarr.formats import state_of_file
 from nczarr.model import ArraySource, Attribute, Dataset, Dimension, Group, MemorySource, Region, Variable
 from nczarr.model.nodes import IngestedSource
 from nczarr.model.sources import ChangedSource, handed, region_shape
+from nczarr.model.typed import fqn_of_typed, is_named
 from nczarr.system.locks import Rank, make_lock
 from nczarr.transfer import data_bytes
 
@@ -131,7 +132,7 @@ class Files:
         for number, source in enumerate(self.sources):
             with suppress(NCZarrError), self._lock:  # reading all headers names all damaged files
                 opened = source, self._model(number)[0]
-                is_there = any(has_name(d, along) for d in opened[1].all_dimensions)
+                is_there = any(is_named(d, along) for d in opened[1].all_dimensions)
                 first = opened if first is None or is_there else first
                 if is_there or not merge:
                     break
@@ -341,11 +342,10 @@ def join(
 
 def _dimension(first: Dataset, along: str) -> tuple[str, bool]:
     """Return the FQN of the dimension to join along, and whether it is new."""
-    fqn = along if along.startswith("/") else f"/{along}"
-    is_simple = "/" not in along
-    if any(has_name(d, along) for d in first.all_dimensions):
+    fqn = fqn_of_typed(along)
+    if any(is_named(d, along) for d in first.all_dimensions):
         return find_dimension(first, along, "--concat"), False
-    problem = model.check_name(along if is_simple else model.split_fqn(along)[1])
+    problem = "the name is empty" if fqn == "/" else model.check_name(model.split_fqn(fqn)[1])
     if problem or model.split_fqn(fqn)[0] not in first.all_groups:
         raise UnsupportedError(f"--concat {along}: {problem or 'there is no such group'}")
     if fqn in first.all_variables and first.all_variables[fqn].dimensions:

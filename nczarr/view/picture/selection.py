@@ -14,6 +14,7 @@ from nczarr.convert.change.nodes import NAMING, words_of
 from nczarr.convert.change.selecting import find_indices, parse_range
 from nczarr.errors import UnsupportedError
 from nczarr.model.coordinates import text_of
+from nczarr.model.typed import typed_name, unescape
 from nczarr.view.coordinates import FEATURES, Axis, Coordinates, Geography, is_pressure, role_of
 from nczarr.view.opened import is_drawable
 
@@ -155,9 +156,14 @@ def select(coordinates: Coordinates, fqn: str, positions: Mapping[str, str]) -> 
     """
     selection = first_selection(coordinates, fqn)
     names = {axis.name: i for i, axis in enumerate(selection.axes)}
+    positions = {unescape(name): text for name, text in positions.items()}
     for name, text in positions.items():
         if name not in names:
-            hint = f"the dimensions are {', '.join(names)}" if names else "the variable has no dimensions"
+            hint = (
+                f"the dimensions are {', '.join(map(typed_name, names))}"
+                if names
+                else "the variable has no dimensions"
+            )
             raise UnsupportedError(f"there is no dimension {name!r}", fqn=fqn, hint=hint)
         index = _index(coordinates, selection.axes[names[name]], text, fqn)
         selection = selection.moved(names[name], index)
