@@ -10,9 +10,11 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
+from unicodedata import normalize
 
 from nczarr.errors import MetadataError
 from nczarr.system.logs import logger_of
+from nczarr.zarr import Hierarchy
 
 Severity = Literal["note", "warning", "error"]
 
@@ -117,6 +119,44 @@ def make_finding(code: str, where: str, what: str, severity: Severity | None = N
     return Finding(code, where, what, severity or usual, remedy)
 
 
+def missing_node(where: str, path: str, is_array: bool, hierarchy: Hierarchy) -> Finding:
+    """Return the finding for a node that its group or consolidated metadata list, and that is not stored.
+
+    Parameters
+    ----------
+    where : str
+        The FQN of the group that lists it.
+    path : str
+        The path where it should be.
+    is_array : bool
+        True for an array, False for a group.
+    hierarchy : Hierarchy
+        The nodes that are there: a similar name tells how this one was lost.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> from nczarr.zarr import GroupMetadata, create_hierarchy
+    >>> hierarchy = create_hierarchy(MemoryStore())
+    >>> hierarchy.put_group("T", GroupMetadata())
+    >>> print(missing_node("/", "t", False, hierarchy))
+    /: the group 't' is listed but missing: a file system that ignores case has kept only 'T' [node-missing]
+    """
+    above, _, name = path.rpartition("/")
+    why = "it was deleted or renamed"
+    for other in [child.rpartition("/")[2] for child in hierarchy.children(above)]:
+        if other.casefold() == name.casefold() and other != name:
+            why = f"a file system that ignores case has kept only {other!r}"
+        elif normalize("NFC", other) == normalize("NFC", name) and other != name:
+            why = "its folder has the name in another Unicode form, as macOS writes it; rename the folder"
+    return make_finding(
+        "node-missing", where, f"the {_KINDS[is_array]} {name!r} is listed but missing: {why}"
+    )
+
+
+_KINDS = ("group", "array")
+
+
 @dataclass
 class Findings:
     """Collects findings, each once."""
@@ -126,6 +166,10 @@ class Findings:
     def add(self, code: str, where: str, what: str) -> None:
         """Add a finding with a code of :data:`RULES`."""
         self.items[make_finding(code, where, what)] = None
+
+    def add_missing(self, where: str, path: str, is_array: bool, hierarchy: Hierarchy) -> None:
+        """Add the finding of :func:`missing_node`."""
+        self.items[missing_node(where, path, is_array, hierarchy)] = None
 
     def of_errors(self, code: str, where: str, ending: str = "") -> ErrorFinder:
         """Add a finding in place of a MetadataError in the block; its message gets an ending."""

@@ -390,11 +390,14 @@ class Opening:
 
     def _from_memory(self, content: bytes) -> Session:
         """Read a zip archive of a Zarr hierarchy, or a netCDF file."""
+        from nczarr.stores.zip import member_name
+
         if not formats.is_zip(content[:8]):
             return self._read_file_in_memory(content)
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                keys = {entry: archive.read(entry) for entry in archive.namelist() if not entry.endswith("/")}
+                members = [entry for entry in archive.infolist() if not entry.is_dir()]
+                keys = {member_name(entry): archive.read(entry) for entry in members}
         except zipfile.BadZipFile as error:
             raise errors.NetCDFOSError(
                 f"memory does not hold a zip archive of a Zarr hierarchy: {error}", path=self.name

@@ -181,6 +181,8 @@ class Store(ABC):
         A listing names every key below its prefix, as those of a directory, a zip file and an object store do. If
         False (index pages of web servers, foreign mappings), a key that no listing names may have a value; then only
         :meth:`get`, :meth:`exists` and :meth:`exist_many` find it.
+    lists_free : bool
+        The names of all keys are known in memory: :meth:`exists` and :meth:`list` cost no request.
     takes_any_key : bool
         If False, the store accepts only keys of Zarr (and publishes all changes in one commit).
     lists_by_folder : bool
@@ -213,6 +215,7 @@ class Store(ABC):
     writable: bool = True
     listable: bool = True
     lists_all: bool = False
+    lists_free: bool = False
     takes_any_key: bool = True
     lists_by_folder: bool = False
     lists_sizes: bool = False

@@ -33,7 +33,7 @@ class MappingStore(Store):
         self.mapping = mapping
         self.url = type(mapping).__name__
         self.writable = isinstance(mapping, MutableMapping) if writable is None else writable
-        self.lists_all = self.lists_sizes = type(mapping) is dict
+        self.lists_all = self.lists_free = self.lists_sizes = type(mapping) is dict
 
     def _fail(self, what: str, key: str, error: Exception) -> NoReturn:
         raise StoreError(f"cannot {what}: {type(error).__name__}: {error}", path=self.place(key)) from error

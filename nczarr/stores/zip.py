@@ -196,7 +196,7 @@ class ZipStore(Store):
     """
 
     is_one_file = True
-    lists_all = lists_sizes = True
+    lists_all = lists_free = lists_sizes = True
 
     def __init__(
         self, target: str | os.PathLike[str] | tuple[Store, str], mode: str = "r", *, replace: bool = False
@@ -255,6 +255,8 @@ class ZipStore(Store):
         """Find the members by their keys."""
         keys = {}
         for member in members:
+            # zipfile writes the directory with this name, in UTF-8.
+            member.filename = member_name(member)
             # netcdf-c has written names with a leading slash; a later member of the same name wins.
             name = member.filename.lstrip("/")
             if name and not name.endswith("/"):
@@ -602,6 +604,48 @@ def _top_folder(keys: Iterable[str]) -> str:
     top = f"{tops.pop()}/"
     # Only a top folder with a document is the root of a hierarchy.
     return top if any(top + name in keys for name in DOCUMENTS) else ""
+
+
+#: The systems of `made by` whose programs write names in UTF-8: Unix and macOS.
+_UNIX = frozenset({3, 19})
+#: The extra field with the name in UTF-8: identifier, version, and checksum of the name in the directory.
+_UNICODE_PATH = 0x7075
+
+
+def member_name(member: zipfile.ZipInfo) -> str:
+    """Return the name of a member as its archiver meant it.
+
+    Without the flag for UTF-8, the name is in the code page 437 by the specification. Info-ZIP on Unix writes the bytes
+    of the file's name there, in UTF-8, and other archivers add the name in UTF-8 as an extra field.
+
+    Examples
+    --------
+    >>> member = zipfile.ZipInfo("é".encode().decode("cp437"))
+    >>> member.create_system = 3
+    >>> member_name(member)
+    'é'
+    """
+    if member.flag_bits & 0x800 or member.orig_filename.isascii():
+        return member.filename
+    raw = _raw_name(member)
+    named = _unicode_path(member.extra, raw)
+    if named is not None:
+        return named
+    if member.create_system in _UNIX:
+        with contextlib.suppress(UnicodeDecodeError):
+            return raw.decode()
+    return member.filename
+
+
+def _unicode_path(extra: bytes, raw: bytes) -> str | None:
+    """Return the name in an extra field that belongs to the name `raw`; None if there is none."""
+    while len(extra) >= 4:
+        kind, size = struct.unpack_from("<HH", extra)
+        content, extra = extra[4 : 4 + size], extra[4 + size :]
+        if kind == _UNICODE_PATH and content[:5] == struct.pack("<BL", 1, zlib.crc32(raw)):
+            with contextlib.suppress(UnicodeDecodeError):
+                return content[5:].decode()
+    return None
 
 
 def _raw_name(member: zipfile.ZipInfo) -> bytes:

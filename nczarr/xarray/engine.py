@@ -202,7 +202,8 @@ def _engine_for_plain_zarr(source: Source) -> tuple[BackendEntrypoint, object, d
     source.close()
     settings: dict[str, Any] = {
         "zarr_format": int(hierarchy.layout[1:]),
-        "consolidated": hierarchy.consolidated,
+        # The consolidated metadata still name what is missing.
+        "consolidated": hierarchy.consolidated and not stored.dataset.gone,
     }
     if client is not None and isinstance(source.target, str):
         return ZarrBackendEntrypoint(), ObjectStore(client, read_only=True), settings

@@ -254,7 +254,7 @@ def moment(store: Store) -> tuple[int, ...] | None:
     """
     if type(store) is not LocalStore or _is_changing(store):
         return None
-    for name in _CONSOLIDATED.values():
+    for name in _CONSOLIDATED:
         try:
             root = os.stat(f"{store.root}/{name}")
         except OSError:
@@ -269,66 +269,19 @@ def _is_changing(store: Store) -> bool:
     return data is not None and is_writing(data.decode("ascii", "replace")) is not False
 
 
-#: By layout, the document with the consolidated metadata, and the documents of a node.
-_CONSOLIDATED = {"v3": "zarr.json", "v2": ".zmetadata"}
-_DOCUMENTS = {"v3": ("zarr.json",), "v2": (".zarray", ".zgroup", ".zattrs")}
+#: The documents with the consolidated metadata.
+_CONSOLIDATED = ("zarr.json", ".zmetadata")
 
 
 def stale_nodes(store: Store, hierarchy: Hierarchy) -> list[str]:
-    """Return the paths of nodes whose documents are newer than the consolidated metadata, new, or deleted.
+    """Return the paths of nodes that consolidated metadata describe wrongly: missing, changed, or new ones.
 
-    Empty where the check would be expensive.
+    Only what the opening of the hierarchy has seen counts; elsewhere the check would be expensive.
     """
-    if type(store) is not LocalStore or hierarchy.layout not in _DOCUMENTS or not hierarchy.consolidated:
-        return []
-    try:
-        stale = list(_stale(str(store.root), hierarchy))
-    except NCZarrError:
-        raise
-    except OSError:
-        return []
-    return [] if stale and _is_changing(store) else stale
-
-
-def _stale(root: str, hierarchy: Hierarchy) -> Iterator[str]:
-    documents = _DOCUMENTS[hierarchy.layout]
-    consolidated = os.stat(f"{root}/{_CONSOLIDATED[hierarchy.layout]}").st_mtime_ns
-    known: dict[str, set[str]] = {"": set()}
-    for path in hierarchy.nodes:
-        if path:
-            above, _, name = path.rpartition("/")
-            known.setdefault(above, set()).add(name)
-            if not hierarchy.is_array(path):
-                known.setdefault(path, set())
     # The root of version 2 is written together with the copies: only its content shows whether they are outdated.
-    if hierarchy.layout == "v2" and _newest(root, documents) > consolidated and hierarchy.is_outdated(""):
-        yield ""
-    for group, names in known.items():
-        folder = f"{root}/{group}" if group else root
-        prefix = f"{group}/" if group else ""
-        for name in names:
-            try:
-                changed = _newest(f"{folder}/{name}", documents) > consolidated
-            except FileNotFoundError:
-                changed = hierarchy.is_array(prefix + name) or bool(known.get(prefix + name))
-            if changed:
-                yield prefix + name
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                unknown = entry.name not in names and not entry.name.startswith(".") and entry.is_dir()
-                if unknown and any(os.path.exists(f"{folder}/{entry.name}/{d}") for d in documents[:2]):
-                    yield prefix + entry.name
-
-
-def _newest(folder: str, documents: tuple[str, ...]) -> int:
-    """Return the time of a node's newest document; raise FileNotFoundError if it has none that defines a node."""
-    times = []
-    for name in documents:
-        with suppress(FileNotFoundError):
-            times.append(os.stat(f"{folder}/{name}").st_mtime_ns)
-        if name != ".zarray" and not times:
-            raise FileNotFoundError(folder)
-    return max(times)
+    outdated = [path for path in hierarchy.outdated if path or hierarchy.is_outdated("")]
+    stale = [*hierarchy.missing, *outdated]
+    return [] if stale and type(store) is LocalStore and _is_changing(store) else stale
 
 
 #: The keys of chunks, in any folder, by layout.

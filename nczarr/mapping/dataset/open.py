@@ -17,7 +17,7 @@ from nczarr.mapping.dataset.destination import open_destination, refuse_unfinish
 from nczarr.mapping.dataset.rename_journal import ASIDE, finish_moves, refuse_interrupted
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialect import Dialect, Part, Reading
-from nczarr.mapping.findings import Finding, make_finding, warn_of
+from nczarr.mapping.findings import Finding, make_finding, missing_node, warn_of
 from nczarr.mapping.nczarr2.read import is_nczarr_v2, read_nczarr_v2
 from nczarr.mapping.nczarr2.write import plan_nczarr_v2
 from nczarr.mapping.nczarr3.keys import GROUP_KEY, SUPERBLOCK_KEY, group_keys
@@ -245,20 +245,30 @@ def _stored(
 ) -> StoredDataset:
     """Return the dataset with a finding for each node that is left out, and warn of all findings."""
     left_out = tuple(make_finding("left-out", "/", loss) for loss in reading.losses)
+    findings = tuple(dict.fromkeys((*reading.findings, *_missing_nodes(hierarchy, reading), *left_out)))
     gone, unreached = (
-        tuple(f"{f.where}: {f.what}" for f in reading.findings if f.code == code)
+        tuple(f"{f.where}: {f.what}" for f in findings if f.code == code)
         for code in ("node-missing", "dimension-unreachable")
     )
     if left_out or gone or unreached:
         # A copy would lose the reference to the dimension.
         dataset = replace(reading.dataset, left_out=(*reading.losses, *unreached), gone=gone)
-        reading = replace(reading, dataset=dataset, findings=(*reading.findings, *left_out))
+        reading = replace(reading, dataset=dataset, findings=findings)
     if reading.findings:
         warn_of(reading.findings, store.url, repairable=reading.part is None)
     layout = cast(LayoutName, dialect.name)
     options = replace(options, layout=layout, consolidated=hierarchy.consolidated)
     names = _node_names(hierarchy.store, options, dialect.zarr_layout)
     return StoredDataset(hierarchy, dialect, reading, reading.dataset, options=options, names=names)
+
+
+def _missing_nodes(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
+    """Yield a finding for each node that only consolidated metadata name; those below it are lost with it."""
+    fqns = {path: fqn for fqn, path in reading.groups.items()} if hierarchy.missing else {}
+    for path, is_array in hierarchy.missing.items():
+        fqn = fqns.get(path.rpartition("/")[0])
+        if fqn is not None:
+            yield missing_node(fqn, path, is_array, hierarchy)
 
 
 def _read(dialect: Dialect, hierarchy: Hierarchy, name: str) -> Reading:
@@ -345,14 +355,17 @@ def _own_documents(store: Store, hierarchy: Hierarchy, mode: _Mode) -> tuple[Hie
         if not stale:
             return hierarchy, ()
         own = open_hierarchy(store, consolidated=False, mode=mode)
-        if before is not None and moment(store) == before:
+        if type(store) is not LocalStore or (before is not None and moment(store) == before):
             break
         # Another process writes: old and new documents do not belong together, but their copies do.
         hierarchy = open_hierarchy(store, mode=mode)
     else:
         return hierarchy, ()
-    more = f" (and {len(stale) - 1} more)" if len(stale) > 1 else ""
-    what = f"the consolidated metadata are older than the document of {stale[0] or '/'!r}{more}"
+    changed = [path for path in stale if path not in own.missing]  # a missing node is a finding of its own
+    if not changed:
+        return own, ()
+    more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+    what = f"the consolidated metadata are older than the document of {changed[0] or '/'!r}{more}"
     return own, (make_finding("consolidated-stale", "/", what),)
 
 

@@ -133,23 +133,24 @@ class _Finder(GroupFinder):
             info = self.key(node.path, key)
             arrays = _names(info.get("arrays", info.get("vars", [])), f"{key}.arrays")
             groups = _names(info.get("groups", []), f"{key}.groups")
-            return self.ordered(node.path, arrays, True), self.ordered(node.path, groups, False)
+            return self.ordered(node, arrays, True), self.ordered(node, groups, False)
 
     def _name(self, path: str, info: JSONObject, parent: str, taken: set[str]) -> str:
         return path.rpartition("/")[2]
 
-    def ordered(self, path: str, names: list[str], is_array: bool) -> list[str]:
+    def ordered(self, node: GroupNode, names: list[str], is_array: bool) -> list[str]:
         """Return the children of a group: those that NCZarr lists, then the others."""
         hierarchy = self.hierarchy
-        listed = [join_key(path, name) for name in names]
+        named = [join_key(node.path, name) for name in names]
         if not hierarchy.complete:
-            hierarchy.load(listed)
-        listed = [node for node in listed if node not in self.unknown]
-        for node in listed:
-            if node not in hierarchy.nodes or hierarchy.is_array(node) != is_array:
-                what = f"there is no {'array' if is_array else 'group'} {node.rpartition('/')[2]!r}"
-                raise MetadataError(f"_nczarr_group: {what}")
-        others = [child for child in self.children(path) if child not in listed]
+            hierarchy.load(named)
+        listed: list[str] = []
+        for path in named:
+            if path in hierarchy.nodes and hierarchy.is_array(path) == is_array:
+                listed += [] if path in self.unknown else [path]
+            else:
+                self.findings.add_missing(node.fqn, path, is_array, hierarchy)
+        others = [child for child in self.children(node.path) if child not in listed]
         return [*listed, *(child for child in others if hierarchy.is_array(child) == is_array)]
 
     def keys_of_array(self, array: ArrayNode) -> JSONObject:

@@ -276,8 +276,7 @@ class GroupFinder:
                 elif path in self.unknown:
                     continue
                 elif (path in self.array_keys) != (key == "arrays") or path not in self.hierarchy.nodes:
-                    what = f"the {key[:-1]} {name!r} is listed but missing: it was deleted or renamed"
-                    self.findings.add("node-missing", node.fqn, what)
+                    self.findings.add_missing(node.fqn, path, key == "arrays", self.hierarchy)
                 else:
                     taken.add(path)
                     listed[key].append(path)

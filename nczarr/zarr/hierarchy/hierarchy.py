@@ -51,6 +51,13 @@ class Hierarchy:
     keeps_bare_numbers : bool
         True: consolidated metadata keep the bare ``NaN`` and infinities of the nodes' documents, which are not valid
         JSON. False: these become strings.
+    missing : mapping
+        Nodes that the consolidated metadata name, and of which a complete listing of the store has nothing: another
+        program has removed, renamed or lost them. They are not in `nodes`. The values are True for arrays; parents come
+        before children.
+    outdated : tuple of str
+        In a directory: paths of nodes whose documents are newer than the consolidated metadata, removed, or not in
+        these.
     complete : bool
         False if consolidated metadata are not used and the listings of the store may omit keys. Then `nodes` has only
         the root, the listed nodes, and those from `load`.
@@ -77,6 +84,8 @@ class Hierarchy:
     ) -> None:
         self.store = store
         self.complete = found.complete
+        self.missing = found.missing
+        self.outdated = found.outdated
         self._layout = layout
         self._nodes = Nodes(found.nodes, lambda raw, path: layout.parse(raw, path))
         self._writer = DocumentWriter(layout, self._nodes, consolidated=found.consolidated, hidden=hidden)
@@ -186,7 +195,8 @@ class Hierarchy:
     def _known(self, path: str, kind: str = "node") -> str:
         """Return a path if there is a node."""
         if path not in self._nodes:
-            raise DatasetNotFoundError(f"no {kind} {path!r}", path=self.store.url)
+            where = ": only the consolidated metadata name it" if path in self.missing else ""
+            raise DatasetNotFoundError(f"no {kind} {path!r}{where}", path=self.store.url)
         return path
 
     def _open(self, path: str, metadata: ArrayMetadata) -> Array:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, UnsupportedError, error_context
@@ -64,13 +64,17 @@ class DamagedNode(RawNode):
 class Found:
     """The result of a search: nodes by path, and flags for consolidated metadata and a complete search.
 
-    `left_out` are paths of documents inside arrays, where the specification allows no node.
+    `left_out` are paths of documents inside arrays, where the specification allows no node. `missing` are nodes that
+    only consolidated metadata name, True for arrays, and `outdated` nodes whose documents are newer than these; see
+    :mod:`nczarr.zarr.hierarchy.survey`.
     """
 
     nodes: dict[str, RawNode]
     consolidated: bool = False
     complete: bool = True
     left_out: tuple[str, ...] = ()
+    missing: Mapping[str, bool] = field(default_factory=dict)
+    outdated: tuple[str, ...] = ()
 
     @classmethod
     def among(cls, nodes: Mapping[str, RawNode], consolidated: bool = False, complete: bool = True) -> Found:
@@ -215,6 +219,11 @@ class Layout(ABC):
     """The keys and documents of one version of Zarr in a store."""
 
     name: ClassVar[str]
+    #: The key of the consolidated metadata; empty if there are none.
+    copies_key: ClassVar[str] = ""
+    #: The names of a node's documents, and of those that make it a node.
+    document_names: ClassVar[tuple[str, ...]] = ()
+    defining_names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -303,28 +312,32 @@ class Layout(ABC):
         """Return True if all names of a path are legal in the layout."""
         return all(check_name(name, writing=False, layout=self.name) is None for name in split_path(path))
 
-    def search(self, root: RawNode, has_copies: bool, copied: Callable[[], Iterable[str]]) -> Found:
+    def search(self, root: RawNode, has_copies: bool, copied: Callable[[], Mapping[str, RawNode]]) -> Found:
         """Find the nodes below the root by listing, without consolidated metadata.
 
-        `has_copies` tells if the store has consolidated metadata, and `copied` returns the paths of their nodes. A
-        listing may omit these nodes; their own documents show whether they exist.
+        `has_copies` tells if the store has consolidated metadata, and `copied` returns their nodes. A
+        listing that promises nothing may omit these nodes; their own documents show whether they exist. A complete
+        listing shows which of them are missing.
         """
         store, nodes = self.store, {"": root}
         if not store.listable:
             return Found(nodes, has_copies, complete=False)
-        named: list[str] = []
-        if has_copies and not store.lists_all:
+        named: dict[str, RawNode] = {}
+        if has_copies:
             with suppress(DatasetNotFoundError, MetadataError):
-                named = [path for path in copied() if path and self.is_legal(path)]
+                named = {path: node for path, node in copied().items() if path and self.is_legal(path)}
+        unsure = () if store.lists_all else list(named)
         if store.lists_by_folder:
-            nodes.update(self._walk(named))
-            return Found(nodes, has_copies, complete=store.lists_all)
-        names = {key.rpartition("/")[2] for key in self.document_keys("")}
-        keys = [key for key in store.list() if key.rpartition("/")[2] in names]
-        keys = [key for key in keys if self.is_legal(key.rpartition("/")[0])]
-        keys += [key for path in named for key in self.document_keys(path)]
-        nodes.update(self.read(list(dict.fromkeys(keys))))
-        return Found.among(nodes, has_copies, complete=store.lists_all)
+            nodes.update(self._walk(unsure))
+            found = Found(nodes, has_copies, complete=store.lists_all)
+        else:
+            names = {key.rpartition("/")[2] for key in self.document_keys("")}
+            keys = [key for key in store.list() if key.rpartition("/")[2] in names]
+            keys = [key for key in keys if self.is_legal(key.rpartition("/")[0])]
+            keys += [key for path in unsure for key in self.document_keys(path)]
+            nodes.update(self.read(list(dict.fromkeys(keys))))
+            found = Found.among(nodes, has_copies, complete=store.lists_all)
+        return replace(found, missing={path: named[path].is_array for path in _not_found(named, found)})
 
     def _walk(self, named: Iterable[str]) -> dict[str, RawNode]:
         """Find the nodes by folder: one batch of reads for each level, and no listing of arrays.
@@ -349,6 +362,17 @@ class Layout(ABC):
 
 
 # --- the versions of Zarr
+
+
+def _not_found(named: Iterable[str], found: Found) -> Iterator[str]:
+    """Yield the named nodes that a complete search has not found, parents first."""
+    if found.complete:
+        for path in sorted(set(named).difference(found.nodes, found.left_out)):
+            above = path
+            while (above := parent_path(above)) not in found.nodes:
+                pass
+            if not found.nodes[above].is_array:  # the search does not enter arrays
+                yield path
 
 
 class UnreadNode(RawNode):
@@ -377,6 +401,8 @@ class V3Layout(Layout):
     """Zarr v3: each node has a ``zarr.json``, arrays also chunks."""
 
     name = "v3"
+    copies_key = "zarr.json"
+    document_names = defining_names = ("zarr.json",)
 
     def discover(self, use_consolidated: bool | None, root: JsonObject | None = None) -> Found:
         place = self.store.place("zarr.json")
@@ -392,7 +418,9 @@ class V3Layout(Layout):
                 "no consolidated metadata", path=place, hint="open without consolidated=True"
             )
         has_copies = isinstance(root.get("consolidated_metadata"), dict)
-        return self.search(root_node, has_copies, lambda: consolidated.parse_inline(root, place) or ())
+        return self.search(
+            root_node, has_copies, lambda: _copied_nodes(consolidated.parse_inline(root, place) or {}, place)
+        )
 
     def read(self, keys: list[str]) -> dict[str, RawNode]:
         result: dict[str, RawNode] = {}
@@ -484,15 +512,16 @@ class V2Layout(Layout):
     """Zarr v2, including NCZarr v2."""
 
     name: ClassVar[str] = "v2"
+    copies_key = ".zmetadata"
+    document_names = _NAMES
+    defining_names = _NAMES[:2]
 
     def discover(self, use_consolidated: bool | None, root: JsonObject | None = None) -> Found:
         store = self.store
         if use_consolidated is not False:
             data = read_document(store, ".zmetadata")
             if data is not None:
-                place = store.place(".zmetadata")
-                documents = consolidated.parse_zmetadata(parse_object(data, place, lenient=True), place)
-                return Found.among(_nodes(documents, True), consolidated=True)
+                return Found.among(self._copied(data), consolidated=True)
             if use_consolidated:
                 raise DatasetNotFoundError(
                     "no consolidated metadata (.zmetadata)",
@@ -504,8 +533,13 @@ class V2Layout(Layout):
             raise DatasetNotFoundError("no .zgroup and no .zarray in the store", path=store.url)
         if nodes[""].is_array:
             return Found(nodes)
-        has_copies = use_consolidated is False and store.exists(".zmetadata")
-        return self.search(nodes[""], has_copies, lambda: self.discover(True).nodes)
+        data = read_document(store, ".zmetadata") if use_consolidated is False else None
+        return self.search(nodes[""], data is not None, lambda: self._copied(data or b""))
+
+    def _copied(self, data: bytes) -> dict[str, RawNode]:
+        """Return the nodes in the consolidated metadata."""
+        place = self.store.place(".zmetadata")
+        return _nodes(consolidated.parse_zmetadata(parse_object(data, place, lenient=True), place), True)
 
     def read(self, keys: list[str]) -> dict[str, RawNode]:
         found = self.read_documents(keys)

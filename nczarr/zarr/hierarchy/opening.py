@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, ReadOnlyError, StoreError
@@ -15,6 +15,7 @@ from nczarr.system.logs import logger_of
 from nczarr.zarr.documents.consolidated import parse_root
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, LayoutName
 from nczarr.zarr.hierarchy.layouts import LAYOUTS, DamagedNode, Found, Layout, RawNode, read_document
+from nczarr.zarr.hierarchy.survey import survey
 from nczarr.zarr.metadata import GroupMetadata
 from nczarr.zarr.types import JsonObject, show
 
@@ -79,6 +80,7 @@ def _find(
 
     The third item raises StoreError if the dataset is replaced later.
     """
+    before: Mapping[str, bool] = {}
     for _ in range(_TRIES):
         current = store.hold()
         try:
@@ -87,8 +89,10 @@ def _find(
             if _is_current(current):
                 raise
         else:
-            if _is_current(current):
+            # A program that removes nodes first removes them from the copy: a second look finds the new copy.
+            if found[1].missing == before and _is_current(current):
                 return *found, current
+            before = found[1].missing
     raise StoreError(
         f"another program replaced the dataset during each of {_TRIES} attempts to open it",
         path=store.url,
@@ -172,7 +176,9 @@ def _find_layout(store: Store, layout: str | None, consolidated: bool | None) ->
             raise MetadataError(f"zarr_format: {show(version)} is not a known version", path=place)
     chosen = _layout_named(layout or "v2", store)
     try:
-        return chosen, chosen.discover(consolidated, root)
+        found = chosen.discover(consolidated, root)
+        copied = any(node.consolidated for node in found.nodes.values())
+        return chosen, survey(chosen, found) if copied else found
     except DatasetNotFoundError as error:
         if layout or consolidated:
             raise
