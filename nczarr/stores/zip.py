@@ -16,7 +16,18 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
 from nczarr.errors import DatasetNotFoundError, StoreError
-from nczarr.stores.base import DOCUMENTS, Buffer, Request, Store, Values, as_view, check_key, clip, start_of
+from nczarr.stores.base import (
+    DOCUMENTS,
+    Answers,
+    Buffer,
+    Request,
+    Store,
+    Values,
+    as_view,
+    check_key,
+    clip,
+    start_of,
+)
 from nczarr.system.atomic import Output, partials_of
 from nczarr.system.descriptors import read_at
 from nczarr.system.durability import sync_descriptor
@@ -333,6 +344,10 @@ class ZipStore(Store):
 
     def exists(self, key: str) -> bool:
         return check_key(key) in self._members
+
+    def exist_many(self, keys: Sequence[str]) -> Answers:
+        members = self._members
+        return [key in members for key in keys]
 
     def _is_stored(self, key: str) -> bool:
         member = self._members.get(check_key(key))

@@ -64,17 +64,15 @@ def survey(layout: Layout, found: Found) -> Found:
 
 
 def _survey_keys(store: Store, layout: Layout, nodes: dict[str, RawNode]) -> Survey:
-    names = layout.defining_names
-    lost = [
-        path
-        for path, node in nodes.items()
-        if path and node.consolidated and not any(store.exists(f"{path}/{name}") for name in names)
-    ]
+    lost = [path for path, node in nodes.items() if path and node.consolidated]
+    for name in layout.defining_names:
+        there = store.exist_many([f"{path}/{name}" for path in lost])
+        lost = [path for path, is_there in zip(lost, there, strict=True) if not is_there]
     return Survey({path: nodes[path].is_array for path in _without_keys(store.list(), lost)} if lost else {})
 
 
 def _without_keys(keys: Iterable[str], paths: Collection[str]) -> Iterable[str]:
-    """Return the paths below which there is no key, with one pass over all keys.
+    """Return the paths below which there is no key; all keys are read once.
 
     Some programs write consolidated metadata only: then chunks show that an array exists.
     """
