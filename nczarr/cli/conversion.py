@@ -205,6 +205,11 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     text = "write no consolidated metadata"
     option(zarr, "--no-consolidated", text, action="store_const", const=False, dest="consolidated")
     option(zarr, "--extensions", "write the 'extensions' list of ZEP 10, which most current readers refuse")
+    text = (
+        "give names that differ in case only different directories (default: where the target ignores case)"
+    )
+    flag = argparse.BooleanOptionalAction
+    option(zarr, "--case-insensitive", text, action=flag, default=None)
     option(zarr, "--nzug", "declare NZUG-1.0 in the attributes of the root group")
     option(parser, "--overwrite", "replace an existing dataset")
     text = (

@@ -33,7 +33,13 @@ from nczarr.mapping import ArrayShape, StoredDataset, WriteOptions, create_datas
 from nczarr.mapping.values.filters import codecs_of_filters
 from nczarr.model import ArraySource, Dataset, EnumType, Filter, PrimitiveType, Variable, rewrite
 from nczarr.stores.reach import place_of
-from nczarr.system.atomic import partial_path, replace_directory, text_output
+from nczarr.system.atomic import (
+    create_directory,
+    partial_path,
+    refuse_unremovable,
+    replace_directory,
+    text_output,
+)
 from nczarr.system.durability import sync_folder_of, sync_tree
 from nczarr.system.environment import read_json
 from nczarr.system.failures import writing
@@ -320,6 +326,9 @@ def _new_directory(path: Path) -> Iterator[Path]:
     partial = partial_path(path)
     try:
         with writing(str(path)):
+            if path.is_dir():
+                refuse_unremovable(path)
+            create_directory(partial, path)
             yield partial
             if path.exists():
                 replace_directory(partial, path)
@@ -362,7 +371,6 @@ def _write_parquet(found: References, path: Path) -> None:
         FILES: _states(found),
     }
     with _new_directory(path) as partial:
-        partial.mkdir()
         (partial / ".zmetadata").write_text(json.dumps(document), "utf-8")
         for array, grid in grids.items():
             for record in range(-(-math.prod(grid) // RECORD)):

@@ -62,7 +62,7 @@ class FileSink:
             self._output = Output(path)
         self._check_target()
         with file_errors(path):
-            content = DiskFile(str(self._output.path), "x")
+            content = DiskFile(str(self._output.path), "x", self._output.create())
         content.durable = False  # `commit` syncs the complete file
         try:
             self._file = edited_file(path, content, dataset, self._output)

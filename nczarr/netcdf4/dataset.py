@@ -860,6 +860,7 @@ class Dataset(AttributeOwner):
             Write the text to this file, and return None.
         """
         from nczarr.cdl import DumpOptions, dump, dumps
+        from nczarr.system.atomic import text_output
 
         self._nc_session.sync()
         options = DumpOptions(header_only=not data and not coordvars, coordinates=coordvars, special=True)
@@ -868,7 +869,7 @@ class Dataset(AttributeOwner):
             return dumps(stored, options)
         with errors.translating("the output of tocdl is a path, not {!r}", outfile):
             path = Path(outfile)
-        with path.open("w", encoding="utf-8") as file:
+        with text_output(path) as file:
             dump(stored, file, options)
         return None
 

@@ -503,7 +503,8 @@ class Opening:
             def write_out() -> None:
                 output = Output(path)
                 try:
-                    output.path.write_bytes(content.content)
+                    with output.open() as file:
+                        file.write(content.content)
                     output.commit()
                 except OSError as error:
                     raise errors.NetCDFOSError(

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NoReturn
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import special_kind
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip, start_of
-from nczarr.system.atomic import is_partial, value_name
+from nczarr.system.atomic import create_file, is_partial, move_to_free_name, value_name
 from nczarr.system.descriptors import read_at
 from nczarr.system.durability import WriteOrder, sync_tree
 from nczarr.system.failures import system_error
@@ -36,7 +36,6 @@ READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) 
 _PIECE = 4 << 20
 #: Number of directories that are remembered as not being links.
 _REMEMBERED = 4096
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 class LocalStore(Store):
@@ -237,12 +236,8 @@ class LocalStore(Store):
         self._put(key, write)
 
     def set_if_absent(self, key: str, data: Buffer) -> bool:
-        def link(temporary: str, path: str) -> None:
-            os.link(temporary, path)
-            os.unlink(temporary)
-
         try:
-            self._put(key, partial(write_bytes, as_view(data)), link)
+            self._put(key, partial(write_bytes, as_view(data)), move_to_free_name)
         except StoreError as error:
             if isinstance(error.__cause__, FileExistsError):
                 return False
@@ -589,11 +584,11 @@ def _create(path: str) -> int:
     # A directory disappears before its use if another thread deletes its last key.
     for _ in range(100):
         try:
-            return os.open(path, _CREATE, 0o666)
+            return create_file(path)
         except FileNotFoundError:
             with contextlib.suppress(FileNotFoundError):
                 LocalStore.make_folder(path.rpartition("/")[0])
-    return os.open(path, _CREATE, 0o666)
+    return create_file(path)
 
 
 def _copy_bytes(source: int, offset: int, size: int, target: int) -> int:

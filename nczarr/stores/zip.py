@@ -141,7 +141,8 @@ class _SourceFile(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         if base + offset < 0:
-            raise ValueError("negative position")
+            # zipfile expects the error of a file.
+            raise OSError(errno.EINVAL, "negative position")
         self._position = base + offset
         return self._position
 
@@ -256,6 +257,9 @@ class ZipStore(Store):
 
     def _read_directory(self, source: Source) -> None:
         self._source = source
+        if not source.size():
+            hint = "the program that wrote it has not finished; remove it, and write it again"
+            raise StoreError("the zip file is empty: it has no bytes", path=self.url, hint=hint)
         try:
             with zipfile.ZipFile(io.BufferedReader(_SourceFile(source), 1 << 16)) as archive:
                 self._index(archive.infolist())
@@ -458,7 +462,7 @@ class ZipStore(Store):
         """Open the temporary file that replaces the target later, with a copy of the target's bytes."""
         try:
             output = self._output = Output(self.path)
-            file = self._file = output.path.open("x+b")
+            file = self._file = output.open()
             self._output_lock = FileLock(str(output.path))
             if self._source is not None:
                 for start in range(0, self._source.size(), _PIECE):

@@ -1,5 +1,9 @@
 """Write files atomically: write to a temporary name, then rename. Remove the temporary files of ended processes.
 
+Only this module opens temporary names. Each is new: a file or link that another user has planted is never opened. A
+temporary file or directory that replaces another one is private until it has the owner, mode and access control list
+of the other, directly before the rename.
+
 The temporary name of a file or directory is ``.TARGET.nczarr-MACHINE-PROCESS-TOKEN-N.tmp``; names of values inside a
 store have no TARGET. The name identifies the writing process. A killed process cannot remove its temporary files, so
 the next process on the same machine that writes the same target removes them.
@@ -8,6 +12,7 @@ the next process on the same machine that writes the same target removes them.
 from __future__ import annotations
 
 import ctypes
+import errno
 import functools
 import hashlib
 import io
@@ -18,8 +23,10 @@ import re
 import secrets
 import shutil
 import stat
+import struct
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,7 +37,19 @@ from nczarr.system.failures import writing
 from nczarr.system.forks import Origin
 
 _AT_FDCWD = -100
+_NO_REPLACE = 1
 _SWAP = 2
+#: renamex_np's flag on macOS.
+_EXCLUSIVE = 4
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL
+for _name in ("O_CLOEXEC", "O_BINARY", "O_NOFOLLOW"):
+    _CREATE |= getattr(os, _name, 0)
+#: Errors of a file system that has no hard links, or does not know a way to rename.
+_UNSUPPORTED = {errno.EPERM, errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK}
+_ACCESS, _DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
+#: An entry of an access control list in its extended attribute: tag, permissions, user or group.
+_ACL_ENTRY = struct.Struct("<HHI")
+_ACL_OWN_GROUP, _ACL_OTHER = 0x04, 0x20
 
 _MARK = ".nczarr-"
 _END = ".tmp"
@@ -233,27 +252,221 @@ def _remove(path: Path) -> bool:
     return not os.path.lexists(path)
 
 
+# --- new files and directories
+
+
+class LeftoverWarning(UserWarning):
+    """A part of a replaced dataset cannot be removed; it has a hidden name now."""
+
+
+def create_file(path: str | os.PathLike[str], *, private: bool = False) -> int:
+    """Create a file and return its descriptor, open for reading and writing; an existing name or link is an error.
+
+    Examples
+    --------
+    >>> path = partial_path(Path(tempfile.gettempdir(), "run42.nc"))
+    >>> os.close(create_file(path, private=True))
+    >>> oct(path.stat().st_mode & 0o777); path.unlink()
+    '0o600'
+    """
+    return os.open(path, _CREATE, 0o600 if private else 0o666)
+
+
+def create_directory(path: Path, target: Path | None = None) -> None:
+    """Create a temporary directory. Only the user can enter it, unless `target` is new.
+
+    Its content inherits the group and the access control list that a replaced directory `target` hands down.
+
+    Examples
+    --------
+    >>> path = partial_path(Path(tempfile.gettempdir(), "run42.zarr"))
+    >>> create_directory(path)
+    >>> oct(path.stat().st_mode & 0o777); path.rmdir()
+    '0o700'
+    """
+    is_new = target is not None and not target.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkdir(path, 0o777 if is_new else 0o700)
+    if target is None or is_new:
+        return
+    status = os.stat(target)
+    if status.st_mode & stat.S_ISGID and _own(path, -1, status.st_gid):
+        os.chmod(path, 0o2700)
+    _copy_acl(_acl(target, _DEFAULT), path, _DEFAULT)
+
+
+def move_to_free_name(temporary: str, path: str) -> None:
+    """Give a complete file its name, if no file has the name.
+
+    A file system without hard links renames; one that cannot rename to free names only lets a reader see an empty file
+    for a moment, or after a kill, but never a part of the file.
+
+    Raises
+    ------
+    FileExistsError
+        If the name is in use.
+    """
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        if not _rename(temporary, path, _EXCLUSIVE if sys.platform == "darwin" else _NO_REPLACE):
+            os.close(create_file(path))
+            os.replace(temporary, path)
+    else:
+        os.unlink(temporary)
+
+
+def ignores_case(folder: str | os.PathLike[str]) -> bool:
+    """Return True if ``T`` and ``t`` are the same name in a directory, or else in the nearest one that exists.
+
+    A temporary file tells where it can be created, or else the name of the directory.
+
+    Examples
+    --------
+    >>> ignores_case("/no/such/directory")
+    False
+    """
+    path = Path(os.path.abspath(folder))
+    while not path.is_dir() and path != path.parent:
+        path = path.parent
+    probe = path / value_name()
+    try:
+        os.close(create_file(probe, private=True))
+    except OSError:
+        other = path.with_name(path.name.swapcase())
+        return other != path and other.exists() and os.path.samefile(path, other)
+    try:
+        return os.path.lexists(probe.with_name(probe.name.swapcase()))
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+# --- rights
+
+
+def keep_rights(target: Path, partial: Path) -> None:
+    """Give a private file or directory the owner, mode and access control list of the one that it replaces.
+
+    Where the owner or group cannot be kept, the rights of the group are limited to those of all users. The rights are
+    at no moment wider than in the end.
+
+    Raises
+    ------
+    OSError
+        If the access control list cannot be kept.
+    """
+    status = os.stat(target)
+    acl = _acl(target, _ACCESS)
+    mode = stat.S_IMODE(status.st_mode)
+    if hasattr(os, "chown"):
+        if not _own(partial, status.st_uid, -1):
+            mode &= ~stat.S_ISUID
+        if not _own(partial, -1, status.st_gid):
+            mode &= ~stat.S_ISGID
+            if acl is None:
+                mode &= ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
+            else:
+                acl = _without_group(acl)
+    _copy_acl(acl, partial, _ACCESS)
+    if partial.is_dir():
+        _copy_acl(_acl(target, _DEFAULT), partial, _DEFAULT)
+    os.chmod(partial, mode)
+
+
+def _own(path: Path, user: int, group: int) -> bool:
+    """Give a file to a user or group; return False if that is not allowed."""
+    status = os.stat(path)
+    if user in (-1, status.st_uid) and group in (-1, status.st_gid):
+        return True
+    try:
+        os.chown(path, user, group)
+    except OSError:
+        return False
+    return True
+
+
+def _acl(path: Path, name: str) -> bytes | None:
+    """Return an access control list; None if there is none, or the system has no such lists."""
+    if hasattr(os, "getxattr"):
+        with suppress(OSError):
+            return os.getxattr(path, name)
+    return None
+
+
+def _copy_acl(acl: bytes | None, path: Path, name: str) -> None:
+    if acl is not None:
+        os.setxattr(path, name, acl)
+    elif _acl(path, name) is not None:  # the directory has handed it down
+        os.removexattr(path, name)
+
+
+def _without_group(acl: bytes) -> bytes:
+    """Return an access control list whose owning group has at most the rights of all users."""
+    head, entries = acl[:4], list(_ACL_ENTRY.iter_unpack(acl[4:]))
+    others = next((rights for tag, rights, _ in entries if tag == _ACL_OTHER), 0)
+    limited = [
+        (tag, rights & others if tag == _ACL_OWN_GROUP else rights, who) for tag, rights, who in entries
+    ]
+    return head + b"".join(_ACL_ENTRY.pack(*entry) for entry in limited)
+
+
+def refuse_unremovable(target: Path) -> None:
+    """Raise an error for a directory that this user may not replace: it could not be removed afterwards.
+
+    Raises
+    ------
+    PermissionError
+        If a directory is not writable, or belongs to another user in a directory with the sticky bit.
+    """
+    above = os.stat(target.parent)
+    owners = {0, above.st_uid, os.stat(target).st_uid}
+    if above.st_mode & stat.S_ISVTX and hasattr(os, "geteuid") and os.geteuid() not in owners:
+        raise PermissionError(errno.EPERM, "it belongs to another user, in a shared folder", str(target))
+    for folder in (str(target.parent), *(parent for parent, _, _ in os.walk(target))):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "the folder is not writable", folder)
+
+
 # --- replacing targets
 
 
 def exchange(first: Path, second: Path) -> bool:
     """Exchange the names of two files or directories atomically; return False if the system cannot."""
+    try:
+        return _rename(first, second, _SWAP)
+    except FileExistsError:
+        return False
+
+
+def _rename(first: str | Path, second: str | Path, flag: int) -> bool:
+    """Rename with a flag; return False if the system cannot, and raise FileExistsError if the name is in use."""
     names = os.fsencode(first), os.fsencode(second)
     try:
-        library = ctypes.CDLL(None)
+        library = ctypes.CDLL(None, use_errno=True)
         if sys.platform == "darwin":
-            return bool(library.renamex_np(*names, _SWAP) == 0)
-        return bool(library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _SWAP) == 0)
+            done = library.renamex_np(*names, flag) == 0
+        else:
+            done = library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], flag) == 0
     except (AttributeError, OSError, TypeError):
         return False
+    if not done and ctypes.get_errno() == errno.EEXIST:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(second))
+    return bool(done)
 
 
 def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> None:
     """Replace a directory by a complete new version, and remove the old version.
 
     If the system can exchange names, the target exists at every moment. If `durable` is true, the new version is synced
-    to disk before it is renamed, and the new name is synced before the old version is removed.
+    to disk before it is renamed, and the new name is synced before the old version is removed. The new version gets the
+    owner, mode and access control list of the old one. If a part of the old version cannot be removed, a
+    :class:`LeftoverWarning` names it.
     """
+    keep_rights(target, partial)
     if durable:
         sync_tree(partial)
     old = partial
@@ -273,13 +486,19 @@ def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> N
     if durable:
         sync_folder_of(target)
     shutil.rmtree(old, ignore_errors=True)
+    if os.path.lexists(old):
+        warnings.warn(
+            f"{target} is replaced, but its old version cannot be removed: it is {old} now; remove that",
+            LeftoverWarning,
+            stacklevel=2,
+        )
 
 
 class Output:
     """An output file that is written to a temporary path and then replaces its target.
 
     Symbolic links are followed, and their targets replaced. Devices, pipes and sockets are written to, not replaced.
-    A replaced regular file keeps its permissions.
+    A replaced regular file keeps its owner, mode and access control list, see :func:`keep_rights`.
 
     Attributes
     ----------
@@ -303,16 +522,24 @@ class Output:
         self.is_stream = _is_stream(target)
         if self.is_stream:
             self.target = Path(target)
-            self.path = Path(tempfile.gettempdir()) / f".output{value_name()}"
+            self.path = Path(tempfile.gettempdir()) / f".output-{secrets.token_hex(8)}{value_name()}"
         else:
             self.target = Path(os.path.realpath(target))
             if self.target.is_symlink():
                 self.target.stat()  # raises the operating system's error for a loop
             self.path = partial_path(self.target)
 
+    def create(self) -> int:
+        """Create the temporary file, and return its descriptor, open for reading and writing."""
+        return create_file(self.path, private=self.is_stream or self.target.exists())
+
+    def open(self) -> io.BufferedRandom:
+        """Create the temporary file, and open it for reading and writing."""
+        return open(self.create(), "w+b")
+
     def copy_target(self) -> None:
         """Copy the target to the temporary path; the copy shares blocks if the file system supports that."""
-        with self.target.open("rb", buffering=0) as source, self.path.open("xb", buffering=0) as file:
+        with self.target.open("rb", buffering=0) as source, open(self.create(), "r+b", buffering=0) as file:
             if hasattr(os, "copy_file_range"):
                 # Some file systems refuse this call; copyfileobj below copies the remaining bytes.
                 with suppress(OSError):
@@ -327,8 +554,8 @@ class Output:
                 shutil.copyfileobj(file, stream, 1 << 20)
             self.discard()
             return
-        with suppress(FileNotFoundError):
-            shutil.copymode(self.target, self.path)
+        if self.target.exists():
+            keep_rights(self.target, self.path)
         if self.durable:
             sync_path(self.path)
         os.replace(self.path, self.target)
@@ -364,7 +591,7 @@ def text_output(target: str | os.PathLike[str]) -> Iterator[TextIO]:
             return
         output = Output(target)
         try:
-            with output.path.open("w", **settings) as file:  # type: ignore[call-overload]
+            with io.TextIOWrapper(output.open(), **settings) as file:  # type: ignore[arg-type]
                 yield file
             output.commit()
         finally:

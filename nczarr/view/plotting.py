@@ -177,7 +177,8 @@ def plot(
         with writing(str(output)):
             file = Output(output)
             try:
-                file.path.write_bytes(data)
+                with file.open() as content:
+                    content.write(data)
                 file.commit()
             finally:
                 file.discard()

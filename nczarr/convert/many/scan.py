@@ -404,7 +404,8 @@ def _write(path: Path, headers: Iterator[Header], errors: list[NCZarrError]) -> 
     try:
         with (
             writing(str(path)),
-            parquet.ParquetWriter(output.path, schema, compression="zstd", write_page_checksum=True) as file,
+            output.open() as content,
+            parquet.ParquetWriter(content, schema, compression="zstd", write_page_checksum=True) as file,
         ):
             while rows := [vars(header) for header in islice(headers, _GROUP)]:
                 file.write_table(pyarrow.Table.from_pylist(rows, schema))

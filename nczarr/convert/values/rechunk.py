@@ -18,7 +18,7 @@ from nczarr.convert.request import Request
 from nczarr.formats import local_path
 from nczarr.mapping import DetachedDataset, StoredDataset, WriteOptions, create_dataset, open_dataset
 from nczarr.model import ArraySource, Dataset, DatasetSink, Dimension, Storage, UserType, Variable, regions
-from nczarr.system.atomic import partial_path
+from nczarr.system.atomic import create_directory, partial_path
 from nczarr.transfer import Block, NoProgress, Progress, Work, block_shape, blocks_of, transfer, value_bytes
 
 #: Copies blocks from an intermediate dataset (None: the source) into an intermediate dataset (None: the target).
@@ -128,7 +128,9 @@ def _folder(target: object) -> Path:
     path = local_path(target)
     if path is None:
         return Path(tempfile.mkdtemp(prefix="nczarr-"))
-    return partial_path(path.with_name(f"{path.name}.rechunk"))
+    folder = partial_path(path.with_name(f"{path.name}.rechunk"))
+    create_directory(folder)
+    return folder
 
 
 def _detached(fqn: str, between: StoredDataset) -> DetachedDataset:

@@ -26,6 +26,7 @@ from nczarr.system import atomic
 from nczarr.system.atomic import is_writing, new_writer
 from nczarr.system.durability import sync_path
 from nczarr.system.environment import read_json
+from nczarr.system.failures import writing
 from nczarr.system.locks import is_locked_elsewhere
 from nczarr.system.logs import logger_of
 
@@ -327,9 +328,21 @@ class _ReplacedDirectory(Destination):
 
     def __init__(self, final: Path, url: str) -> None:
         self._final = final
+        try:
+            atomic.refuse_unremovable(final)
+        except OSError as error:
+            raise StoreError(
+                f"the dataset cannot be replaced: {error.strerror}: {error.filename}",
+                path=url,
+                hint="write to another name, or ask its owner to remove it",
+            ) from error
         self._temporary = atomic.partial_path(final)
         super().__init__(LocalStore(self._temporary, "w"))
         self.store.url = url
+
+    def prepare(self) -> None:
+        with writing(self.store.url):
+            atomic.create_directory(self._temporary, self._final)
 
     def finish(self, *, durable: bool = True) -> Store | None:
         self.store.close()

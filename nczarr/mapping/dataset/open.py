@@ -31,6 +31,7 @@ from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.stores.base import AccessRefusedError
+from nczarr.system.atomic import ignores_case
 from nczarr.system.environment import limit
 from nczarr.system.failures import is_unreached
 from nczarr.zarr import GroupMetadata, Hierarchy, create_hierarchy, open_hierarchy
@@ -382,23 +383,12 @@ def _node_names(store: Store, options: WriteOptions, zarr_layout: str) -> NodeNa
     local = isinstance(store, LocalStore)
     insensitive = options.case_insensitive
     if insensitive is None:
-        insensitive = isinstance(store, LocalStore) and _ignores_case(str(store.root))
+        insensitive = isinstance(store, LocalStore) and ignores_case(store.root)
     return NodeNames(
         ascii_only=zarr_layout == "draft-2019",
         windows=local and os.name == "nt",
         case_insensitive=bool(insensitive) or zarr_layout == "draft-2019",
     )
-
-
-def _ignores_case(path: str) -> bool:
-    """Return whether ``T`` and ``t`` are the same name in the nearest existing directory."""
-    while not os.path.exists(path):
-        path = os.path.dirname(path)
-    other = path.swapcase()
-    try:
-        return other != path and os.path.samefile(path, other)
-    except OSError:
-        return False
 
 
 def documents_v2(stored: StoredDataset) -> dict[str, JSONObject]:

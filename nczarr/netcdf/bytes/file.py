@@ -86,7 +86,8 @@ class ByteFile(ReadableFile, Protocol):
 class DiskFile:
     """A file on disk, open for writing: created (``x``), truncated (``w``), as it is (``r+``); or for reading (``r``).
 
-    A forked child inherits the file but must not change it: its writes are ignored.
+    A forked child inherits the file but must not change it: its writes are ignored. A given `descriptor`
+    is that of the file, which is open already.
 
     Attributes
     ----------
@@ -102,9 +103,11 @@ class DiskFile:
     >>> file.close()
     """
 
-    def __init__(self, path: str, mode: Literal["x", "w", "r+", "r"]) -> None:
-        flags = _FLAGS[mode] | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-        self._descriptor: int | None = os.open(path, flags, 0o666)
+    def __init__(self, path: str, mode: Literal["x", "w", "r+", "r"], descriptor: int | None = None) -> None:
+        if descriptor is None:
+            flags = _FLAGS[mode] | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+            descriptor = os.open(path, flags, 0o666)
+        self._descriptor: int | None = descriptor
         self._origin = Origin()
         self.durable = True
         self._unsynced = mode in ("x", "w")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nczarr.errors import ModelError, NetCDFFileError
+from nczarr.errors import ModelError, NetCDFFileError, PartlyStoredError
 from nczarr.lazy import cached_property
-from nczarr.model import Dataset, PrimitiveType, Variable, bind_data, fill_value_of, join_fqn
+from nczarr.model import Dataset, PrimitiveType, Variable, bind_data, fill_value_of, join_fqn, rewrite
 from nczarr.model.parts import Restrictions
 from nczarr.netcdf import classic
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, cut_at_chunks, file_errors, read_all, write_all
@@ -310,9 +310,22 @@ class EditedClassic(EditedFile):
         with self.lock:
             records = next((d.size for d in dataset.dimensions if d.unlimited), 0)
             self._change_layout(planned, ordered, found)
-            for fqn, variable in dataset.all_variables.items():
-                self._values[fqn].shape = dataset.shape(variable)
-            self._count(records)
+            # The file has the new variables now, also if their records do not fit on the disk.
+            counted = min(records, self.header.records)
+            self._set_model(
+                rewrite(dataset, dimension=lambda _, d: replace(d, size=counted) if d.unlimited else d)
+            )
+            try:
+                self._count(records)
+            except NetCDFFileError as error:
+                name = next(join_fqn("/", d.name) for d in dataset.dimensions if d.unlimited)
+                raise PartlyStoredError([(name, error)], path=self.path) from error
+            self._set_model(dataset)
+
+    def _set_model(self, dataset: Dataset) -> None:
+        """Take a model as that of the file."""
+        for fqn, variable in dataset.all_variables.items():
+            self._values[fqn].shape = dataset.shape(variable)
         self._dataset = bind_data(dataset, self._values)
         self._sizes.clear()
 
@@ -326,7 +339,7 @@ class EditedClassic(EditedFile):
             raise ModelError("an edit cannot remove parts of a classic file", path=self.path, fqn=removed[0])
         old, present = [], []
         for fqn, before in self.header.dataset.all_dimensions.items():
-            after = new.all_dimensions[dimensions[fqn]]
+            after = new.dimension_at(dimensions[fqn])
             if after.unlimited != before.unlimited or not (after.unlimited or after.size == before.size):
                 wrong = "a dimension of a classic file cannot have another size"
                 raise ModelError(wrong, path=self.path, fqn=fqn)

@@ -66,7 +66,7 @@ def create_file(
     with file_errors(path):
         if os.path.exists(path) and os.path.getsize(path):
             output = Output(path)
-            content = DiskFile(str(output.path), "x")
+            content = DiskFile(str(output.path), "x", output.create())
         else:
             content = DiskFile(path, "w")
     return edited_file(path, content, dataset, output)
