@@ -17,7 +17,7 @@ FLOORS = [
     {"lazy"},
     {"display", "grammar"},
     {"errors"},
-    {"filters", "system", "targets"},
+    {"compression", "system", "targets"},
     {"model", "formats"},
     {"stores", "transfer"},
     {"zarr"},

@@ -24,7 +24,7 @@ PACKAGES = (
     "convert",
     "display",
     "errors",
-    "filters",
+    "compression",
     "formats",
     "lazy",
     "mapping",

@@ -157,8 +157,8 @@ def _add_storage_options(parser: argparse.ArgumentParser) -> None:
     text = "Zarr: shard lengths, a size such as 128MiB, or auto"
     option(storage, "--shards", text, "[NAME:]DIM=N,…", action="append")
     text = (
-        "zstd:3, gzip:6, blosc:lz4:5, none, or source (default from netCDF to Zarr: blosc:zstd, from plain Zarr to "
-        "netCDF: deflate); of some variables: 'precip*:zstd'"
+        "zstd:3, gzip:6, blosc:lz4:5, none, a codec's name or JSON, or source (default from netCDF to Zarr: "
+        "blosc:zstd, from plain Zarr to netCDF: deflate); of some variables: 'precip*:zstd'"
     )
     option(storage, "--compression", text, "[NAME:]CODEC", action="append")
     option(storage, "--checksum", "store a checksum for every chunk (crc32c, fletcher32)")
@@ -196,8 +196,7 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     zarr = parser.add_argument_group("Zarr output")
     layouts = ["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
     option(zarr, "--layout", "representation of netCDF on Zarr (default: nczarr-v3)", choices=layouts)
-    text = "portable: codecs that all readers support; numcodecs: numcodecs' codecs (default: portable)"
-    option(zarr, "--codecs", text, choices=["portable", "numcodecs"])
+    option(zarr, "--portable", "replace codecs of a Zarr source that not all readers have, and list them")
     text = "store char as null_terminated_bytes or as uint8 (default: bytes)"
     option(zarr, "--char", text, choices=["bytes", "uint8"])
     text = "store compounds as struct (zarr-python 3.2 and later) or as uint8 (default: bytes)"

@@ -58,7 +58,7 @@ class Recipe:
         self.sources.refuse_changes(states)
         with self.sources.open() as opened:
             part = self.sources.part(opened)
-            yield shape(part, self.output, source=self.source, target="zarr").dataset
+            yield shape(part, self.output, source=self.source, target="zarr")[0]
 
 
 @dataclass(frozen=True)

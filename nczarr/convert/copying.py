@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Unpack,
 
 from nczarr.convert import endpoints
 from nczarr.convert.change.nodes import Subset
-from nczarr.convert.change.shaping import OutputOptions, Shaped, parse_kind, shape
+from nczarr.convert.change.packing import is_choice
+from nczarr.convert.change.shaping import OutputOptions, parse_kind, shape
 from nczarr.convert.endpoints import create_sink, expand_sources, name_of, open_source
 from nczarr.convert.filling import FillTask, refuse_memory
 from nczarr.convert.many.fit import Fitting
@@ -26,7 +27,6 @@ from nczarr.convert.verify.differences import ValueComparison
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import Kind, kind_of_source, kind_of_target
-from nczarr.mapping import ArrayShape
 from nczarr.mapping.options import ON_V3, FormatOptions
 from nczarr.mapping.plain.write import ORDER
 from nczarr.model import Attribute, Dataset, Difference, compare
@@ -88,6 +88,7 @@ def copy(
     shards: str | int | Sequence[str] | Mapping[str, Any] | None = None,
     compression: str | Sequence[str] | Mapping[str, str] | None = None,
     checksum: bool = False,
+    portable: bool = False,
     quantize: str | Sequence[str] | Mapping[str, str] | None = None,
     fixed: bool = False,
     unlimited: str | Sequence[str] = (),
@@ -158,12 +159,16 @@ def copy(
         Shard lengths by dimension (default: the whole dimension), ``"auto"``, or an approximate number of bytes; also
         for some variables, as in `chunks`. Zarr output only.
     compression : str, mapping, or sequence of str, optional
-        ``"zstd:3"``, ``"gzip:6"``, ``"blosc:lz4:5"``, ``"none"``, or ``"source"`` for that of the source. The default
-        from netCDF to Zarr is blosc with zstd and shuffle; from plain Zarr to netCDF it is shuffle and deflate, where
-        other codecs would need a plug-in of HDF5; otherwise it is that of the source. For some variables:
+        ``"zstd:3"``, ``"gzip:6"``, ``"blosc:lz4:5"``, ``"none"``; the name of any codec, as ``"lz4"``, or the JSON of
+        one or several; or ``"source"`` for that of the source. From Zarr to Zarr, the default keeps the codecs of the
+        source; from netCDF to Zarr, it is blosc with zstd and shuffle; from plain Zarr to netCDF, it is shuffle and
+        deflate, where other codecs would need a plug-in of HDF5. ``"numcodecs"`` stores the filters of a netCDF file
+        with codecs that keep its bytes, and which only zarr-python reads. For some variables:
         ``{"precip*": "zstd"}``, ``"precip*:zstd"``.
     checksum : bool, default False
         Store a checksum for every chunk: crc32c in Zarr, fletcher32 in netCDF-4.
+    portable : bool, default False
+        Replace the codecs of a Zarr source that not every reader of Zarr v3 has; the result names them.
     quantize : str, mapping, or sequence of str, optional
         Round floats: ``"temp=3"``, ``"GranularBitRound:3"``, ``{"temp": "3", "precip*": "BitRound:10"}``. No other
         option changes values.
@@ -256,14 +261,14 @@ def copy(
         `workers` and returns an executor, which is replaced when its workers die; ``"processes"`` starts processes on
         this machine.
     **options
-        For Zarr the fields of :class:`nczarr.mapping.WriteOptions` (``layout``, ``codecs``, ``char``, …); for netCDF
+        For Zarr the fields of :class:`nczarr.mapping.WriteOptions` (``layout``, ``char``, …); for netCDF
         ``format``; for both ``lossy=True``.
 
     Returns
     -------
     tuple of str, or xarray.DataTree
         Parts of the source that the output cannot represent. The tuple is empty except with ``lossy=True``, for plain
-        Zarr, and if another filter replaces a filter. For the module ``xarray`` the tree.
+        Zarr, and if another codec or filter replaces one. For the module ``xarray`` the tree.
 
     Raises
     ------
@@ -378,11 +383,10 @@ class CopyTask:
             dataset = _without_old_digest(dataset, sources, request.output)
             # The chunks of the source determine the best blocks for reading it.
             source = dataset
-            shaped, options = self.shaped(source, kind)
-            dataset = shaped.dataset
-            losses += shaped.replaced
+            dataset, options, replaced = self.shaped(source, kind)
+            losses += replaced
             if request.dry_run:
-                return self.plan(shaped, options)
+                return self.plan(dataset, options)
             if request.record_sources:
                 records = records_of(sources.paths, sources.options)
                 dataset = replace(dataset, sources=with_steps(records, sources.paths, recorded))
@@ -397,13 +401,13 @@ class CopyTask:
             request.report.losses += losses
         return losses
 
-    def plan(self, shaped: Shaped, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def plan(self, dataset: Dataset, options: Mapping[str, Any]) -> tuple[str, ...]:
         """Return and report the planned storage of each variable."""
         from nczarr.convert.plans import planned_variables
 
         self.refuse_existing()
-        dataset, to = shaped.dataset, kind_of_target(self.request.target)
-        plan = list(planned_variables(shaped, self.request.output, to, options))
+        to = kind_of_target(self.request.target)
+        plan = list(planned_variables(dataset, self.request.output, to, options))
         for v in plan if to == "zarr" else ():
             block = v.shards or v.chunks or ()
             refuse_memory(v.fqn, block, v.shape, dataset.variable_at(v.fqn).type.dtype, self.request.memory)
@@ -506,8 +510,8 @@ class CopyTask:
                 found = chain(nodes, found)
             return next(found, None)
 
-    def shaped(self, dataset: Dataset, kind: Kind | None) -> tuple[Shaped, dict[str, Any]]:
-        """Return the dataset as it is written, and the options of its sink."""
+    def shaped(self, dataset: Dataset, kind: Kind | None) -> tuple[Dataset, dict[str, Any], tuple[str, ...]]:
+        """Return the dataset as it is written, the options of its sink, and the replaced codecs and filters."""
         to, how = kind_of_target(self.request.target), self.request.output
         options = dict(self.request.format_options)
         lossy = options.pop("lossy", False)
@@ -517,34 +521,30 @@ class CopyTask:
             raise UnsupportedError(NO_RECORD)
         if "format" in options:
             options["format"] = parse_kind(options["format"])
-        shaped = shape(dataset, how, source=kind, target=to, format=options.get("format"))
+        layout = options.get("layout", "nczarr-v3")
+        shaped, replaced = shape(
+            dataset, how, source=kind, target=to, format=options.get("format"), layout=layout
+        )
         if to != "netcdf" and "format" in options:
             what = "a Zarr dataset" if to == "zarr" else "CDL text"
             raise UnsupportedError(
                 f"-k: {what} has no netCDF format", hint="a target NAME.nc is a netCDF file"
             )
         if to != "zarr":
-            return shaped, options
-        is_new = options.get("layout", "nczarr-v3") in ON_V3
+            return shaped, options, replaced
         if lossy:
             options["lossy"] = lossy
-        if how.compression or (shaped.compression != "source" and is_new):
+        if is_choice(how.compression):
+            options["compression"] = how.compression
+        elif how.compression is None and kind == "netcdf" and layout in ON_V3:
             # The older layouts store the filters of a variable only as codecs.
-            options["compression"] = shaped.compression
-        if how.compression == "source" and kind == "netcdf":
-            options["compress"] = False  # do not compress variables without filters
+            options["compression"] = "default"
         if how.checksum:
             options["checksum"] = True
-        arrays = dict(shaped.arrays)
-        if not is_new:
-            if (how.shards is not None or "shards" in how.rules) and any(
-                v.storage.shard_shape for v in shaped.dataset.all_variables.values()
-            ):
-                raise UnsupportedError(f"--shards: the layout {options['layout']} has no shards")
-            arrays = {fqn: ArrayShape(a.chunks, compression=a.compression) for fqn, a in arrays.items()}
-        if arrays:
-            options["arrays"] = arrays
-        return shaped, options
+        has_shards = any(v.storage.shard_shape for v in shaped.all_variables.values())
+        if has_shards and layout not in ON_V3 and (how.shards is not None or "shards" in how.rules):
+            raise UnsupportedError(f"--shards: the layout {layout} has no shards")
+        return shaped, options, replaced
 
 
 def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]:

@@ -5,31 +5,40 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from nczarr.compression import CHECKSUMS, FLETCHER32, packing_of, text_of
 from nczarr.convert.change.selecting import parse_range
-from nczarr.convert.change.shaping import OutputOptions, Placed, Shaped
+from nczarr.convert.change.shaping import OutputOptions, Placed
 from nczarr.convert.endpoints import create_sink
-from nczarr.convert.report import PlannedVariable, Report, array_form, codec_name
+from nczarr.convert.report import PlannedVariable, Report, array_form
 from nczarr.display.text import did_you_mean
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import CLASSIC, Kind
-from nczarr.mapping import ArrayShape, StoredDataset
-from nczarr.mapping.values.filters import parse_compression
-from nczarr.model import describe_type
+from nczarr.mapping import StoredDataset
+from nczarr.model import Dataset, describe_type
 from nczarr.stores import MemoryStore
 from nczarr.system.atomic import text_output
 from nczarr.transfer import value_bytes
-from nczarr.zarr import NamedConfig
 
 #: The options of a copy that a plan contains, by the form of their values in TOML.
-_TEXTS = ("concat", "join", "repack", "expect_step", "preprocess", "layout", "codecs", "char", "compound", "format",
-          "chunk_keys")  # fmt: skip
-_FLAGS = ("merge", "fixed", "checksum", "record_sources", "manifest", "consolidated", "compress", "extensions",
+_TEXTS = (
+    "concat",
+    "join",
+    "repack",
+    "expect_step",
+    "preprocess",
+    "layout",
+    "char",
+    "compound",
+    "format",
+    "chunk_keys",
+)
+_FLAGS = ("merge", "fixed", "checksum", "portable", "record_sources", "manifest", "consolidated", "extensions",
           "zarr_conventions", "nzug", "lossy", "case_insensitive")  # fmt: skip
 _LISTS = ("variables", "only", "groups", "exclude", "unlimited", "adjust")
 _TABLES = ("select", "rename", "tolerance")
@@ -56,7 +65,7 @@ def copy_with_plan(copy: Callable[..., Any], given: Mapping[str, Any]) -> Any:
         if name in arguments:
             raise UnsupportedError(f"--plan cannot be combined with --{name}")
     if path.exists():
-        twice = [n for n in arguments if n in (*_KNOWN, *_STORAGE, "chunk_bytes", "arrays")]
+        twice = [n for n in arguments if n in (*_KNOWN, *_STORAGE, "chunk_bytes")]
         if twice:
             raise UnsupportedError(
                 f"the plan contains all choices, and --{twice[0].replace('_', '-')} is one",
@@ -81,10 +90,10 @@ def copy_with_plan(copy: Callable[..., Any], given: Mapping[str, Any]) -> Any:
 
 
 def planned_variables(
-    shaped: Shaped, how: OutputOptions, target: Kind, options: Mapping[str, Any]
+    source: Dataset, how: OutputOptions, target: Kind, options: Mapping[str, Any]
 ) -> Iterator[PlannedVariable]:
     """Yield the planned storage of each variable; for Zarr, create the metadata in memory to find it out."""
-    source = shaped.dataset
+    own = how.by_variable(source)
     stored = create_sink(MemoryStore(), source, **options) if target == "zarr" else None
     assert isinstance(stored, StoredDataset | None)
     has_chunks = target == "netcdf" and options.get("format", source.format) not in CLASSIC.values()
@@ -92,24 +101,23 @@ def planned_variables(
         dataset = source if stored is None else stored.dataset
         for fqn, variable in dataset.all_variables.items():
             shape, kind, dtype = dataset.shape(variable), describe_type(variable.type), variable.type.dtype
-            rule, choices = shaped.own.get(fqn, how).compression, dict[str, Any]()
+            choices = dict[str, Any]()
             if stored is not None:
                 array = stored.data(fqn).array
                 chunks, shards, found = array_form(stored.data(fqn))
                 codecs, objects = tuple(c.name for c in found), array.nchunks
-                if shaped.arrays.get(fqn, ArrayShape()).codecs is not None:
-                    rule = "source"
-                else:
-                    data_type = array.metadata.data_type
-                    itemsize = 1 if data_type.is_variable else data_type.dtype.itemsize
-                    rule = _compression_of(found, itemsize) or rule or shaped.compression
-                choices = {"chunks": chunks, "shards": shards, "compression": rule}
+                packing, data_type = packing_of(found), array.metadata.data_type
+                is_checked = options.get("checksum") or FLETCHER32 in {f.id for f in variable.storage.filters}
+                if is_checked and packing and packing[-1].name in CHECKSUMS:
+                    packing = packing[:-1]
+                text = text_of(packing, 1 if data_type.is_variable else data_type.dtype.itemsize)
+                choices = {"chunks": chunks, "shards": shards, "compression": text}
             else:
-                own = variable.storage.chunk_shape if variable.storage.layout == "chunked" else None
-                chunks, shards, objects = tuple(own or shape), None, 1
+                own_chunks = variable.storage.chunk_shape if variable.storage.layout == "chunked" else None
+                chunks, shards, objects = tuple(own_chunks or shape), None, 1
                 codecs = tuple(str(f.id) for f in variable.storage.filters) if target == "netcdf" else ()
                 if has_chunks:
-                    choices = {"chunks": own, "compression": rule}
+                    choices = {"chunks": own_chunks, "compression": own.get(fqn, how).compression}
             choices["quantize"] = getattr(source.all_variables[fqn].data, "rounding", None)
             choices = {n: v for n, v in choices.items() if v and (shape or n == "quantize")}
             size = math.prod(shape) * value_bytes(dtype)
@@ -117,16 +125,6 @@ def planned_variables(
     finally:
         if stored is not None:
             stored.abort()
-
-
-def _compression_of(codecs: Sequence[NamedConfig], itemsize: int) -> str | None:
-    """Return the option ``--compression`` that makes these codecs; None if there is none."""
-    packing = [c for c in codecs if c.name not in ("bytes", "vlen-utf8", "vlen-bytes", "crc32c")]
-    text = codec_name(packing[0].name, packing[0].configuration) if packing else "none"
-    with suppress(UnsupportedError):
-        if parse_compression(text, itemsize) == packing:
-            return text
-    return None
 
 
 # --- writing

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from nczarr.compression import NamedConfig, codec_name, filter_name
 from nczarr.convert.verify.digests import bands
 from nczarr.display import format_bytes
 from nczarr.errors import error_context
-from nczarr.filters import filter_name
 from nczarr.formats import files_below, local_path
 from nczarr.mapping import VariableData
 from nczarr.model import Dataset, Variable, describe_type
@@ -25,7 +25,7 @@ from nczarr.model.coordinates import MOST_PREVIEWED, preview
 from nczarr.stores import LocalStore, Store
 from nczarr.stores.base import AccessRefusedError
 from nczarr.transfer import value_bytes
-from nczarr.zarr import NamedConfig, inner_codecs
+from nczarr.zarr import inner_codecs
 
 #: More objects than this are many if their median is below the small size.
 _MANY_OBJECTS, _SMALL_OBJECT = 1000, 64 << 10
@@ -119,7 +119,7 @@ def _stored(
         ask = getattr(data, "stored_size", None)
         return (variable.storage.chunk_shape, None, filters), (None, None, None) if ask is None else ask()
     chunks, shards, codecs = array_form(data)
-    names = tuple(codec_name(c.name, c.configuration) for c in codecs)
+    names = tuple(codec_name(c) for c in codecs)
     array, store = data.array, data.array.store
     if not isinstance(store, LocalStore):
         count = size = None
@@ -144,12 +144,6 @@ def _listing(store: Store) -> list[tuple[str, int]]:
     if not store.lists_all:
         return []
     return sorted(store.sizes() if store.lists_sizes else ((key, 0) for key in store.list()))
-
-
-def codec_name(name: str, configuration: Mapping[str, object]) -> str:
-    level = configuration.get("level", configuration.get("clevel"))
-    inner = f":{configuration['cname']}" if "cname" in configuration else ""
-    return f"{name.removeprefix('numcodecs.')}{inner}{'' if level is None else f':{level}'}"
 
 
 def _limits(variable: Variable, shape: _Shape) -> tuple[_Number | None, _Number | None, int | None]:

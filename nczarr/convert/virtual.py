@@ -24,13 +24,12 @@ from urllib.parse import quote
 
 import numpy as np
 
+from nczarr.compression import FILTERS, NamedConfig, exact_codecs
 from nczarr.convert.endpoints import OVERWRITE, name_of
 from nczarr.convert.many.joining import FilePart, JoinedSource, StackedSource
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError, UnsupportedError, error_context
-from nczarr.filters import FILTERS
 from nczarr.formats import is_icechunk, is_references, local_path, state_of_file
-from nczarr.mapping import ArrayShape, StoredDataset, WriteOptions, create_dataset, documents_v2
-from nczarr.mapping.values.filters import codecs_of_filters
+from nczarr.mapping import StoredDataset, WriteOptions, create_dataset, documents_v2
 from nczarr.model import ArraySource, Dataset, EnumType, Filter, PrimitiveType, Variable, rewrite
 from nczarr.stores.reach import place_of
 from nczarr.system.atomic import (
@@ -44,7 +43,6 @@ from nczarr.system.durability import sync_folder_of, sync_tree
 from nczarr.system.environment import read_json
 from nczarr.system.failures import writing
 from nczarr.transfer import data_bytes
-from nczarr.zarr import NamedConfig, data_type_for
 
 if TYPE_CHECKING:
     from icechunk import IcechunkStore
@@ -87,15 +85,12 @@ class References:
     Attributes
     ----------
     dataset : Dataset
-        Variables with references have no data.
-    options : WriteOptions
-        Options that give the arrays the chunks and codecs of the files.
+        Variables with references have the chunks and the codecs of the files, and no data.
     chunks : dict
         The references by FQN of the variable.
     """
 
     dataset: Dataset
-    options: WriteOptions
     chunks: dict[str, ReferredChunks]
 
     @property
@@ -139,7 +134,7 @@ def find_references(dataset: Dataset, source: object) -> References:
         one grid.
     """
     chunks: dict[str, ReferredChunks] = {}
-    arrays: dict[str, ArrayShape] = {}
+    stored: dict[str, Variable] = {}
     for fqn, variable in dataset.all_variables.items():
         with error_context(name_of(source), fqn=fqn):
             found = _chunks_of_variable(variable, source)
@@ -148,10 +143,10 @@ def find_references(dataset: Dataset, source: object) -> References:
             dtype = variable.type.dtype
             endian = {"endian": "big" if found.big_endian else "little"}
             first = NamedConfig("bytes", endian) if dtype.itemsize > 1 else NamedConfig("bytes")
-            codecs = (first, *(codecs_of_filters(found.filters, dtype.itemsize) or ()))
-            arrays[fqn] = ArrayShape(found.shape, codecs, data_type_for(dtype))
-    plain = rewrite(dataset, variable=lambda fqn, v: replace(v, data=None) if fqn in chunks else v)
-    return References(plain, WriteOptions(compression="source", arrays=arrays), chunks)
+            codecs = (first, *(exact_codecs(found.filters, dtype.itemsize) or ()))
+            storage = replace(variable.storage, array_chunks=found.shape, codecs=codecs)
+            stored[fqn] = replace(variable, storage=storage, data=None)
+    return References(rewrite(dataset, variable=lambda fqn, v: stored.get(fqn, v)), chunks)
 
 
 def _chunks_of_variable(variable: Variable, source: object) -> ReferredChunks | None:
@@ -186,7 +181,7 @@ def _chunks(data: ArraySource, source: object) -> ReferredChunks | None:
         return None
     if found.skipped:
         raise UnsupportedError("a chunk's filter mask is not zero; a reference cannot express that")
-    unknown = [f.id for f in found.filters if codecs_of_filters([f], 1) is None]
+    unknown = [f.id for f in found.filters if exact_codecs([f], 1) is None]
     if unknown:
         raise UnsupportedError(f"the filter {unknown[0]} has no codec, so that references are not possible")
     path = local_path(source)
@@ -413,7 +408,7 @@ def _rows(
 def _contents(found: References) -> tuple[dict[str, bytes], list[_Reference], dict[str, tuple[int, ...]]]:
     """Return documents and inline values by key, the references, and the grid of each array."""
     kept: dict[str, bytes] = {}
-    with create_dataset(kept, found.dataset, replace(found.options, chunk_keys="v2")) as stored:
+    with create_dataset(kept, found.dataset, WriteOptions(chunk_keys="v2")) as stored:
         found.write_inline(stored)
         grids = {v.array.path: v.array.grid_shape for v in map(stored.data, stored.dataset.all_variables)}
         chunks = [
@@ -476,7 +471,7 @@ def _write_session(found: References, store: IcechunkStore) -> None:
     """Write into the store of a session, which the caller commits."""
     from icechunk import VirtualChunkSpec
 
-    with create_dataset(store, found.dataset, found.options) as stored:
+    with create_dataset(store, found.dataset, WriteOptions()) as stored:
         found.write_inline(stored)
         chunks = list(found.places(stored))
     changed = {url: _changed(url) for url in found.urls}

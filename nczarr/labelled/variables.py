@@ -21,17 +21,16 @@ from xarray.core import indexing
 from xarray.core.utils import is_duck_dask_array
 
 from nczarr import model
+from nczarr.compression import filters_for, parse_codecs
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.labelled.read import KEPT, Kept, Values
 from nczarr.lazy import cached_property
-from nczarr.mapping.values.filters import filters_of
 from nczarr.model import STRING, CompoundType, EnumType, Region, Storage, Type, VlenType
 from nczarr.model.sources import handed, region_shape
 from nczarr.netcdf4.creation import VariableOptions
 from nczarr.netcdf4.values.attributes import attribute_value
 from nczarr.netcdf4.values.numbers import quantization_in, quantize, round_to_digit
 from nczarr.netcdf4.values.types import complex_parts, converted_records
-from nczarr.zarr import NamedConfig
 
 _PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned")
 #: The keys of an encoding that change values.
@@ -467,20 +466,23 @@ class Part:
                 encoding = {**encoding, "chunks": tuple(c[0] for c in chunks)}
             storage, places = _storage(self.name, encoding, shape, unlimited), list(range(len(shape)))
 
-        def fitted(lengths: tuple[int, ...] | None) -> tuple[int, ...] | None:
-            if not lengths or None in places:
-                return None
-            return tuple(lengths[place] for place in places if place is not None) or None
+        if None in places:
+            storage = replace(storage, chunk_shape=None, array_chunks=None, shard_shape=None)
+        storage = storage.with_axes(places)
 
-        chunks, shards = fitted(storage.chunk_shape), fitted(storage.shard_shape)
-        if chunks and not shards:
-            chunks = tuple(
+        def fitted(chunks: tuple[int, ...] | None) -> tuple[int, ...] | None:
+            if not chunks or storage.shard_shape:
+                return chunks
+            return tuple(
                 c if u else max(1, min(c, n)) for c, n, u in zip(chunks, shape, unlimited, strict=True)
             )
+
         if not shape:
-            return replace(storage, layout=None, chunk_shape=None, filters=(), shard_shape=None)
+            unchunked = replace(storage, layout=None, chunk_shape=None, array_chunks=None, shard_shape=None)
+            return replace(unchunked, filters=())
         layout = "chunked" if any(unlimited) and storage.layout == "contiguous" else storage.layout
-        return replace(storage, chunk_shape=chunks, shard_shape=shards, layout=layout)
+        chunks, stored = fitted(storage.chunk_shape), fitted(storage.array_chunks)
+        return replace(storage, chunk_shape=chunks, array_chunks=stored, layout=layout)
 
     # -- values
 
@@ -583,7 +585,7 @@ def _storage(
         listed = [
             c if isinstance(c, dict) else c.to_dict() for c in (codecs if np.iterable(codecs) else [codecs])
         ]
-        filters = filters_of([NamedConfig(c["name"], c.get("configuration") or {}) for c in listed])
+        filters = filters_for(parse_codecs(listed)).filters
     chunks, shards = encoding.get("chunks") or encoding.get("chunksizes"), encoding.get("shards")
     was_other = encoding.get("original_shape") not in (None, shape) and "chunks" not in encoding
     chunks = (chunks,) * len(shape) if isinstance(chunks, int) else chunks

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nczarr.mapping.dataset.stored import StoredDataset
     from nczarr.mapping.dataset.variable_data import VariableData
     from nczarr.mapping.findings import Finding, RecoveryWarning
-    from nczarr.mapping.options import ArrayShape, WriteOptions
+    from nczarr.mapping.options import WriteOptions
 else:
     __getattr__ = lazy(
         __name__,
@@ -25,13 +25,13 @@ else:
             "dataset.maintenance": ["check_metadata", "find_torn_indexes", "repair"],
             "dataset.open": ["create_dataset", "documents_v2", "open_dataset"],
             "findings": ["Finding", "RecoveryWarning"],
-            "options": ["ArrayShape", "WriteOptions"],
+            "options": ["WriteOptions"],
             "dataset.variable_data": ["VariableData"],
         },
     )
 
 __all__ = [
-    "ArrayShape", "DetachedDataset", "DetachedValues", "Finding", "RecoveryWarning", "StoredDataset",
+    "DetachedDataset", "DetachedValues", "Finding", "RecoveryWarning", "StoredDataset",
     "VariableData", "WriteOptions", "check_metadata", "create_dataset", "documents_v2", "find_torn_indexes",
     "missing_chunks", "open_dataset", "repair",
 ]  # fmt: skip

@@ -18,7 +18,6 @@ from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values.encodings import Encoding
 from nczarr.model import Dataset, Dimension, join_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
-from nczarr.zarr.grids import ChunkGrid
 
 Metadata = ArrayMetadata | GroupMetadata
 
@@ -156,8 +155,8 @@ class Known:
         Those of them that do not change even if the dialect has another form now.
     encodings : mapping
         The encodings of variables that keep their values, by FQN.
-    grids : mapping
-        The chunk grids of their arrays, by FQN; the storage of a variable may have other chunks, those of its source.
+    stored : mapping
+        The metadata of their arrays, by FQN, whose chunks and codecs stay.
     identity : str or None
         The identity of the dataset; None: it is new.
     """
@@ -166,7 +165,7 @@ class Known:
     arrays: Mapping[str, tuple[ArrayMetadata, Binding]] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
     encodings: Mapping[str, Encoding] = field(default_factory=dict)
-    grids: Mapping[str, ChunkGrid] = field(default_factory=dict)
+    stored: Mapping[str, ArrayMetadata] = field(default_factory=dict)
     identity: str | None = None
 
 

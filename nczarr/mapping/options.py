@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
 from nczarr.errors import UnsupportedError
-from nczarr.zarr import DataType, NamedConfig
 
 #: The layouts on Zarr v3, which has shards.
 ON_V3 = frozenset({"nczarr-v3", "zarr-v3"})
 
 LayoutName = Literal["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
-
-
-@dataclass(frozen=True)
-class ArrayShape:
-    """The chunks of the array of one variable, instead of its storage hints.
-
-    Parameters
-    ----------
-    chunks : tuple of int, optional
-        Without inner dimensions.
-    compression : str, optional
-        That of this variable; see :class:`WriteOptions`.
-
-    Examples
-    --------
-    >>> ArrayShape(chunks=(1, 100)).chunks
-    (1, 100)
-    """
-
-    chunks: tuple[int, ...] | None = None
-    #: The codecs of the array or of the chunks in its shards, if the array has this data type.
-    codecs: tuple[NamedConfig, ...] | None = None
-    data_type: DataType | None = None
-    compression: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,24 +30,21 @@ class WriteOptions:
         The form of compounds of fixed size: ``bytes`` is ``uint8`` with an additional dimension, which every Zarr
         reader opens, as bytes. ``struct`` is the registered data type, which zarr-python supports from 3.2 on (Python
         3.12); earlier versions refuse the whole group.
-    codecs : {'portable', 'numcodecs'}
-        Encode netCDF filters as codecs that all readers support, or as ``numcodecs.*``, which keep netCDF's byte stream
-        and which only zarr-python reads.
-    compress : bool
-        Compress variables without filters with blosc (zstd, shuffle), if their chunks have more than 1 KiB.
     compression : str
-        The compression of chunks: ``source`` follows the filters; ``default`` is blosc with zstd and shuffle for all
-        variables, and none for chunks of at most 1 KiB; otherwise a codec with its level, ``zstd:3``, ``blosc:lz4:5``,
-        ``gzip:6``, or ``none``. The filters are recorded in each case, so that a copy to netCDF restores them.
+        The compression of variables whose storage has no codecs. ``auto`` follows the filters with codecs that all
+        readers support, and compresses variables without filters with blosc (zstd, shuffle), if their chunks have more
+        than 1 KiB; ``source`` does not compress these. ``numcodecs`` follows the filters with codecs that keep netCDF's
+        byte stream, and which only zarr-python reads. ``default`` is blosc with zstd and shuffle for all variables, and
+        none for chunks of at most 1 KiB. All others name codecs, as :func:`nczarr.copy` takes them. The filters are
+        recorded in each case, so that a copy to netCDF restores them.
     checksum : bool
         Add a crc32c to every chunk, also for variables without fletcher32.
     manifest : bool
         Record the written chunks when the dataset is closed, so that ``nczarr check --data`` finds missing chunks. Only
         on Zarr v3.
-    arrays : mapping
-        Chunks by the FQN of the variable, instead of its storage hints.
-    chunk_keys : {'default', 'v2'}
-        Keys of chunks on Zarr v3: ``v/c/0/1``, or ``v/0.1`` as on v2.
+    chunk_keys : {'default', 'v2'} or None
+        Keys of chunks on Zarr v3: ``v/c/0/1``, or ``v/0.1`` as on v2. None: as in the storage of a variable, else
+        ``default``.
     consolidated : bool
         Write consolidated metadata, so that opening needs one request.
     extensions : bool
@@ -105,13 +76,10 @@ class WriteOptions:
     layout: LayoutName = "nczarr-v3"
     char: Literal["bytes", "uint8"] = "bytes"
     compound: Literal["struct", "bytes"] = "bytes"
-    codecs: Literal["portable", "numcodecs"] = "portable"
-    compress: bool = True
-    compression: str = "source"
+    compression: str = "auto"
     checksum: bool = False
     manifest: bool = False
-    arrays: Mapping[str, ArrayShape] = field(default_factory=dict, hash=False)
-    chunk_keys: Literal["default", "v2"] = "default"
+    chunk_keys: Literal["default", "v2"] | None = None
     consolidated: bool = True
     extensions: bool = False
     zarr_conventions: bool = False
@@ -124,13 +92,12 @@ class WriteOptions:
             ("layout", get_args(LayoutName)),
             ("char", ("bytes", "uint8")),
             ("compound", ("struct", "bytes")),
-            ("codecs", ("portable", "numcodecs")),
-            ("chunk_keys", ("default", "v2")),
+            ("chunk_keys", ("default", "v2", None)),
         ):
             if getattr(self, option) not in known:
                 raise UnsupportedError(
                     f"the option {option} cannot be {getattr(self, option)!r}",
-                    hint=f"it is one of {', '.join(known)}",
+                    hint=f"it is one of {', '.join(filter(None, known))}",
                 )
         if self.manifest and self.layout not in ON_V3:
             raise UnsupportedError(f"the layout {self.layout} has no place for a manifest of the chunks")
@@ -143,11 +110,8 @@ class FormatOptions(TypedDict, total=False):
     layout: LayoutName
     char: Literal["bytes", "uint8"]
     compound: Literal["struct", "bytes"]
-    codecs: Literal["portable", "numcodecs"]
-    compress: bool
     manifest: bool
-    arrays: Mapping[str, ArrayShape]
-    chunk_keys: Literal["default", "v2"]
+    chunk_keys: Literal["default", "v2"] | None
     consolidated: bool
     extensions: bool
     zarr_conventions: bool

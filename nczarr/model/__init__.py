@@ -1,5 +1,6 @@
 """Model netCDF datasets: types, nodes, names and rules. Objects are frozen; the package does no input or output."""
 
+from nczarr.compression import Filter
 from nczarr.model.compare import Difference, compare, describe_type
 from nczarr.model.names import ROOT, check_name, format_fqn, join_fqn, normalize_name, parse_fqn, split_fqn
 from nczarr.model.nodes import (
@@ -7,7 +8,6 @@ from nczarr.model.nodes import (
     Dataset,
     Dimension,
     DimensionRef,
-    Filter,
     Group,
     Storage,
     Variable,

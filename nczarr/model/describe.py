@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nczarr import display
-from nczarr.filters import FILTERS
+from nczarr.compression import FILTERS
 from nczarr.model.names import split_fqn
 
 

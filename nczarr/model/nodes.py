@@ -7,14 +7,15 @@ storage hints that a copy preserves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from nczarr import display, filters
+from nczarr import display
+from nczarr.compression import Filter, NamedConfig
 from nczarr.display.text import did_you_mean
 from nczarr.errors import ModelError
 from nczarr.lazy import cached_property
@@ -155,35 +156,6 @@ class Dimension:
 
 
 @dataclass(frozen=True)
-class Filter:
-    """One HDF5 filter of a variable.
-
-    Parameters
-    ----------
-    id : int
-        HDF5's registered filter ID: 1 deflate, 2 shuffle, 3 fletcher32, 4 szip, 307 bzip2, 32001 blosc, 32015 zstd.
-    parameters : tuple of int
-        The filter's unsigned integer parameters, without those that the HDF5 library adds (shuffle's element size).
-
-    Examples
-    --------
-    >>> Filter(Filter.DEFLATE, (5,)).parameters
-    (5,)
-    """
-
-    id: int
-    parameters: tuple[int, ...] = ()
-
-    DEFLATE = filters.DEFLATE
-    SHUFFLE = filters.SHUFFLE
-    FLETCHER32 = filters.FLETCHER32
-    SZIP = filters.SZIP
-    BZIP2 = filters.BZIP2
-    BLOSC = filters.BLOSC
-    ZSTD = filters.ZSTD
-
-
-@dataclass(frozen=True)
 class Storage:
     """Storage hints of a variable. A copy preserves them; they do not affect values.
 
@@ -202,6 +174,20 @@ class Storage:
     shard_shape : tuple of int or None
         Shape of the shards of a Zarr array, which contain whole stored chunks; None without shards. `chunk_shape` may
         be that of a netCDF source, whose chunks the shards need not contain.
+    codecs : tuple of NamedConfig or None
+        Zarr's codecs, from the array to its bytes, as they are stored or requested; none of shards. A request may leave
+        out settings, and the codec that turns the array into bytes. ``()`` requests none, None leaves the choice to the
+        filters.
+    array_chunks : tuple of int or None
+        Shape of the chunks of the Zarr array, where it is not `chunk_shape`.
+    shard_index : NamedConfig or None
+        The codec of shards with the settings of their index; None for those of nczarr.
+    chunk_keys : NamedConfig or None
+        The encoding of the chunk keys of a Zarr array.
+
+    Notes
+    -----
+    The last four describe a Zarr array, which other formats do not have: they do not count in a comparison.
 
     Examples
     --------
@@ -215,6 +201,29 @@ class Storage:
     endian: str = "native"
     no_fill: bool = False
     shard_shape: tuple[int, ...] | None = None
+    codecs: tuple[NamedConfig, ...] | None = field(default=None, compare=False)
+    array_chunks: tuple[int, ...] | None = field(default=None, compare=False)
+    shard_index: NamedConfig | None = field(default=None, compare=False)
+    chunk_keys: NamedConfig | None = field(default=None, compare=False)
+
+    def with_axes(self, places: Sequence[int | None]) -> Storage:
+        """Return the storage for other dimensions, given by their old places; None for a new one, one step long.
+
+        Examples
+        --------
+        >>> Storage("chunked", (1, 100)).with_axes((None, 1, 0)).chunk_shape
+        (1, 100, 1)
+        """
+
+        def moved(lengths: tuple[int, ...] | None) -> tuple[int, ...] | None:
+            return None if lengths is None else tuple(1 if p is None else lengths[p] for p in places)
+
+        codecs = self.codecs
+        if codecs is not None and tuple(places) != tuple(range(len(places))):
+            # The order of the dimensions inside a chunk belongs to the old ones.
+            codecs = tuple(codec for codec in codecs if codec.name != "transpose")
+        chunks, stored, shards = map(moved, (self.chunk_shape, self.array_chunks, self.shard_shape))
+        return replace(self, chunk_shape=chunks, array_chunks=stored, shard_shape=shards, codecs=codecs)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nczarr import model
-from nczarr.filters import FILTERS, OF_REFERENCES
+from nczarr.compression import FILTERS, OF_REFERENCES
 from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
 from nczarr.model.chunk_shapes import chunks_in_shards, misfit
 from nczarr.netcdf4.base import data_model_of

@@ -260,7 +260,7 @@ class Opening:
                     path.unlink()
                     target = f"file://{path.absolute()}#mode=nczarr,zip"
             empty = self._empty(os.path.splitext(os.path.basename(self.name.rstrip("/")))[0])
-            options = self.options or WriteOptions(compress=False)
+            options = self.options or WriteOptions(compression="source")
             stored = create_dataset(
                 target, empty, options, overwrite=self.clobber, storage_options=self.storage_options
             )
@@ -298,7 +298,7 @@ class Opening:
                 target = open_store(target, "r+", self.storage_options)
                 if target.takes_any_key:
                     locks.append(_mark(target))
-            options = self.options or WriteOptions(compress=False)
+            options = self.options or WriteOptions(compression="source")
             again = partial(open_dataset, storage_options=self.storage_options, options=options)
             try:
                 stored = again(target, "r+" if writable else "r")

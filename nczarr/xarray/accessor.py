@@ -310,7 +310,8 @@ def chunked_work(dataset: model.Dataset) -> list[Work]:
 
 def block_of(one: Work) -> tuple[int, ...] | None:
     """Return the shape of the shards or chunks that a new variable asks for."""
-    return one[1].storage.shard_shape or one[1].storage.chunk_shape
+    storage = one[1].storage
+    return storage.shard_shape or storage.array_chunks or storage.chunk_shape
 
 
 def check_aligned(one: Work, start: tuple[int, ...], block: tuple[int, ...] | None) -> None:

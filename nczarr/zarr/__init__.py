@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nczarr.compression import NamedConfig
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from nczarr.zarr.hierarchy.hierarchy import Hierarchy
     from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
     from nczarr.zarr.limits import LIMITS, Limits
-    from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, inner_codecs
+    from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, inner_codecs
     from nczarr.zarr.types import DataType, data_type_for
 else:
     __getattr__ = lazy(
@@ -28,7 +29,7 @@ else:
             "hierarchy.hierarchy": ["Hierarchy"],
             "hierarchy.opening": ["create_hierarchy", "open_hierarchy"],
             "limits": ["LIMITS", "Limits"],
-            "metadata": ["ArrayMetadata", "GroupMetadata", "NamedConfig", "inner_codecs"],
+            "metadata": ["ArrayMetadata", "GroupMetadata", "inner_codecs"],
             "types": ["DataType", "data_type_for"],
         },
     )

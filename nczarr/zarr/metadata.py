@@ -12,47 +12,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from nczarr.compression import NamedConfig
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.grids import ChunkGrid
 from nczarr.zarr.types import DataType, Json, JsonMapping, JsonObject, Scalar, bad, show
 
 Made = TypeVar("Made")
-
-
-@dataclass(frozen=True)
-class NamedConfig:
-    """The name and configuration of a codec, storage transformer or extension in a document.
-
-    Parameters
-    ----------
-    name : str
-    configuration : mapping
-        JSON values; empty if the document has none.
-    must_understand : bool
-        False: a reader may ignore an unknown name.
-
-    Examples
-    --------
-    >>> NamedConfig("gzip", {"level": 1}).to_json()
-    {'name': 'gzip', 'configuration': {'level': 1}}
-    >>> NamedConfig("crc32c").to_json()
-    {'name': 'crc32c'}
-    """
-
-    name: str
-    configuration: JsonMapping = field(default_factory=dict)
-    must_understand: bool = True
-
-    def to_json(self) -> JsonObject:
-        """Return the JSON for a v3 document."""
-        result: JsonObject = {"name": self.name}
-        # zarr-python rejects its numcodecs names without a configuration, even an empty one.
-        if self.configuration or self.name.startswith("numcodecs."):
-            result["configuration"] = dict(self.configuration)
-        if not self.must_understand:
-            result["must_understand"] = False
-        return result
 
 
 def parse_named_config(value: object, key: str) -> NamedConfig:

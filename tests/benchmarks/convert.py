@@ -114,7 +114,7 @@ def programs(case: str, source: Path, out: Path, rechunker: str | None) -> dict[
         if rechunker is not None:
             found["rechunker"] = [rechunker, "-c", RECHUNKER, str(source), str(out / "b.zarr")]
         return found
-    raw = ["--compression", "source", "--codecs", "numcodecs"]
+    raw = ["--compression", "numcodecs"]
     return {
         "nczarr": [*run, str(source), str(out / "a.zarr")],
         "nczarr none": [*run, "--compression", "none", str(source), str(out / "n.zarr")],

@@ -530,7 +530,7 @@ def test_the_bytes_of_netcdf_chunks_pass_through(tmp_path: Path, options: dict[s
             :
         ] = data
     out = tmp_path / "a.zarr"
-    chunks = {"chunk_bytes": None, "compression": "source", "codecs": "numcodecs"}
+    chunks = {"chunk_bytes": None, "compression": "numcodecs"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nczarr.transfer.transfer", never)
         patch.setattr("nczarr.convert.change.shaping.SMALLEST", 1)

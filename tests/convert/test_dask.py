@@ -141,7 +141,7 @@ def test_workers_rechunk(client: Any, tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     "options",
     [
-        {"compression": "source", "codecs": "numcodecs"},
+        {"compression": "numcodecs"},
         {"variables": "v", "select": {"t": slice(1, 20, 3)}, "rename": {"/v": "u"}},
         {"chunks": {"t": 6, "y": 128}, "shards": {"t": 12}},
         {"quantize": "v=1", "memory": "8MiB", "checksum": True},

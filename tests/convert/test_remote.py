@@ -136,7 +136,7 @@ def test_chunks_are_fetched_in_batches(
     assert max(batches) > 3
     assert sum(n for n in batches if n > 1) == 11
     assert list(nczarr.diff(deflated, tmp_path / "a.zarr")) == []
-    raw = {"compression": "source", "codecs": "numcodecs"}
+    raw = {"compression": "numcodecs"}
     nczarr.copy("memory://nczarr-test/a.nc", tmp_path / "raw.zarr", **raw)
     assert list(nczarr.diff(deflated, tmp_path / "raw.zarr")) == []
     nczarr.copy("memory://nczarr-test/a.nc", tmp_path / "refs.json", virtual=True)

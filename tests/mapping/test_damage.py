@@ -291,7 +291,7 @@ def test_a_chunk_with_damaged_packed_bytes_names_the_variable() -> None:
 
     dataset = replace(dataset, variables=(replace(dataset.variables[0], data=MemorySource(values)),))
     store = MemoryStore()
-    tools.copy(dataset, store, WriteOptions(compress=False))
+    tools.copy(dataset, store, WriteOptions(compression="source"))
     store.set("r/c", b"\1\0\0\0\3\0\0\0abc")
     with open_dataset(store) as stored, pytest.raises(ChunkError, match="/r"):
         stored.data("/r").read(())

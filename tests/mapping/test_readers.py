@@ -300,7 +300,7 @@ def test_options_say_what_they_do() -> None:
         ),
     )
     store = MemoryStore()
-    tools.copy(dataset, store, WriteOptions(char="uint8", nzug=True, compress=False, extensions=True))
+    tools.copy(dataset, store, WriteOptions(char="uint8", nzug=True, compression="source", extensions=True))
     with open_dataset(store) as stored:
         nodes = stored.hierarchy.nodes
         assert nodes["c"].data_type.name == "uint8"

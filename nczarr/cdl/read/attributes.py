@@ -17,7 +17,7 @@ from nczarr.cdl.read.values import ElementReader, count_values, expand, position
 from nczarr.cdl.syntax.constants import Constant, ConstantError, convert, is_number, parse_constant
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Call, Value
-from nczarr.filters import FILTERS
+from nczarr.compression import FILTERS
 from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
 from nczarr.model.chunk_shapes import default_chunks, default_shards, misfit
 from nczarr.transfer import value_bytes

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from operator import mod
 from typing import Literal
 
+from nczarr.compression import FILTERS
 from nczarr.errors import CDLError
-from nczarr.filters import FILTERS
 from nczarr.model import Attribute, Dataset, EnumType, Filter, PrimitiveType, Variable
 
 _MIN_LINE = 10

@@ -6,24 +6,32 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from nczarr import model
-from nczarr.convert.change.selecting import SelectedSource, find_dimension
-from nczarr.convert.report import array_form
+from nczarr.convert.change.packing import (
+    codecs_of_copy,
+    describe_codecs,
+    filters_asked,
+    in_any_file,
+    is_choice,
+    names_codec,
+    portable_codecs,
+    refused_filters,
+    replaced_filters,
+    storage_in_file,
+)
+from nczarr.convert.change.selecting import find_dimension
 from nczarr.errors import UnsupportedError, error_context
-from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, FILTERS, LZF, OF_REFERENCES
 from nczarr.formats import CLASSIC, Kind
-from nczarr.mapping import ArrayShape, VariableData
-from nczarr.mapping.values.filters import filters_of, parse_compression
-from nczarr.model import Dataset, Filter, Storage, Variable, rewrite
+from nczarr.model import Dataset, Storage, Variable, rewrite
 from nczarr.model.chunk_shapes import SHARD, default_chunks, default_shards, misfit
 from nczarr.model.sources import ChangedSource
 from nczarr.model.typed import list_names, matching, partition_typed, similar_name, split_typed, units_of
 from nczarr.transfer import block_shape, value_bytes
-from nczarr.zarr import DataType, NamedConfig, RegularGrid
+from nczarr.zarr.codecs.base import requested_codecs
 
 #: Chunks of a netCDF source keep sizes in this range.
 SMALLEST, LARGEST = 256 << 10, 64 << 20
@@ -31,16 +39,11 @@ SMALLEST, LARGEST = 256 << 10, 64 << 20
 _CHUNK = 4 << 20
 #: Number of chunks of a variable above which it gets shards.
 MANY = 10_000
-#: Codecs of every reader of Zarr v3.
-_PORTABLE = frozenset({"bytes", "vlen-utf8", "vlen-bytes", "blosc", "gzip", "zstd", "crc32c"})
-#: The replacement of h5py's own filter LZF, which netCDF-C does not read.
-_DEFLATE = Filter(Filter.DEFLATE, (1,))
 
 #: Lengths by FQN of the dimension, where None is "auto"; or along each axis.
 _Lengths = Mapping[str, int | None] | tuple[int, ...]
 #: The options whose value may be limited to some variables.
 _BY_VARIABLE = ("chunks", "shards", "compression", "quantize")
-_CODECS = ("zstd", "gzip", "blosc", "none", "source", "default")
 #: The netCDF formats by the words of nccopy.
 KINDS = {
     **dict.fromkeys(("1", "nc3", "classic"), "classic"),
@@ -80,9 +83,11 @@ class OutputOptions:
     shards : str, int or mapping, optional
         Lengths by dimension (default: the whole dimension), a number of bytes, or ``auto``. Zarr only.
     compression : str, optional
-        ``zstd:3``, ``gzip:6``, ``blosc:lz4:5``, ``none``, ``source``, ``default``.
+        ``zstd:3``, ``gzip:6``, ``blosc:lz4:5``, ``none``, ``source``, ``default``, or other codecs, as text.
     checksum : bool
         Store a checksum for every chunk.
+    portable : bool
+        Replace the codecs of a Zarr source that not every reader has.
     quantize : str, optional
         ``[NAME,…=][MODE:]DIGITS``, with the modes of netCDF-C.
     fixed : bool
@@ -98,6 +103,7 @@ class OutputOptions:
     shards: str | int | Mapping[str, int] | None = None
     compression: str | None = None
     checksum: bool = False
+    portable: bool = False
     quantize: str | None = None
     fixed: bool = False
     unlimited: Sequence[str] = ()
@@ -156,45 +162,137 @@ class OutputOptions:
                         )
         return {fqn: replace(self, **own) for fqn, own in found.items()}
 
-    @property
-    def codec(self) -> str | None:
-        """The requested codec; None for that of the source."""
-        return None if self.compression == "source" else self.compression
-
 
 @dataclass(frozen=True)
-class Shaped:
-    """A dataset as it is to be written, and options for Zarr.
+class Shaping:
+    """The rules for storing the variables of a copy.
 
     Attributes
     ----------
+    source, target : {'netcdf', 'zarr', 'cdl'} or None
+        For a netCDF source, whose chunks and deflate suit spinning disks, the default for Zarr output is better chunks
+        and compression. The codecs of a Zarr source without a netCDF format may need plugins of HDF5: netCDF output
+        uses deflate instead.
     own : mapping
         The options of some variables, by FQN.
-    replaced : tuple of str
-        Differences of the storage from the source that were not requested, but are necessary for readers.
+    general : tuple
+        The lengths of chunks and of shards, for all variables.
     """
 
     dataset: Dataset
-    arrays: Mapping[str, ArrayShape] = field(default_factory=dict)
-    compression: str = "source"
-    own: Mapping[str, OutputOptions] = field(default_factory=dict)
-    replaced: tuple[str, ...] = ()
+    how: OutputOptions
+    source: Kind | None
+    target: Kind
+    layout: str
+    own: Mapping[str, OutputOptions]
+    general: tuple[_Lengths | str | None, ...] = (None, None)
+    replaced: list[str] = field(default_factory=list)
+
+    @property
+    def is_better(self) -> bool:
+        """True if the storage of the source suits another format."""
+        return self.source == "netcdf" and self.target == "zarr"
+
+    @property
+    def is_for_zarr(self) -> bool:
+        """True if the storage of the source suits Zarr, but the target is a netCDF file."""
+        return self.source == "zarr" and self.target == "netcdf" and self.dataset.format is None
+
+    def variable(self, fqn: str, variable: Variable) -> Variable:
+        """Return a variable with its storage in the target."""
+        if not variable.dimensions:
+            return (
+                variable
+                if self.target == "zarr"
+                else replace(variable, storage=in_any_file(variable.storage))
+            )
+        sizes, mine, (lengths, shard_lengths) = _Sizes.of(self.dataset, variable), self.how, self.general
+        if fqn in self.own:
+            mine = self.own[fqn]
+            with error_context(fqn=fqn):
+                lengths, shard_lengths = _all_lengths(self.dataset, mine)
+        chunks, requested = self.chunks(variable, sizes, mine, lengths)
+        storage = variable.storage
+        if requested:
+            storage = replace(storage, layout="chunked", chunk_shape=chunks, array_chunks=chunks)
+        variable = replace(variable, storage=storage)
+        if self.target == "netcdf":
+            return replace(variable, storage=self.in_file(fqn, variable, sizes, mine))
+        actual = storage.array_chunks or chunks or sizes.default()
+        shards = _shards(sizes, actual, shard_lengths, self.is_better)
+        index = storage.shard_index if shards is None else None
+        if shards is None and shard_lengths is None and not requested:
+            shards = storage.shard_shape
+        storage = replace(storage, array_chunks=actual, shard_shape=shards, shard_index=index)
+        return replace(variable, storage=self.in_zarr(fqn, variable, storage, sizes, mine))
+
+    def chunks(
+        self, variable: Variable, sizes: _Sizes, mine: OutputOptions, lengths: _Lengths | str | None
+    ) -> tuple[tuple[int, ...] | None, bool]:
+        """Return the chunk shape, and whether it is requested: lengths that the variable has anyway are not."""
+        chunks, requested = _chunks(sizes, variable, mine, lengths, self.is_better)
+        if isinstance(lengths, tuple):
+            plain = _chunks(sizes, variable, mine, None, self.is_better)
+            stored = None if plain[1] else variable.storage.array_chunks
+            if chunks == (stored or plain[0] or sizes.default()):
+                return plain
+        return chunks, requested
+
+    def in_zarr(
+        self, fqn: str, variable: Variable, storage: Storage, sizes: _Sizes, mine: OutputOptions
+    ) -> Storage:
+        """Return the storage with the codecs of a Zarr array."""
+        asked, block = mine.compression, storage.shard_shape or storage.array_chunks or ()
+        if mine.portable and asked in (None, "source") and (codecs := portable_codecs(variable)) is not None:
+            before = describe_codecs(variable.storage.codecs or ())
+            self.replaced.append(
+                f"{fqn}: {before}; {describe_codecs(codecs)} replaces what not all readers have"
+            )
+        else:
+            codecs = codecs_of_copy(variable, asked, self.how.compression, block)
+        self.replaced.extend(refused_filters(fqn, variable, asked))
+        if self.layout == "nczarr-v2" and codecs is not None and not (asked is None or is_choice(asked)):
+            # It stores filters only as codecs, and only those that netcdf-c has.
+            return replace(storage, codecs=None, filters=filters_asked(str(asked), sizes.itemsize))
+        return replace(storage, codecs=codecs)
+
+    def in_file(self, fqn: str, variable: Variable, sizes: _Sizes, mine: OutputOptions) -> Storage:
+        """Return the storage with the filters of a netCDF file."""
+        asked, checksum, before = mine.compression, mine.checksum, variable.storage
+        with error_context(fqn=fqn):
+            storage = storage_in_file(variable, asked, checksum=checksum, for_zarr=self.is_for_zarr)
+        if not sizes.is_object and storage.filters != before.filters:
+            chunks = storage.chunk_shape or (sizes.default() if storage.filters else None)
+            layout = "chunked" if storage.filters else storage.layout
+            storage = replace(storage, layout=layout, chunk_shape=chunks)
+        self.replaced.extend(
+            replaced_filters(fqn, variable, storage, asked, checksum=checksum, for_zarr=self.is_for_zarr)
+        )
+        return storage
 
 
 def shape(
-    dataset: Dataset, how: OutputOptions, *, source: Kind | None, target: Kind, format: str | None = None
-) -> Shaped:
+    dataset: Dataset,
+    how: OutputOptions,
+    *,
+    source: Kind | None,
+    target: Kind,
+    format: str | None = None,
+    layout: str = "nczarr-v3",
+) -> tuple[Dataset, tuple[str, ...]]:
     """Return the dataset as it is to be written.
 
     Parameters
     ----------
-    source : {'netcdf', 'zarr', 'cdl'} or None
-        For a netCDF source, whose chunks and deflate suit spinning disks, the default for Zarr output is better chunks
-        and compression. A Zarr source without a netCDF format may have codecs that readers of netCDF lack: netCDF
-        output uses deflate instead.
-    target : {'netcdf', 'zarr', 'cdl'}
-    format : str, optional
-        The netCDF format of the target.
+    source, target : {'netcdf', 'zarr', 'cdl'}, or None for an unknown source
+    format, layout : str, optional
+        The netCDF format of the target, and its layout on Zarr.
+
+    Returns
+    -------
+    Dataset
+    tuple of str
+        Differences of the storage from the source that were not requested, but are necessary.
 
     Raises
     ------
@@ -206,7 +304,7 @@ def shape(
     >>> from nczarr.model import DOUBLE, Dimension
     >>> d = Dataset("d", dimensions=(Dimension("x", 20),), variables=(Variable("v", DOUBLE, ("/x",)),))
     >>> how = OutputOptions(chunks="x=5")
-    >>> shape(d, how, source="netcdf", target="zarr").dataset.variables[0].storage.chunk_shape
+    >>> shape(d, how, source="netcdf", target="zarr")[0].variables[0].storage.chunk_shape
     (5,)
     """
     is_classic = (format or dataset.format) in CLASSIC.values()
@@ -214,65 +312,14 @@ def shape(
     dataset = _with_unlimited(dataset, how)
     own = how.by_variable(dataset)
     for one in (how, *own.values()):
-        if one.codec not in (None, "default"):
-            parse_compression(str(one.codec), 4)
+        if one.compression is not None and not is_choice(one.compression):
+            requested_codecs(one.compression)
     dataset = _rounded(dataset, how, own)
     if target == "cdl":
-        return Shaped(dataset)
-    better = source == "netcdf" and target == "zarr"
-    # Without a netCDF format, the filters were not chosen for readers of netCDF.
-    portable = source == "zarr" and target == "netcdf" and dataset.format is None and how.compression is None
-
-    def lengths_of(one: OutputOptions) -> tuple[_Lengths | str | None, ...]:
-        return _by_dimension(dataset, one.chunks, "--chunks"), _by_dimension(dataset, one.shards, "--shards")
-
-    general = lengths_of(how)
-    arrays: dict[str, ArrayShape] = {}
-
-    def shaped(fqn: str, variable: Variable) -> Variable:
-        if not variable.dimensions:
-            return variable
-        sizes = _Sizes.of(dataset, variable)
-        mine, (lengths, shard_lengths) = own.get(fqn, how), general
-        if fqn in own:
-            with error_context(fqn=fqn):
-                lengths, shard_lengths = lengths_of(mine)
-        kept = (
-            _stored_form(variable) if source == "zarr" and target == "zarr" and mine.codec is None else None
-        )
-        chunks, requested = _chunks(sizes, variable, mine, lengths, better)
-        if isinstance(lengths, tuple):  # those that the variable has anyway are not a request
-            plain = _chunks(sizes, variable, mine, None, better)
-            if chunks == (kept.chunks if kept and not plain[1] else plain[0] or sizes.default()):
-                chunks, requested = plain
-        storage = variable.storage
-        if requested:
-            storage = replace(storage, layout="chunked", chunk_shape=chunks)
-        if target == "netcdf":
-            storage = replace(storage, shard_shape=None)
-            is_portable = portable and mine.compression is None
-            return replace(variable, storage=_netcdf_storage(storage, sizes, mine, is_portable))
-        actual = chunks or sizes.default()
-        if kept is not None and not requested:
-            actual = kept.chunks
-        shards = _shards(sizes, actual, shard_lengths, better)
-        if shards is None and shard_lengths is None and not requested:
-            shards = storage.shard_shape
-        storage = replace(storage, shard_shape=shards)
-        if kept is not None:
-            same = (actual, shards) == (kept.chunks, kept.shards)
-            codecs = kept.outer if same else kept.codecs
-            arrays[fqn] = ArrayShape(actual, None if how.checksum else codecs, kept.data_type)
-        elif actual != storage.chunk_shape or mine.compression != how.compression:
-            other = mine.compression if mine.compression != how.compression else None
-            arrays[fqn] = ArrayShape(actual, compression=other)
-        return variable if storage == variable.storage else replace(variable, storage=storage)
-
-    variables = {fqn: shaped(fqn, variable) for fqn, variable in dataset.all_variables.items()}
-    result = rewrite(dataset, variable=variables.get)
-    has_filters = target == "netcdf" and not is_classic
-    replaced = _replaced(dataset, result, how, own, portable) if has_filters else ()
-    return Shaped(result, arrays, how.compression or ("default" if better else "source"), own, replaced)
+        return dataset, ()
+    shaping = Shaping(dataset, how, source, target, layout, own, _all_lengths(dataset, how))
+    variables = {fqn: shaping.variable(fqn, variable) for fqn, variable in dataset.all_variables.items()}
+    return rewrite(dataset, variable=variables.get), () if is_classic else tuple(shaping.replaced)
 
 
 def _refuse(how: OutputOptions, target: Kind, format: str | None, is_classic: bool) -> None:
@@ -282,62 +329,11 @@ def _refuse(how: OutputOptions, target: Kind, format: str | None, is_classic: bo
     ]
     if (how.shards is not None or "shards" in how.rules) and target != "zarr":
         raise UnsupportedError("--shards is for Zarr output: netCDF and CDL have no shards")
+    if how.portable and target != "zarr":
+        raise UnsupportedError("--portable is for Zarr output: netCDF and CDL have no codecs")
     if given and (target == "cdl" or (target == "netcdf" and is_classic)):
         what = "CDL text" if target == "cdl" else f"the format {format!r}"
         raise UnsupportedError(f"{given[0]}: {what} has no chunks", hint="-k nc4 makes a netCDF-4 file")
-
-
-def _replaced(
-    before: Dataset, after: Dataset, general: OutputOptions, own: Mapping[str, OutputOptions], portable: bool
-) -> tuple[str, ...]:
-    """Describe the filters that a netCDF file cannot have."""
-    lzf, lost, unchecked = [], [], []
-    for fqn, variable in before.all_variables.items():
-        how = own.get(fqn, general)
-        numbers = [f.id for f in variable.storage.filters]
-        if LZF in numbers and how.codec is None and _DEFLATE in after.all_variables[fqn].storage.filters:
-            lzf.append(f"{fqn}: the filter lzf, which netCDF-C does not read; deflate replaces it")
-        if not variable.type.dtype.hasobject:
-            continue
-        if how.checksum:
-            unchecked.append(
-                f"{fqn}: a checksum; HDF5 stores strings and sequences outside of the chunks that it checks"
-            )
-        names = [
-            FILTERS[number].name if number in FILTERS else f"filter {number}"
-            for number in numbers
-            if number not in OF_REFERENCES
-            and (not how.checksum if number == Filter.FLETCHER32 else how.codec is None and not portable)
-        ]
-        if names:
-            lost.append(f"{fqn}: {', '.join(names)}; HDF5 stores strings and sequences outside of the chunks")
-    return (*lzf, *lost, *unchecked)
-
-
-class _Form(NamedTuple):
-    """The chunks, the shards and the codecs of an array, inside and outside of its shards."""
-
-    chunks: tuple[int, ...]
-    shards: tuple[int, ...] | None
-    codecs: tuple[NamedConfig, ...]
-    outer: tuple[NamedConfig, ...]
-    data_type: DataType
-
-
-def _stored_form(variable: Variable) -> _Form | None:
-    """Return the storage of a variable of a Zarr source; None if readers of the target may lack its codecs."""
-    data: model.ArraySource | None = variable.data
-    while isinstance(data, SelectedSource | QuantizedSource):
-        data = data.inner
-    if not isinstance(data, VariableData):
-        return None
-    metadata = data.array.metadata
-    if not isinstance(metadata.chunk_grid, RegularGrid) or metadata.storage_transformers:
-        return None
-    chunks, shards, codecs = array_form(data)
-    if not all(codec.name in _PORTABLE for codec in codecs):
-        return None
-    return _Form(chunks, shards, codecs, metadata.codecs, metadata.data_type)
 
 
 @dataclass(frozen=True)
@@ -371,6 +367,11 @@ class _Sizes:
         if not isinstance(given, dict) or not any(ref in given for ref in self.dimensions):
             return None
         return [given.get(ref, 0) if isinstance(ref, str) else 0 for ref in self.dimensions]
+
+
+def _all_lengths(dataset: Dataset, how: OutputOptions) -> tuple[_Lengths | str | None, ...]:
+    """Return the requested lengths of chunks and of shards."""
+    return _by_dimension(dataset, how.chunks, "--chunks"), _by_dimension(dataset, how.shards, "--shards")
 
 
 def _by_dimension(
@@ -482,37 +483,6 @@ def _shards(
     return None if shards == chunks else shards
 
 
-def _netcdf_storage(storage: Storage, sizes: _Sizes, how: OutputOptions, portable: bool) -> Storage:
-    if (
-        sizes.is_object
-    ):  # chunks contain only pointers, which HDF5 does not check and plug-ins cannot compress
-        return replace(storage, filters=tuple(f for f in storage.filters if f.id in OF_REFERENCES))
-    checksums = tuple(f for f in storage.filters if f.id == Filter.FLETCHER32)
-    filters = tuple(_DEFLATE if f.id == LZF else f for f in storage.filters)
-    if portable and any(f.id not in BUILT_IN for f in filters):
-        filters = (*_filters("gzip:4", sizes.itemsize), *checksums)
-    if how.codec is not None:
-        filters = (*_filters(how.codec, sizes.itemsize), *checksums)
-    if how.checksum and not checksums:
-        filters += (Filter(Filter.FLETCHER32),)
-    if filters == storage.filters:
-        return storage
-    chunks = storage.chunk_shape or (sizes.default() if filters else None)
-    layout = "chunked" if filters else storage.layout
-    return replace(storage, layout=layout, chunk_shape=chunks, filters=filters)
-
-
-def _filters(compression: str, itemsize: int) -> tuple[Filter, ...]:
-    codecs = parse_compression("zstd" if compression == "default" else compression, itemsize)
-    if not codecs:
-        return ()
-    settings: Mapping[str, Any] = codecs[0].configuration
-    if codecs[0].name == "blosc":
-        number = BLOSC_COMPRESSORS.index(settings["cname"])
-        return (Filter(Filter.BLOSC, (0, 0, 0, 0, settings["clevel"], 1, number)),)
-    return (*([Filter(Filter.SHUFFLE)] if itemsize > 1 else []), *filters_of(codecs))
-
-
 def _with_unlimited(dataset: Dataset, how: OutputOptions) -> Dataset:
     if not (how.unlimited or how.fixed):
         return dataset
@@ -603,6 +573,9 @@ def _by_variable(option: str, value: Any) -> tuple[Any, dict[str, Any]]:
             if by_name or isinstance(own, Mapping | list | tuple) or (isinstance(own, str) and own != "auto")
         }
         return {n: own for n, own in value.items() if n not in rules} or None, rules
+    is_chain = isinstance(value, list | tuple) and not all(isinstance(one, str) for one in value)
+    if option == "compression" and is_chain:  # codecs, not rules
+        return value, {}
     general, rules = None, {}
     for text in value if isinstance(value, list | tuple) else [value]:
         names, chosen = _limited(option, text) if isinstance(text, str) else ("", text)
@@ -618,7 +591,7 @@ def _limited(option: str, text: str) -> tuple[str, str]:
     """Return the variables and the value of ``[NAME,…:]VALUE``; names are empty for all variables."""
     names, colon, value = partition_typed(text, ":")
     if option == "compression":
-        is_limited = names != "blosc" and value.partition(":")[0] in _CODECS
+        is_limited = not names_codec(text) and names_codec(value)
     elif option == "quantize":
         from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
 

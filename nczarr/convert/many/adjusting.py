@@ -240,8 +240,7 @@ def _like(first: Dataset, other: Dataset, along: str | None, fitting: Fitting) -
             return v
         dimensions = own.dimensions if reorder else v.dimensions
         axes = tuple(v.dimensions.index(ref) for ref in dimensions)
-        chunks = v.storage.chunk_shape and tuple(v.storage.chunk_shape[axis] for axis in axes)
-        storage = replace(v.storage, chunk_shape=chunks, shard_shape=None)
+        storage = replace(v.storage.with_axes(axes), shard_shape=None)
         backwards = frozenset(axes.index(axis) for axis in turned)
         data = v.data and ReorderedSource(v.data, axes, backwards)
         return replace(v, dimensions=dimensions, storage=storage, data=data)

@@ -393,17 +393,11 @@ def _assembled(
         data = [model.source_of(v, part.shape(v)) for v, part in zip(variables, parts, strict=True)]
         if not is_new:
             return old.with_data(JoinedSource(tuple(data), old.dimensions.index(along)))
-        storage = old.storage
-        chunks, shards = storage.chunk_shape, storage.shard_shape
+        storage = old.storage.with_axes((None, *range(len(old.dimensions))))
         return replace(
             old,
             dimensions=(along, *old.dimensions),
-            storage=replace(
-                storage,
-                layout=None if storage.layout == "compact" else storage.layout,
-                chunk_shape=chunks and (1, *chunks),
-                shard_shape=shards and (1, *shards),
-            ),
+            storage=replace(storage, layout=None if storage.layout == "compact" else storage.layout),
             data=JoinedSource(tuple(map(StackedSource, data)), 0),
         )
 

@@ -9,13 +9,13 @@ from functools import partial
 from itertools import islice, product
 from typing import Any
 
+from nczarr.compression import NamedConfig, complete, exact_codecs, named_on_v3, parse_codecs
 from nczarr.convert.request import Request
 from nczarr.mapping import DetachedValues, StoredDataset, VariableData
-from nczarr.mapping.values.filters import codecs_of_filters
 from nczarr.model import ArraySource, Region, Variable
 from nczarr.stores import LocalStore, Store
 from nczarr.transfer import MEMORY, Work, data_bytes, value_bytes
-from nczarr.zarr import Array, ArrayMetadata, NamedConfig
+from nczarr.zarr import Array, ArrayMetadata, DataType
 
 #: Maximum number of chunks that are copied concurrently. The memory for values may allow fewer.
 _BATCH = 64
@@ -120,13 +120,28 @@ def _are_alike(source: ArrayMetadata, target: ArrayMetadata) -> bool:
         source.shape == target.shape
         and source.chunk_grid == target.chunk_grid
         and source.data_type == target.data_type
-        and source.codecs == target.codecs
+        and _normal(source.codecs, source.data_type) == _normal(target.codecs, target.data_type)
         and not source.storage_transformers
         and source.fill_value is not None
         and target.fill_value is not None
         and source.data_type.fill_to_json(source.fill_value)
         == target.data_type.fill_to_json(target.fill_value)
     )
+
+
+def _normal(codecs: Iterable[NamedConfig], data_type: DataType) -> list[object]:
+    """Return codecs in one spelling: Zarr v2 has other names, and documents may omit defaults."""
+    itemsize = 1 if data_type.is_variable else data_type.dtype.itemsize
+    result: list[object] = []
+    for codec in codecs:
+        if codec.name != "sharding_indexed":
+            result.append(complete(named_on_v3(codec), itemsize))
+            continue
+        own = codec.configuration
+        chunks = [parse_codecs(own.get(key, ())) for key in ("codecs", "index_codecs")]
+        location = own.get("index_location", "end")
+        result.append((list(own.get("chunk_shape", ())), location, *(_normal(c, data_type) for c in chunks)))
+    return result
 
 
 def _file_chunks(fqn: str, variable: Variable, data: ArraySource, sink: Target) -> Twin | None:
@@ -137,8 +152,8 @@ def _file_chunks(fqn: str, variable: Variable, data: ArraySource, sink: Target) 
     codecs = target.metadata.codecs
     # Check the codecs first: finding the places of all chunks reads the index of the file.
     filters, itemsize = variable.storage.filters, variable.type.dtype.itemsize
-    expected = codecs_of_filters(filters, itemsize)
-    if expected is None or codecs[1:] != tuple(expected) or codecs[0].name != "bytes":
+    expected = exact_codecs(filters, itemsize)
+    if expected is None or codecs[1:] != expected or codecs[0].name != "bytes":
         return None
     # Asking the file costs more than reading a few values.
     if not filters and data_bytes(data) <= _FEW_BYTES:

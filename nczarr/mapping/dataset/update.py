@@ -157,8 +157,8 @@ def _known(
             metadata = before.array(fqn)
             if metadata.shape[: len(variable.dimensions)] == shape:
                 arrays[fqn] = (metadata, data[fqn].binding)
-    grids = {fqn: before.array(sources[fqn]).chunk_grid for fqn in encodings}
-    return Known(nodes, arrays, frozenset(fixed & arrays.keys()), encodings, grids, before.identity)
+    stored = {fqn: before.array(sources[fqn]) for fqn in encodings}
+    return Known(nodes, arrays, frozenset(fixed & arrays.keys()), encodings, stored, before.identity)
 
 
 def _removed(plan: Plan, before: Before, sources: Mapping[str, str]) -> list[str]:
@@ -355,7 +355,7 @@ def rewrite_documents(before: Before, reading: Reading, untouched: frozenset[str
         arrays,
         frozenset(arrays),
         {fqn: binding.encoding for fqn, (_, binding) in found.items()},
-        {fqn: metadata.chunk_grid for fqn, (metadata, _) in found.items()},
+        {fqn: metadata for fqn, (metadata, _) in found.items()},
         reading.identity,
     )
     plan = before.plan(dataset, known)

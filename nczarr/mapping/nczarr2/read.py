@@ -23,15 +23,16 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
+from nczarr.compression import filters_for
 from nczarr.errors import MetadataError, NCZarrError, error_context
 from nczarr.mapping.dialect import Reading
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3.groups import ArrayNode, DeclaredDimension, GroupFinder, GroupNode, Source
 from nczarr.mapping.nczarr3.read import Form, Reader
 from nczarr.mapping.values import scalars
+from nczarr.mapping.values.arrays import array_storage
 from nczarr.mapping.values.attributes import infer_attribute
 from nczarr.mapping.values.encodings import Encoding, FixedTextEncoding, PlainEncoding, ScalarEncoding
-from nczarr.mapping.values.filters import filters_of
 from nczarr.mapping.values.scalars import JSONObject, show
 from nczarr.model import CHAR, STRING, DimensionRef, Type, join_fqn
 from nczarr.system.environment import read_json
@@ -211,12 +212,14 @@ class _Reader(Reader):
     def storage(self, array: ArrayNode, ndim: int) -> model.Storage:
         metadata, form = array.metadata, self.forms[array.path]
         is_big = _spelled(array).startswith(">") and form is not None and form.type.dtype.itemsize > 1
-        return model.Storage(
-            "chunked" if ndim else None,
-            tuple(metadata.chunk_shape) if ndim else None,
-            filters_of(metadata.codecs),
-            "big" if is_big else "native",
-            metadata.fill_value is None,
+        stored = array_storage(metadata, ndim, self.hierarchy.layout)
+        return replace(
+            stored,
+            layout="chunked" if ndim else None,
+            chunk_shape=stored.array_chunks,
+            filters=filters_for(stored.codecs or ()).filters,
+            endian="big" if is_big else "native",
+            no_fill=metadata.fill_value is None,
         )
 
     def attributes(

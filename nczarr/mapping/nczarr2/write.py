@@ -13,17 +13,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from nczarr import model
+from nczarr.compression import ENCODED, NamedConfig, netcdf_filters
 from nczarr.errors import LossError
-from nczarr.filters import ENCODED
 from nczarr.mapping.dialect import Binding, Known, Plan, array_at
 from nczarr.mapping.nczarr2.read import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES
 from nczarr.mapping.node_names import NodeNames, spell_out
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain.write import V2_KEYS, Planner
+from nczarr.mapping.plain.write import Planner
 from nczarr.mapping.values import encodings
+from nczarr.mapping.values.arrays import V2_KEYS
 from nczarr.mapping.values.scalars import JSONObject, float_to_json
 from nczarr.model import CHAR, STRING, Attribute, Dataset, Group, PrimitiveType, UserType, Variable, join_fqn
 from nczarr.zarr import GroupMetadata, RegularGrid, data_type_for
+from nczarr.zarr.grids import ChunkGrid
 
 VERSION = "2.0.0"
 _JSON = "|J0"
@@ -31,6 +33,8 @@ _JSON = "|J0"
 _SCALAR = "_scalar_"
 #: netcdf-c's limit, used if the values of a variable are not known yet.
 _DEFAULT_STRING_LENGTH = 128
+#: Codecs that netcdf-c lacks, and its own ones: those that the other names of deflate and of a checksum stand for.
+_NETCDF_C = {"gzip": "numcodecs.zlib", "crc32c": "numcodecs.fletcher32"}
 
 
 def plan_nczarr_v2(
@@ -38,7 +42,8 @@ def plan_nczarr_v2(
 ) -> Plan:
     """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
     reduced, losses = without_user_types(dataset)
-    options = replace(options, codecs="numcodecs", compress=False)
+    if options.compression in ("auto", "source"):
+        options = replace(options, compression="numcodecs")
     # Arrays may have an older form, and are written anew.
     planner = _Planner(reduced, options, names, replace(known or Known(), arrays={}))
     for fqn, what in losses:
@@ -168,6 +173,18 @@ class _Planner(Planner):
             origin={"dtype": ">S1"} if variable.type == CHAR else None,
         )
         plan.variables[fqn] = Binding(path, encoding)
+
+    def grid_and_codecs(
+        self, fqn: str, variable: Variable, encoding: encodings.Encoding
+    ) -> tuple[ChunkGrid, tuple[NamedConfig, ...]]:
+        if fqn not in self.known.stored:
+            storage = variable.storage
+            found = netcdf_filters(storage.filters, storage.codecs)
+            for name in found.missing:
+                self.lose(f"the codec {name!r}, which netcdf-c does not have", fqn)
+            variable = replace(variable, storage=replace(storage, filters=found.filters, codecs=None))
+        grid, codecs = super().grid_and_codecs(fqn, variable, encoding)
+        return grid, tuple(replace(c, name=_NETCDF_C.get(c.name, c.name)) for c in codecs)
 
     def encoding(self, fqn: str, variable: Variable) -> encodings.Encoding:
         kept = self.known.encodings.get(fqn)

@@ -18,6 +18,7 @@ from nczarr.mapping.nczarr3 import keys
 from nczarr.mapping.nczarr3.groups import ArrayNode, DimensionFinder, GroupFinder, GroupNode
 from nczarr.mapping.nczarr3.keys import ARRAY_KEY, SUPERBLOCK_KEY, is_reference
 from nczarr.mapping.plain.read import PlainArrays
+from nczarr.mapping.values.arrays import array_storage
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, AttributeCache, decode_attributes
 from nczarr.mapping.values.declarations import TypeBinder, declarations
 from nczarr.mapping.values.encodings import Encoding, encoding_for_reading, simple_type
@@ -358,11 +359,11 @@ class Reader:
 
     def storage(self, array: ArrayNode, ndim: int) -> model.Storage:
         with self.findings.of_errors("storage-damaged", array.fqn, "; the storage hints are ignored"):
-            return read_storage(array.info, array.metadata, ndim)
-        return read_storage({}, array.metadata, ndim)
+            return read_storage(array.info, array.metadata, ndim, self.hierarchy.layout)
+        return read_storage({}, array.metadata, ndim, self.hierarchy.layout)
 
 
-def read_storage(info: JSONObject, metadata: ArrayMetadata, ndim: int) -> model.Storage:
+def read_storage(info: JSONObject, metadata: ArrayMetadata, ndim: int, zarr_layout: str) -> model.Storage:
     """Return the storage hints of a variable; raise MetadataError for a damaged one."""
 
     def is_shape(value: object) -> bool:
@@ -380,16 +381,16 @@ def read_storage(info: JSONObject, metadata: ArrayMetadata, ndim: int) -> model.
     ):
         if not is_valid:
             raise MetadataError(f"{ARRAY_KEY}.{key}: {show(info[key])} is not {what}")
-    stored, shards = metadata.shapes
+    stored = array_storage(metadata, ndim, zarr_layout)
     if layout == "chunked" and "chunk_shape" not in info:
-        chunks = stored[:ndim]
-    return model.Storage(
-        layout,
-        None if chunks is None else tuple(chunks),
-        tuple([_filter(f) for f in filters]),
-        endian,
-        no_fill,
-        shards and shards[:ndim],
+        chunks = metadata.shapes[0][:ndim]
+    return replace(
+        stored,
+        layout=layout,
+        chunk_shape=None if chunks is None else tuple(chunks),
+        filters=tuple([_filter(f) for f in filters]),
+        endian=endian,
+        no_fill=no_fill,
     )
 
 

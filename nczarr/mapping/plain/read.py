@@ -22,19 +22,20 @@ struct, structured              compound
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from nczarr import model
+from nczarr.compression import filters_for
 from nczarr.errors import DatasetNotFoundError, UnsupportedError, error_context
 from nczarr.mapping.dialect import Binding, Reading, left_out_nodes
 from nczarr.mapping.findings import make_finding
 from nczarr.mapping.node_names import free_name, unescape_name
 from nczarr.mapping.values import encodings
+from nczarr.mapping.values.arrays import array_storage
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes
-from nczarr.mapping.values.filters import filters_of
 from nczarr.mapping.values.scalars import member
 from nczarr.model.nodes import dataset_of
 from nczarr.zarr import ArrayMetadata, DataType, GroupMetadata, Hierarchy
@@ -286,14 +287,16 @@ class PlainArrays:
         attributes = {a.name: a for a in plain_attributes(metadata.attributes, encoding.type, reserved)}
         for attribute in (*extra, *self._mask(encoding, metadata)):
             attributes.setdefault(attribute.name, attribute)
+        stored = array_storage(
+            metadata, metadata.ndim, "v3" if self._hierarchy is None else self._hierarchy.layout
+        )
         endian = next((c.configuration.get("endian") for c in metadata.codecs if c.name == "bytes"), None)
-        chunks, shards = metadata.shapes if metadata.shape else (None, None)
-        storage = model.Storage(
-            "chunked" if metadata.shape else None,
-            chunks,
-            filters_of(metadata.codecs),
-            "big" if endian == "big" else "native",
-            shard_shape=shards,
+        storage = replace(
+            stored,
+            layout="chunked" if metadata.shape else None,
+            chunk_shape=stored.array_chunks,
+            filters=filters_for(stored.codecs or ()).filters,
+            endian="big" if endian == "big" else "native",
         )
         references = self.references(group, metadata, metadata.shape)
         variable = model.Variable(

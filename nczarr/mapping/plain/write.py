@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from nczarr import model
-from nczarr.errors import ModelError
+from nczarr.errors import ModelError, error_context
 from nczarr.mapping.dialect import Binding, Known, Plan, array_at
 from nczarr.mapping.node_names import NodeNames, free_name
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.read import DIMENSIONS_KEY, labels_of, read_plain
+from nczarr.mapping.values.arrays import V2_KEYS, chunk_keys, grid_and_codecs
 from nczarr.mapping.values.attributes import RESERVED, encode_attributes
 from nczarr.mapping.values.encodings import Encoding, encoding_for_writing
-from nczarr.mapping.values.filters import stored_form
 from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Attribute, Dataset, Group, Type, Variable, join_fqn, split_fqn
 from nczarr.model.chunk_shapes import default_chunks
@@ -27,11 +27,9 @@ from nczarr.model.types import names_inside
 from nczarr.stores import MemoryStore
 from nczarr.transfer import value_bytes
 from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig, create_hierarchy, open_hierarchy
-from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.documents.v2 import codecs_to_v2
+from nczarr.zarr.grids import ChunkGrid
 
-#: Chunk keys of Zarr before version 3.
-V2_KEYS = ChunkKeyEncoding("v2", ".")
-_CHUNK_KEYS = {"default": ChunkKeyEncoding(), "v2": V2_KEYS}
 #: The loss of the order of nodes: without consolidated metadata, the order is that of a listing.
 ORDER = "/: the order of variables, groups and dimensions"
 _LONGEST = 60
@@ -53,12 +51,15 @@ def plan_plain(
     for fqn, variable in dataset.all_variables.items() if layout == "v2" else ():
         path = plan.variables[fqn].path
         array = array_at(plan.nodes, path)
+        older = for_v2(array)
+        with error_context(fqn=fqn):
+            codecs_to_v2(older.codecs, older.ndim)
         attributes = {k: v for k, v in array.attributes.items() if k != "_FillValue"}
         if array.dimension_names is not None:
             attributes[DIMENSIONS_KEY] = list(array.dimension_names)
         # xarray masks all values that equal the fill value, so arrays without _FillValue have none.
         fill_value = None if model.own_fill_value(variable) is None else array.fill_value
-        plan.nodes[path] = replace(for_v2(array), attributes=attributes, fill_value=fill_value)
+        plan.nodes[path] = replace(older, attributes=attributes, fill_value=fill_value)
     return plan if known else replace(plan, losses=tuple(_losses_of(dataset, plan, layout)))
 
 
@@ -165,22 +166,29 @@ class Planner:
         fill = model.fill_value_of(variable)
         # An array that cannot represent the fill value keeps its own.
         can_fill = fqn not in self.known.encodings or encoding.can_fill(fill)
-        chunks = variable.storage.chunk_shape
-        if chunks is None:
-            unlimited = [self.dataset.is_unlimited(ref) for ref in variable.dimensions]
-            chunks = default_chunks(shape, unlimited, value_bytes(encoding.dtype))
-        grid, codecs = stored_form(fqn, variable.storage, chunks, encoding, self.options)
+        grid, codecs = self.grid_and_codecs(fqn, variable, encoding)
         plan.nodes[path] = ArrayMetadata(
             shape=shape + encoding.inner_shape,
             data_type=encoding.data_type,
-            chunk_grid=self.known.grids.get(fqn, grid),
-            chunk_key_encoding=_CHUNK_KEYS[self.options.chunk_keys],
+            chunk_grid=grid,
+            chunk_key_encoding=chunk_keys(variable.storage, self.options),
             fill_value=encoding.encode_fill(fill) if can_fill else encoding.data_type.zero(),
             codecs=codecs,
             attributes=self.attributes(variable.attributes, path, fqn, RESERVED, variable.type),
             dimension_names=self.labels.of(group, variable.dimensions, encoding.inner_shape),
         )
         plan.variables[fqn] = Binding(path, encoding)
+
+    def grid_and_codecs(
+        self, fqn: str, variable: Variable, encoding: Encoding
+    ) -> tuple[ChunkGrid, tuple[NamedConfig, ...]]:
+        """Return those of the stored array, if a variable keeps its values, or choose them."""
+        if stored := self.known.stored.get(fqn):
+            return stored.chunk_grid, stored.codecs
+        unlimited = [self.dataset.is_unlimited(ref) for ref in variable.dimensions]
+        default = default_chunks(self.dataset.shape(variable), unlimited, value_bytes(encoding.dtype))
+        with error_context(fqn=fqn):
+            return grid_and_codecs(variable.storage, default, encoding, self.options)
 
 
 def _check_text(name: str, where: str) -> None:

@@ -25,8 +25,8 @@ from numcodecs import blosc
 from numcodecs.fletcher32 import Fletcher32
 from numcodecs.zstd import Zstd
 
+from nczarr.compression import BLOSC_COMPRESSORS, BUILT_IN, ENCODED, FILTERS, blosc_parameters, level_of
 from nczarr.errors import NetCDFFileError
-from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, ENCODED, FILTERS, blosc_parameters, level_of
 from nczarr.model import Filter
 from nczarr.netcdf.bytes.file import DiskRanges, Ranges
 from nczarr.netcdf.hdf5.library import hdf5

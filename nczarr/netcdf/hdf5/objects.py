@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nczarr import model
+from nczarr.compression import BUILT_IN
 from nczarr.errors import LossError, UnsupportedError
-from nczarr.filters import BUILT_IN
 from nczarr.lazy import cached_property
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.netcdf.bytes.file import bytes_of

@@ -16,7 +16,7 @@ from numpy import ma
 from numpy.typing import ArrayLike
 
 from nczarr import model
-from nczarr.filters import BLOSC_COMPRESSORS, ENCODED, FILTERS, signed
+from nczarr.compression import BLOSC_COMPRESSORS, ENCODED, FILTERS, signed
 from nczarr.model.chunk_shapes import default_chunks, default_shards, netcdf_c_chunks
 from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.session import DimensionNode, GroupNode, Session, TypeNode, VariableNode

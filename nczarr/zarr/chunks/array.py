@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nczarr.compression import NamedConfig
 from nczarr.errors import CodecError, ReadOnlyError, SelectionError, UnsupportedError, error_context
 from nczarr.lazy import cached_property
 from nczarr.stores import LocalStore, Store
@@ -27,7 +28,7 @@ from nczarr.zarr.chunks.write import Change, write_blocks, write_to_files, write
 from nczarr.zarr.codecs.base import Buffer
 from nczarr.zarr.documents.extensions import Extension, active_extensions
 from nczarr.zarr.limits import LIMITS
-from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.pool import run
 
 #: The number of keys in one batch of existence checks.

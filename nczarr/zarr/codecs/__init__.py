@@ -12,6 +12,7 @@ from nczarr.zarr.codecs.base import (
     ArrayBytesCodec,
     BytesBytesCodec,
     ChunkSpec,
+    find_codec,
     known_codecs,
     register_codec,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "ArrayBytesCodec",
     "BytesBytesCodec",
     "ChunkSpec",
+    "find_codec",
     "known_codecs",
     "register_codec",
 ]

@@ -10,12 +10,13 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
+from nczarr.compression import NamedConfig, no_compression, parse_codecs
 from nczarr.errors import CodecError
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types import JsonMapping
@@ -320,6 +321,11 @@ def find_codec(name: str) -> tuple[str, Factory] | None:
     """Return the full name and the factory of a codec; None if no codec has this name.
 
     Some documents omit the prefix of the numcodecs names.
+
+    Examples
+    --------
+    >>> find_codec("delta")[0], find_codec("example.unknown")
+    ('numcodecs.delta', None)
     """
     for full in (name, PREFIX + name):
         if (factory := CODECS.registered(full)) is not None:
@@ -328,6 +334,28 @@ def find_codec(name: str) -> tuple[str, Factory] | None:
     if found is None and name.startswith(PREFIX):
         found = CODECS.registered(ANY_NUMCODECS)
     return None if found is None else (name, found)
+
+
+def requested_codecs(asked: object) -> tuple[NamedConfig, ...]:
+    """Return the codecs that a user asks for in any form of :func:`parse_codecs`, under their full names.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no such codec.
+
+    Examples
+    --------
+    >>> requested_codecs("lz4")
+    (NamedConfig(name='numcodecs.lz4', configuration={}, must_understand=True),)
+    """
+    codecs = []
+    for codec in parse_codecs(asked):
+        found = find_codec(codec.name)
+        if found is None:
+            raise no_compression(codec.name)
+        codecs.append(replace(codec, name=found[0]))
+    return tuple(codecs)
 
 
 def known_codecs() -> list[str]:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nczarr.compression import SERIALIZERS, NamedConfig, complete
 from nczarr.errors import CodecError, NCZarrError
 from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import Buffer, ChunkSpec, as_bytes_array, scratch
 from nczarr.zarr.limits import LIMITS
-from nczarr.zarr.metadata import NamedConfig, ParseCache, key_of
+from nczarr.zarr.metadata import ParseCache, key_of
 
 #: Stored chunks may exceed the bound of the codecs by this, for example by skippable frames or empty gzip members.
 _SLACK = 16 << 20
@@ -84,7 +85,7 @@ class Chain:
         serializer: base.ArrayBytesCodec | None = None
         current = spec
         for config in codecs:
-            codec = self._build(config, current)
+            codec = build_codec(config, current)
             if codec is None:
                 continue
             if isinstance(codec, base.BytesBytesCodec):
@@ -119,21 +120,6 @@ class Chain:
         self._sizes = self._measure()
         self.decoded_size = self._sizes[0][0]
         self.encoded_size, self.encoded_bound = self._sizes[-1]
-
-    def _build(self, config: NamedConfig, spec: ChunkSpec) -> base.Codec | None:
-        found = base.find_codec(config.name)
-        if found is not None:
-            name, factory = found
-            with _Translated(f"codec {name!r}: the configuration is invalid"):
-                codec = factory(name, config.configuration, spec)
-            if not isinstance(codec, base.ArrayArrayCodec | base.ArrayBytesCodec | base.BytesBytesCodec):
-                raise CodecError(f"codec {name!r}: {type(codec).__name__} is not a codec")
-            return codec
-        if not config.must_understand:
-            return None
-        raise CodecError(
-            f"the codec {config.name!r} is unknown", hint=f"known codecs: {', '.join(base.known_codecs())}"
-        )
 
     def _measure(self) -> list[tuple[int | None, int]]:
         exact = self.serializer.encoded_size(self.stored_spec)
@@ -300,6 +286,64 @@ class Chain:
             for compressor in self._bytes:
                 pieces = [compressor.encode(piece) for piece in pieces]
         return pieces
+
+
+def build_codec(config: NamedConfig, spec: ChunkSpec) -> base.Codec | None:
+    """Return the object of a codec for chunks; None for an unknown one that readers may ignore.
+
+    Raises
+    ------
+    CodecError
+        If the codec is unknown or misconfigured.
+    """
+    found = base.find_codec(config.name)
+    if found is not None:
+        name, factory = found
+        with _Translated(f"codec {name!r}: the configuration is invalid"):
+            codec = factory(name, config.configuration, spec)
+        if not isinstance(codec, base.ArrayArrayCodec | base.ArrayBytesCodec | base.BytesBytesCodec):
+            raise CodecError(f"codec {name!r}: {type(codec).__name__} is not a codec")
+        return codec
+    if not config.must_understand:
+        return None
+    raise CodecError(
+        f"the codec {config.name!r} is unknown", hint=f"known codecs: {', '.join(base.known_codecs())}"
+    )
+
+
+def completed_chain(
+    codecs: Sequence[NamedConfig], spec: ChunkSpec, serializer: NamedConfig
+) -> tuple[NamedConfig, ...]:
+    """Return requested codecs with the settings and the serializer that they lack, checked for a chunk.
+
+    Raises
+    ------
+    CodecError
+        If a codec is unknown, misconfigured, or at the wrong position.
+
+    Examples
+    --------
+    >>> spec = ChunkSpec((4,), np.dtype("int16"), np.int16(0))
+    >>> asked = [NamedConfig("numcodecs.delta", {"dtype": "<i2"}), NamedConfig("gzip")]
+    >>> [c.name for c in completed_chain(asked, spec, NamedConfig("bytes", {"endian": "little"}))]
+    ['numcodecs.delta', 'bytes', 'gzip']
+    """
+    result: list[NamedConfig] = []
+    current, is_serialized = spec, False
+    for asked in codecs:
+        config = complete(serializer if asked.name in SERIALIZERS else asked, current.itemsize)
+        codec = build_codec(config, current)
+        if isinstance(codec, base.ArrayArrayCodec) and not is_serialized:
+            current = codec.resolve(current)
+        elif isinstance(codec, base.BytesBytesCodec) and not is_serialized:
+            result.append(serializer)
+            is_serialized = True
+        is_serialized |= isinstance(codec, base.ArrayBytesCodec)
+        result.append(config)
+    if not is_serialized:
+        result.append(serializer)
+    Chain(result, spec)
+    return tuple(result)
 
 
 _chains = ParseCache[Chain]()

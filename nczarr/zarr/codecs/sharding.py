@@ -12,11 +12,12 @@ from types import EllipsisType
 
 import numpy as np
 
+from nczarr.compression import NamedConfig
 from nczarr.errors import CodecError, MetadataError
 from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import ArrayBytesCodec, Buffer, ChunkSpec, as_bytes_array, register_codec
 from nczarr.zarr.codecs.chain import Chain
-from nczarr.zarr.metadata import NamedConfig, parse_named_configs
+from nczarr.zarr.metadata import parse_named_configs
 from nczarr.zarr.types import JsonMapping
 
 #: Offset and length of an inner chunk that is not stored.

@@ -16,13 +16,14 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Literal
 
+from nczarr.compression import NamedConfig
 from nczarr.errors import ExtensionError, MetadataError, error_context
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents import v2 as encoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, TimeType, bad, show
 
 CORE_URI = "http://purl.org/zarr/spec/protocol/core/3.0"

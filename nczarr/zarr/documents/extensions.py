@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from nczarr.compression import NamedConfig
 from nczarr.errors import ExtensionError
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, parse_named_configs
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, parse_named_configs
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types import bad
 

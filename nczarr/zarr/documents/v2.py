@@ -23,11 +23,12 @@ from functools import partial
 
 import numpy as np
 
+from nczarr.compression import NamedConfig
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, error_context
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, ParseCache, key_of
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, ParseCache, key_of
 from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, Scalar, StructType, bad, show
 
 _REQUIRED = frozenset(("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"))

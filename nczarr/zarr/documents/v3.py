@@ -11,6 +11,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import TypeVar
 
+from nczarr.compression import NamedConfig
 from nczarr.errors import ExtensionError, MetadataError, error_context
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
@@ -20,7 +21,6 @@ from nczarr.zarr.grids import RegularGrid, parse_chunk_grid, parse_shape
 from nczarr.zarr.metadata import (
     ArrayMetadata,
     GroupMetadata,
-    NamedConfig,
     ParseCache,
     key_of,
     parse_named_config,

@@ -1,0 +1,122 @@
+"""Test that compression is stored as asked, by every way to write, and kept by copies; zarr-python is the oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+from zarr.codecs.numcodecs import LZ4, Delta
+
+import nczarr
+import nczarr.xarray
+from nczarr.errors import UnsupportedError
+
+VALUES = np.arange(2000, dtype="i4").reshape(40, 50)
+
+
+def stored(path: Path, name: str = "v") -> list[tuple[str, dict[str, Any]]]:
+    """Names and configurations of the codecs without ``bytes``, as zarr-python reads them; the values are checked."""
+    array = zarr.open_array(path, path=name, mode="r")
+    np.testing.assert_array_equal(array[...], VALUES)
+    codecs = [*array.filters, *array.compressors]
+    if array.metadata.zarr_format == 2:
+        configs = [dict(codec.get_config()) for codec in codecs]
+        return [(config.pop("id"), config) for config in configs]
+    return [(c["name"], c.get("configuration", {})) for c in (codec.to_dict() for codec in codecs)]
+
+
+def written_by_zarr(path: Path, **options: Any) -> Path:
+    """A plain Zarr hierarchy of zarr-python."""
+    group = zarr.create_group(path, zarr_format=options.pop("zarr_format", 3))
+    group.create_array(
+        "v", data=VALUES, chunks=(20, 50), dimension_names=options.pop("names", ("y", "x")), **options
+    )
+    return path
+
+
+ASKED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nothing": ({"compressors": ()}, []),
+    "one": ({"compressors": [LZ4()]}, ["numcodecs.lz4"]),
+    "several": ({"compressors": [LZ4(), GzipCodec(level=1)]}, ["numcodecs.lz4", "gzip"]),
+    "filtered": ({"filters": [Delta(dtype="<i4")], "compressors": [GzipCodec(level=3)]}, ["numcodecs.delta", "gzip"]),
+    "checked": ({"compressors": [ZstdCodec(level=5, checksum=True)]}, ["zstd"]),
+    "unshuffled": ({"compressors": [BloscCodec(cname="zlib", clevel=9, shuffle="noshuffle", typesize=4)]}, ["blosc"]),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs")
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("how", [{}, {"compression": "source"}])
+def test_a_copy_keeps_the_codecs_of_its_source(tmp_path: Path, asked: str, how: dict[str, Any]) -> None:
+    options, names = ASKED[asked]
+    source = written_by_zarr(tmp_path / "a.zarr", **options)
+    before = stored(source)
+    assert [name for name, _ in before] == names
+    nczarr.copy(source, tmp_path / "b.zarr", **how)
+    assert stored(tmp_path / "b.zarr") == before
+    nczarr.copy(tmp_path / "b.zarr", tmp_path / "c.zarr", chunks={"y": 10}, **how)
+    assert stored(tmp_path / "c.zarr") == before
+    assert zarr.open_array(tmp_path / "c.zarr", path="v").chunks == (10, 50)
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs")
+def test_a_copy_from_version_2_names_codecs_as_zarr_python_does(tmp_path: Path) -> None:
+    from numcodecs import Blosc
+    from numcodecs import Delta as OldDelta
+
+    source = written_by_zarr(
+        tmp_path / "a.zarr", zarr_format=2, names=None, order="F", filters=[OldDelta("<i4")],
+        compressors=Blosc("lz4", 3, Blosc.NOSHUFFLE),
+    )  # fmt: skip
+    nczarr.copy(source, tmp_path / "b.zarr")
+    names = [name for name, _ in stored(tmp_path / "b.zarr")]
+    assert names == ["transpose", "numcodecs.delta", "blosc"]
+    kept = stored(tmp_path / "b.zarr")[-1][1]
+    assert (kept["cname"], kept["clevel"], kept["shuffle"]) == ("lz4", 3, "noshuffle")
+    nczarr.copy(source, tmp_path / "c.zarr", layout="zarr-v2")
+    assert [name for name, _ in stored(tmp_path / "c.zarr")] == ["delta", "blosc"]
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs")
+def test_a_portable_copy_names_the_codecs_that_it_replaces(tmp_path: Path) -> None:
+    source = written_by_zarr(tmp_path / "a.zarr", compressors=[LZ4()])
+    (replaced,) = nczarr.copy(source, tmp_path / "b.zarr", portable=True)
+    assert replaced.startswith("/v: lz4; blosc:zstd")
+    assert [name for name, _ in stored(tmp_path / "b.zarr")] == ["blosc"]
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs")
+def test_a_netcdf_file_refuses_or_replaces_codecs_by_name(tmp_path: Path) -> None:
+    source = written_by_zarr(tmp_path / "a.zarr", compressors=[LZ4()])
+    with pytest.raises(UnsupportedError, match=r"no filter for the codec 'numcodecs.lz4'"):
+        nczarr.copy(source, tmp_path / "a.nc", compression="source")
+    assert not (tmp_path / "a.nc").exists()
+    (replaced,) = nczarr.copy(source, tmp_path / "a.nc")
+    assert replaced == (
+        "/v: the codec numcodecs.lz4, for which HDF5 has no filter; shuffle and deflate replace it"
+    )
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs")
+@pytest.mark.parametrize(
+    "asked",
+    ["lz4", "numcodecs.lz4", '{"name": "numcodecs.lz4"}', '[{"name": "numcodecs.lz4", "configuration": {}}]'],
+)
+def test_the_option_compression_names_any_codec(tmp_path: Path, asked: str) -> None:
+    source = written_by_zarr(tmp_path / "a.zarr")
+    nczarr.copy(source, tmp_path / "b.zarr", compression=f"v:{asked}")
+    assert [name for name, _ in stored(tmp_path / "b.zarr")] == ["numcodecs.lz4"]
+
+
+@pytest.mark.parametrize(
+    "asked", ["nothing", "numcodecs.nothing", '{"name": "gzip", "configuration": {"level": 11}}']
+)
+def test_a_codec_that_does_not_exist_is_refused(tmp_path: Path, asked: str) -> None:
+    source = written_by_zarr(tmp_path / "a.zarr")
+    with pytest.raises(nczarr.NCZarrError, match=r"nothing|level is '11'"):
+        nczarr.copy(source, tmp_path / "b.zarr", compression=asked)
+    assert not (tmp_path / "b.zarr").exists()
