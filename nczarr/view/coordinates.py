@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from nczarr.convert.change.nodes import find_variable
-from nczarr.convert.change.selecting import number_of
 from nczarr.errors import NCZarrError
 from nczarr.model import CHAR, STRING, Variable, join_fqn, split_fqn
 from nczarr.model.coordinates import text_of
+from nczarr.model.stored_form import number_of
 from nczarr.view.opened import OpenedDataset, joined_characters, long_name
 from nczarr.view.planes import Plane
 

@@ -95,7 +95,7 @@ def test_they_mean_the_same_or_are_refused(
     try:
         made, unit, name = joined(first, second)
     except UnsupportedError as error:
-        assert any(w in str(error) for w in ("too large", "rounded", "not integers", "missing value"))
+        assert "would be stored as" in str(error)
         # Doubles, and whole numbers in like units with room, are no reason to refuse.
         assert type_ != "f8"
         return
@@ -133,7 +133,7 @@ def test_missing_times_stay_missing(type_: str, attributes: dict[str, Any], miss
 
 def test_a_time_never_becomes_missing() -> None:
     one = times([0], "days since 2000-01-03", "i4", _FillValue=-1)
-    with pytest.raises(UnsupportedError, match="stands for a missing value"):
+    with pytest.raises(UnsupportedError, match="would be stored as a missing value"):
         joined(one, times([1], "days since 2000-01-01", "i4", _FillValue=-1))
 
 

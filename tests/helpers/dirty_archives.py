@@ -427,7 +427,7 @@ KINDS: dict[str, Kind] = {
             else _times("hours since 2001-01-01", lambda t: t * 24 + 1)(f.change("time", type="i4"))
         ),
         (),
-        "not integers",
+        "would be stored as 2001-01-07T00:00:00",
     ),
     "missing time": Kind(_LAST(lambda f: f.change("time", values=[6, np.nan])), (), "missing value nan"),
     "fill in time": Kind(

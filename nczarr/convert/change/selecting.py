@@ -15,6 +15,7 @@ from nczarr.errors import UnsupportedError
 from nczarr.model import ArraySource, Dataset, Dimension, Region, Variable, rewrite
 from nczarr.model.coordinates import date_of, is_time, text_of
 from nczarr.model.sources import ChangedSource
+from nczarr.model.stored_form import number_of
 from nczarr.model.typed import fqn_of_typed, is_named, partition_typed, typed
 
 _DATE = r"-?\d{4,}-\d{1,2}(?:-\d{1,2}(?:[T ]\d{1,2}(?::\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?)?)?"
@@ -247,15 +248,6 @@ def find_indices(fqn: str, size: int, coordinate: Variable | None, requested: ob
         If the selection is not possible on this axis, or is empty.
     """
     return _Axis(fqn, size, coordinate).indices(requested)
-
-
-def number_of(variable: Variable, name: str, default: int) -> int | float | None:
-    """Return an attribute with a single number, or the default; None if the attribute has another value."""
-    attribute = variable.attribute.get(name)
-    if attribute is None:
-        return default
-    values = attribute.values
-    return values.reshape(-1)[0].item() if values.dtype.kind in "iuf" and values.size == 1 else None
 
 
 class _Axis:

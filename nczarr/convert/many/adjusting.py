@@ -17,23 +17,20 @@ import numpy as np
 
 from nczarr import model
 from nczarr.convert.change.nodes import find_variable
-from nczarr.convert.change.selecting import number_of
 from nczarr.convert.many import fit
-from nczarr.convert.many.fit import OTHER_MEANING, Fitting, calendar_of, differences, other_meanings, refuse
-from nczarr.convert.many.steps import in_units_of, read_all, special_numbers, steps_of
+from nczarr.convert.many.fit import OTHER_MEANING, Fitting, differences, other_meanings, refuse
+from nczarr.convert.many.steps import in_units_of, read_all, steps_of
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.model import Attribute, Dataset, Group, MemorySource, PrimitiveType, Region, Variable, split_fqn
 from nczarr.model.coordinates import is_time, text_of
 from nczarr.model.sources import ChangedSource, handed
+from nczarr.model.stored_form import PART_OF_STEP, Conversion, ConvertedSource, StoredForm, special_numbers
+from nczarr.model.times import AGREE, CALENDARS, calendar_of
 
-#: The first day from which the calendars ``standard`` and ``proleptic_gregorian`` agree.
-_AGREE = (1582, 10, 15)
 _G = TypeVar("_G", bound=Group)
 #: Attributes whose numbers are packed like the values.
 _PACKED = ("valid_min", "valid_max", "valid_range", "flag_values", "flag_masks")
-#: Maximum rounding of a repacked number, as a part of the step of its old packing.
-_PART_OF_STEP = 2.0**-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +289,7 @@ def _in_calendar(first: Dataset, other: Dataset) -> Dataset:
         own = first.all_variables.get(fqn)
         if own is None or v.data is None or not (is_time(own) and is_time(v)):
             continue
-        if {calendar_of(own), calendar_of(v)} == fit.CALENDARS:
+        if {calendar_of(own), calendar_of(v)} == CALENDARS:
             calendars[fqn] = calendar_of(own)
             _refuse_early(fqn, v)
 
@@ -321,7 +318,7 @@ def _refuse_early(fqn: str, variable: Variable) -> None:
             first = cftime.num2date(float(values.min()), text_of(variable, "units"), calendar_of(variable))
         except (ValueError, TypeError, OverflowError) as error:
             raise UnsupportedError(f"times cannot be converted: {error}") from None
-        if (first.year, first.month, first.day) < _AGREE:
+        if (first.year, first.month, first.day) < AGREE:
             raise UnsupportedError(
                 f"--adjust calendar: {first} is before 1582-10-15, from when the calendars agree"
             )
@@ -364,12 +361,12 @@ def _repacked(
     return [model.rewrite(d, variable=new.get) if new else d for d, new in pairs]
 
 
-def _checked(variable: Variable, old: Packing, new: Packing, like: Variable, mode: str) -> Variable:
+def _checked(variable: Variable, old: StoredForm, new: StoredForm, like: Variable, mode: str) -> Variable:
     """Return a repacked variable; read all of its values first, where some may not fit."""
     lossy = mode in ("unpacked", "common")
     try:
         changed = repacked(variable, old, new, like, lossy=lossy)
-        if not lossy and isinstance(changed.data, RepackedSource):
+        if not lossy and isinstance(changed.data, ConvertedSource):
             for region in bands(changed.data.shape, changed.data.dtype.itemsize, None):
                 changed.data.read(region)
     except NCZarrError as error:
@@ -383,83 +380,8 @@ def _checked(variable: Variable, old: Packing, new: Packing, like: Variable, mod
 # --- the packing of one variable
 
 
-@dataclass(frozen=True)
-class Packing:
-    """How the numbers of a variable stand for values: value = number * `scale` + `offset`.
-
-    Parameters
-    ----------
-    dtype : numpy.dtype
-        Of the stored numbers; of their unsigned interpretation if ``_Unsigned`` says so.
-    scale, offset : float or None
-        None if the attribute is absent.
-    narrow : bool
-        An attribute is a float, or the numbers are floats: they are rounded to 24 bits.
-    fill : number or None
-        The number that missing values get, declared or by default; None if there is none.
-    missing : tuple
-        All numbers that stand for missing values.
-    """
-
-    dtype: np.dtype
-    scale: float | None = None
-    offset: float | None = None
-    narrow: bool = False
-    fill: int | float | None = None
-    missing: tuple[int | float, ...] = ()
-
-    def is_like(self, other: Packing) -> bool:
-        """True if the same numbers stand for the same values and for missing values."""
-        mine, theirs = ((p.dtype, p.scale, p.offset, {*map(repr, p.missing)}) for p in (self, other))
-        return mine == theirs
-
-    @property
-    def is_packed(self) -> bool:
-        """True if the numbers differ from the values."""
-        return self.scale is not None or self.offset is not None
-
-    def is_missing(self, numbers: np.ndarray) -> np.ndarray:
-        """Return where numbers stand for missing values."""
-        found = np.zeros(numbers.shape, bool)
-        for number in self.missing:
-            found |= np.isnan(numbers) if number != number else numbers == number
-        return found
-
-    def decoded(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the values of numbers, as numpy computes them in float64."""
-        wide = numbers.astype(np.float64)
-        if self.dtype.kind in "iu" and (wide.astype(self.dtype) != numbers).any():
-            raise UnsupportedError(f"float64 cannot represent all numbers of type {self.dtype.name} here")
-        if self.scale is not None:
-            wide = wide * self.scale
-        return wide if self.offset is None else wide + self.offset
-
-    def encoded(self, values: np.ndarray) -> np.ndarray:
-        """Return the nearest numbers for values.
-
-        Raises
-        ------
-        UnsupportedError
-            If a value does not fit the type of the numbers.
-        """
-        numbers = values if self.offset is None else values - self.offset
-        numbers = numbers if self.scale is None else numbers / self.scale
-        if self.dtype.kind == "f":
-            return numbers.astype(self.dtype)
-        numbers = np.rint(numbers)
-        limits = np.iinfo(self.dtype)
-        # As floats, the limits of 64-bit integers are rounded up.
-        wrong = ~((numbers >= limits.min) & (numbers <= limits.max) & (numbers < float(limits.max) + 1))
-        if wrong.any():
-            raise UnsupportedError(
-                f"the value {values[wrong].flat[0]:g} does not fit {self.dtype.name} with scale_factor "
-                f"{self.scale or 1:g} and add_offset {self.offset or 0:g}"
-            )
-        return numbers.astype(self.dtype)
-
-
-def packing_of(variable: Variable) -> Packing | None:
-    """Return the packing of a variable; None if it has no numbers, or attributes that are not single numbers.
+def packing_of(variable: Variable) -> StoredForm | None:
+    """Return how the numbers of a variable stand for values, whatever their units are.
 
     Examples
     --------
@@ -467,26 +389,10 @@ def packing_of(variable: Variable) -> Packing | None:
     >>> packing_of(Variable("v", SHORT, attributes=(Attribute.of("scale_factor", 0.5),))).scale
     0.5
     """
-    dtype = variable.type.dtype
-    if not isinstance(variable.type, PrimitiveType) or dtype.kind not in "iuf":
+    if variable.type.is_user_defined:
         return None
-    found: dict[str, float] = {}
-    given = [variable.attribute[n] for n in ("scale_factor", "add_offset") if n in variable.attribute]
-    for attribute in given:
-        number = number_of(variable, attribute.name, 1)
-        if number is None or not np.isfinite(number) or (attribute.name == "scale_factor" and not number):
-            return None
-        found[attribute.name] = float(number)
-    narrow = any(a.values.dtype == np.float32 for a in given) or dtype == np.float32
-    missing = special_numbers(variable)
-    if text_of(variable, "_Unsigned").lower() == "true" and dtype.kind == "i":
-        # Attributes of a wider type may have the unsigned number itself.
-        missing = tuple(int(n) % (1 << 8 * dtype.itemsize) for n in missing if float(n).is_integer())
-        dtype = np.dtype(f"u{dtype.itemsize}")
-    has_fill = model.own_fill_value(variable) is not None or dtype.itemsize > 1
-    fill = missing[-1] if has_fill else None
-    scale, offset = found.get("scale_factor"), found.get("add_offset")
-    return Packing(dtype, scale, offset, narrow, fill, tuple(dict.fromkeys(missing)))
+    form = StoredForm.of(variable.type, variable.attribute, defaults=True)
+    return form and replace(form, time=None, length=None)
 
 
 def declares_missing(variable: Variable) -> bool:
@@ -494,98 +400,27 @@ def declares_missing(variable: Variable) -> bool:
     return model.own_fill_value(variable) is not None or "missing_value" in variable.attribute
 
 
-def repacked(variable: Variable, old: Packing, new: Packing, like: Variable, *, lossy: bool) -> Variable:
+def repacked(
+    variable: Variable, old: StoredForm, new: StoredForm, like: Variable, *, lossy: bool
+) -> Variable:
     """Return a variable with the type and the packing of another variable."""
     attributes = [a for a in variable.attributes if a.name not in fit.PACKING]
     for i, a in enumerate(attributes):
         if a.name in _PACKED and a.type == variable.type and old != new:
-            numbers = RepackedSource(
-                MemorySource(a.values), old, replace(new, fill=0, missing=()), like.type.dtype, lossy
-            )
+            known, like_known = (replace(form, fill=0, missing=()) for form in (old, new))
+            conversion = Conversion(known, like_known, is_lossless=not lossy)
+            numbers = ConvertedSource(MemorySource(a.values), conversion, like.type.dtype)
             attributes[i] = Attribute.of(a.name, numbers.read((slice(0, len(a.values)),)), like.type)
     attributes += [a for a in like.attributes if a.name in fit.PACKING]
     data = variable.data
     if data is not None and not (old.is_like(new) and variable.type == like.type):
-        data = RepackedSource(data, old, new, like.type.dtype, lossy)
+        data = ConvertedSource(data, Conversion(old, new, is_lossless=not lossy), like.type.dtype)
     return replace(variable, type=like.type, attributes=tuple(attributes), data=data)
 
 
-def _same_numbers(old: Packing, new: Packing, numbers: np.ndarray) -> np.ndarray | None:
-    """Return numbers in the type of a packing with the same scale and offset; None if they differ."""
-    if (old.scale, old.offset) != (new.scale, new.offset):
-        return None
-    numbers = numbers.view(old.dtype)
-    with np.errstate(all="ignore"):
-        result = numbers.astype(new.dtype)
-        lost = (result.astype(numbers.dtype) != numbers) & (numbers == numbers)
-        lost |= (numbers.dtype.kind in "iu" and new.dtype.kind in "iu") & ((result < 0) != (numbers < 0))
-    if lost.any():
-        raise UnsupportedError(f"the number {numbers[lost].flat[0]} does not fit {new.dtype.name}")
-    return result
-
-
-@dataclass(frozen=True, eq=False)
-class RepackedSource(ChangedSource):
-    """The numbers of a source in another packing.
-
-    Parameters
-    ----------
-    stored : numpy.dtype
-        The dtype of the variable, which may be signed where its numbers are ``_Unsigned``.
-    lossy : bool
-        Values may be rounded to the steps of the new packing. By default, that is an error.
-    """
-
-    old: Packing
-    new: Packing
-    stored: np.dtype
-    lossy: bool = False
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.stored
-
-    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
-        numbers = np.asarray(self.inner.read(region)).view(self.old.dtype)
-        missing = self.old.is_missing(numbers)
-        if numbers.dtype.kind == "f" and (self.new.dtype.kind != "f" or self.new.fill != self.new.fill):
-            missing |= np.isnan(numbers)
-        if missing.any() and self.new.fill is None:
-            raise UnsupportedError("there are missing values, and the first file declares no _FillValue")
-        result = np.full(numbers.shape, self.new.fill or 0, self.new.dtype)
-        known = numbers[~missing]
-        result[~missing] = self._repacked(known)
-        if self.new.is_missing(result[~missing]).any():
-            raise UnsupportedError("a value would become the number that stands for missing values")
-        return handed(result.view(self.stored), out)
-
-    def _repacked(self, numbers: np.ndarray) -> np.ndarray:
-        same = _same_numbers(self.old, self.new, numbers)
-        if same is not None:
-            return same
-        values = self.old.decoded(numbers)
-        result = self.new.encoded(values)
-        if not self.lossy:
-            # Values that lose nothing change by the rounding of the old numbers and attributes.
-            packed = self.old.is_packed or self.new.is_packed
-            narrow = self.old.narrow or (self.new.narrow and packed)
-            sizes = np.maximum(abs(values), abs((self.old.offset or 0.0) - (self.new.offset or 0.0)))
-            bound = sizes * (2.0**-22 if narrow else 2.0**-50)
-            if self.old.is_packed and self.old.dtype.kind != "f":
-                bound += abs(self.old.scale or 1.0) * _PART_OF_STEP
-            error = abs(self.new.decoded(result) - values)
-            wrong = error > bound
-            if wrong.any():
-                raise UnsupportedError(
-                    f"the value {values[wrong].flat[0]:.9g} would change by {error[wrong].flat[0]:.2g}"
-                )
-        return result
-
-
 def target_packing(
-    mode: str, variables: Sequence[Variable], packings: Sequence[Packing], *, fixed: bool
-) -> tuple[Packing, Variable, str]:
+    mode: str, variables: Sequence[Variable], packings: Sequence[StoredForm], *, fixed: bool
+) -> tuple[StoredForm, Variable, str]:
     """Return the common packing of variables, a variable that has it, and its error bound in words.
 
     Parameters
@@ -607,7 +442,7 @@ def target_packing(
                 new = replace(new, fill=first.fill)
                 own = Attribute.of("_FillValue", model.default_fill(like.type), like.type)
                 like = replace(like, attributes=(*like.attributes, own))
-        bound = f"no value changes by more than its rounding, or {_PART_OF_STEP:.1g} of its old step"
+        bound = f"no value changes by more than its rounding, or {PART_OF_STEP:.1g} of its old step"
         return new, like, bound
     if mode == "promote":
         dtype = np.result_type(*[p.dtype for p in packings])
@@ -641,12 +476,12 @@ def target_packing(
     ]
     if declared and fill is not None:
         attributes.append(Attribute.of("_FillValue", dtype.type(fill), type_))
-    new = Packing(dtype, scale, offset, (first.narrow and mode == "promote") or dtype == "f4", fill)
+    new = StoredForm(dtype, scale, offset, (first.narrow and mode == "promote") or dtype == "f4", fill)
     new = replace(new, missing=() if fill is None else (fill,))
     return new, Variable("v", type_, attributes=tuple(attributes)), bound
 
 
-def _range(variables: Sequence[Variable], packings: Sequence[Packing]) -> tuple[float, float]:
+def _range(variables: Sequence[Variable], packings: Sequence[StoredForm]) -> tuple[float, float]:
     """Return the smallest and the largest value."""
     low, high = np.inf, -np.inf
     for variable, packing in zip(variables, packings, strict=True):

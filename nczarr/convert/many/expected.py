@@ -10,11 +10,12 @@ import cftime
 import numpy as np
 
 from nczarr.convert.many.adjusting import packing_of
-from nczarr.convert.many.fit import Fitting, calendar_of
-from nczarr.convert.many.steps import LENGTHS, refuse_missing, steps_of, unit_of
+from nczarr.convert.many.fit import Fitting
+from nczarr.convert.many.steps import refuse_missing, steps_of
 from nczarr.errors import UnsupportedError
 from nczarr.model import Dataset, Variable
 from nczarr.model.coordinates import is_time, text_of
+from nczarr.model.times import LENGTHS, calendar_of, unit_of
 
 _STEP = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d|w|mo|y)?")
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -81,7 +82,7 @@ def expected_step(variable: Variable, values: np.ndarray, text: str) -> Expected
     day = 0.0
     if is_time(variable):
         length = LENGTHS.get(unit_of(variable))
-        day = LENGTHS["day"] / length if length else 0.0
+        day = float(LENGTHS["day"] / length) if length else 0.0
     if text == "auto":
         steps, counts = np.unique(np.round(np.diff(values), 6), return_counts=True)
         if not len(steps):

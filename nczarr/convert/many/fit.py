@@ -15,6 +15,7 @@ from nczarr.convert.verify.digests import bands
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import ArraySource, Attribute, Dataset, Group, Variable, describe_type
 from nczarr.model.coordinates import is_time, text_of
+from nczarr.model.times import CALENDARS, calendar_of
 from nczarr.model.typed import matches, typed_name
 
 #: Attributes that determine the decoded values and the missing values. No option joins files in which they differ.
@@ -51,8 +52,6 @@ REPACKS = ("unpacked", "first", "common")
 #: Differences that are removed on request: words for a unit, calendars that agree, the order of dimensions, the
 #: direction of coordinates, narrower types.
 ADJUSTMENTS = ("units", "calendar", "order", "flip", "promote")
-#: Calendars that agree from 1582-10-15.
-CALENDARS = {"standard", "proleptic_gregorian"}
 #: The attributes that ``--repack`` replaces.
 PACKING = frozenset({"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"})
 #: Words for the same unit, in the conventions and in files.
@@ -78,8 +77,6 @@ OTHER_MEANING = (
 )
 #: Hint for variables to merge that have other values.
 OTHER_VALUES = "-x omits a variable; --preprocess, a function, renames it in some files; --concat joins steps"
-#: Calendars with two names in the conventions.
-_SAME_CALENDAR = {"gregorian": "standard", "365_day": "noleap", "366_day": "all_leap"}
 _LISTED = 20
 _Node = Variable | Group
 
@@ -302,12 +299,6 @@ def _have_same_meaning(name: str, a: Attribute | None, b: Attribute | None) -> b
     # Equal numbers may have different types.
     is_number = a.values.dtype.kind in "iuf" and b.values.dtype.kind in "iuf"
     return is_number and a.values.tolist() == b.values.tolist()
-
-
-def calendar_of(variable: Variable) -> str:
-    """Return the calendar of a time variable, by the first of its names."""
-    name = text_of(variable, "calendar").lower() or "standard"
-    return _SAME_CALENDAR.get(name, name)
 
 
 def same_data(

@@ -5,121 +5,24 @@ Times are equal within their rounding; other coordinates are compared exactly.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import replace
 
 import numpy as np
 
 from nczarr import model
 from nczarr.convert.change.nodes import find_variable
-from nczarr.convert.change.selecting import number_of
 from nczarr.convert.endpoints import name_of
-from nczarr.convert.many.fit import calendar_of
-from nczarr.errors import UnsupportedError
-from nczarr.model import ArraySource, Dataset, Variable, own_fill_value
+from nczarr.errors import UnsupportedError, error_context
+from nczarr.model import ArraySource, Dataset, Variable
 from nczarr.model.coordinates import is_time, text_of
-from nczarr.model.sources import ChangedSource
+from nczarr.model.stored_form import Conversion, ConvertedSource, StoredForm, number_of, special_numbers
+from nczarr.model.times import LENGTHS, ROUNDING, TimeUnits, unit_of
 
-#: Microseconds for each unit.
-LENGTHS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-}
-_SHORT = {"d": "day", "h": "hour", "hr": "hour", "min": "minute", "s": "second", "sec": "second"}
-_SHORT |= {"msec": "millisecond", "millisec": "millisecond", "microsec": "microsecond"}
-#: Reference dates that all readers parse alike, unlike for example ``2000-1-1 6:00 +6``.
-_DATE = re.compile(
-    r"[+-]?\d+-\d+-\d+(?:[T ] *\d+:\d+(?::\d+(?:\.\d*)?)?)? *(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?", re.ASCII
+#: Hint for times that do not fit the units of the first file.
+_OTHER_UNITS = (
+    "join the files anew with one first whose units and type hold all times, or omit the variable with -x"
 )
-#: Maximum rounding of a time in microseconds: days since the year 1 have this precision in float64.
-_ROUNDING = 10.0
-
-
-@dataclass(frozen=True, eq=False)
-class ConvertedSource(ChangedSource):
-    """Times of a source in other units: multiplied by `factor`, then increased by `offset`.
-
-    Parameters
-    ----------
-    tolerance : float
-        Maximum rounding of a result.
-    special : tuple
-        Numbers that are not times, such as fill values; they stay.
-    """
-
-    factor: Fraction
-    offset: Fraction
-    tolerance: float
-    special: tuple[int | float, ...] = ()
-
-    def changed(self, values: np.ndarray) -> np.ndarray:
-        """Return the times in the other units.
-
-        Raises
-        ------
-        UnsupportedError
-            If the type of the values cannot represent the times.
-        """
-        is_value = np.ones(values.shape, bool)
-        for special in self.special:
-            is_value &= values != special
-        if values.dtype.kind == "f":
-            is_value &= np.isfinite(values)
-        result = values.copy()
-        if not is_value.any():
-            return result
-        convert = self._floats if values.dtype.kind == "f" else self._integers
-        result[is_value] = convert(values[is_value])
-        for special in self.special:
-            if (result[is_value] == special).any():
-                raise UnsupportedError(
-                    f"a time in the units of the first file is {special}, which stands for a missing value"
-                )
-        return result
-
-    def _floats(self, values: np.ndarray) -> np.ndarray:
-        factor, offset = self.factor, self.offset
-        wide = np.longdouble
-        exact = values.astype(wide) * wide(factor.numerator) / wide(factor.denominator)
-        exact = exact + wide(offset.numerator) / wide(offset.denominator)
-        result: np.ndarray = exact.astype(self.dtype)
-        if (np.abs(result.astype(wide) - exact) > self.tolerance).any():
-            raise UnsupportedError(
-                f"times in the units of the first file are rounded by more than {_ROUNDING:g} microseconds "
-                f"in their type ({self.dtype.name})"
-            )
-        return result
-
-    def _integers(self, values: np.ndarray) -> np.ndarray:
-        factor, offset = self.factor, self.offset
-        ends = [int(values.min()) * factor + offset, int(values.max()) * factor + offset]
-        limits = np.iinfo(self.dtype)
-        if min(ends) < limits.min - Fraction(1, 2) or max(ends) > limits.max + Fraction(1, 2):
-            raise UnsupportedError(
-                f"times in the units of the first file are too large for their type ({self.dtype.name})"
-            )
-        if factor == 1 and offset.denominator == 1:
-            # Both ends fit, so that arithmetic modulo the width of the type is exact.
-            wrapped = int(offset) % (1 << 8 * self.dtype.itemsize)
-            unsigned = values.astype(np.dtype(f"u{self.dtype.itemsize}"))
-            return (unsigned + unsigned.dtype.type(wrapped)).astype(self.dtype)
-        divisor = math.lcm(factor.denominator, offset.denominator)
-        times, plus = int(factor * divisor), int(offset * divisor)
-        largest = max(abs(int(values.min())), abs(int(values.max()))) * abs(times) + abs(plus) + divisor
-        counts = values.astype(np.int64 if 2 * largest < 1 << 63 else object) * times + plus
-        whole = (2 * counts + divisor) // (2 * divisor)
-        if (abs(counts - whole * divisor) > math.floor(Fraction(self.tolerance) * divisor)).any():
-            raise UnsupportedError(
-                f"times are not integers in the units of the first file, as their type ({self.dtype.name}) requires"
-            )
-        return whole.astype(self.dtype)
 
 
 def in_units_of(first: Dataset, other: Dataset, growing: Collection[str]) -> Dataset:
@@ -135,73 +38,33 @@ def in_units_of(first: Dataset, other: Dataset, growing: Collection[str]) -> Dat
         mine, theirs = first.all_variables.get(fqn), other.all_variables.get(fqn)
         if mine is None or theirs is None or not (is_time(mine) and is_time(theirs)):
             continue
-        if _units(mine) == _units(theirs):
+        old, new = TimeUnits.of(theirs), TimeUnits.of(mine)
+        if old.text == new.text:
             continue
-        factor, shift, length = _between(fqn, mine, theirs)
         for name in (fqn, *_bounds(other, fqn)):
             if name in growing:
-                found[name] = _converted(name, other.all_variables[name], factor, shift, length)
+                with error_context(fqn=name):
+                    found[name] = _converted(name, other.all_variables[name], old, new)
     return model.rewrite(other, variable=found.get) if found else other
 
 
-def _between(fqn: str, mine: Variable, theirs: Variable) -> tuple[Fraction, Fraction, int]:
-    """Return factor and offset in units of the first variable, and the length of its unit in microseconds."""
-    import cftime
-
-    calendar = calendar_of(mine)
-    word, other_word = unit_of(mine), unit_of(theirs)
-    length, other_length = LENGTHS.get(word), LENGTHS.get(other_word)
-    unknown = length is None or other_length is None
-    if calendar != calendar_of(theirs) or (unknown and word != other_word):
-        raise UnsupportedError(
-            f"times in {_units(theirs)!r} ({calendar_of(theirs)}) cannot be converted to {_units(mine)!r} "
-            f"({calendar}) without a change of their values",
-            fqn=fqn,
-        )
-    for variable in (mine, theirs):
-        date = _units(variable).partition(" since ")[2].strip()
-        if not _DATE.fullmatch(date):
-            raise UnsupportedError(
-                f"times cannot be converted: the reference date {date!r} is ambiguous",
-                fqn=fqn,
-                hint="use YYYY-MM-DD hh:mm:ss, with +hh:mm for a time zone",
-            )
-    try:
-        reference = cftime.num2date(0, _units(theirs), calendar)
-        if length is None or other_length is None:  # months of some calendars
-            shift = Fraction(float(cftime.date2num(reference, _units(mine), calendar)))
-            return Fraction(1), shift, LENGTHS["day"]
-        passed = reference - cftime.num2date(0, _units(mine), calendar)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise UnsupportedError(f"times cannot be converted: {error}", fqn=fqn) from None
-    microseconds = (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
-    return Fraction(other_length, length), Fraction(microseconds, length), length
-
-
-def _converted(fqn: str, variable: Variable, factor: Fraction, shift: Fraction, length: int) -> Variable:
+def _converted(name: str, variable: Variable, old: TimeUnits, new: TimeUnits) -> Variable:
     """Return a variable with its stored numbers, which may be packed, in other units."""
+    packing = StoredForm.of(variable.type, variable.attribute, defaults=True)
+    if packing is None:
+        is_zero = number_of(variable, "scale_factor", 1) == 0
+        what = "scale_factor is 0" if is_zero else "scale_factor or add_offset is not a number"
+        raise UnsupportedError(f"times cannot be converted: their {what}", fqn=name)
     if text_of(variable, "_Unsigned").lower() == "true":
-        raise UnsupportedError("times that are stored as _Unsigned cannot be converted", fqn=fqn)
-    scale, offset = _number(fqn, variable, "scale_factor", 1), _number(fqn, variable, "add_offset", 0)
-    if scale == 0:
-        raise UnsupportedError("times cannot be converted: their scale_factor is 0", fqn=fqn)
-    tolerance = _ROUNDING / length / abs(float(scale))
-    step = (offset * factor + shift - offset) / scale
-    near = Fraction(round(step))
-    # The number 0.1 is not exactly a tenth, but stands for it.
-    if factor == 1 and abs(step - near) <= tolerance:
-        step = near
+        raise UnsupportedError("times that are stored as _Unsigned cannot be converted", fqn=name)
     if variable.data is None:
         return variable
-    own = ConvertedSource(variable.data, factor, step, tolerance, special_numbers(variable))
-    return variable.with_data(own)
-
-
-def _number(fqn: str, variable: Variable, name: str, default: int) -> Fraction:
-    value = number_of(variable, name, default)
-    if value is None or not math.isfinite(value):
-        raise UnsupportedError(f"times cannot be converted: their {name} is not a number", fqn=fqn)
-    return Fraction(value)
+    packing = replace(packing, fill=None)  # missing values keep their numbers
+    conversion = Conversion(replace(packing, time=old), replace(packing, time=new))
+    conversion.line  # noqa: B018  (refuses units before any value is read)
+    return variable.with_data(
+        ConvertedSource(variable.data, conversion, variable.type.dtype, fqn=name, hint=_OTHER_UNITS)
+    )
 
 
 def _bounds(dataset: Dataset, fqn: str) -> list[str]:
@@ -209,17 +72,6 @@ def _bounds(dataset: Dataset, fqn: str) -> list[str]:
     texts = [text_of(dataset.all_variables[fqn], name) for name in ("bounds", "climatology")]
     found = [b for text in texts if (b := find_variable(dataset, text, model.split_fqn(fqn)[0])) is not None]
     return [name for name in found[:1] if not is_time(dataset.all_variables[name])]
-
-
-def _units(variable: Variable) -> str:
-    return " ".join(variable.attribute["units"].text.strip("\0").split())
-
-
-def unit_of(variable: Variable) -> str:
-    """Return the unit of a time variable by its whole name."""
-    word = _units(variable).split(" ")[0].lower()
-    word = word[:-1] if word.endswith("s") and len(word) > 1 else word
-    return _SHORT.get(word, word)
 
 
 def read_all(data: ArraySource) -> np.ndarray:
@@ -261,7 +113,7 @@ def tolerance_between(variable: Variable, *runs: np.ndarray, data: Sequence[Arra
     if not is_time(variable) or variable.type.dtype.kind != "f":
         return 0.0
     length = LENGTHS.get(unit_of(variable), LENGTHS["day"])
-    scale = abs(float(_number(variable.name, variable, "scale_factor", 1))) or 1.0
+    scale = abs(float(number_of(variable, "scale_factor", 1) or 1))
     sizes = []
     for source, run in zip(data, runs, strict=True):
         known = run[np.isfinite(run)]
@@ -270,7 +122,7 @@ def tolerance_between(variable: Variable, *runs: np.ndarray, data: Sequence[Arra
     rounding = 2 * float(np.finfo(variable.type.dtype).eps) * sum(map(max, sizes))
     steps = [abs(step) for run in runs for step in np.diff(_wide(run)).tolist() if step and np.isfinite(step)]
     if steps:
-        return min(max(_ROUNDING / length / scale, rounding), min(steps) / 2)
+        return min(max(ROUNDING / float(length) / scale, rounding), min(steps) / 2)
     # The precision of single steps is unknown. Converted steps are rounded.
     return rounding if any(len(size) > 1 for size in sizes) else 0.0
 
@@ -291,15 +143,6 @@ def refuse_missing(
         )
 
 
-def special_numbers(variable: Variable) -> tuple[int | float, ...]:
-    """Return the numbers that stand for missing values: ``missing_value``, and the fill value."""
-    missing = variable.attribute.get("missing_value")
-    special = [] if missing is None or missing.values.dtype.kind not in "iuf" else missing.values.tolist()
-    if own_fill_value(variable) is not None or variable.type.dtype.itemsize > 1:  # bytes have no default
-        special.append(np.asarray(model.fill_value_of(variable)).item())
-    return tuple(special)
-
-
 def _wide(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float64) if values.dtype.kind == "f" else values
 
@@ -307,10 +150,11 @@ def _wide(values: np.ndarray) -> np.ndarray:
 def _sizes_before(data: object, ends: list[float]) -> Iterator[float]:
     """Yield the largest absolute number of a source in the units before each conversion."""
     factor = 1.0
-    if isinstance(data, ConvertedSource):
-        before = [end - float(data.offset) for end in ends]  # the old numbers times the factor
+    line = data.conversion.line if isinstance(data, ConvertedSource) else None
+    if line is not None:
+        before = [end - float(line.shift) for end in ends]  # the old numbers times the factor
         yield max(map(abs, before))
-        factor = float(data.factor)
+        factor = float(line.factor)
         ends = [end / factor for end in before]
     for part in (*getattr(data, "parts", ()), *([data.inner] if hasattr(data, "inner") else ())):
         for size in _sizes_before(part, ends):

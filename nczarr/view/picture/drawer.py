@@ -13,11 +13,11 @@ from math import prod
 
 import numpy as np
 
-from nczarr.convert.change.selecting import number_of
 from nczarr.display import format_value
 from nczarr.errors import NCZarrError
 from nczarr.model import CHAR, split_fqn
 from nczarr.model.coordinates import text_of
+from nczarr.model.stored_form import number_of
 from nczarr.view.coordinates import Axis, Coordinates, Geography
 from nczarr.view.opened import OpenedDataset, is_drawable, joined_characters, long_name
 from nczarr.view.picture import grids
