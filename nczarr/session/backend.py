@@ -51,14 +51,14 @@ class StoredArray(model.ArraySource, Protocol):
         """Write whole blocks, given by their places in the grid. Their values outside the shape are fill values."""
 
     def grow(self, shape: tuple[int, ...]) -> None:
-        """Accept values in a larger shape. The next update stores the shape."""
+        """Accept values in a larger shape, without input or output. The next update stores the lengths."""
 
-    def clear_outside(self, axes: tuple[int, ...], shape: tuple[int, ...] | None = None) -> bool | None:
-        """Remove values of an aborted writer behind the shape, along axes that are about to grow to another one.
+    @property
+    def may_have_tail(self) -> bool:
+        """True if the next write or update first removes values that an aborted writer has left behind the shape."""
 
-        False: values outside the second shape may remain, which the next call without it removes. None: only calls
-        with a shape find values.
-        """
+    def trust_tail(self) -> None:
+        """Remove none: the caller writes all values behind the shape."""
 
 
 @runtime_checkable
@@ -93,8 +93,14 @@ class Stored(Protocol):
     def update(self, dataset: model.Dataset) -> None:
         """Write the differences of the metadata. A variable with data of :meth:`data` keeps its values."""
 
+    def length(self, fqn: str) -> int:
+        """Return the stored length of an unlimited dimension."""
+
+    def make_room(self) -> None:
+        """Prepare the arrays for the values that they accept, with many requests at the same time."""
+
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
-        """Write new lengths of unlimited dimensions, by FQN, whose values have grown since the last update.
+        """Write new lengths of unlimited dimensions, by FQN.
 
         Return False, without a change, if this requires an update.
         """
@@ -149,6 +155,9 @@ class SourceOnly:
         variable = self.dataset.variable_at(fqn)
         return _Readable(model.source_of(variable, self.dataset.shape(variable)))
 
+    def length(self, fqn: str) -> int:
+        return self.dataset.dimension_at(fqn).size
+
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         return False
 
@@ -169,7 +178,7 @@ class SourceOnly:
     def sync(self) -> None:
         """Do nothing."""
 
-    publish = sync
+    publish = make_room = sync
 
 
 class _Closable(Protocol):
@@ -181,6 +190,7 @@ class _Readable:
 
     in_place = False
     limited = False
+    may_have_tail = False
 
     def __init__(self, source: model.ArraySource) -> None:
         self.dtype, self.read = source.dtype, source.read
@@ -194,4 +204,4 @@ class _Readable:
                 block = np.take(block, s - s[0], axis)
         return block
 
-    filled = check = write = write_blocks = grow = clear_outside = _refuse
+    filled = check = write = write_blocks = grow = trust_tail = _refuse

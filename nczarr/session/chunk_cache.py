@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -88,6 +88,20 @@ class CachedVariable:
         self.bytes: int | None = None
 
     @property
+    def source(self) -> StoredArray:
+        """The stored array."""
+        source = self.node.source
+        assert source is not None
+        return source
+
+    def grown(self) -> StoredArray:
+        """Return the stored array, for writing: it accepts values up to the current shape of the variable."""
+        source = self.source
+        if source.shape != (shape := self.node.shape):
+            source.grow(shape)
+        return source
+
+    @property
     def is_divided(self) -> bool:
         """True if its chunks consist of several blocks."""
         return self.layout is not None and self.layout.is_divided
@@ -136,8 +150,6 @@ class ChunkCache:
 
     Parameters
     ----------
-    source, grown : callable
-        Return the stored array of a variable: as it is, and grown to the variable's current shape.
     lock : RLock
         The session's lock, which guards the table of chunks.
 
@@ -150,16 +162,9 @@ class ChunkCache:
         The number of requests to a server that wait at the same time; 1 without a server.
     """
 
-    def __init__(
-        self,
-        source: Callable[[VariableNode], StoredArray],
-        grown: Callable[[VariableNode], StoredArray],
-        lock: threading.RLock,
-    ) -> None:
+    def __init__(self, lock: threading.RLock) -> None:
         #: Limit of the bytes of all chunks.
         self.bound = default_bytes()
-        self._source = source
-        self._grown = grown
         self._lock = lock
         self._variables: dict[VariableNode, CachedVariable] = {}
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
@@ -218,7 +223,8 @@ class ChunkCache:
 
     def write(self, node: VariableNode, selection: Selection, values: np.ndarray) -> None:
         """Write values to a selection of a variable."""
-        variable, source = self.variable(node), self._source(node)
+        variable = self.variable(node)
+        source = variable.source
         layout = variable.layout
         if layout is None or layout.source is not source:
             shape = source.block_shape
@@ -367,7 +373,7 @@ class ChunkCache:
         if not blocks:
             return
         variable = blocks[0].variable
-        source = self._grown(variable.node)
+        source = variable.grown()
         if variable.node.group.state.shared:
             for block in blocks:
                 _write_own(source, block)
@@ -418,7 +424,7 @@ class ChunkCache:
                     self._store([block])
                     with self._lock:  # after it is stored: other writers past the cache must wait for it
                         self._drop(block)
-            source = self._grown(variable.node)
+            source = variable.grown()
             single = numbers is not None and all(len(axis) == 1 for axis in numbers)
             if numbers is not None and single and values.shape == source.block_shape:
                 source.write_blocks({tuple([axis[0] for axis in numbers]): values})
@@ -525,15 +531,17 @@ class ChunkCache:
             self._written_through.clear()
             self._pins.clear()
 
-    def flush(self, failures: Failures) -> bool:
-        """Store all changed chunks; they stay in memory. Chunks that cannot be stored stay changed.
+    def flush(self, failures: Failures, nodes: Collection[VariableNode] | None = None) -> bool:
+        """Store the changed chunks of all variables, or of some; they stay in memory.
+
+        Chunks that cannot be stored stay changed.
 
         Returns
         -------
         bool
             True if a chunk was stored.
         """
-        changed = self.changed
+        changed = [block for block in self.changed if nodes is None or block.variable.node in nodes]
         if changed:
             self._store_all(changed, failures)
         return any(block not in self.dirty for block in changed)
@@ -572,9 +580,7 @@ class ChunkCache:
             run(store, runs, self.parallel_requests)
         elif runs:
             # Steps that are added to a file cost little, however large the chunks are.
-            heavy = [
-                b for b in changed if not (b.variable.is_divided or self._source(b.variable.node).in_place)
-            ]
+            heavy = [b for b in changed if not (b.variable.is_divided or b.variable.source.in_place)]
             light = sum(b.weight for b in heavy) <= _SMALL * len(runs)
             (run_while_quick if light else run)(store, runs, None)
 

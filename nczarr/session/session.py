@@ -14,8 +14,8 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +30,6 @@ from nczarr.session.tree import DimensionNode, GroupNode, State, VariableNode, f
 from nczarr.system.finalizing import closed
 from nczarr.system.locks import Rank, Releasable, make_lock
 from nczarr.system.logs import logger_of
-from nczarr.zarr.pool import run
 
 
 class Gate:
@@ -160,10 +159,11 @@ class Session(State):
         self._stored_generation = self.generation
         #: The number of variables in the store since the last flush.
         self._stored_count = 0
-        #: The lengths in the store since the last flush.
-        self._growth = Growth(self.root)
+        #: The structure of the tree in the store, and its unlimited dimensions.
+        self._stored_structure = self.structure
+        self._unlimited = _unlimited(self.root)
         self._gate = Gate()
-        self.cache = ChunkCache(self._stored_values, self._values, self.lock)
+        self.cache = ChunkCache(self.lock)
         self.cache.parallel_requests = stored.parallel_requests
         #: Locks against other writers, until the dataset is closed.
         self.locks = locks
@@ -207,9 +207,21 @@ class Session(State):
         """True if the store has this tree and this record of the sources."""
         return self.generation == self._stored_generation and self.sources == self.stored.dataset.sources
 
-    def _flush_structure(self, failures: Failures) -> None:
-        """Write the metadata, then the pending values; the gate is closed."""
+    @property
+    def _only_grows(self) -> bool:
+        """True if the tree differs from the stored one in nothing but lengths."""
+        return self.structure == self._stored_structure
+
+    def _flush_structure(self, failures: Failures) -> list[VariableNode]:
+        """Write the metadata, then the pending values to the cache; the gate is closed.
+
+        Returns
+        -------
+        list of VariableNode
+            The variables whose values have waited.
+        """
         self._store_changes(failures)
+        waited = list(self._pending)
         for node, waiting in list(self._pending.items()):
             try:
                 while waiting and node.stored_as is not None:
@@ -222,17 +234,22 @@ class Session(State):
                 failures.add(node.fqn, error)
             if not waiting:
                 del self._pending[node]
+        return waited
 
     def _flush_all(self, failures: Failures) -> None:
         """Write everything, values before the lengths that claim them; the gate is closed."""
         self._check_alone()
         self.cache.recover()
-        self._grow_all({block.variable.node for block in self.cache.changed})
+        if self.stored.parallel_requests > 1:
+            for block in self.cache.changed:
+                self._values(block.variable.node)
+            self.stored.make_room()
         stored = self.cache.flush(failures)
-        if failures.found and not stored and self._growth.is_all:
+        if failures.found and not stored and self._only_grows:
             return  # no step was written, so no length may claim one
-        self._flush_structure(failures)
-        self.cache.flush(failures)
+        waited = self._flush_structure(failures)
+        if waited:  # only now does the store have these variables
+            self.cache.flush(failures, waited)
 
     def store(self) -> None:
         """Write all values, then the metadata, without publishing or syncing the store.
@@ -260,8 +277,8 @@ class Session(State):
         with self.lock:
             dimension.grow(size)
             for node in self.root.walk_variables():
-                if dimension in node.dimensions:
-                    node.tail_cleared = True
+                if dimension in node.dimensions and node.stored_as is not None:
+                    self._stored_values(node).trust_tail()
 
     def _store_changes(self, failures: Failures) -> None:
         try:
@@ -270,8 +287,9 @@ class Session(State):
         except STORE_ERRORS as error:
             failures.whole = error
             return
+        self._check_alone_to_grow()
         with self.lock:
-            generation = self.generation
+            generation, structure = self.generation, self.structure
             if self._is_stored:
                 return
             nodes = [(node, node.fqn) for node in self.root.walk_variables()]
@@ -281,11 +299,11 @@ class Session(State):
                     node.source = self.stored.data(node.stored_as)
                     node.frozen = None
                 if node.stored_as is not None:
-                    self._values(node)  # removes values behind the shape of arrays that are about to grow
+                    self._values(node)
             old = self.stored.dataset
             frozen = replace(freeze(self.root, old.name, self.format), sources=self.sources)
             before = [node.frozen for node, _ in nodes]
-            growth = Growth(self.root)
+            unlimited = _unlimited(self.root)
         refusal: Exception | None = None
         try:
             self.stored.update(frozen)
@@ -308,23 +326,19 @@ class Session(State):
             if refusal is None:
                 self._stored_generation = generation
                 self._stored_count = len(nodes)
-                self._growth = growth
+                self._stored_structure, self._unlimited = structure, unlimited
 
     def _store_growth(self) -> bool:
         """Store the lengths of dimensions if nothing else has changed. Return False otherwise."""
         with self.lock:
-            growth, generation = self._growth, self.generation
-            if not growth.is_all or generation == self._stored_generation:
+            generation = self.generation
+            if not self._only_grows or generation == self._stored_generation:
                 return False
-            lengths = growth.grown()
-            variables = list(growth.variables(lengths))
-            self._grow_all(variables)
-            for node in variables:
-                self._values(node)
-        if not self.stored.lengthen({str(d.ref): size for d, size in lengths.items()}):
+            lengths = {str(d.ref): d.size for d in self._unlimited}
+        lengths = {fqn: size for fqn, size in lengths.items() if self.stored.length(fqn) != size}
+        if not self.stored.lengthen(lengths):
             return False
         with self.lock:
-            growth.note(lengths)
             self._stored_generation = generation
         return True
 
@@ -355,6 +369,7 @@ class Session(State):
                     self.check_writable()
                     if self._has(node):
                         self._check_values(node, values)
+                        self._check_alone_to_grow(node)
                         self.cache.write(node, selection, values)
                         return
                     # Only a stored array knows which strings fit.
@@ -416,32 +431,20 @@ class Session(State):
     def _values(self, node: VariableNode) -> StoredArray:
         """Return the stored array of a variable, grown to its current shape; the gate as above."""
         source = self._stored_values(node)
-        if self.writable and source.shape != node.shape:
-            with self.lock:
-                if source.shape != node.shape:
-                    if not node.tail_cleared:
-                        self._check_alone()
-                    _grow(node, source)
+        if self.writable and source.shape != (shape := node.shape):
+            source.grow(shape)
         return source
 
-    def _grow_all(self, nodes: Iterable[VariableNode]) -> None:
-        """Grow stored arrays as :meth:`_values` does, with many requests at a time if they wait for a server.
+    def _check_alone_to_grow(self, *nodes: VariableNode) -> None:
+        """Call :meth:`_check_alone` before the growth of some or all variables removes values behind their arrays.
 
-        Arrays that the store refuses stay as they are: their next use raises the error.
+        They may be those of another writer.
         """
-        if self.stored.parallel_requests == 1:
+        if self.reopen is None:
             return
-        with self.lock:
-            sources = {node: self._stored_values(node) for node in nodes if node.stored_as is not None}
-            growing = [node for node, source in sources.items() if source.shape != node.shape]
-
-            def grow(node: VariableNode) -> None:
-                with suppress(*STORE_ERRORS):
-                    _grow(node, sources[node])
-
-            if growing:
-                self._check_alone()
-                run(grow, growing, self.stored.parallel_requests)
+        found = nodes or [node for node in self.root.walk_variables() if node.stored_as is not None]
+        if any(self._values(node).may_have_tail for node in found):
+            self._check_alone()
 
     # -- the end
 
@@ -469,7 +472,7 @@ class Session(State):
 
         Other changes of the structure may read values that wait.
         """
-        if self._pending or not self._growth.is_all:
+        if self._pending or not self._only_grows:
             yield
             return
         changed = self.cache.changed
@@ -623,56 +626,12 @@ def _weight(values: np.ndarray) -> int:
     return weight_of(values.dtype, values.size)
 
 
-def _grow(node: VariableNode, source: StoredArray) -> None:
-    """Grow a stored array to the shape of its variable; first remove what an aborted writer left behind it."""
-    if not node.tail_cleared:
-        axes = tuple(i for i, d in enumerate(node.dimensions) if d.unlimited)
-        # A program that grows it again may do so often: the second time clears all.
-        near = node.shape if node.tail_cleared is None else None
-        node.tail_cleared = source.clear_outside(axes, near)
-    source.grow(node.shape)
+def _unlimited(root: GroupNode) -> list[DimensionNode]:
+    """Return the dimensions that can grow; the caller holds the tree's lock."""
+    return [d for group in root.walk() for d in group.dimensions.values() if d.unlimited]
 
 
 def _is_kept(frozen: model.Variable, bound: model.Variable) -> bool:
     """Return True if the store's own object is the unchanged variable; by that object, the next update skips it."""
     same = bound.attributes is frozen.attributes and bound.type is frozen.type
     return same and bound.dimensions == frozen.dimensions and bound.storage is frozen.storage
-
-
-class Growth:
-    """The stored lengths of unlimited dimensions. The caller holds the tree's lock.
-
-    Parameters
-    ----------
-    root : GroupNode
-        The tree that is being stored.
-    """
-
-    def __init__(self, root: GroupNode) -> None:
-        self._root = root
-        self._structure = root.state.structure
-        self._lengths = {d: d.size for g in root.walk() for d in g.dimensions.values() if d.unlimited}
-        self._variables: dict[DimensionNode, list[VariableNode]] | None = None
-
-    @property
-    def is_all(self) -> bool:
-        """True if nothing but lengths has changed."""
-        return self._root.state.structure == self._structure
-
-    def grown(self) -> dict[DimensionNode, int]:
-        """Return the dimensions that have grown, with their lengths."""
-        return {d: d.size for d, size in self._lengths.items() if d.size != size}
-
-    def variables(self, dimensions: Iterable[DimensionNode]) -> dict[VariableNode, None]:
-        """Return the variables along any of some dimensions."""
-        if self._variables is None:
-            self._variables = {d: [] for d in self._lengths}
-            for node in self._root.walk_variables():
-                for d in node.dimensions:
-                    if d in self._variables:
-                        self._variables[d].append(node)
-        return dict.fromkeys(node for d in dimensions for node in self._variables[d])
-
-    def note(self, lengths: dict[DimensionNode, int]) -> None:
-        """Note lengths as stored."""
-        self._lengths.update(lengths)

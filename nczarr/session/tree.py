@@ -287,9 +287,6 @@ class VariableNode(_WithAttributes):
         Its values in the store.
     is_new : bool
         True if the dataset did not have it at the opening, so that all its values come from this session.
-    tail_cleared : bool or None
-        True if the store has no values behind the shape of the array: it is new, or they were removed. False if it had
-        none up to a shape to which the array has grown; None if more is not known of values behind it.
     """
 
     group: GroupNode
@@ -304,7 +301,6 @@ class VariableNode(_WithAttributes):
     frozen: model.Variable | None = None
     stored_as: str | None = None
     source: StoredArray | None = None
-    tail_cleared: bool | None = True
     is_new: bool = True
 
     def __post_init__(self, declared: Type | TypeNode) -> None:
@@ -822,5 +818,4 @@ def thaw(root: GroupNode, dataset: model.Dataset) -> None:
             node.attributes.update((a.name, a) for a in v.attributes)
             node.stored_as = node.fqn
             node.frozen = v
-            node.tail_cleared = None
             node.is_new = False

@@ -329,7 +329,7 @@ def test_a_cut_append_is_readable() -> None:
     )
     tools.copy(dataset, store, WriteOptions(consolidated=False))
     with open_dataset(store, "r+") as stored:
-        stored.data("/v").resize((5,))
+        stored.data("/v").array.resize((5,))
     # The arrays count: what is there is read, and the shorter ones read as fill.
     fill = -2147483647
     with pytest.warns(RecoveryWarning, match="3 of 5 steps"):
@@ -591,7 +591,7 @@ def test_an_array_that_grows_in_another_thread_is_not_taken_for_short(
             shape = array.shape
             if shape == (4,):
                 array.grow((8,))
-                data.shape = (8,)
+                data.grow((8,))
             return shape
 
         def __getattr__(self, name: str) -> Any:

@@ -19,13 +19,16 @@ from nczarr.mapping.dialect import Binding, Dialect, Known, Plan, Reading
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import ON_V3, WriteOptions
-from nczarr.model import Dataset, Region, bind_data, join_fqn, resolve, with_lengths
-from nczarr.model.parts import Restrictions
+from nczarr.model import Dataset, Region, bind_data, join_fqn, resolve
+from nczarr.model.lengths import StoredModel
+from nczarr.model.parts import Restrictions, known_variables
 from nczarr.model.sources import refuse_cast
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip import ZipStore
 from nczarr.system.logs import logger_of
 from nczarr.zarr import Hierarchy, open_hierarchy
+from nczarr.zarr.chunks.array import Tail
+from nczarr.zarr.pool import run
 
 _RESTRICTED = Restrictions(limited=frozenset({"attribute", "name", "type", "variable"}))
 
@@ -91,10 +94,9 @@ class StoredDataset:
         self._data: dict[str, VariableData] = {}
         self.groups: Mapping[str, str] = found.groups
         self._identity = found.identity
-        # New lengths; the property `dataset` adds them to the model on its next use.
-        self._lengths: dict[str, int] = {}
-        self._along: dict[str, list[VariableData]] | None = None
-        self._dataset = self._bind(dataset, found.variables)
+        self._model = StoredModel(dataset)
+        # A new dataset has no values of aborted writers.
+        self._bind(dataset, found.variables, Tail.UNKNOWN if isinstance(found, Reading) else Tail.CLEAR, {})
 
     @property
     def parallel_requests(self) -> int:
@@ -104,25 +106,29 @@ class StoredDataset:
     @property
     def dataset(self) -> Dataset:
         """The model, with each variable's data bound to a :class:`VariableData`."""
-        if self._lengths:
-            with self.hierarchy.lock:
-                self._dataset = with_lengths(self._dataset, self._lengths)
-                self._lengths = {}
-        return self._dataset
+        return self._model.dataset
 
-    def _bind(self, dataset: Dataset, bindings: Mapping[str, Binding]) -> Dataset:
-        """Return the model with bound data; valid bindings are kept."""
+    def length(self, fqn: str) -> int:
+        """Return the stored length of an unlimited dimension."""
+        return self._model.length(fqn)
+
+    def _bind(
+        self, dataset: Dataset, bindings: Mapping[str, Binding], tail: Tail, before: Mapping[str, str]
+    ) -> None:
+        """Adopt a model, and bind its data; valid bindings are kept.
+
+        `tail`: what is known of the arrays of variables that are new. `before`: the old names of the others.
+        """
+        self._model.replace(dataset)
         data: dict[str, VariableData] = {}
-        for at, variable in dataset.all_variables.items():
-            shape = dataset.shape(variable)
-            values = self._data.get(at)
-            if values is None or values.binding != bindings[at] or values.shape != shape:
-                values = VariableData(self, at, bindings[at], shape)
+        for at in dataset.all_variables:
+            extents, values = self._model.extents(at), self._data.get(at)
+            if values is None or values.binding != bindings[at] or values.extents != extents:
+                old = self._data.get(before.get(at, ""))
+                values = VariableData(self, at, bindings[at], extents, tail if old is None else old.tail)
             data[at] = values
-        result = bind_data(dataset, data)
         self._data = data
-        self._along = None
-        return result
+        self._model.replace(bind_data(dataset, data))
 
     # -- properties
 
@@ -244,11 +250,14 @@ class StoredDataset:
         self._begin()
         if not self.hidden and self._durable is not False:
             self.store.settle()  # the update may read values that wait
+        before = known_variables(dataset, self._data)
+        # Before a document claims the lengths up to which values are written.
+        self._extend(self._data[fqn] for fqn in before.values())
         plan, bound = apply_update(self._before(self.groups), dataset)
         self.losses = plan.losses
         self.groups = plan.groups
         self._identity = plan.identity
-        self._dataset = self._bind(bound, plan.variables)
+        self._bind(bound, plan.variables, Tail.CLEAR, before)
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         """Write the new lengths of unlimited dimensions, without planning the whole model like :meth:`update`.
@@ -272,19 +281,36 @@ class StoredDataset:
         self._check_writable()
         if not self._dialect.is_complete or self.options.extensions:
             return False
-        if self._along is None:
-            self._along = {}
-            for fqn, variable in self._dataset.all_variables.items():
-                for reference in dict.fromkeys(variable.dimensions):
-                    if isinstance(reference, str):
-                        self._along.setdefault(reference, []).append(self._data[fqn])
-        variables = dict.fromkeys(v for fqn in sizes for v in self._along.get(fqn, ()))
+        variables = [self._data[fqn] for fqn in self._model.along(sizes)]
         sound = not self.reading.findings
+        self._model.accept(sizes)
+        self._extend(variables)
         if not write_lengths(self.hierarchy, self.groups, variables, sizes, sound=sound):
             return False
-        with self.hierarchy.lock:
-            self._lengths = {**self._lengths, **sizes}
+        self._model.note(sizes)
         return True
+
+    def make_room(self) -> None:
+        """Extend the arrays that have accepted more values than they have room for, many at the same time.
+
+        No other thread reads or writes values. An array that the store refuses stays as it is: its next use raises the
+        error.
+        """
+
+        def extend(values: VariableData) -> None:
+            with suppress(NCZarrError, OSError):
+                values.extend_alone()
+
+        run(extend, [values for values in self._data.values() if values.is_short], self.parallel_requests)
+
+    def _extend(self, variables: Iterable[VariableData]) -> None:
+        """Extend arrays that are shorter than their dimensions, many at the same time if they wait for a server."""
+        short = [values for values in variables if values.is_short]
+        if self.parallel_requests > 1:
+            run(VariableData.extend_alone, short, self.parallel_requests)
+        else:
+            for values in short:
+                values.extend_alone()
 
     def rewrite(self, untouched: frozenset[str] = frozenset()) -> None:
         """Rewrite all documents with their understood content.
@@ -297,7 +323,8 @@ class StoredDataset:
         self._begin()
         plan = rewrite_documents(self._before(self.reading.groups), self.reading, untouched)
         self.groups = plan.groups
-        self._dataset = self._bind(self.dataset, plan.variables)
+        names = {fqn: fqn for fqn in self._data}
+        self._bind(self.dataset, plan.variables, Tail.UNKNOWN, names)
 
     def _before(self, groups: Mapping[str, str]) -> Before:
         return Before(

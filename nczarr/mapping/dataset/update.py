@@ -84,8 +84,6 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
     """
     hierarchy = before.hierarchy
     sources = known_variables(new, before.data)
-    for source in sources.values():
-        before.data[source].extend()
     # Without data: the values of variables that change their shape would not fit.
     resolved = model.resolve(model.rewrite(new, variable=lambda fqn, variable: variable.with_data(None)))
     if hierarchy.is_array(""):

@@ -11,8 +11,10 @@ import numpy as np
 from nczarr.errors import SelectionError, error_context
 from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
+from nczarr.model.lengths import Extents, Length, accept, shape_of
 from nczarr.model.sources import handed
 from nczarr.zarr import Array, Selection
+from nczarr.zarr.chunks.array import Tail
 from nczarr.zarr.chunks.selection import normalize
 
 
@@ -65,14 +67,18 @@ def extend_with_fill(array: Array, shape: tuple[int, ...]) -> None:
 class VariableData:
     """The values of a variable, read and written in place; an :class:`nczarr.model.ArraySource`.
 
-    The shape is that of the variable: the current sizes of its dimensions.
+    The shape is that of the variable: the accepted lengths of its dimensions. The array may be shorter: its part behind
+    the end has fill values, and the next write makes it as long.
 
     Parameters
     ----------
     owner : StoredDataset
     fqn : str
     binding : Binding
-    shape : tuple of int
+    extents : tuple of Length or int
+        The lengths of the dimensions, which the stored dataset owns.
+    tail : Tail
+        What is known of values behind the end of the array.
 
     Examples
     --------
@@ -86,20 +92,27 @@ class VariableData:
     [7, -2147483647]
     """
 
-    __slots__ = ("__weakref__", "binding", "dtype", "encoding", "fqn", "owner", "path", "shape")
+    __slots__ = ("__weakref__", "binding", "dtype", "encoding", "extents", "fqn", "owner", "path", "tail")
 
-    def __init__(self, owner: Owner, fqn: str, binding: Binding, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, owner: Owner, fqn: str, binding: Binding, extents: Extents, tail: Tail = Tail.UNKNOWN
+    ) -> None:
         self.owner = owner
         self.fqn = fqn
         self.binding = binding
         self.path = binding.path
         self.encoding = binding.encoding
         self.dtype = binding.encoding.dtype
-        #: The sizes of the variable's dimensions.
-        self.shape = shape
+        self.extents = extents
+        self.tail = tail
 
     def __repr__(self) -> str:
         return f"<VariableData {self.fqn} {self.shape} {self.dtype}>"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the variable's dimensions."""
+        return shape_of(self.extents)
 
     @property
     def array(self) -> Array:
@@ -115,7 +128,7 @@ class VariableData:
     @property
     def stored_shape(self) -> tuple[int, ...]:
         """The shape of the array, which another program may have made longer than the dimensions."""
-        return tuple(self.array.shape)[: len(self.shape)]
+        return tuple(self.array.shape)[: len(self.extents)]
 
     @property
     def limited(self) -> bool:
@@ -130,13 +143,13 @@ class VariableData:
     @property
     def chunk_shape(self) -> tuple[int, ...]:
         """The best shape of blocks for writing: the shape of the chunks, or of the shards."""
-        return tuple(self.array.chunk_shape)[: len(self.shape)]
+        return tuple(self.array.chunk_shape)[: len(self.extents)]
 
     @property
     def block_shape(self) -> tuple[int, ...]:
         """The shape of the blocks of a cache: of the inner chunks, if shards grow in place, or of the chunks."""
         array = self.array
-        return tuple(array.inner_chunk_shape if self._grows else array.chunk_shape)[: len(self.shape)]
+        return tuple(array.inner_chunk_shape if self._grows else array.chunk_shape)[: len(self.extents)]
 
     @property
     def _grows(self) -> bool:
@@ -146,7 +159,7 @@ class VariableData:
         return (
             array.shards_grow
             and not array.metadata.extensions
-            and tuple(array.inner_chunk_shape[len(self.shape) :]) == tuple(self.encoding.inner_shape)
+            and tuple(array.inner_chunk_shape[len(self.extents) :]) == tuple(self.encoding.inner_shape)
         )
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
@@ -250,16 +263,17 @@ class VariableData:
         self.write(region, inside)
 
     def grow(self, shape: tuple[int, ...]) -> None:
-        """Make the array longer in memory, for writing; the next :meth:`StoredDataset.update` writes its document."""
-        full = self._full_shape(shape)
-        # Another program may have made the array longer.
-        self.array.grow((*map(max, shape, self.stored_shape), *full[len(shape) :]))
-        self.shape = tuple(shape)
+        """Accept values in a larger shape, for this and all variables of its dimensions.
+
+        The next :meth:`StoredDataset.lengthen` or :meth:`StoredDataset.update` stores the lengths.
+        """
+        self._full_shape(shape)
+        accept(self.extents, shape)
 
     def _full_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if len(shape) != len(self.shape):
+        if len(shape) != len(self.extents):
             raise SelectionError(
-                f"the shape {shape} does not have {len(self.shape)} dimensions", fqn=self.fqn
+                f"the shape {shape} does not have {len(self.extents)} dimensions", fqn=self.fqn
             )
         return (*shape, *self.encoding.inner_shape)
 
@@ -270,25 +284,9 @@ class VariableData:
         raw.fill(array.metadata.fill)
         return self.encoding.decode(raw)
 
-    def clear_outside(self, axes: tuple[int, ...], shape: tuple[int, ...] | None = None) -> bool | None:
-        """Remove the values of dead writers beyond the end of the array, before the axes grow.
-
-        See :meth:`nczarr.zarr.Array.clear_outside`.
-        """
-        with error_context(fqn=self.fqn):
-            return self.array.clear_outside(axes, shape and self._full_shape(shape))
-
-    def resize(self, shape: tuple[int, ...]) -> None:
-        """Change the shape of the array: values outside are lost, new values are fill values.
-
-        The sizes of dimensions do not change: :meth:`StoredDataset.update` changes both.
-        """
-        self.array.resize(self._full_shape(shape))
-        self.shape = tuple(shape)
-
     @property
     def is_short(self) -> bool:
-        """True if the array is shorter than an unlimited dimension, as other programs leave it; the rest is fill."""
+        """True if the array is shorter than its dimensions: it has not grown yet, or another program left it so."""
         shape = self.shape  # read this first: another thread that extends both begins with the array
         stored = self.array.shape
         return stored != shape and any(n < size for n, size in zip(stored, shape, strict=False))
@@ -300,8 +298,44 @@ class VariableData:
         with self.owner.hierarchy.lock:
             # Check again: a second thread would remove values that the first has written.
             if self.is_short:
-                shape = (*map(max, self.array.shape, self.shape), *self.encoding.inner_shape)
-                extend_with_fill(self.array, shape)
+                self.extend_alone()
+
+    def extend_alone(self) -> None:
+        """Extend an array as :meth:`extend` does, while no other thread reads or writes its values.
+
+        The document claims the length of the dimension at once if the dataset claims it; otherwise the next
+        :meth:`StoredDataset.lengthen` or :meth:`StoredDataset.update` writes it.
+        """
+        claimed = tuple([e.stored if isinstance(e, Length) else e for e in self.extents])
+        if any(n < size for n, size in zip(self.stored_shape, claimed, strict=True)):
+            extend_with_fill(self.array, self._full_shape(self._at_least(claimed)))
+        shape = self._at_least(self.shape)
+        if shape != self.stored_shape:
+            with error_context(fqn=self.fqn):
+                self._clear_tail(shape)
+            self.array.grow(self._full_shape(shape))
+
+    def _at_least(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return a shape that includes that of the array, which another program may have made longer."""
+        return tuple(map(max, shape, self.stored_shape))
+
+    def _clear_tail(self, shape: tuple[int, ...]) -> None:
+        """Remove the values of dead writers behind the end of the array, before it grows to a shape."""
+        if self.tail is Tail.CLEAR:
+            return
+        axes = [axis for axis, extent in enumerate(self.extents) if isinstance(extent, Length)]
+        # A program that grows it again may do so often: the second time clears all.
+        near = self._full_shape(shape) if self.tail is Tail.UNKNOWN else None
+        self.tail = self.array.clear_outside(axes, near)
+
+    @property
+    def may_have_tail(self) -> bool:
+        """True if the next write removes values of an aborted writer behind the end of the array."""
+        return self.tail is not Tail.CLEAR and self.is_short
+
+    def trust_tail(self) -> None:
+        """Keep values behind the shape: the caller writes all of them before a length claims them."""
+        self.tail = Tail.CLEAR
 
     def _chosen(self, selection: object) -> Selection:
         """Return a selection of the variable's dimensions, extended to the dimensions of the array."""

@@ -13,6 +13,7 @@ import numpy as np
 from nczarr.errors import ModelError, NetCDFFileError, PartlyStoredError
 from nczarr.lazy import cached_property
 from nczarr.model import Dataset, PrimitiveType, Variable, bind_data, fill_value_of, join_fqn, rewrite
+from nczarr.model.lengths import StoredModel
 from nczarr.model.parts import Restrictions
 from nczarr.netcdf import classic
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, cut_at_chunks, file_errors, read_all, write_all
@@ -257,10 +258,10 @@ class EditedClassic(EditedFile):
                 found = classic.read_classic(self.file, Path(path).stem)
                 for index, (fqn, variable) in enumerate(found.all_variables.items()):
                     self._values[fqn] = self._values_of(fqn, index, variable, found, fresh=False)
-                self._dataset = bind_data(found, self._values)
+                self._model = StoredModel(bind_data(found, self._values))
             else:
-                self._dataset = Dataset(dataset.name, format=dataset.format)
-                self.header = Header(classic.FORMATS[dataset.format or "classic"], self._dataset)
+                self._model = StoredModel(Dataset(dataset.name, format=dataset.format))
+                self.header = Header(classic.FORMATS[dataset.format or "classic"], self.dataset)
                 self._write_header()
                 self.update(dataset)
         except BaseException:
@@ -326,8 +327,7 @@ class EditedClassic(EditedFile):
         """Take a model as that of the file."""
         for fqn, variable in dataset.all_variables.items():
             self._values[fqn].shape = dataset.shape(variable)
-        self._dataset = bind_data(dataset, self._values)
-        self._sizes.clear()
+        self._model.replace(bind_data(dataset, self._values))
 
     def _in_order(self, new: Dataset, found: Matches) -> Dataset:
         """Return the new model in the order of the file, in which existing objects keep their positions."""
@@ -444,7 +444,7 @@ class EditedClassic(EditedFile):
         with self.lock:
             for size in sizes.values():
                 self._count(size)
-        self._sizes.update(sizes)
+        self._note(sizes)
         return True
 
     def take_back_records(self) -> None:

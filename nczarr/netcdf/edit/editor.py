@@ -18,6 +18,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import ModelError, NetCDFFileError
+from nczarr.model.lengths import StoredModel, shape_of
 from nczarr.model.parts import Restrictions, known_variables
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, file_errors
@@ -112,9 +113,11 @@ class EditedValues(ABC):
         """Accept a larger shape. The file grows when values are written there."""
         self.shape = tuple(shape)
 
-    def clear_outside(self, axes: tuple[int, ...], shape: tuple[int, ...] | None = None) -> bool:
-        """Do nothing: the new part of a variable has fill values."""
-        return True
+    #: The new part of a variable has fill values.
+    may_have_tail = False
+
+    def trust_tail(self) -> None:  # noqa: B027
+        """Do nothing: there are no values behind the shape."""
 
 
 class EditedFile(ABC):
@@ -145,22 +148,27 @@ class EditedFile(ABC):
     #: The file is local.
     parallel_requests = 1
     restrictions: Restrictions
-    _dataset: model.Dataset
+    _model: StoredModel
 
     def __init__(self, path: str, output: Output | None, content: ByteFile) -> None:
         self.path = path
         self.content = content
         self._output = output
-        #: Dimension lengths that the model does not have yet.
-        self._sizes: dict[str, int] = {}
 
     @property
     def dataset(self) -> model.Dataset:
         """The model, with the data of its variables."""
-        if self._sizes:
-            self._dataset = model.with_lengths(self._dataset, self._sizes)
-            self._sizes.clear()
-        return self._dataset
+        return self._model.dataset
+
+    def length(self, fqn: str) -> int:
+        """Return the stored length of an unlimited dimension."""
+        return self._model.length(fqn)
+
+    def _note(self, sizes: Mapping[str, int]) -> None:
+        """Note new lengths as stored, and extend the variables along the dimensions."""
+        self._model.note(sizes)
+        for fqn in self._model.along(sizes):
+            self._data[fqn].grow(shape_of(self._model.extents(fqn)))
 
     @property
     def durable(self) -> bool | None:
@@ -210,6 +218,9 @@ class EditedFile(ABC):
     @abstractmethod
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         """Write the lengths of unlimited dimensions, by FQN. Return False if this requires an update."""
+
+    def make_room(self) -> None:  # noqa: B027
+        """Do nothing: a file grows while values are written."""
 
     def refused(self) -> dict[str, Exception]:
         """Return an empty dictionary: :meth:`update` raises for parts that a file refuses."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, UnsupportedError
 from nczarr.model import Dataset, bind_data
+from nczarr.model.lengths import StoredModel
 from nczarr.model.parts import Restrictions
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, bytes_of, text_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
@@ -108,11 +109,12 @@ class EditedHDF5(EditedFile):
                     self.restrictions = replace(type(self).restrictions, omitted=frozenset(found.omitted))
                 self._objects = HDF5Objects(self.file, self._make)
                 self._objects.adopt(found)
-                self._dataset = bind_data(found.dataset, self._objects.values)
+                there = bind_data(found.dataset, self._objects.values)
             if dataset is not None:
-                self._dataset = replace(self._dataset, format=dataset.format)
-                if dataset != replace(self._dataset, name=dataset.name):  # the file is not empty
-                    self.update(replace(dataset, name=self._dataset.name))
+                there = replace(there, format=dataset.format)
+            self._model = StoredModel(there)
+            if dataset is not None and dataset != replace(there, name=dataset.name):  # the file is not empty
+                self.update(replace(dataset, name=there.name))
             self.file.check()
             if output is None and self._on_disk:
                 self.file.read_here(path)
@@ -146,7 +148,7 @@ class EditedHDF5(EditedFile):
             there, refused = self._objects.change(
                 self.dataset, dataset, match(self.dataset, dataset, self._objects.values)
             )
-            self._dataset = bind_data(there, self._objects.values)
+            self._model.replace(bind_data(there, self._objects.values))
             self.file.check()
             if refused:
                 raise PartlyStoredError(refused, path=self.path)
@@ -157,7 +159,7 @@ class EditedHDF5(EditedFile):
         with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
             self.file.check()
             self._objects.lengthen(sizes)
-            self._sizes.update(sizes)
+            self._note(sizes)
             self.file.check()
         return True
 

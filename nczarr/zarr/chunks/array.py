@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from enum import Enum
 from functools import partial
 from itertools import chain, compress, product
 from math import prod
@@ -35,6 +36,17 @@ from nczarr.zarr.pool import run
 _BATCH = 1024
 #: The number of keys in one answer to a listing, and of requests for a key that cost as much as that answer on S3.
 _PAGE, _KEYS = 1000, 12
+
+
+class Tail(Enum):
+    """A state of knowledge of the values that a dead writer has left behind the shape of an array."""
+
+    #: There may be some.
+    UNKNOWN = "unknown"
+    #: There are none inside a shape to which the array has grown.
+    NEAR = "near"
+    #: There are none.
+    CLEAR = "clear"
 
 
 def grid_places(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -548,7 +560,7 @@ class Array:
         for index in outside:
             self.store.delete(self.chunk_key(index))
 
-    def clear_outside(self, axes: Sequence[int], shape: Sequence[int] | None = None) -> bool | None:
+    def clear_outside(self, axes: Sequence[int], shape: Sequence[int] | None = None) -> Tail:
         """Remove stored values outside the shape along some axes, before the array grows there.
 
         A writer that dies between writing the values and the new size leaves such values. The call costs as much as
@@ -564,13 +576,14 @@ class Array:
 
         Returns
         -------
-        bool or None
-            False if only the values inside `shape` are removed; None if the store cannot list the others.
+        Tail
+            :attr:`Tail.NEAR` if only the values inside `shape` are removed; :attr:`Tail.UNKNOWN` if the store cannot
+            list the others.
         """
         self._check_writable()
         grid = self.metadata.chunk_grid
         if not grid.is_regular or not axes:
-            return True
+            return Tail.CLEAR
         inside, chunk = self.grid_shape, grid.chunk_shape
         added = None if shape is None or self.metadata.extensions else self._added(axes, shape)
         if added is None:
@@ -590,7 +603,9 @@ class Array:
             cut = tuple([n if axis in axes else whole[axis] for axis, n in enumerate(self.shape)])
             for index in rest:
                 wide._blank_beyond(cut, index)
-        return added is None if self.store.lists_all else None
+        if not self.store.lists_all:
+            return Tail.UNKNOWN
+        return Tail.CLEAR if added is None else Tail.NEAR
 
     def _added(self, axes: Sequence[int], shape: Sequence[int]) -> list[tuple[int, ...]] | None:
         """Return the grid indices of chunks that have elements outside the shape and inside a larger one.
