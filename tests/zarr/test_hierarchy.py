@@ -6,6 +6,7 @@ import dataclasses
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -611,3 +612,32 @@ def test_nodes_are_gone_through_while_others_are_put() -> None:
         for future in [pool.submit(put), pool.submit(look), pool.submit(look)]:
             future.result()
     assert set(found) <= set(range(1, 302))
+
+
+@pytest.mark.parametrize("layout", ["v3", "v2", "draft-2019"])
+@pytest.mark.parametrize("consolidated", [True, False])
+def test_an_implicit_parent_keeps_what_another_writer_has_put_there(
+    layout: Any, consolidated: bool, tmp_path: Path
+) -> None:
+    store = LocalStore(tmp_path / "s.zarr", "w")
+    first = create_hierarchy(store, layout=layout)
+    if consolidated:
+        first.consolidate()
+    one, two = (open_hierarchy(LocalStore(tmp_path / "s.zarr", "r+"), mode="r+") for _ in range(2))
+    one.put_group("x", GroupMetadata({"title": "mine"}))
+    two.put_group("x/y/z", GroupMetadata())
+    two.sync()
+    for reading in (None, False):
+        found = open_hierarchy(store, consolidated=reading)
+        assert found.nodes["x"].attributes == {"title": "mine"}
+        assert list(found.nodes) == ["", "x", "x/y", "x/y/z"]
+    assert two.nodes["x"].attributes == {"title": "mine"}
+
+
+def test_nothing_is_created_inside_an_array_of_another_writer(tmp_path: Path) -> None:
+    create_hierarchy(LocalStore(tmp_path / "s.zarr", "w"))
+    one, two = (open_hierarchy(LocalStore(tmp_path / "s.zarr", "r+"), mode="r+") for _ in range(2))
+    one.put_array("x", array())
+    with pytest.raises(MetadataError, match="'x' is an array, which another program has created"):
+        two.put_group("x/y", GroupMetadata())
+    assert not (tmp_path / "s.zarr/x/y").exists()

@@ -308,17 +308,19 @@ class Hierarchy:
         with self.lock:
             self._check_writable()
             raw: dict[str, RawNode] = {}
+            implicit: dict[str, RawNode] = {}
             parsed: dict[str, Metadata] = {}
             by_case = {p.lower(): p for p in self._nodes} if self.layout == "draft-2019" else None
             for path, metadata in items:
-                self._check_put(path, metadata, raw)
+                self._check_put(path, metadata, raw, implicit)
                 if by_case is not None:
                     check_siblings(path, by_case)
                     by_case[path.lower()] = path
                 is_array = isinstance(metadata, ArrayMetadata)
                 raw[path] = RawNode(is_array, self._layout.documents(path, metadata))
                 parsed[path] = metadata
-            self._writer.put(raw)
+            raw |= self._put_implicit({path: node for path, node in implicit.items() if path not in parsed})
+            self._writer.put({path: node for path, node in raw.items() if path in parsed})
             for path, node in raw.items():
                 self._nodes.put(path, node, parsed.get(path))
                 array = self._arrays.get(path)
@@ -356,7 +358,32 @@ class Hierarchy:
                 for path, node in nodes.items():
                     self._nodes.put(path, node, together[path])
 
-    def _check_put(self, path: str, metadata: Metadata, new: dict[str, RawNode]) -> None:
+    def _put_implicit(self, nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
+        """Create parents that no caller has put, if they are absent: another program may have created them meanwhile.
+
+        Returns
+        -------
+        dict
+            The nodes that exist then, by path.
+
+        Raises
+        ------
+        MetadataError
+            If one of them is an array now.
+        """
+        there = self._layout.fetch(nodes) if nodes and not self.hidden else {}
+        for path, found in there.items():
+            if found.is_array:
+                problem = f"{path!r} is an array, which another program has created"
+                raise MetadataError(problem, path=self.store.url, hint="open the dataset again")
+        for path, node in nodes.items():
+            if path not in there:
+                there[path] = self._writer.put_absent(path, node)
+        return there
+
+    def _check_put(
+        self, path: str, metadata: Metadata, new: dict[str, RawNode], implicit: dict[str, RawNode]
+    ) -> None:
         check_path(path, layout=self.layout)
         is_array = isinstance(metadata, ArrayMetadata)
         existing = new.get(path) or self._nodes.raw(path)
@@ -377,7 +404,7 @@ class Hierarchy:
             if parent in new or parent in self._put:
                 break
         for parent in reversed(missing):
-            new[parent] = RawNode(False, self._layout.documents(parent, GroupMetadata()))
+            new[parent] = implicit[parent] = RawNode(False, self._layout.documents(parent, GroupMetadata()))
 
     def _save(self, path: str, metadata: ArrayMetadata) -> None:
         """Write the metadata of an array after its own change of shape."""

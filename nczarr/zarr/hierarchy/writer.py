@@ -71,6 +71,17 @@ class DocumentWriter:
                     self._store.delete(key)
         self._stale = True
 
+    def put_absent(self, path: str, node: RawNode) -> RawNode:
+        """Write the documents of a node unless it exists, and return the node that exists then."""
+        if self.hidden or (self.consolidated and not path):  # no other program sees it, or `sync` writes it
+            self.put({path: node})
+            return node
+        self._stale = True
+        for key, document in node.documents.items():
+            if not self._store.set_if_absent(key, dump_json(document, key)):
+                return self._layout.fetch([path]).get(path, node)
+        return node
+
     def forget(self, path: str) -> None:
         """Drop the unpublished documents of a removed node."""
         for key in self._layout.document_keys(path):
