@@ -215,6 +215,10 @@ class ChunkError(CodecError):
     """A chunk cannot be decoded; the message names its key, array and region."""
 
 
+class LostChunkError(StoreError):
+    """A chunk that the record of its array names is missing; it is not read as fill values."""
+
+
 class UnsupportedError(NCZarrError):
     """The input is valid, but nczarr or the requested format does not support it."""
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import nczarr
 from nczarr.cli import main
-from nczarr.errors import ChunkError, UnsupportedError
+from nczarr.errors import ChunkError, LostChunkError, NCZarrError, UnsupportedError
 from nczarr.mapping import WriteOptions, open_dataset
 from nczarr.model import DOUBLE, INT, Dataset, Dimension, MemorySource, Storage, Variable
+from nczarr.stores import open_store
+from nczarr.zarr import open_hierarchy
 
 DATA = np.arange(60, dtype="i4").reshape(6, 10)
 
@@ -158,3 +162,80 @@ def test_a_damaged_record_is_a_finding(
     document["nczarr_chunks"] = {"must_understand": False, **record}  # type: ignore[dict-item]
     (path / "v" / "zarr.json").write_text(json.dumps(document))
     assert any("is damaged" in line for line in check(path, capsys))
+
+
+def read_by_xarray(target: Any, folder: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    with xarray.open_dataset(target, engine="nczarr") as ds:
+        ds.load()
+
+
+def read_by_dataset(target: Any, folder: Path) -> None:
+    with nczarr.Dataset(target) as ds:
+        ds["v"][:]
+
+
+DOORS: dict[str, Callable[[Any, Path], object]] = {
+    "copy": lambda target, folder: nczarr.copy(target, folder / "c.zarr"),
+    "copy to a file": lambda target, folder: nczarr.copy(target, folder / "c.nc"),
+    "copy with other chunks": lambda target, folder: nczarr.copy(target, folder / "c.zarr", chunks="x=5"),
+    "digest": lambda target, folder: nczarr.digest(target),
+    "diff": lambda target, folder: list(nczarr.diff(target, target)),
+    "Dataset": read_by_dataset,
+    "xarray": read_by_xarray,
+    "engine": lambda target, folder: open_hierarchy(open_store(target)).array("v").read(),
+}
+
+
+@pytest.mark.parametrize("form", ["directory", "zip", "memory", "shards"])
+def test_a_lost_chunk_is_an_error_at_every_door(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    """A crash, a full disk or an expired object loses a chunk, and its values would read as fill, or as 0."""
+    path, more = tmp_path / "a.zarr", {"shards": "y=4,x=8"} if form == "shards" else {}
+    nczarr.copy(dataset(), path, manifest=True, **more)
+    key = "v/c/0/0" if form == "shards" else "v/c/1/2"
+    (path / key).unlink()
+    target: Any = path
+    if form == "memory":
+        target = {p.relative_to(path).as_posix(): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    elif form == "zip":
+        target = Path(shutil.make_archive(str(tmp_path / "b"), "zip", path))
+    said = f"the chunk {key} was written, but is missing"
+    for enter in DOORS.values():
+        with pytest.raises(NCZarrError, match=said):
+            enter(target, tmp_path)
+        assert not (tmp_path / "c.zarr").exists()
+        assert not (tmp_path / "c.nc").exists()
+    if form != "memory":
+        assert main(["dump", str(target)]) == 1
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [{}, {"shards": "y=4,x=8"}], ids=["chunks", "shards"])
+@pytest.mark.parametrize("kind", ["directory", "memory"])
+def test_a_part_of_a_lost_chunk_is_not_written(tmp_path: Path, kind: str, more: dict[str, Any]) -> None:
+    """The rest of the chunk would become fill values, and the loss would be forgotten; the whole chunk replaces it."""
+    target: Any = tmp_path / "a.zarr" if kind == "directory" else {}
+    nczarr.copy(dataset(), target, manifest=True, **more)
+    with open_store(target, "r+") as store:
+        store.delete("v/c/0/0")
+        array = open_hierarchy(store, mode="r+").array("v")
+        with pytest.raises(LostChunkError, match="v/c/0/0 was written, but is missing"):
+            array.write((0, 0), 5)
+        assert not store.exists("v/c/0/0")
+        array.write((slice(0, 4), slice(0, 8)), DATA[:4, :8])
+        assert array.read().tolist() == DATA.tolist()
+
+
+def test_an_array_that_shrinks_and_grows_has_lost_nothing(tmp_path: Path) -> None:
+    nczarr.copy(dataset(), tmp_path / "a.zarr", manifest=True)
+    with open_store(tmp_path / "a.zarr", "r+") as store:
+        array = open_hierarchy(store, mode="r+").array("v")
+        array.resize((2, 10))
+        array.resize((6, 10))
+        assert array.lost_chunks() == []
+        fill = array.metadata.fill
+        assert array.read().tolist() == [*DATA[:2].tolist(), *[[fill] * 10] * 4]
+        array.erase()
+        assert (array.read() == fill).all()

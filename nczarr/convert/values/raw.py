@@ -103,7 +103,15 @@ def _zarr_chunks(fqn: str, data: ArraySource, sink: Target, memory: int) -> Twin
     def chunks(region: Region | None) -> Iterator[StoredChunk]:
         if region is None and source.nchunks <= _BATCH:  # a listing would be one more request
             region = tuple(slice(0, n) for n in source.shape)
-        remaining = iter(source.possible_chunks() if region is None else indices(region))
+        places: Iterable[tuple[int, ...]]
+        if region is None:
+            places = source.possible_chunks()
+            if source.store.lists_all:  # only what is listed is requested
+                places = list(places)
+                source.refuse_lost(places)
+        else:
+            places = indices(region)
+        remaining = iter(places)
         while batch := list(islice(remaining, _together(source, memory))):
             for index, value in zip(batch, source.stored_chunks(batch), strict=True):
                 yield target.chunk_key(index), partial(_known, value)

@@ -1,16 +1,8 @@
-"""Write the documents of changed nodes: metadata, new lengths of unlimited dimensions, and records of written chunks.
-
-A missing chunk reads as fill values, whether it was never written or its file was deleted. The record is the object
-``nczarr_chunks`` of an array's document: one bit for each chunk, in the order of the grid.
-"""
+"""Write the documents of changed nodes: metadata, lengths of unlimited dimensions, and records of chunks."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-import math
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -22,9 +14,7 @@ from nczarr.mapping.nczarr3.keys import GROUP_KEY
 from nczarr.mapping.values.scalars import member
 from nczarr.model import split_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
-
-#: The key of the record in an array's document.
-KEY = "nczarr_chunks"
+from nczarr.zarr.chunks.records import RECORD_KEY, read_record, with_record
 
 
 def put_changed(hierarchy: Hierarchy, nodes: Mapping[str, Metadata]) -> None:
@@ -36,8 +26,10 @@ def put_changed(hierarchy: Hierarchy, nodes: Mapping[str, Metadata]) -> None:
         if is_same(hierarchy.nodes.get(path), node):
             continue
         if isinstance(node, ArrayMetadata):
-            if _reshape(hierarchy, path, node) and KEY in node.extra:  # its chunks are removed on purpose
-                node = _with_record(node, np.zeros((0,) * node.ndim, bool))
+            if (
+                _reshape(hierarchy, path, node) and RECORD_KEY in node.extra
+            ):  # its chunks are removed on purpose
+                node = with_record(node, np.zeros((0,) * node.ndim, bool))
             arrays.append((path, node))
         else:
             (groups if path in hierarchy.nodes else new).append((path, node))
@@ -161,17 +153,17 @@ def record_chunks(hierarchy: Hierarchy, paths: Iterable[str], *, new: bool = Fal
     changed = []
     for path in paths:
         metadata = hierarchy.nodes[path] if hierarchy.is_array(path) else None
-        if isinstance(metadata, ArrayMetadata) and (new or KEY in metadata.extra):
+        if isinstance(metadata, ArrayMetadata) and (new or RECORD_KEY in metadata.extra):
             array = hierarchy.array(path)
             grid = array.grid_shape
             bits = np.zeros(grid, bool)
             if written := array.initialized_chunks():
                 bits[tuple(np.array(written).T)] = True
-            before = _read(metadata.extra.get(KEY))
+            before = read_record(metadata)
             if before is not None and before.ndim == bits.ndim:
                 both = tuple(slice(0, min(n, m)) for n, m in zip(before.shape, grid, strict=True))
                 bits[both] |= before[both]
-            recorded = _with_record(metadata, bits)
+            recorded = with_record(metadata, bits)
             if recorded.extra != metadata.extra:
                 changed.append((path, recorded))
     if changed:
@@ -183,7 +175,7 @@ def recorded_arrays(hierarchy: Hierarchy) -> list[str]:
     return [
         path
         for path, metadata in _recorded(hierarchy)
-        if member(metadata.extra, KEY).get("grid") != list(hierarchy.array(path).grid_shape)
+        if member(metadata.extra, RECORD_KEY).get("grid") != list(hierarchy.array(path).grid_shape)
     ]
 
 
@@ -193,15 +185,8 @@ def _recorded(hierarchy: Hierarchy) -> Iterator[tuple[str, ArrayMetadata]]:
     for path in hierarchy.nodes:
         if hierarchy.is_array(path) and path not in unknown:
             metadata = array_at(hierarchy.nodes, path)
-            if KEY in metadata.extra:
+            if RECORD_KEY in metadata.extra:
                 yield path, metadata
-
-
-def _with_record(metadata: ArrayMetadata, bits: np.ndarray) -> ArrayMetadata:
-    packed = zlib.compress(np.packbits(bits.reshape(-1)).tobytes(), 9)
-    written = base64.b64encode(packed).decode("ascii")
-    record = {"must_understand": False, "grid": list(bits.shape), "written": written}
-    return replace(metadata, extra={**metadata.extra, KEY: record})
 
 
 def missing_chunks(hierarchy: Hierarchy) -> Iterator[tuple[str, str]]:
@@ -216,31 +201,9 @@ def missing_chunks(hierarchy: Hierarchy) -> Iterator[tuple[str, str]]:
     """
     for path, metadata in _recorded(hierarchy):
         array = hierarchy.array(path)
-        record = _read(metadata.extra[KEY])
+        record = read_record(metadata)
         if record is None or record.ndim != array.ndim:
-            yield path, f"{KEY}: it is damaged"
+            yield path, f"{RECORD_KEY}: it is damaged"
             continue
-        # The array may be shorter now.
-        inside = record[tuple(slice(0, n) for n in array.grid_shape)]
-        written: list[tuple[int, ...]] = [tuple(index) for index in np.argwhere(inside).tolist()]
-        there = set(array.existing(array.possible_chunks() if array.store.lists_all else written))
-        for index in written:
-            if index not in there:
-                yield path, f"the chunk {array.chunk_key(index)} was written, but is missing"
-
-
-def _read(value: object) -> np.ndarray | None:
-    """Return the bits of a record, in the shape of the grid; None if it is damaged."""
-    if not isinstance(value, dict):
-        return None
-    try:
-        grid = tuple(value["grid"])
-        count = math.prod(grid)
-        size = -(-count // 8)
-        # The grid limits the size of the unpacked data.
-        packed = zlib.decompressobj().decompress(base64.b64decode(value["written"], validate=True), size + 1)
-        if len(packed) != size or any(type(n) is not int or n < 0 for n in grid):
-            return None
-        return np.unpackbits(np.frombuffer(packed, np.uint8), count=count).astype(bool).reshape(grid)
-    except (KeyError, TypeError, ValueError, binascii.Error, zlib.error):
-        return None
+        for index in array.lost_chunks():
+            yield path, f"the chunk {array.chunk_key(index)} was written, but is missing"

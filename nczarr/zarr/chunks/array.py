@@ -24,6 +24,7 @@ from nczarr.zarr.chunks.chunks import Chunks, forget_chunks
 from nczarr.zarr.chunks.plan import chunk_count, plan, steps
 from nczarr.zarr.chunks.read_files import read_from_files, supported
 from nczarr.zarr.chunks.read_store import read_from_store
+from nczarr.zarr.chunks.records import RECORD_KEY, recorded_inside, with_record
 from nczarr.zarr.chunks.selection import Selection, normalize
 from nczarr.zarr.chunks.write import Change, write_blocks, write_to_files, write_to_store, write_whole
 from nczarr.zarr.codecs.base import Buffer
@@ -474,6 +475,28 @@ class Array:
             there = self.store.exist_many([self.chunk_key(index) for index in batch])
             yield from (index for index, yes in zip(batch, there, strict=True) if yes)
 
+    def lost_chunks(self, places: Iterable[tuple[int, ...]] | None = None) -> list[tuple[int, ...]]:
+        """Return the grid indices of chunks that the array's record names, and that are missing.
+
+        Parameters
+        ----------
+        places : iterable of tuple of int, optional
+            The stored chunks, if they are known; else the call costs as much as :meth:`initialized_chunks`.
+        """
+        bits = recorded_inside(self.metadata, self.grid_shape)
+        if bits is None or not bits.any():
+            return []
+        recorded = [tuple(index) for index in np.argwhere(bits).tolist()]
+        if places is None:
+            places = self.existing(self.possible_chunks() if self.store.lists_all else recorded)
+        there = set(places)
+        return [index for index in recorded if index not in there]
+
+    def refuse_lost(self, places: Iterable[tuple[int, ...]]) -> None:
+        """Raise LostChunkError if the array's record names a chunk that is not among the stored ones."""
+        for index in self.lost_chunks(places):
+            self._chunks.refuse_lost(index)
+
     def _listed(self, grid: tuple[int, ...], first: int = 0) -> list[tuple[int, ...]]:
         """Return the grid indices of the listed chunks, at least of those from `first` on along the first dimension."""
         encoding = self.metadata.chunk_key_encoding
@@ -505,7 +528,15 @@ class Array:
     def erase(self) -> None:
         """Remove all chunks, also those outside the shape, so that every element has the fill value."""
         self._check_writable()
-        self.store.delete_many([self.chunk_key(index) for index in self._stored()])
+        stored = self._stored()
+        if self._save is not None and RECORD_KEY in self.metadata.extra:
+            self._set_metadata(with_record(self.metadata, np.zeros((0,) * self.ndim, bool)))
+        self.store.delete_many([self.chunk_key(index) for index in stored])
+
+    def _set_metadata(self, metadata: ArrayMetadata) -> None:
+        assert self._save is not None
+        self._save(metadata)
+        self._chunks.metadata = metadata
 
     def grow(self, shape: tuple[int, ...]) -> None:
         """Enlarge the array in memory only, so that values are written before the document has the new shape.
@@ -555,8 +586,10 @@ class Array:
                     self._blank_beyond(shape, index)
                 else:
                     outside.append(index)
-        self._save(new)
-        self._chunks.metadata = new
+            bits = recorded_inside(new, grid)
+            if bits is not None:  # the chunks outside are removed on purpose
+                new = with_record(new, bits)
+        self._set_metadata(new)
         for index in outside:
             self.store.delete(self.chunk_key(index))
 

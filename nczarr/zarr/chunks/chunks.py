@@ -9,10 +9,11 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from nczarr.errors import ChunkError, CodecError, StoreError, error_context
+from nczarr.errors import ChunkError, CodecError, LostChunkError, StoreError, error_context
 from nczarr.lazy import cached_property
 from nczarr.stores import LocalStore, Store
 from nczarr.system.locks import TABLES, LockTable, Rank
+from nczarr.zarr.chunks.records import RECORD_KEY, read_record
 from nczarr.zarr.codecs.base import Buffer
 from nczarr.zarr.codecs.chain import Chain, chain_of
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
@@ -143,6 +144,8 @@ class Chunks:
         #: Replaced by a new object after each missing chunk: a reader compares it to detect missing chunks.
         self.missed = object()
         self._chains: dict[tuple[int, ...], Chain] = {}
+        #: The record of written chunks in the metadata, and its bits.
+        self._record: tuple[object, np.ndarray | None] = (None, None)
 
     def lock_name(self, key: str) -> tuple[str, str]:
         """Return the name of a chunk in :data:`CHUNK_LOCKS`."""
@@ -170,7 +173,11 @@ class Chunks:
     def stored(self, indices: Sequence[Index]) -> Sequence[Buffer | None]:
         """Return the stored bytes of chunks, None for missing ones; a chunk above its size limit is an error."""
         most = max([self.chain(index).longest for index in indices], default=0)
-        return self.store.get_bounded([self.key(index) for index in indices], most)
+        values = self.store.get_bounded([self.key(index) for index in indices], most)
+        for index, value in zip(indices, values, strict=True):
+            if value is None:
+                self.refuse_lost(index)
+        return values
 
     def chain(self, index: Index | None = None) -> Chain:
         """Return the codecs for the chunk at a grid index; by default, for the largest chunk."""
@@ -209,9 +216,39 @@ class Chunks:
             region.append(slice(low, min(high, size), 1))
         return tuple(region)
 
-    def miss(self) -> None:
-        """Record that a chunk is missing and was read as fill values."""
+    def miss(self, index: Index) -> None:
+        """Note that a chunk is missing and reads as fill values.
+
+        Raises
+        ------
+        LostChunkError
+            If the array's record names the chunk.
+        """
+        self.refuse_lost(index)
         self.missed = object()
+
+    def refuse_lost(self, index: Index) -> None:
+        """Raise LostChunkError if the array's record names a chunk, which is missing."""
+        metadata = self.metadata
+        if RECORD_KEY not in metadata.extra:
+            return
+        value, bits = self._record
+        if value is not metadata.extra[RECORD_KEY]:
+            bits = read_record(metadata)
+            self._record = metadata.extra[RECORD_KEY], bits
+        if (
+            bits is None
+            or len(index) != bits.ndim
+            or not all(i < n for i, n in zip(index, bits.shape, strict=True))
+        ):
+            return
+        if bits[index]:
+            raise LostChunkError(
+                f"the chunk {self.key(index)} was written, but is missing",
+                path=self.store.url,
+                fqn=self.fqn,
+                hint="restore it from a copy, or write the whole chunk again; nczarr check --data lists all",
+            )
 
     # --- errors
 

@@ -254,7 +254,7 @@ class _Reader:
         chain = chunks.fixed_chain or chunks.chain(index)
         found = open_chunk(chunks, chunks.name(index))
         if found is None:
-            chunks.miss()
+            chunks.miss(index)
             scatter.put_fill(self.target, take(item, "out"), chain.spec.fill)
             return
         descriptor, status = found

@@ -76,7 +76,7 @@ def plan_shards(
     jobs: list[tuple[int, Run]] = []
     for number, (item, where) in enumerate(zip(items, indexes, strict=True)):
         if where is None:
-            chunks.miss()
+            chunks.miss(tuple([part.chunk for part in item]))
             scatter.put_fill(target, take(item, "out"), codec.inner.spec.fill)
             continue
         needed, missing = _plan_runs(where, *_items_and_rows(codec, item), scatter.row_length(codec.inner))

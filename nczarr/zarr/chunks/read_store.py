@@ -94,7 +94,7 @@ def _fetch_chunks(
     def work(number: int) -> None:
         index, item, data, span = indices[number], items[number], values[number], spans[number]
         if data is None:
-            chunks.miss()
+            chunks.miss(index)
         try:
             chain = chunks.chain(index)
             if data is not None and span is not None:

@@ -143,6 +143,9 @@ def _write_batch(
     partial = [i for i, item in enumerate(batch) if not is_covered(item)]
     found = chunks.store.get_many([keys[i] for i in partial]) if partial else []
     old = dict(zip(partial, found, strict=True))
+    for i, value in old.items():
+        if value is None:  # the rest of a lost chunk would become fill values
+            chunks.refuse_lost(tuple([part.chunk for part in batch[i]]))
     encoded: dict[int, Buffer] = {}
 
     def encode(job: int) -> None:
@@ -192,7 +195,7 @@ def write_blocks(chunks: Chunks, shard: Index, changes: Sequence[Change]) -> Non
     """Write inner chunks of one shard of a store of local files, in place if possible."""
     files = _Files(chunks)
     with files.turn(reads=True):  # other inner chunks of the shard are kept
-        files.write(shard, lambda key: files.change(key, changes, afresh=False))
+        files.write(shard, lambda key: files.change(shard, changes, afresh=False))
 
 
 class _Files:
@@ -253,7 +256,8 @@ class _Files:
     def put(self, key: str, item: Item, source: np.ndarray, claimed: int | None) -> None:
         """Write one chunk of a plan."""
         chunks = self.chunks
-        chain = chunks.fixed_chain or chunks.chain(tuple([part.chunk for part in item]))
+        index = tuple([part.chunk for part in item])
+        chain = chunks.fixed_chain or chunks.chain(index)
         covered = is_covered(item)
         values = source[take(item, "out")]
         whole = covered and values.shape == chain.spec.shape
@@ -261,19 +265,19 @@ class _Files:
         if whole and chain.is_raw:
             data = _serialized(values, chain)
         elif chunks.sharding is not None and not whole:
-            self.change(key, _changes(chunks.sharding, item, source), afresh=covered)
+            self.change(index, _changes(chunks.sharding, item, source), afresh=covered)
             return
         elif self._write_unclaimed(chain, key, item, values, claimed):
             return
         else:
             data = encode_chunk(
-                chunks, chain, item, None if covered else self._old(key, chain.longest), source
+                chunks, chain, item, None if covered else self._old(index, chain.longest), source
             )
         self._replace(key, data)
 
-    def change(self, key: str, changes: Sequence[Change], *, afresh: bool) -> None:
+    def change(self, index: Index, changes: Sequence[Change], *, afresh: bool) -> None:
         """Change inner chunks of a shard: in place if possible. `afresh`: no other inner chunk is kept."""
-        codec = self.chunks.sharding
+        codec, key = self.chunks.sharding, self.chunks.name(index)
         assert codec is not None
         descriptor = open_in_place(self.chunks.folder + key) if codec.grows and not afresh else None
         if descriptor is not None:
@@ -283,7 +287,7 @@ class _Files:
                     return
             finally:
                 os.close(descriptor)
-        old = None if afresh else self._old(key, self.chunks.chain().longest)
+        old = None if afresh else self._old(index, self.chunks.chain().longest)
         self._replace(key, _updated_shard(codec, old, changes))
 
     def _write_unclaimed(
@@ -312,9 +316,10 @@ class _Files:
             self.store.order.note_changed(self.chunks.folder + key)
         return True
 
-    def _old(self, key: str, limit: int) -> Buffer | None:
-        found = open_chunk(self.chunks, key)
+    def _old(self, index: Index, limit: int) -> Buffer | None:
+        found = open_chunk(self.chunks, self.chunks.name(index))
         if found is None:
+            self.chunks.refuse_lost(index)  # the rest of a lost chunk would become fill values
             return None
         try:
             return read_file(found[0], found[1].st_size, limit)
