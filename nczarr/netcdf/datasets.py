@@ -9,13 +9,14 @@ import os
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from nczarr import model
 from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
+from nczarr.model.anonymous import name_anonymous
 from nczarr.netcdf.classic import ClassicFile, read_classic
 
 if TYPE_CHECKING:
@@ -253,57 +254,4 @@ def provenance(path: str | os.PathLike[str]) -> tuple[model.Attribute, ...]:
         *written,
         model.Attribute.of("_SuperblockVersion", np.int32(version)),
         model.Attribute.of("_IsNetcdf4", np.int32(found)),
-    )
-
-
-_G = TypeVar("_G", bound=model.Group)
-
-
-def name_anonymous(dataset: model.Dataset) -> model.Dataset:
-    """Replace each anonymous dimension by one called ``phony_dim_<n>``, as the netCDF library does.
-
-    Variables of one group share one dimension for each size. The axes of a single variable have distinct
-    dimensions.
-
-    Examples
-    --------
-    >>> from nczarr.model import INT, Dataset, Variable
-    >>> made = name_anonymous(Dataset("d", variables=(Variable("v", INT, (2, 2)), Variable("w", INT, (2,)))))
-    >>> [d.name for d in made.dimensions], made.variables[0].dimensions, made.variables[1].dimensions
-    (['phony_dim_0', 'phony_dim_1'], ('/phony_dim_0', '/phony_dim_1'), ('/phony_dim_0',))
-    """
-    if not any(isinstance(d, int) for v in dataset.all_variables.values() for d in v.dimensions):
-        return dataset
-    return _group("/", dataset)
-
-
-def _group(fqn: str, group: _G) -> _G:
-    taken = {d.name for d in group.dimensions} | {v.name for v in group.variables}
-    taken |= {t.name for t in group.types} | {g.name for g in group.groups}
-    made: list[model.Dimension] = []
-
-    def named(variable: model.Variable) -> model.Variable:
-        references: list[model.DimensionRef] = []
-        for reference in variable.dimensions:
-            if isinstance(reference, int):
-                fit = (model.join_fqn(fqn, d.name) for d in made if d.size == reference)
-                found = next((name for name in fit if name not in references), None)
-                reference = found or new(reference)
-            references.append(reference)
-        return replace(variable, dimensions=tuple(references))
-
-    def new(size: int) -> str:
-        number = 0
-        while f"phony_dim_{number}" in taken:
-            number += 1
-        made.append(model.Dimension(f"phony_dim_{number}", size))
-        taken.add(made[-1].name)
-        return model.join_fqn(fqn, made[-1].name)
-
-    variables = tuple(named(v) for v in group.variables)
-    return replace(
-        group,
-        variables=variables,
-        dimensions=(*group.dimensions, *made),
-        groups=tuple(_group(model.join_fqn(fqn, g.name), g) for g in group.groups),
     )

@@ -132,7 +132,11 @@ EXAMPLES: dict[str, list[tuple[str, str, str]]] = {
         ("dimensions: x = 3; group: x { }", "", "group: x {"),
     ],
     "`type :a = ;`": [("int :a = ;", "", "int :a =  ;")],
-    "`int v(3)`": [("variables: int v(3);", "", "_Anonymous_Dim_3 = 3 ;")],
+    "`int v(3)`": [
+        ("variables: int v(3);", "", "int v(3) ;"),
+        ("variables: int v(3, 0, 3);", "", "int v(3, 0, 3) ;"),
+    ],
+    "`x = FIXED(0)`": [("dimensions: x = FIXED(0); variables: int v(x);", "", "x = FIXED(0) ;")],
     "NIL inside": [
         ("types: compound c {string s;}; variables: c v; data: v = {NIL};", "", 'v = {""} ;'),
         ('types: char(*) t; variables: t v; data: v = {"ab"};', "", 'v = {"ab"} ;'),

@@ -225,9 +225,12 @@ class Analyzer:
 
     def _dimension(self, scope: GroupScope, dimension: tree.Dimension) -> None:
         name = self._new_name("dimension", dimension.name, scope.dimensions)
+        is_empty = dimension.size.type == "EMPTY"
+        has_size = not is_empty and dimension.size.type != "UNLIMITED"
+        size = self._size(dimension.size, "dimension") if has_size else 0
         # As in ncgen, a size of 0 declares an unlimited dimension.
-        size = 0 if dimension.size.type == "UNLIMITED" else self._size(dimension.size, "dimension")
-        scope.dimensions[name] = DimensionState(name, model.join_fqn(scope.fqn, name), size, not size)
+        unlimited = not (size or is_empty)
+        scope.dimensions[name] = DimensionState(name, model.join_fqn(scope.fqn, name), size, unlimited)
 
     def _size(self, token: Token, what: str) -> int:
         number = self._integer(token)
@@ -345,10 +348,7 @@ class Analyzer:
 
     def _reference(self, scope: GroupScope, token: Token) -> DimensionState | None:
         if token.type == "INTEGER":
-            size = self._size(token, "dimension")
-            if size == 0:
-                self._problems.add("an anonymous dimension cannot have the size 0", token)
-            return DimensionState("", "", size)
+            return DimensionState("", "", self._size(token, "dimension"))
         found = scope.find_dimension(token)
         if found is None:
             name = clean_name(token)

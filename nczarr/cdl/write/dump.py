@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TextIO
 
 from nczarr import model
+from nczarr.cdl.syntax.source import CDLWarning
 from nczarr.cdl.write.data import NEWLINE, Line, VariableWriter
 from nczarr.cdl.write.numbers import attribute_number
 from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_name, variable_specials
 from nczarr.cdl.write.times import TimeTexts
 from nczarr.cdl.write.values import ValueText, escape_name, escape_path, quote
 from nczarr.errors import CDLError, LossError, error_context
+from nczarr.model.anonymous import name_anonymous
 from nczarr.model.names import find_nearest
 from nczarr.model.typed import parse_typed, similar_name
 from nczarr.model.types import NullText
@@ -145,7 +147,8 @@ class _Dump:
     """The state of one dump."""
 
     def __init__(self, dataset: model.Dataset, file: TextIO, options: DumpOptions) -> None:
-        self._dataset = _named_dimensions(dataset)
+        # ncdump's language has no anonymous dimensions.
+        self._dataset = name_anonymous(dataset) if options.ncdump else dataset
         self._options = options
         self._line = Line(file, options.line_length, 0)
         self._values = ValueText(self._dataset, options)
@@ -175,10 +178,7 @@ class _Dump:
         if group.dimensions:
             self._print("dimensions:\n")
         for dimension in group.dimensions:
-            size = f"UNLIMITED ; // ({dimension.size} currently)"
-            if not dimension.unlimited:
-                long = dimension.size >= _LONG and not self._options.ncdump
-                size = f"{dimension.size}{'LL' * long} ;"
+            size = self._size(model.join_fqn(fqn, dimension.name), dimension)
             self._print(f"\t{self._escape(dimension.name)} = {size}\n")
         if group.variables:
             self._print("variables:\n")
@@ -195,6 +195,23 @@ class _Dump:
             self._group(model.join_fqn(fqn, child.name), child)
             self._print(f"}} // group {name}\n")
             self._line.indent -= 2
+
+    def _size(self, fqn: str, dimension: model.Dimension) -> str:
+        unlimited = dimension.unlimited
+        if not (unlimited or dimension.size):
+            if not self._options.ncdump:
+                return "FIXED(0) ;"
+            # In netCDF and its language, 0 is the size of unlimited dimensions only.
+            warnings.warn(
+                f"the dimension {fqn} of size 0 is fixed; ncdump's language has no such dimension, and prints it "
+                "as unlimited: omit --ncdump",
+                CDLWarning,
+                stacklevel=2,
+            )
+            unlimited = True
+        if unlimited:
+            return f"UNLIMITED ; // ({dimension.size} currently)"
+        return f"{dimension.size}{'LL' * (dimension.size >= _LONG and not self._options.ncdump)} ;"
 
     # Types.
 
@@ -248,9 +265,12 @@ class _Dump:
     # Variables and attributes.
 
     def _variable(self, fqn: str, variable: model.Variable) -> None:
-        # A reference is a path if the simple name is shadowed in the group.
+        # A reference is a path if the simple name is shadowed in the group; an anonymous dimension is its size.
         dimensions = []
-        for ref in map(str, variable.dimensions):
+        for ref in variable.dimensions:
+            if isinstance(ref, int):
+                dimensions.append(str(ref))
+                continue
             simple = model.split_fqn(ref)[1]
             plain = self._dataset.find_dimension(simple, fqn) == ref
             dimensions.append(self._escape(simple) if plain else self._path(ref))
@@ -363,26 +383,3 @@ def _wanted(names: Sequence[str], known: Mapping[str, object], what: str) -> Ite
         if not found:
             raise CDLError(f"there is no {what} '{name}'", hint=similar_name(name, known))
         yield from found
-
-
-def _named_dimensions(dataset: model.Dataset) -> model.Dataset:
-    """Name anonymous dimensions, which CDL lacks, and declare them in the root group."""
-    sizes = sorted(
-        {ref for v in dataset.all_variables.values() for ref in v.dimensions if isinstance(ref, int)}
-    )
-    if not sizes:
-        return dataset
-    taken = {d.name for g in dataset.all_groups.values() for d in g.dimensions}
-    names = {}
-    for size in sizes:
-        name = f"_Anonymous_Dim_{size}"
-        while name in taken:
-            name += "_"
-        names[size] = name
-
-    def renamed(_: str, variable: model.Variable) -> model.Variable:
-        references = [f"/{names[ref]}" if isinstance(ref, int) else ref for ref in variable.dimensions]
-        return replace(variable, dimensions=tuple(references))
-
-    added = tuple(model.Dimension(name, size) for size, name in names.items())
-    return replace(model.rewrite(dataset, variable=renamed), dimensions=dataset.dimensions + added)

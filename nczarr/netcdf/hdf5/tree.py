@@ -269,7 +269,8 @@ class FoundDimensions:
         self, group: FoundGroup, size: int, unlimited: bool, taken: list[FoundDimension]
     ) -> FoundDimension:
         """Return a dimension for an axis without a scale: one for each size, as in the netCDF library."""
-        for known in self.dimensions.values():
+        # The library takes a size of 0 for an unlimited one, and finds no generated dimension for the next.
+        for known in self.dimensions.values() if size or unlimited else ():
             if (known.group, known.size, known.unlimited) == (group, size, unlimited) and known not in taken:
                 return known
         return self.add_dimension(group, f"phony_dim_{self.next_number}", size, unlimited, None)
