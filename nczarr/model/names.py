@@ -216,8 +216,9 @@ def is_inside(fqn: str, group: str) -> bool:
 def check_reach(group: str, dimension: str) -> str | None:
     """Return the reason why a variable in a group cannot have a dimension, by FQN; None if it can.
 
-    A variable reaches the dimensions of its own group and of the groups around it, in netCDF as in this model. The
-    netCDF library fails at closing a file that breaks this rule, and cannot read one. Types have no such rule.
+    A variable reaches the dimensions of its own group and of the groups around it: netCDF's scope of dimensions.
+    netCDF-C does not check it: it fails at closing a file with a dimension of a group below, and netCDF4-python cannot
+    read one with a dimension of a sibling. Types have no such rule.
 
     Examples
     --------

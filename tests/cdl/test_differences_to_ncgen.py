@@ -136,6 +136,13 @@ EXAMPLES: dict[str, list[tuple[str, str, str]]] = {
         ("variables: int v(3);", "", "int v(3) ;"),
         ("variables: int v(3, 0, 3);", "", "int v(3, 0, 3) ;"),
     ],
+    "a dimension of another group": [
+        (
+            "group: g { dimensions: x = 3; } group: h { variables: int v(/g/x); }",
+            "int v(/g/x) ;",
+            "out of reach",
+        )
+    ],
     "`x = FIXED(0)`": [("dimensions: x = FIXED(0); variables: int v(x);", "", "x = FIXED(0) ;")],
     "NIL inside": [
         ("types: compound c {string s;}; variables: c v; data: v = {NIL};", "", 'v = {""} ;'),

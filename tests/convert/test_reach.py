@@ -52,7 +52,7 @@ def store(tmp_path: Path) -> str:
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    """An HDF5 file in which a dataset of the root has a scale of a group; netCDF's library cannot read it."""
+    """An HDF5 file in which a dataset of the root has a scale of a group; ncdump cannot read it."""
     path = tmp_path / "s.nc"
     with h5py.File(path, "w") as file:
         scale = file.create_group("g").create_dataset("gx", data=np.arange(3.0))
@@ -98,12 +98,22 @@ def test_a_variable_is_not_created_along_a_dimension_out_of_reach(name, tmp_path
         assert below.createVariable("v", "i4", (gx, x)).shape == (3, 3)
 
 
-def test_netcdf4_refuses_such_a_file_too(tmp_path):
+def test_netcdf4_cannot_close_a_file_with_a_dimension_of_a_child(tmp_path):
     file = netCDF4.Dataset(tmp_path / "a.nc", "w")
     gx = file.createGroup("g").createDimension("gx", 3)
     file.createVariable("top", "i4", (gx,))
     with pytest.raises(RuntimeError, match="dimscales"):
         file.close()
+
+
+def test_netcdf4_writes_but_cannot_read_a_dimension_of_a_sibling(tmp_path):
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        gx = file.createGroup("g").createDimension("gx", 3)
+        file.createGroup("h").createVariable("v", "i4", (gx,))
+    with pytest.raises(AttributeError):
+        netCDF4.Dataset(tmp_path / "a.nc")
+    with pytest.warns(UserWarning, match=OUT_OF_REACH), open_source(tmp_path / "a.nc") as dataset:
+        assert dataset.shape(dataset.variable_at("/h/v")) == (3,)
 
 
 def test_cdl_with_a_dimension_out_of_reach_is_refused_with_its_place():

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from nczarr import model
-from nczarr.cdl.syntax.source import CDLWarning
 from nczarr.cdl.write.data import NEWLINE, Line, VariableWriter
 from nczarr.cdl.write.numbers import attribute_number
 from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_name, variable_specials
@@ -205,7 +204,7 @@ class _Dump:
             warnings.warn(
                 f"the dimension {fqn} of size 0 is fixed; ncdump's language has no such dimension, and prints it "
                 "as unlimited: omit --ncdump",
-                CDLWarning,
+                UserWarning,
                 stacklevel=2,
             )
             unlimited = True

@@ -245,7 +245,7 @@ class FoundDimensions:
     def reached(
         self, group: FoundGroup, dataset: h5d.DatasetID, fqn: str, found: tuple[FoundDimension, ...]
     ) -> tuple[FoundDimension, ...]:
-        """Return the dimensions with generated ones for those of other groups, which the netCDF library cannot read."""
+        """Return the dimensions with generated ones for those out of reach, see :func:`check_reach`."""
         wrong = [check_reach(group.fqn, dimension.fqn) for dimension in found]
         if not any(wrong):
             return found
