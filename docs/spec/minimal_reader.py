@@ -369,6 +369,8 @@ class Reader:
         whole = np.full([*shape, *array.shape[len(shape) :]], array.fill_value, read.dtype)
         whole[(*(slice(0, n) for n in array.shape), ...)] = read
         base = self.types.base(type_)
+        if stored in ("bool", "float16"):
+            whole = whole.astype(NUMBERS[base])
         if base == "char":
             return whole.tobytes().decode("latin-1")
         if in_bytes:

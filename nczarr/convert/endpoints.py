@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -209,7 +210,16 @@ def open_processed(
             )
         if given is not dataset:  # xarray knows nothing of these
             found = replace(found, name=dataset.name, left_out=dataset.left_out, gone=dataset.gone)
+        else:
+            found = model.rewrite(found, variable=partial(_with_own_type, dataset))
         yield resolve(found)
+
+
+def _with_own_type(before: Dataset, fqn: str, variable: Variable) -> Variable:
+    """Return a variable of a function of the user, without the data type of the source if it has other values."""
+    old = before.all_variables.get(fqn)
+    is_same = old is not None and old.data is variable.data
+    return variable if is_same else variable.with_new_values(variable.data)
 
 
 @contextmanager

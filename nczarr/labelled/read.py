@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -17,14 +18,21 @@ from nczarr import model
 from nczarr.display import shown_location
 from nczarr.errors import DatasetNotFoundError, NCZarrError
 from nczarr.mapping.plain.write import Labels
-from nczarr.model import STRING, CompoundType, EnumType, VlenType
+from nczarr.model import FLOAT, STRING, CompoundType, EnumType, VlenType
 from nczarr.model.chunk_shapes import chunks_in_shards
 from nczarr.netcdf4 import Dataset
 from nczarr.netcdf4.opening import Opening
 from nczarr.netcdf4.values.access import read, read_stored
 from nczarr.netcdf4.values.attributes import attribute_value
 from nczarr.netcdf4.values.indexing import parse_selection
-from nczarr.netcdf4.values.types import Settings, chunking_of, describe_filters, shown_dtype, view_dtype
+from nczarr.netcdf4.values.types import (
+    Settings,
+    chunking_of,
+    complex_dtype,
+    describe_filters,
+    shown_dtype,
+    view_dtype,
+)
 from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.session.tree import freeze
 from nczarr.system.finalizing import close_with
@@ -128,7 +136,8 @@ class Values(BackendArray):  # type: ignore[misc]
         self.dtype = node.type.dtype if in_model else _dtype(node)
         # xarray masks, scales and joins characters itself.
         view = view_dtype(node.type) if isinstance(node.type, CompoundType) else None
-        self.settings = Settings.stored(shown_dtype(node.type, node.storage), view)
+        stored = Settings.stored(shown_dtype(node.type, node.storage), view)
+        self.settings = replace(stored, complex=complex_dtype(node.type))
 
     @property
     def node(self) -> VariableNode:
@@ -144,6 +153,8 @@ class Values(BackendArray):  # type: ignore[misc]
             values = read_stored(session, node, parse_selection(key, self.shape), self.shape)
         else:
             values = read(session, node, self.settings, key)
+            if self.dtype == np.float16:
+                values = values.astype(self.dtype)
         integers = sum(isinstance(k, int | np.integer) for k in key)
         if self.dtype != object or (isinstance(values, np.ndarray) and integers < len(self.shape)):
             return values
@@ -162,7 +173,13 @@ def _dtype(node: VariableNode) -> np.dtype:
         return np.dtype("O", metadata={"element_type": str})
     if isinstance(node.type, VlenType):
         return np.dtype("O")
-    return np.dtype(shown_dtype(node.type, node.storage))
+    return np.dtype(_number_dtype(node) or shown_dtype(node.type, node.storage))
+
+
+def _number_dtype(node: VariableNode) -> np.dtype | None:
+    """Return the dtype of numbers that xarray has, and netCDF only in another form; None for other values."""
+    is_half = node.type == FLOAT and node.storage.data_type == "float16"
+    return np.dtype(np.float16) if is_half else complex_dtype(node.type)
 
 
 class Kept:
@@ -214,7 +231,7 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
         values = Values(self.source, self.path, name)
         if values.dtype.kind == "S" and "_FillValue" in attributes:
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
-        if values.dtype.kind in "VO" and node.type != STRING:
+        if values.dtype.kind in "VOc" and node.type != STRING:
             attributes.pop("_FillValue", None)  # xarray masks neither records nor bytes nor sequences
         encoding = _encoding(self.source.session, node, self.source.labels(node))
         if "least_significant_digit" in attributes:
@@ -254,7 +271,7 @@ def _attributes(node: GroupNode | VariableNode) -> dict[str, Any]:
 
 
 def _encoding(session: Session, node: VariableNode, labels: Sequence[str]) -> dict[str, object]:
-    dtype = shown_dtype(node.type, node.storage)
+    dtype = _number_dtype(node) or shown_dtype(node.type, node.storage)
     # A cast to the type of their elements would not fit sequences; xarray casts no strings with one dimension twice.
     if isinstance(node.type, VlenType) or (dtype is str and len(set(node.dimensions)) < len(node.dimensions)):
         dtype = np.dtype("O")

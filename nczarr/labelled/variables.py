@@ -448,6 +448,14 @@ class Part:
         fits = stored is not None and (stored.dtype == dtype or (old == STRING and dtype.kind in "UO"))
         return old if fits and old is not None else type_of(dtype, self.name)
 
+    def data_type(self) -> str | None:
+        """Return the Zarr data type where the type does not say it: that of the source, or of the values."""
+        if self.encoded is not None and self.encoded.dtype == np.float16:
+            return "float16"
+        known = None if self.origin is None else self.origin.variable.storage.data_type
+        is_truth = known == "bool" and self.variable.dtype == np.bool_
+        return known if self.encoded is None or is_truth else None
+
     def storage(self, unlimited: Sequence[bool]) -> Storage:
         """Return the storage: that of the source, unless the encoding says another."""
         encoding, shape = self.variable.encoding, self.shape
@@ -469,6 +477,8 @@ class Part:
         if None in places:
             storage = replace(storage, chunk_shape=None, array_chunks=None, shard_shape=None)
         storage = storage.with_axes(places)
+
+        storage = replace(storage, data_type=self.data_type())
 
         def fitted(chunks: tuple[int, ...] | None) -> tuple[int, ...] | None:
             if not chunks or storage.shard_shape:

@@ -381,6 +381,8 @@ def _global(group: _Group, ds: xr.Dataset, parts: Mapping[str, Part]) -> dict[An
 
 def _new_attribute(name: str, value: Any, before: Attribute | None) -> Attribute:
     value = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind in "OU" else value
+    if isinstance(value, np.ndarray | np.generic) and value.dtype == np.float16:
+        value = value.astype(np.float32)  # no attribute has this type
     try:
         if isinstance(value, bool | np.bool_ | dict) or value is None:
             return infer_attribute(name, value.item() if isinstance(value, np.bool_) else value)

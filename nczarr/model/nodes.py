@@ -184,10 +184,13 @@ class Storage:
         The codec of shards with the settings of their index; None for those of nczarr.
     chunk_keys : NamedConfig or None
         The encoding of the chunk keys of a Zarr array.
+    data_type : str or None
+        The Zarr data type of the array, where the type of the variable does not say it: ``bool`` of a byte, ``float16``
+        of a float.
 
     Notes
     -----
-    The last four describe a Zarr array, which other formats do not have: they do not count in a comparison.
+    The last five describe a Zarr array, which other formats do not have: they do not count in a comparison.
 
     Examples
     --------
@@ -205,6 +208,7 @@ class Storage:
     array_chunks: tuple[int, ...] | None = field(default=None, compare=False)
     shard_index: NamedConfig | None = field(default=None, compare=False)
     chunk_keys: NamedConfig | None = field(default=None, compare=False)
+    data_type: str | None = field(default=None, compare=False)
 
     def with_axes(self, places: Sequence[int | None]) -> Storage:
         """Return the storage for other dimensions, given by their old places; None for a new one, one step long.
@@ -275,6 +279,10 @@ class Variable(_WithAttributes):
     def with_data(self, data: ArraySource | None) -> Variable:
         """Return a copy of the variable with other data."""
         return replace(self, data=data)
+
+    def with_new_values(self, data: ArraySource | None) -> Variable:
+        """Return a copy of the variable with values that its source lacks, and that its data type may not hold."""
+        return replace(self, data=data, storage=replace(self.storage, data_type=None))
 
     def _repr_html_(self) -> str:
         return display.show_array(describe_variable(self, {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
@@ -220,7 +221,7 @@ class NCZarrAccessor:
         write: Any = partial(_update_file, path, groups, given, unlimited_dims, options)
         if mode == "w":
             dataset = model_of(groups, given, unlimited_dims)
-            write = partial(convert.copy, dataset, path, overwrite=True, **options)
+            write = partial(_write_file, dataset, path, overwrite=True, **options)
         if compute:
             write()
             return None
@@ -231,7 +232,12 @@ class NCZarrAccessor:
 
 def _update_file(path: Any, groups: Any, given: Any, unlimited_dims: Any, options: Any) -> None:
     if Update(Shared(path), "a", in_file=True).run(groups, given, unlimited_dims) is None:
-        convert.copy(model_of(groups, given, unlimited_dims), path, **options)
+        _write_file(model_of(groups, given, unlimited_dims), path, **options)
+
+
+def _write_file(dataset: Any, path: Any, **options: Any) -> None:
+    for loss in convert.copy(dataset, path, **options):
+        warnings.warn(f"{path}: {loss}", stacklevel=2)
 
 
 # --- existing datasets

@@ -26,6 +26,7 @@ from nczarr.convert.change.packing import (
 from nczarr.convert.change.selecting import find_dimension
 from nczarr.errors import UnsupportedError, error_context
 from nczarr.formats import CLASSIC, Kind
+from nczarr.mapping.values.encodings import without_data_types
 from nczarr.model import Dataset, Storage, Variable, rewrite
 from nczarr.model.chunk_shapes import SHARD, default_chunks, default_shards, misfit
 from nczarr.model.sources import ChangedSource
@@ -315,11 +316,15 @@ def shape(
         if one.compression is not None and not is_choice(one.compression):
             requested_codecs(one.compression)
     dataset = _rounded(dataset, how, own)
+    widened: tuple[str, ...] = ()
+    if target != "zarr":
+        dataset, widened = without_data_types(dataset)
     if target == "cdl":
-        return dataset, ()
+        return dataset, widened
     shaping = Shaping(dataset, how, source, target, layout, own, _all_lengths(dataset, how))
     variables = {fqn: shaping.variable(fqn, variable) for fqn, variable in dataset.all_variables.items()}
-    return rewrite(dataset, variable=variables.get), () if is_classic else tuple(shaping.replaced)
+    replaced = () if is_classic else shaping.replaced
+    return rewrite(dataset, variable=variables.get), (*widened, *replaced)
 
 
 def _refuse(how: OutputOptions, target: Kind, format: str | None, is_classic: bool) -> None:

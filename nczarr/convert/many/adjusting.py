@@ -414,8 +414,9 @@ def repacked(
     attributes += [a for a in like.attributes if a.name in fit.PACKING]
     data = variable.data
     if data is not None and not (old.is_like(new) and variable.type == like.type):
-        data = ConvertedSource(data, Conversion(old, new, is_lossless=not lossy), like.type.dtype)
-    return replace(variable, type=like.type, attributes=tuple(attributes), data=data)
+        conversion = Conversion(old, new, is_lossless=not lossy)
+        variable = variable.with_new_values(ConvertedSource(data, conversion, like.type.dtype))
+    return replace(variable, type=like.type, attributes=tuple(attributes))
 
 
 def target_packing(

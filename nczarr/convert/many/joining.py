@@ -391,9 +391,13 @@ def _assembled(
             return old
         variables = [part.all_variables[fqn] for part in parts]
         data = [model.source_of(v, part.shape(v)) for v, part in zip(variables, parts, strict=True)]
+        # A data type that another part lacks may not hold the values of this part.
+        types = {v.storage.data_type for v in variables}
+        storage = old.storage if len(types) == 1 else replace(old.storage, data_type=None)
         if not is_new:
-            return old.with_data(JoinedSource(tuple(data), old.dimensions.index(along)))
-        storage = old.storage.with_axes((None, *range(len(old.dimensions))))
+            joined = JoinedSource(tuple(data), old.dimensions.index(along))
+            return replace(old, data=joined, storage=storage)
+        storage = storage.with_axes((None, *range(len(old.dimensions))))
         return replace(
             old,
             dimensions=(along, *old.dimensions),

@@ -62,7 +62,7 @@ def _converted(name: str, variable: Variable, old: TimeUnits, new: TimeUnits) ->
     packing = replace(packing, fill=None)  # missing values keep their numbers
     conversion = Conversion(replace(packing, time=old), replace(packing, time=new))
     conversion.line  # noqa: B018  (refuses units before any value is read)
-    return variable.with_data(
+    return variable.with_new_values(
         ConvertedSource(variable.data, conversion, variable.type.dtype, fqn=name, hint=_OTHER_UNITS)
     )
 

@@ -222,7 +222,8 @@ def _kept_encodings(before: Before, new: Dataset, sources: Mapping[str, str]) ->
         if forms[0] != forms[1]:
             continue
         encoding = replace(before.data[source].encoding, type=after.type)
-        if not _same_fill(old, after) and not encoding.can_fill(model.fill_value_of(after)):
+        fill = model.own_fill_value(after)
+        if fill is not None and not _same_fill(old, after) and not encoding.can_fill(fill):
             raise UnsupportedError(
                 "its values are stored in a form that cannot represent this fill value",
                 fqn=fqn,

@@ -41,6 +41,7 @@ def plan_nczarr_v2(
     dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
 ) -> Plan:
     """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
+    _, widened = encodings.without_data_types(dataset)
     reduced, losses = without_user_types(dataset)
     if options.compression in ("auto", "source"):
         options = replace(options, compression="numcodecs")
@@ -48,7 +49,8 @@ def plan_nczarr_v2(
     planner = _Planner(reduced, options, names, replace(known or Known(), arrays={}))
     for fqn, what in losses:
         planner.lose(what, fqn)
-    return replace(planner.planned(), losses=tuple(planner.losses), dataset=reduced)
+    planned = planner.planned()
+    return replace(planned, losses=(*planner.losses, *widened), dataset=reduced)
 
 
 #: The names that netcdf-c accepts.

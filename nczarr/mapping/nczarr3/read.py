@@ -353,7 +353,7 @@ class Reader:
             if form.references is None:
                 references = self.plain.references(node.fqn, metadata, metadata.shape[:ndim])
             attributes = self.attributes(node, array, form.type, RESERVED)
-        storage = self.storage(array, ndim)
+        storage = replace(self.storage(array, ndim), data_type=form.encoding.kept_type)
         self.variables[array.fqn] = Binding(array.path, form.encoding)
         return model.Variable(array.name, form.type, references, attributes=attributes, storage=storage)
 

@@ -6,8 +6,8 @@ Zarr data types that NCZarr does not write:
 ==============================  ==================================================================================
 Zarr data type                  netCDF
 ==============================  ==================================================================================
-bool                            byte, 0 and 1, with the attribute ``dtype = "bool"`` (like xarray)
-float16                         float
+bool                            byte, 0 and 1, with the attribute ``dtype = "bool"`` (like xarray); kept on Zarr
+float16                         float; kept on Zarr
 complex64, complex128           compound ``_PFNC_FLOAT_COMPLEX_TYPE``, ``_PFNC_DOUBLE_COMPLEX_TYPE`` {r, i}
 numpy.datetime64                int64 with ``units = "… since 1970-01-01"``; not-a-time is ``_FillValue``
 numpy.timedelta64               int64 with ``units``; not-a-time is ``_FillValue``
@@ -285,6 +285,8 @@ class PlainArrays:
         encoding, extra = self._encoding(group, name, metadata)
         reserved = RESERVED if metadata.dimension_names is not None else RESERVED | {DIMENSIONS_KEY}
         attributes = {a.name: a for a in plain_attributes(metadata.attributes, encoding.type, reserved)}
+        if isinstance(encoding, encodings.TruthEncoding) and "_FillValue" in attributes:
+            extra = []  # xarray masks values first, and takes what it has masked for true
         for attribute in (*extra, *self._mask(encoding, metadata)):
             attributes.setdefault(attribute.name, attribute)
         stored = array_storage(
@@ -297,6 +299,7 @@ class PlainArrays:
             chunk_shape=stored.array_chunks,
             filters=filters_for(stored.codecs or ()).filters,
             endian="big" if endian == "big" else "native",
+            data_type=encoding.kept_type,
         )
         references = self.references(group, metadata, metadata.shape)
         variable = model.Variable(
@@ -305,9 +308,16 @@ class PlainArrays:
         return variable, Binding(path, encoding)
 
     def _mask(self, encoding: encodings.Encoding, metadata: ArrayMetadata) -> Iterator[model.Attribute]:
-        """Yield ``_FillValue`` for xarray's convention on v2, where it is the fill value of the array."""
+        """Yield ``_FillValue`` for xarray's convention on v2, where it is the fill value of the array.
+
+        Only that of numbers and text: neither true nor false means that a value is missing, xarray opens no netCDF
+        file with a ``_FillValue`` of a user-defined type, and not-a-time is that of times.
+        """
         on_v2 = self._hierarchy is not None and self._hierarchy.layout == "v2"
-        if on_v2 and metadata.fill_value is not None and DIMENSIONS_KEY in metadata.attributes:
+        masks = isinstance(encoding.type, model.PrimitiveType) and not isinstance(
+            encoding, encodings.TruthEncoding | encodings.TimeEncoding
+        )
+        if on_v2 and masks and metadata.fill_value is not None and DIMENSIONS_KEY in metadata.attributes:
             fill = np.empty(1, metadata.data_type.dtype)
             fill[0] = metadata.fill_value
             yield model.Attribute("_FillValue", encoding.type, encoding.decode(fill))

@@ -19,7 +19,7 @@ from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.read import DIMENSIONS_KEY, labels_of, read_plain
 from nczarr.mapping.values.arrays import V2_KEYS, chunk_keys, grid_and_codecs
 from nczarr.mapping.values.attributes import RESERVED, encode_attributes
-from nczarr.mapping.values.encodings import Encoding, encoding_for_writing
+from nczarr.mapping.values.encodings import Encoding, TruthEncoding, encoding_for_writing, kept_encoding
 from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Attribute, Dataset, Group, Type, Variable, join_fqn, split_fqn
 from nczarr.model.chunk_shapes import default_chunks
@@ -33,6 +33,8 @@ from nczarr.zarr.grids import ChunkGrid
 #: The loss of the order of nodes: without consolidated metadata, the order is that of a listing.
 ORDER = "/: the order of variables, groups and dimensions"
 _LONGEST = 60
+#: xarray's attribute of truth values in a type of numbers.
+_TRUTH = ("dtype", "bool")
 
 
 def plan_plain(
@@ -48,9 +50,14 @@ def plan_plain(
     ``_FillValue``.
     """
     plan = Planner(dataset, replace(options, nzug=False), names, known or Known()).planned()
-    for fqn, variable in dataset.all_variables.items() if layout == "v2" else ():
+    for fqn, variable in dataset.all_variables.items():
         path = plan.variables[fqn].path
         array = array_at(plan.nodes, path)
+        if isinstance(plan.variables[fqn].encoding, TruthEncoding):  # reading adds the attribute
+            array = array.with_attributes({k: v for k, v in array.attributes.items() if (k, v) != _TRUTH})
+            plan.nodes[path] = array
+        if layout != "v2":
+            continue
         older = for_v2(array)
         with error_context(fqn=fqn):
             codecs_to_v2(older.codecs, older.ndim)
@@ -151,8 +158,11 @@ class Planner:
 
     def encoding(self, fqn: str, variable: Variable) -> Encoding:
         options, fill = self.options, model.fill_value_of(variable)
-        return self.known.encodings.get(fqn) or encoding_for_writing(
-            variable.type, fill, char=options.char, compound=options.compound
+        kept = kept_encoding(variable.type, variable.storage.data_type, model.own_fill_value(variable))
+        return (
+            self.known.encodings.get(fqn)
+            or kept
+            or encoding_for_writing(variable.type, fill, char=options.char, compound=options.compound)
         )
 
     def variable(self, group: str, variable: Variable, path: str) -> None:
@@ -164,15 +174,14 @@ class Planner:
             return
         shape, encoding = self.dataset.shape(variable), self.encoding(fqn, variable)
         fill = model.fill_value_of(variable)
-        # An array that cannot represent the fill value keeps its own.
-        can_fill = fqn not in self.known.encodings or encoding.can_fill(fill)
         grid, codecs = self.grid_and_codecs(fqn, variable, encoding)
         plan.nodes[path] = ArrayMetadata(
             shape=shape + encoding.inner_shape,
             data_type=encoding.data_type,
             chunk_grid=grid,
             chunk_key_encoding=chunk_keys(variable.storage, self.options),
-            fill_value=encoding.encode_fill(fill) if can_fill else encoding.data_type.zero(),
+            # An array that cannot represent netCDF's default has Zarr's.
+            fill_value=encoding.encode_fill(fill) if encoding.can_fill(fill) else encoding.data_type.zero(),
             codecs=codecs,
             attributes=self.attributes(variable.attributes, path, fqn, RESERVED, variable.type),
             dimension_names=self.labels.of(group, variable.dimensions, encoding.inner_shape),

@@ -8,9 +8,18 @@ char                      ``null_terminated_bytes`` of length 1                 
 char, on request          ``uint8``                                                   :class:`ViewEncoding`
 string                    ``string``                                                  :class:`PlainEncoding`
 opaque                    ``uint8`` with one more dimension                           :class:`ViewEncoding`
+compound {r, i} of floats ``complex64``, ``complex128``                               :class:`ViewEncoding`
 compound of fixed size    ``uint8`` with one more dimension: little-endian, packed    :class:`ViewEncoding`
 the same, on request      ``struct``, a nested struct for a field with dimensions     :class:`ViewEncoding`
 everything else           ``bytes``: the packed form                                  :class:`PackedEncoding`
+========================  ==========================================================  ========================
+
+Zarr has data types for which netCDF has only a wider type. A variable that comes from such an array keeps the data type
+(:attr:`nczarr.model.Storage.data_type`):
+
+========================  ==========================================================  ========================
+byte                      ``bool``                                                    :class:`TruthEncoding`
+float                     ``float16``                                                 :class:`CastEncoding`
 ========================  ==========================================================  ========================
 """
 
@@ -18,7 +27,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -55,6 +65,8 @@ class Encoding:
     is_identity = False
     #: True if :meth:`encode` refuses some values of the type.
     limited = False
+    #: The Zarr data type that another array of the variable keeps; None where the type of the variable determines it.
+    kept_type: ClassVar[str | None] = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -183,6 +195,8 @@ def encoding_for_writing(
 ) -> Encoding:
     """Choose the encoding of a type; `char` and `compound` are options of :class:`WriteOptions`.
 
+    Compounds of a real and an imaginary part are complex numbers, for which every Zarr reader has a type.
+
     The packed form replaces bytes along a dimension if the fill value is not one repeated byte, because a Zarr fill
     value cannot represent it. It also replaces strings if the fill value is not UTF-8.
 
@@ -201,6 +215,8 @@ def encoding_for_writing(
         return text if text.can_fill(fill) else PackedEncoding(type_, data_type_for("bytes"))
     if isinstance(type_, model.PrimitiveType | model.EnumType):
         return PlainEncoding(type_, data_type_for(type_.dtype))
+    if compound == "bytes" and (numbers := complex_dtype(type_)) is not None:
+        return ViewEncoding(type_, data_type_for(numbers))
     if isinstance(type_, OpaqueType) or (_is_fixed_compound(type_) and compound == "bytes"):
         rows = ViewEncoding(type_, data_type_for("uint8"), (type_.dtype.itemsize,))
         if rows.can_fill(model.default_fill(type_) if fill is None else fill):
@@ -208,6 +224,75 @@ def encoding_for_writing(
     elif isinstance(type_, CompoundType) and type_.is_fixed_size and _leaves(type_) <= MAX_STRUCT_FIELDS:
         return ViewEncoding(type_, struct_type(type_))
     return PackedEncoding(type_, data_type_for("bytes"))
+
+
+def complex_dtype(type_: Type) -> np.dtype | None:
+    """Return the dtype of complex numbers for a compound of the floats ``r`` and ``i``; None for other types.
+
+    Examples
+    --------
+    >>> from nczarr.model import DOUBLE, FLOAT, Field
+    >>> complex_dtype(CompoundType("/z", (Field("r", FLOAT), Field("i", FLOAT))))
+    dtype('complex64')
+    >>> complex_dtype(DOUBLE), complex_dtype(CompoundType("/p", (Field("rain", FLOAT), Field("ice", FLOAT))))
+    (None, None)
+    """
+    for numbers, part in (("complex64", model.FLOAT), ("complex128", model.DOUBLE)):
+        if isinstance(type_, CompoundType) and type_.fields == (
+            model.Field("r", part),
+            model.Field("i", part),
+        ):
+            return np.dtype(numbers)
+    return None
+
+
+def kept_encoding(type_: Type, data_type: str | None, fill: Scalar) -> Encoding | None:
+    """Return the encoding in the data type of a variable's source; None without one, or if it lacks the fill value.
+
+    Examples
+    --------
+    >>> from nczarr.model import FLOAT
+    >>> kept_encoding(FLOAT, "float16", None).data_type.name, kept_encoding(FLOAT, "float16", 1e20)
+    ('float16', None)
+    """
+    class_ = _kept_class(type_, data_type)
+    encoding = None if class_ is None else class_(type_, data_type_for(str(data_type)))
+    return None if encoding is None or not (fill is None or encoding.can_fill(fill)) else encoding
+
+
+def without_data_types(dataset: model.Dataset) -> tuple[model.Dataset, tuple[str, ...]]:
+    """Return a dataset for a form that has netCDF's types only, and a sentence for each data type that it loses.
+
+    A byte with the attribute ``dtype = "bool"`` is what xarray makes of truth values in such a form, and no loss.
+
+    Examples
+    --------
+    >>> half = model.Variable("v", model.FLOAT, storage=model.Storage(data_type="float16"))
+    >>> without_data_types(model.Dataset("d", variables=(half,)))[1]
+    ("/v: the Zarr data type float16; the values are stored as float",)
+    """
+    found = {fqn: v for fqn, v in dataset.all_variables.items() if v.storage.data_type is not None}
+    if not found:
+        return dataset, ()
+    losses = [
+        f"{fqn}: the Zarr data type {v.storage.data_type}; the values are stored as {v.type.name}"
+        for fqn, v in found.items()
+        if v.storage.data_type != TruthEncoding.kept_type
+    ]
+
+    def variable(fqn: str, old: model.Variable) -> model.Variable:
+        return replace(old, storage=replace(old.storage, data_type=None)) if fqn in found else old
+
+    return model.rewrite(dataset, variable=variable), tuple(losses)
+
+
+def _kept_class(type_: Type, data_type: str | None) -> type[Encoding] | None:
+    narrow: tuple[tuple[Type, type[Encoding]], ...] = (
+        (model.BYTE, TruthEncoding),
+        (model.FLOAT, CastEncoding),
+    )
+    found = (class_ for wide, class_ in narrow if type_ == wide and data_type == class_.kept_type)
+    return next(found, None)
 
 
 def _is_fixed_compound(type_: Type) -> bool:
@@ -283,6 +368,8 @@ def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:
             return PlainEncoding(type_, data_type)
     elif type_.dtype == dtype and not isinstance(type_, CompoundType):
         return PlainEncoding(type_, data_type)
+    elif (kept := _kept_class(type_, data_type.name)) is not None:
+        return kept(type_, data_type)
     elif data_type.name == "uint8" and (isinstance(type_, OpaqueType) or _is_fixed_compound(type_)):
         return ViewEncoding(type_, data_type, (type_.dtype.itemsize,))
     elif (type_ == CHAR and dtype.kind in "uiS" and dtype.itemsize == 1) or (
@@ -309,6 +396,8 @@ def _leaf_codes(dtype: np.dtype) -> list[str]:
                 codes[-1] = f"bytes {int(codes[-1][6:]) + dt.itemsize}"
             else:
                 codes.append(f"bytes {dt.itemsize}")
+        elif dt.kind == "c":
+            codes.extend([f"f{dt.itemsize // 2}"] * 2)
         else:
             codes.append(f"{dt.kind}{dt.itemsize}")
 
@@ -321,6 +410,7 @@ class CastEncoding(Encoding):
     """Numbers for which netCDF has a wider type only."""
 
     limited = True
+    kept_type: ClassVar[str | None] = "float16"
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
@@ -331,9 +421,10 @@ class CastEncoding(Encoding):
             )
         return raw
 
-    def encode_fill(self, value: Scalar) -> Scalar:
+    def can_fill(self, value: Scalar) -> bool:
+        one = np.asarray(value, self.dtype)
         with np.errstate(over="ignore"):
-            return self.data_type.dtype.type(value)
+            return model.same_values(self.decode(one.astype(self.data_type.dtype)), one, nan_payloads=False)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
         return raw.astype(self.dtype)
@@ -344,14 +435,15 @@ class TruthEncoding(ViewEncoding):
     """Truth values as 0 and 1."""
 
     limited = True
+    kept_type: ClassVar[str | None] = "bool"
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         if (values.view(np.uint8) > 1).any():
             raise UnsupportedError("a value is neither 0 nor 1, and the array stores truth values only")
         return super().encode(values)
 
-    def encode_fill(self, value: Scalar) -> Scalar:
-        return self.data_type.dtype.type(value)
+    def can_fill(self, value: Scalar) -> bool:
+        return bool(value in (0, 1))
 
 
 @dataclass(frozen=True)
