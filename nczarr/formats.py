@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, NetCDFFileError, StoreError
+from nczarr.system.environment import limit, read_json
 from nczarr.targets import check_slashes, parse_target
 
 #: Formats of datasets.
@@ -312,13 +314,28 @@ def is_references(source: Any) -> bool:
         path = path / ".zmetadata"
         if not path.is_file():
             return False
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 4096))
-            return b'"record_size"' in file.read()
+        status = path.stat()
+        return _has_records(str(path), status.st_size, status.st_mtime_ns)
     if path.suffix.lower() != ".json" or not path.is_file():
         return False
     with path.open("rb") as file:
         return b'"refs"' in file.read(4096)
+
+
+@lru_cache(maxsize=16)
+def _has_records(path: str, size: int, modified: int) -> bool:
+    """Return True if consolidated metadata of this size and time are those of references in Parquet files."""
+    if size > limit("NCZARR_MAX_DOCUMENT_BYTES"):
+        return False
+    data = Path(path).read_bytes()
+    # The documents of arrays and the list of files may be on either side, and an attribute may have the same name.
+    if b'"record_size"' not in data:
+        return False
+    try:
+        document = read_json(data)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and isinstance(document.get("record_size"), int)
 
 
 def is_icechunk(source: Any) -> bool:

@@ -65,6 +65,7 @@ class Engine:
     #: Errors of tasks whose worker is lost each time.
     died = (BrokenExecutor,)
     _breaks = 0
+    _looked = 0.0
 
     def __post_init__(self) -> None:
         self._finished: queue.Queue[Future[Any]] = queue.Queue()
@@ -139,6 +140,9 @@ class Engine:
 
     def _take(self, tasks: int) -> Future[Any]:
         """Return a finished future of some tasks; wait a limited time."""
+        if time.monotonic() - self._looked > _LOOK:  # tasks that end all the time must not hide new workers
+            self._looked = time.monotonic()
+            self._look()
         for _ in range(-(-self._silence // _LOOK)):  # the time while this process is stopped does not count
             with suppress(queue.Empty):
                 return self._finished.get(timeout=_LOOK)
@@ -186,8 +190,8 @@ class Engine:
         """Run a task that ends the work in each worker, where the engine can address them."""
 
     def close(self) -> None:
-        """Stop the workers."""
-        self.executor.shutdown(wait=not self.may_write, cancel_futures=True)
+        """Stop the workers. The tasks that wait are cancelled already; loky does not know `cancel_futures`."""
+        self.executor.shutdown(wait=not self.may_write)
 
 
 class DaskEngine(Engine):
@@ -200,34 +204,42 @@ class DaskEngine(Engine):
         self._client, self.died, self._alone_since = client, (KilledWorker,), 0.0
         self._address: str = client.scheduler.address
         self._seconds = limit("NCZARR_DASK_SECONDS")
-        if not self._workers():
-            self._warn(f"the cluster has no workers; waiting {self._seconds} s for one")
-        try:
-            client.wait_for_workers(1, timeout=self._seconds)
-        except TimeoutError:
-            raise UnsupportedError("--dask: the cluster has no workers", path=self._address) from None
+        self._memory_of_one = memory
+        self._has_had_workers = False
         workers = self._workers()
+        # An adaptive cluster starts workers when tasks wait for them.
+        if not workers:
+            self._warn(f"the cluster has no workers; waiting {self._seconds} s for one")
+            self._alone_since = time.monotonic()
         self._before = set(workers)
-        self.threads = sum(w["nthreads"] for w in workers.values())
-        self.memory *= 1 if local else len(workers)
+        self._adapt(workers)
+
+    def _adapt(self, workers: dict[str, Any]) -> None:
+        """Let as many tasks run as the workers have threads."""
+        self._has_had_workers |= bool(workers)
+        self.threads = max(1, sum(w["nthreads"] for w in workers.values()))
+        self.memory = self._memory_of_one * (1 if self.local else max(1, len(workers)))
 
     def _look(self) -> None:
         if self._client.status == "closed":
             raise self._lost()
         try:
-            alone = not self._workers()
+            workers = self._workers()
         except LostWorkersError as error:
             if isinstance(error.__cause__, TimeoutError):
                 self.may_write = True
                 raise
             return  # Dask cancels all futures, or closes the client
-        if not alone:
+        self._adapt(workers)
+        if workers:
             self._alone_since = 0.0
         elif not self._alone_since:
             self._alone_since = time.monotonic()
             self._warn(f"no worker is left; waiting {self._seconds} s for one")
         elif time.monotonic() - self._alone_since >= self._seconds:
-            self.may_write = True  # a worker without connection to the scheduler may still reach the target
+            self.may_write = (
+                self._has_had_workers
+            )  # one without connection to the scheduler may still reach the target
             raise LostWorkersError(
                 f"the Dask cluster has had no workers for {self._seconds} s", path=self._address
             )

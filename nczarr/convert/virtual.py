@@ -40,7 +40,7 @@ from nczarr.system.atomic import (
     text_output,
 )
 from nczarr.system.durability import sync_folder_of, sync_tree
-from nczarr.system.environment import read_json
+from nczarr.system.environment import limit, read_json
 from nczarr.system.failures import writing
 from nczarr.transfer import data_bytes
 
@@ -49,10 +49,12 @@ if TYPE_CHECKING:
 
 #: The place of a chunk: path or URL of the file, offset, size.
 Place = tuple[str, int, int]
-#: Variables of at most this size in bytes are stored beside the references …
+#: Variables of at most this size in bytes are stored beside the references.
 _INLINE = 4 << 10
-#: … and up to this size if they have no chunks in a file.
-_LARGEST_INLINE = 64 << 20
+
+
+class _NoGridError(UnsupportedError):
+    """The chunks of several files are not those of one array."""
 
 
 @dataclass(frozen=True)
@@ -154,11 +156,20 @@ def _chunks_of_variable(variable: Variable, source: object) -> ReferredChunks | 
     if data is None or data_bytes(data) <= _INLINE:
         return None
     is_fixed = isinstance(variable.type, PrimitiveType | EnumType) and variable.type.dtype.kind not in "OS"
-    found = _chunks(data, source) if is_fixed else None
-    if found is None and data_bytes(data) > _LARGEST_INLINE:
+    size, most = data_bytes(data), limit("NCZARR_MAX_INLINE_BYTES")
+    cure = f"NCZARR_MAX_INLINE_BYTES={size} stores these values beside the references; -x omits the variable; a copy "
+    cure += "without --virtual has all values"
+    try:
+        found = _chunks(data, source) if is_fixed else None
+    except _NoGridError as error:
+        if size <= most:
+            return None
+        error.hint = cure
+        raise
+    if found is None and size > most:
         raise UnsupportedError(
-            f"the files do not store these {data_bytes(data)} bytes in chunks, so that references are not possible",
-            hint="-x omits the variable; a copy without --virtual has all values",
+            f"the files do not store these {size} bytes in chunks, so that references are not possible",
+            hint=cure,
         )
     return found
 
@@ -221,12 +232,12 @@ def _joined(data: JoinedSource, source: object) -> ReferredChunks | None:
         step, length = first.shape[data.axis], part.shape[data.axis]
         with error_context(str(where)):
             if _decoding(found) != _decoding(first):
-                raise UnsupportedError(
+                raise _NoGridError(
                     f"the chunks are of {found.shape} with {_filters(found)}, in the first file of {first.shape} with "
                     f"{_filters(first)}; one array cannot have both"
                 )
             if length % step and number < len(data.parts) - 1:
-                raise UnsupportedError(
+                raise _NoGridError(
                     f"{length} steps do not fill whole chunks of {step}, so that no references can follow"
                 )
         for index, place in found.places.items():

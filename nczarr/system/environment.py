@@ -58,6 +58,11 @@ SETTINGS = {
     "NCZARR_MAX_DOCUMENT_BYTES": Setting(1 << 30, "size of a metadata document"),
     "NCZARR_MAX_DOCUMENT_DEPTH": Setting(200, "nesting depth of objects and lists in a document"),
     "NCZARR_MAX_GRID_LENGTHS": Setting(1_000_000, "number of chunk lengths in a rectilinear grid"),
+    "NCZARR_MAX_INLINE_BYTES": Setting(
+        64 << 20,
+        "size in bytes of a variable that copy --virtual stores beside the references",
+        is_strict=True,
+    ),
     "NCZARR_MAX_MODEL_DEPTH": Setting(90, "nesting depth of groups in a Zarr object model"),
     "NCZARR_MAX_PLAN_CHUNKS": Setting(1 << 17, "number of chunks in one step of reading or writing"),
     "NCZARR_MAX_VALUE_BYTES": Setting(

@@ -238,6 +238,23 @@ def test_a_scheduler_that_is_not_there(large: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_an_adaptive_cluster_begins_without_workers(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nczarr.copy(large, tmp_path / "plain.zarr")
+    with distributed.LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address=None) as cluster:
+        with distributed.Client(cluster, set_as_default=False) as client:
+            monkeypatch.setenv("NCZARR_DASK_SECONDS", "3")
+            with pytest.raises(NCZarrError, match="no workers for 3 s"):
+                nczarr.copy(large, tmp_path / "none.zarr", dask=client)
+            assert not (tmp_path / "none.zarr").exists()
+            monkeypatch.delenv("NCZARR_DASK_SECONDS")
+            cluster.adapt(minimum=0, maximum=2, interval="100ms")
+            with pytest.warns(UserWarning, match="has no workers; waiting"):
+                nczarr.copy(large, tmp_path / "out.zarr", dask=client)
+    assert list(nczarr.diff(tmp_path / "plain.zarr", tmp_path / "out.zarr")) == []
+
+
 def test_refusals(client: Any, large: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     with pytest.raises(UnsupportedError, match="--dask"):

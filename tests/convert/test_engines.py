@@ -201,3 +201,31 @@ def test_refusals(tmp_path: Path) -> None:
         assert engine is not None
         assert engine.threads == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def loky(workers: int) -> Executor:
+    """Return workers of loky, whose shutdown has other arguments than that of :mod:`concurrent.futures`."""
+    from loky import get_reusable_executor
+
+    found: Executor = get_reusable_executor(workers, reuse=False)
+    return found
+
+
+def test_loky_ends_well(tmp_path: Path) -> None:
+    pytest.importorskip("loky")
+    nczarr.copy(DATA / "example.nc", tmp_path / "plain.zarr")
+    nczarr.copy(DATA / "example.nc", tmp_path / "out.zarr", executor=loky, workers=2)
+    assert contents(tmp_path / "out.zarr") == contents(tmp_path / "plain.zarr")
+
+
+class OtherShutdown(ThreadPoolExecutor):
+    """An executor with the shutdown of loky."""
+
+    def shutdown(self, wait: bool = True, kill_workers: bool = False) -> None:
+        super().shutdown(wait)
+
+
+def test_an_executor_needs_no_newer_arguments_of_shutdown(tmp_path: Path) -> None:
+    nczarr.copy(DATA / "example.nc", tmp_path / "plain.zarr")
+    nczarr.copy(DATA / "example.nc", tmp_path / "out.zarr", executor=OtherShutdown, workers=2)
+    assert contents(tmp_path / "out.zarr") == contents(tmp_path / "plain.zarr")

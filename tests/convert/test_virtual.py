@@ -22,6 +22,7 @@ import nczarr
 from nczarr.cli import main
 from nczarr.convert import virtual
 from nczarr.errors import DatasetExistsError, NCZarrError, UnsupportedError
+from nczarr.formats import is_references
 
 DATA = Path(__file__).parents[1] / "data"
 REAL = Path(os.environ.get("NCZARR_SHARED", Path(__file__).parents[3] / "shared")) / "data" / "netcdf"
@@ -299,7 +300,7 @@ def test_joined_files(tmp_path: Path, form: str, along: str, kind: str) -> None:
         assert {Path(v[0]) for v in keys.values() if isinstance(v, list)} == set(files)
 
 
-def test_files_whose_chunks_make_no_grid(tmp_path: Path) -> None:
+def test_files_whose_chunks_make_no_grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for i, (steps, chunk, level) in enumerate([(4, 4, 1), (3, 4, 1), (4, 4, 1), (4, 4, 2), (4, 2, 1)]):
         with netCDF4.Dataset(tmp_path / f"{i}.nc", "w") as file:
             file.createDimension("t", None)
@@ -315,11 +316,51 @@ def test_files_whose_chunks_make_no_grid(tmp_path: Path) -> None:
     nczarr.copy(names(0, 2, 1), tmp_path / "ok.json", virtual=True, concat="t")
     nczarr.copy(names(0, 2, 1), tmp_path / "ok.zarr", concat="t")
     assert list(nczarr.diff(tmp_path / "ok.zarr", tmp_path / "ok.json")) == []
+    nczarr.copy(names(0, 1, 2), tmp_path / "inline.json", virtual=True, concat="t")
+    nczarr.copy(names(0, 1, 2), tmp_path / "inline.zarr", concat="t")
+    assert list(nczarr.diff(tmp_path / "inline.zarr", tmp_path / "inline.json")) == []
+    monkeypatch.setenv("NCZARR_MAX_INLINE_BYTES", "50000")
     for wrong, text in ((names(0, 1, 2), r"1\.nc.*do not fill whole chunks"),
                         (names(0, 4), r"4\.nc.*chunks are of")):  # fmt: skip
         with pytest.raises(UnsupportedError, match=text):
             nczarr.copy(wrong, tmp_path / "no.json", virtual=True, concat="t")
         assert not (tmp_path / "no.json").exists()
+    with pytest.raises(UnsupportedError, match="NCZARR_MAX_INLINE_BYTES=88000"):
+        nczarr.copy(names(0, 1, 2), tmp_path / "no.json", virtual=True, concat="t")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_daily_files_with_the_chunks_that_netcdf_chooses(tmp_path: Path, kind: str) -> None:
+    """netCDF-C gives an unlimited time chunks of 512, of which a day of eight steps fills none."""
+    files = []
+    for day in range(80):
+        files.append(tmp_path / f"day{day:02}.nc")
+        with netCDF4.Dataset(files[-1], "w") as file:
+            file.createDimension("time", None)
+            file.createDimension("x", 300)
+            time = file.createVariable("time", "f8", ("time",))
+            time.units = "hours since 2000-01-01"
+            time[:] = np.arange(8.0) * 3 + 24 * day
+            v = file.createVariable("v", "f4", ("time", "x"), chunksizes=(8, 300), zlib=True)
+            v[:] = np.arange(2400.0).reshape(8, 300) + day
+            assert time.chunking() == [512]
+    refs = tmp_path / f"refs.{kind}"
+    nczarr.copy(files, refs, virtual=True, concat="time")
+    with nczarr.Dataset(refs) as found:  # more files than the last 4,096 bytes of the references name
+        assert found["time"][:].tolist() == (np.arange(640.0) * 3).tolist()
+        assert found["v"][-1].tolist() == (np.arange(2100.0, 2400.0) + 79).tolist()
+    if kind == "parquet":
+        with xr.open_dataset(str(refs), engine="nczarr") as seen:
+            assert seen.sizes["time"] == 640
+
+
+def test_a_dataset_with_an_attribute_of_the_name_has_no_references(tmp_path: Path) -> None:
+    (tmp_path / "a.cdl").write_text("netcdf a { :record_size = 5; }")
+    nczarr.copy(tmp_path / "a.cdl", tmp_path / "a.zarr", layout="zarr-v2")
+    assert b'"record_size"' in (tmp_path / "a.zarr" / ".zmetadata").read_bytes()
+    assert not is_references(tmp_path / "a.zarr")
+    with nczarr.Dataset(tmp_path / "a.zarr") as found:
+        assert found.record_size == 5
 
 
 # --- Parquet and Icechunk
