@@ -115,6 +115,8 @@ class EncodedSource:
     shape: tuple[int, ...]
     is_encoded: bool = False
     rounding: Rounding | None = None
+    #: The fill value, which no value of an enum needs to be.
+    fill: object = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -177,7 +179,19 @@ class EncodedSource:
                 hint="remove 'dtype' (and for times 'units') from the encoding of the variable",
             )
         values = values.astype(wanted)
+        if isinstance(self.type, EnumType):
+            self._check_members(self.type, values)
         return values if self.rounding is None else self.rounding(values)
+
+    def _check_members(self, type_: EnumType, values: np.ndarray) -> None:
+        is_known = type_.are_members(values) | (values == self.fill)
+        if not is_known.all():
+            place = tuple(int(n) for n in np.argwhere(~is_known)[0])
+            raise UnsupportedError(
+                f"the value {values[place]} is no member of the enum {type_.name!r}",
+                fqn=self.name,
+                hint=f"the members are {', '.join(f'{n} = {v}' for n, v in type_.members[:9])}",
+            )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -411,7 +425,9 @@ class Part:
         """Return all attributes, as Python values; the encoding asks for those that note how floats are rounded."""
         encoding, attrs = self.variable.encoding, self.variable.attrs
         found = {
-            k: v for k, v in (attrs if self.encoded is None else self.encoded.attrs).items() if v is not None
+            k: v
+            for k, v in (attrs if self.encoded is None else self.encoded.attrs).items()
+            if v is not None or k not in _CODING
         }
         if self.encoded is not None:
             if self.origin is not None and "_FillValue" not in encoding.keys() | attrs.keys():
@@ -501,8 +517,12 @@ class Part:
         is_whole = self.encoded is not None and not self.is_divisible
         variable = (self.encoded if is_whole else self.variable).copy(deep=False)
         variable.encoding = {k: v for k, v in variable.encoding.items() if k != KEPT}
-        encoded = EncodedSource(self.name, variable, made.type, self.shape, is_whole, Rounding.of(made))
+        encoded = EncodedSource(
+            self.name, variable, made.type, self.shape, is_whole, Rounding.of(made), model.fill_value_of(made)
+        )
         if self.encoded is not None or self.origin is None:
+            if isinstance(made.type, EnumType) and isinstance(variable._data, np.ndarray):
+                encoded.read(tuple(slice(0, n, 1) for n in self.shape))  # refuses now, before the first byte
             return encoded
         if "_FillValue" in variable.encoding:
             variable.encoding.pop("missing_value", None)  # where they differ, xarray encodes nothing

@@ -296,7 +296,9 @@ class _Writing:
         if isinstance(ref, int) and ref == size and name in part.stored.dims:
             return ref
         old = part.origin.header.all_dimensions[ref] if part.origin and isinstance(ref, str) else None
-        is_unlimited = old is not None and old.unlimited if unlimited is None else name in unlimited
+        # What a program has computed has no origin, but the dataset still names its unlimited dimensions.
+        declared = group.labelled.encoding.get("unlimited_dims", ()) if unlimited is None else unlimited
+        is_unlimited = old.unlimited if unlimited is None and old is not None else name in declared
         new = Dimension(name, size, is_unlimited)
         is_same = old is not None and name in (old.name, *part.stored.dims)
         if part.origin is not None and part.origin.is_here and old is not None and is_same:
@@ -383,8 +385,13 @@ def _new_attribute(name: str, value: Any, before: Attribute | None) -> Attribute
     value = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind in "OU" else value
     if isinstance(value, np.ndarray | np.generic) and value.dtype == np.float16:
         value = value.astype(np.float32)  # no attribute has this type
+    if value is None:
+        raise TypeError(
+            f"Invalid value for attr {name!r}: None is no value of netCDF; remove the attribute, or give it text or "
+            "a number"
+        )
     try:
-        if isinstance(value, bool | np.bool_ | dict) or value is None:
+        if isinstance(value, bool | np.bool_ | dict):
             return infer_attribute(name, value.item() if isinstance(value, np.bool_) else value)
         return make_attribute(name, value, group=None, as_string=before is not None and before.type == STRING)
     except NCZarrError as error:

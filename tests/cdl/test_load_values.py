@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
+import shutil
 import subprocess
 import sys
+import warnings
+from pathlib import Path
 
+import netCDF4
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nczarr.cdl import loads
+from nczarr.cdl.syntax.source import CDLWarning
 from nczarr.errors import CDLError
 from nczarr.model import PRIMITIVES, Filter, Storage
 
@@ -217,3 +223,56 @@ def test_importing_does_not_import_lark() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "True"]
+
+
+CHANGED = [
+    ("byte", "200", -56),
+    ("byte", "1, 2, -129", 127),
+    ("byte", "2.7", 2),
+    ("byte", '"abc"', 0),
+    ("ubyte", "-1", 255),
+    ("short", "70000", 4464),
+    ("int", "2.7", 2),
+    ("int", "3000000000", -1294967296),
+    ("int", '"abc"', 0),
+    ("uint", "-1", 4294967295),
+    ("int64", "2.5", 2),
+    ("float", "1, 1e39", np.inf),
+    ("double", '"abc"', 0.0),
+]
+
+
+@pytest.mark.parametrize(("type_", "text", "stored"), CHANGED)
+def test_a_warning_names_what_the_type_changes(type_: str, text: str, stored: float, tmp_path: Path) -> None:
+    """The tool ncgen stores the same without a word."""
+    count = text.count(",") + 1
+    source = f"netcdf t {{ dimensions: x = {count}; variables:\n{type_} v(x);\ndata: v = {text}; }}"
+    last = text.split(",")[-1].strip()
+    with pytest.warns(
+        CDLWarning, match=rf"<cdl>:3:\d+: {re.escape(last)} becomes .*the type is {type_}$"
+    ) as found:
+        values = loads(source).variables[0].data.read((slice(0, count),))
+    assert len(found) == 1
+    assert values[-1] == stored
+    if shutil.which("ncgen"):
+        (tmp_path / "t.cdl").write_text(source)
+        subprocess.run(["ncgen", "-4", "-o", tmp_path / "t.nc", tmp_path / "t.cdl"], check=True)
+        with netCDF4.Dataset(tmp_path / "t.nc") as ds:
+            ds.set_auto_mask(False)
+            assert ds["v"][-1] == stored
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [
+        ("byte", "'a', 97, 97b, -128"),
+        ("int", '"12", 0x7f, 2.0'),
+        ("float", "0.1, 1e38, NaN, Infinity, 1e-50"),
+        ("uint64", "18446744073709551615"),
+    ],
+)
+def test_what_the_type_has_needs_no_warning(type_: str, text: str) -> None:
+    count = text.count(",") + 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loads(f"netcdf t {{ dimensions: x = {count}; variables: {type_} v(x); data: v = {text}; }}")

@@ -18,7 +18,14 @@ from lark import Token
 
 from nczarr import model
 from nczarr.cdl.read.scope import split_enum_constant
-from nczarr.cdl.syntax.constants import Constant, ConstantError, convert, opaque_bytes, parse_constant
+from nczarr.cdl.syntax.constants import (
+    Constant,
+    ConstantError,
+    change_by,
+    convert,
+    opaque_bytes,
+    parse_constant,
+)
 from nczarr.cdl.syntax.runs import (
     RECORD,
     STRING,
@@ -227,6 +234,8 @@ class ElementReader:
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
+        #: Warn of a constant that its type changes: of the first of a list.
+        self._warns = True
 
     def read_list(
         self,
@@ -240,7 +249,7 @@ class ElementReader:
 
         `fill` is what ``_`` stands for; `attributes` of a variable of time give quoted dates a meaning.
         """
-        done, most = 0, len(out)
+        done, most, self._warns = 0, len(out), True
         dates = None if attributes is None else date_reader(attributes)
         numeric = isinstance(type_, model.PrimitiveType) and type_.dtype.kind in "iuf"
         fast = "NUMBERS" if numeric else _RUNS.get(type(type_))
@@ -320,13 +329,21 @@ class ElementReader:
             if len(constant.value) > 1:
                 raise ConstantError(f"{constant.shown} has more than one character")
             return bytes(constant.value)
-        return convert(constant, type_)
+        element = convert(constant, type_)
+        if self._warns and (change := change_by(constant, type_, element)) is not None:
+            self._problems.warn(change, token.start_pos)
+            self._warns = False
+        return element
 
     def _member(self, type_: model.EnumType, constant: Constant, token: Token) -> int | None:
         # ncgen refuses numbers here, but a value without a member has no other form.
         if isinstance(constant.value, int) and not constant.is_character:
             limits = np.iinfo(type_.dtype)
             if limits.min <= constant.value <= limits.max:
+                if constant.value not in dict(type_.members).values():
+                    self._problems.warn(
+                        f"{constant.shown} is no member of the enum {type_.name!r}", token.start_pos
+                    )
                 return constant.value
         # A reserved word can be the name of a member.
         if constant.kind != "word" and token.type not in ("SPECIAL_FLOAT", "NIL"):

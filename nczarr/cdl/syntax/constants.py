@@ -283,6 +283,38 @@ def convert(constant: Constant, type_: PrimitiveType) -> object:
     return _wrap(number, type_)
 
 
+def change_by(constant: Constant, type_: PrimitiveType, element: object) -> str | None:
+    """Say how the conversion of :func:`convert` changes a constant, which ncgen does silently; None if it does not.
+
+    Floats are rounded to their type without a word, and characters are their codes.
+
+    Examples
+    --------
+    >>> from nczarr.model import BYTE
+    >>> change_by(constant := Constant("int", 200, 0, "200"), BYTE, convert(constant, BYTE))
+    '200 becomes -56, since the type is byte'
+    """
+    if constant.is_character or type_.dtype.kind not in "iuf" or not isinstance(element, int | float):
+        return None
+    if constant.kind == "string":
+        is_same = _is_whole_number(bytes(constant.value), element)
+    elif is_number(constant.kind) and type_.is_float:
+        with np.errstate(over="ignore"):
+            is_same = bool(np.isinf(type_.dtype.type(element))) == math.isinf(constant.value)
+        element = element if is_same else math.copysign(math.inf, element)
+    else:
+        is_same = not is_number(constant.kind) or constant.value == element
+    return None if is_same else f"{constant.shown} becomes {element}, since the type is {type_.name}"
+
+
+def _is_whole_number(raw: bytes, element: int | float) -> bool:
+    """Return whether a text is nothing but the number that it was read as."""
+    try:
+        return float(raw.rstrip(b"\0")) == element or element != element
+    except ValueError:
+        return False
+
+
 def _to_string(constant: Constant) -> str:
     kind, value = constant.kind, constant.value
     if kind == "string":

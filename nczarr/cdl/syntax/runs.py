@@ -71,7 +71,7 @@ def parse_run(text: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray | None
     Raises
     ------
     NeedsSlowPath
-        If a part is not a number, or `dtype` is an integer type and a number has a fraction.
+        If a part is not a number, or `dtype` is an integer type that lacks a number of the run.
 
     Examples
     --------
@@ -98,7 +98,10 @@ def parse_run(text: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray | None
     with np.errstate(over="ignore", under="ignore"):
         if kind == np.float32:
             values = values.astype(kind)
-        return values.astype(dtype, copy=False), missing
+        found = values.astype(dtype, copy=False)
+    if found.dtype == np.float32 and np.isinf(found).any() and not np.isinf(values).all():
+        raise NeedsSlowPath  # too large for a float: a warning says so
+    return found, missing
 
 
 def _without(run: str, suffix: str) -> tuple[str, np.dtype]:
@@ -128,7 +131,7 @@ def _parse(run: str, dtype: np.dtype) -> np.ndarray:
 
 
 def _checked(values: np.ndarray, run: str, dtype: np.dtype) -> np.ndarray:
-    """Return exact integers, also beyond int64, wrapped to the type."""
+    """Return exact integers, also beyond int64."""
     limits = np.iinfo("i8")
     if (values == limits.max).any() or (values == limits.min).any():  # the parser saturates here
         exact = [int(part) if len(part) < _LONGEST else _TOO_LARGE for part in run.split(",")]
@@ -136,7 +139,12 @@ def _checked(values: np.ndarray, run: str, dtype: np.dtype) -> np.ndarray:
             raise NeedsSlowPath
         mask = (1 << 64) - 1
         values = np.array([number & mask for number in exact], "u8").view("i8")
-    return values.astype(dtype)  # wraps, as C does
+        return values.astype(dtype)
+    # What the type lacks wraps as in C, and is read one at a time, with a warning.
+    own = np.iinfo(dtype)
+    if values.min() < own.min or (dtype.itemsize < 8 and values.max() > own.max):
+        raise NeedsSlowPath
+    return values.astype(dtype)
 
 
 # --- strings

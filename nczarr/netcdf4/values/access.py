@@ -327,7 +327,7 @@ def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
 
 def _check_members(node: VariableNode, type_: model.EnumType, data: np.ndarray | np.generic) -> None:
     values = data.filled() if ma.isMA(data) else data
-    if not bool(np.isin(values, [value for _, value in type_.members]).all()):
+    if not type_.are_members(values).all():
         raise errors.NetCDFValueError("trying to assign illegal value to Enum variable", fqn=node.fqn)
 
 
