@@ -140,7 +140,7 @@ def _checked(values: np.ndarray, run: str, dtype: np.dtype) -> np.ndarray:
         mask = (1 << 64) - 1
         values = np.array([number & mask for number in exact], "u8").view("i8")
         return values.astype(dtype)
-    # What the type lacks wraps as in C, and is read one at a time, with a warning.
+    # A number that the type lacks wraps as in C, and is read alone, with a warning.
     own = np.iinfo(dtype)
     if values.min() < own.min or (dtype.itemsize < 8 and values.max() > own.max):
         raise NeedsSlowPath
