@@ -19,9 +19,9 @@ import pytest
 
 import nczarr
 from nczarr.cli import main
-from nczarr.errors import DatasetNotFoundError, LossError
+from nczarr.errors import DatasetNotFoundError, LossError, StoreError
 from nczarr.mapping import RecoveryWarning, check_metadata
-from nczarr.stores import LocalStore, open_store
+from nczarr.stores import LocalStore, MemoryStore, open_store
 from nczarr.zarr import open_hierarchy
 
 LAYOUTS = ["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2"]
@@ -254,3 +254,51 @@ def test_what_is_whole_is_opened_without_a_word(tmp_path: Path) -> None:
             warnings.simplefilter("error")
             with nczarr.Dataset(form(folder)) as ds:
                 assert sorted(ds.groups) == ["T", "t", "été"]
+
+
+class ObjectStore(MemoryStore):
+    """A store of which each listing costs requests, like an object store; it keeps the keys that were requested."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lists_free = False
+        self.asked: list[str] = []
+
+    def get(self, key: str) -> bytes | None:
+        self.asked.append(key)
+        return super().get(key)
+
+
+@pytest.mark.parametrize("layout", ["nczarr-v3", "zarr-v3", "zarr-v2"])
+@pytest.mark.parametrize("mode", ["r", "a"])
+def test_an_object_store_is_asked_for_the_array_where_all_chunks_are_missing(layout: str, mode: str) -> None:
+    store = ObjectStore()
+    source: dict[str, bytes] = {}
+    with nczarr.Dataset(source, "w") as ds:
+        ds.createDimension("x", 4)
+        ds.createVariable("lost", "i4", ("x",), chunksizes=(2,))[:] = 1
+        ds.createVariable("empty", "i4", ("x",), chunksizes=(2,))
+    nczarr.copy(source, store, layout=layout, lossy=True)
+    store.delete_many(["empty/0", "empty/1"])  # a copy to version 2 writes fill values
+    store.delete_prefix("lost")
+    with nczarr.Dataset(store, mode) as ds:
+        for part in (slice(None), slice(1)):
+            with pytest.raises(
+                StoreError, match="the array is missing: only the consolidated metadata name it"
+            ):
+                ds["lost"][part]
+        store.asked.clear()
+        assert len(set(ds["empty"][:].filled(0).tolist())) == 1  # the fill value of the layout
+        name = "empty/.zarray" if layout == "zarr-v2" else "empty/zarr.json"
+        assert store.asked.count(name) == 1
+        if mode == "a":  # the answer is kept
+            assert ds["empty"][1:].size == 3
+            assert store.asked.count(name) == 1
+
+
+def test_a_folder_that_disappears_after_the_opening_is_not_fill(tmp_path: Path) -> None:
+    folder = make(tmp_path / "s.zarr")
+    with nczarr.Dataset(folder) as ds:
+        shutil.rmtree(folder / "G")
+        with pytest.raises(StoreError, match="the array is missing"):
+            ds["G/a"][:]

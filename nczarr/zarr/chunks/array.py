@@ -79,7 +79,8 @@ class Array:
     save : callable, optional
         Writes changed metadata (:meth:`resize`); without it the array cannot be resized.
     confirm : callable, optional
-        Raises an error if the array was deleted or replaced; called after a read with missing chunks.
+        Raises an error if the array was deleted or replaced; called after a read with missing chunks. The argument is a
+        function that returns whether any of the chunks of the read exists.
     current : callable, optional
         Raises an error if the dataset in the store was replaced; called at each read and write.
 
@@ -105,7 +106,7 @@ class Array:
         *,
         path: str | None = None,
         save: Callable[[ArrayMetadata], None] | None = None,
-        confirm: Callable[[], None] | None = None,
+        confirm: Callable[[Callable[[], bool]], None] | None = None,
         current: Callable[[], None] | None = None,
     ) -> None:
         path = prefix.strip("/") if path is None else path
@@ -245,10 +246,21 @@ class Array:
                 parts = plan(part, metadata.chunk_grid, metadata.shape)
                 read(self._chunks, parts, target[where])
             if self._confirm is not None and self._chunks.missed is not missed:
-                self._confirm()  # never return fill values for a deleted array
+                self._confirm(partial(self._holds_any, chosen))  # no fill values for a deleted array
             if self._current is not None:
                 self._current()  # never return values of a replaced dataset
         return out
+
+    def _holds_any(self, chosen: Selection) -> bool:
+        """Return whether a chunk of a selection exists."""
+        metadata = self._chunks.metadata
+        for part, _ in self._steps(chosen):
+            places = product(*plan(part, metadata.chunk_grid, metadata.shape))
+            for items in batched(places, _BATCH):
+                keys = [self.chunk_key(tuple([p.chunk for p in item])) for item in items]
+                if any(self.store.exist_many(keys)):
+                    return True
+        return False
 
     def close(self) -> None:
         """Remove the array's decoded chunks from the cache; the array stays usable."""

@@ -21,6 +21,7 @@ from nczarr.system.locks import Rank, make_lock
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents.json import same_json
 from nczarr.zarr.hierarchy.layouts import Documents, Found, Layout, Metadata, Nodes, RawNode
+from nczarr.zarr.hierarchy.survey import knows_names
 from nczarr.zarr.hierarchy.writer import DocumentWriter
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, are_stored_alike
 from nczarr.zarr.names import check_path, check_siblings, parent_path
@@ -202,10 +203,14 @@ class Hierarchy:
     def _open(self, path: str, metadata: ArrayMetadata) -> Array:
         from nczarr.zarr.chunks.array import Array, extend
 
-        save = confirm = None
+        save = None
+        confirm: Callable[[Callable[[], bool]], None] | None = None
+        raw = self._nodes.raw(path)
         if self._writable:
             save = partial(self._save, path)
-        elif raw := self._nodes.raw(path):
+            if raw is not None and raw.consolidated and not knows_names(self.store):
+                confirm = DocumentQuestion(self._layout, path)
+        elif raw is not None:
             # No reference to the hierarchy, so that it is freed with its last reference.
             confirm = partial(confirm_array, self._layout, path, raw)
         prefix = self._layout.chunk_prefix(path)
@@ -591,7 +596,41 @@ class Hierarchy:
 # --- comparing with what other programs have stored since
 
 
-def confirm_array(layout: Layout, path: str, known: RawNode) -> None:
+class DocumentQuestion:
+    """Asks at the first missing chunk of an array whether the array exists; one request, whose answer is kept.
+
+    A writer changes documents itself, so it does not compare them as :func:`confirm_array` does.
+    """
+
+    def __init__(self, layout: Layout, path: str) -> None:
+        self._layout, self._path = layout, path
+        self._is_answered = False
+
+    def __call__(self, holds_any: Callable[[], bool]) -> None:
+        """Raise StoreError if there is neither a document nor a chunk."""
+        if self._is_answered:
+            return
+        if self._layout.fetch([self._path]).get(self._path) is None:
+            refuse_missing(self._layout, self._path, holds_any)
+            return
+        self._is_answered = True
+
+
+def refuse_missing(layout: Layout, path: str, holds_any: Callable[[], bool]) -> None:
+    """Raise StoreError for an array without a document, unless any of the chunks of a read exists.
+
+    Some programs write only the consolidated metadata, without the original documents: chunks prove the array.
+    """
+    if not holds_any():
+        raise StoreError(
+            "the array is missing: only the consolidated metadata name it, and none of the requested chunks exists",
+            path=layout.store.url,
+            fqn=f"/{path}",
+            hint="restore it from a copy; consolidated=False opens what is stored",
+        )
+
+
+def confirm_array(layout: Layout, path: str, known: RawNode, holds_any: Callable[[], bool]) -> None:
     """Check that an array still exists and still has the storage of its known document.
 
     Raises
@@ -603,9 +642,10 @@ def confirm_array(layout: Layout, path: str, known: RawNode) -> None:
         return
     found = layout.fetch([path]).get(path)
     if found is None and known.consolidated:
-        # Some programs write only the consolidated metadata, without the original documents.
         with suppress(DatasetNotFoundError):
             found = layout.discover(True).nodes.get(path)
+        if found is not None:
+            refuse_missing(layout, path, holds_any)
     # zarr-python adds empty lists and tensorstore omits defaults when they rewrite a document.
     new = None if found is None else layout.parse(found, path)
     old = None if new is None else layout.parse(known, path)

@@ -40,6 +40,11 @@ class Survey:
     outdated: tuple[str, ...] = ()
 
 
+def knows_names(store: Store) -> bool:
+    """Return whether a store tells all its names without a request, so that a survey is possible."""
+    return isinstance(store, LocalStore) or store.lists_free
+
+
 def survey(layout: Layout, found: Found) -> Found:
     """Return the nodes of consolidated metadata without those that are missing, which are named.
 
@@ -51,12 +56,12 @@ def survey(layout: Layout, found: Found) -> Found:
         If the directory cannot be read.
     """
     store = layout.store
+    if not knows_names(store):
+        return found
     if isinstance(store, LocalStore):
         seen = _survey_files(store, layout, found.nodes)
-    elif store.lists_free:
-        seen = _survey_keys(store, layout, found.nodes)
     else:
-        return found
+        seen = _survey_keys(store, layout, found.nodes)
     nodes = found.nodes
     if seen.missing:
         nodes = {path: node for path, node in nodes.items() if path not in seen.missing}
