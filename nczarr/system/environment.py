@@ -74,6 +74,9 @@ SETTINGS = {
     "NCZARR_REQUESTS": Setting(
         64, "number of requests to a server at the same time, for one call", is_strict=True, most=1024
     ),
+    "NCZARR_SELF_CHECK": Setting(
+        0, "compare the lengths in all documents with the model after each change, for tests", is_switch=True
+    ),
     "NCZARR_STORAGE": Setting(
         0,
         "storage of new datasets of the netCDF4-compatible interface: by the name, or always the same",

@@ -13,6 +13,7 @@ from nczarr.errors import ModelError, NCZarrError, ReadOnlyError
 from nczarr.mapping.dataset.changes import begin_changes, end_changes, mark_unstored
 from nczarr.mapping.dataset.destination import Destination
 from nczarr.mapping.dataset.documents import record_chunks, recorded_arrays, write_lengths
+from nczarr.mapping.dataset.lengths import differing_lengths
 from nczarr.mapping.dataset.update import Before, apply_update, rewrite_documents
 from nczarr.mapping.dataset.variable_data import VariableData
 from nczarr.mapping.dialect import Binding, Dialect, Known, Plan, Reading
@@ -25,6 +26,7 @@ from nczarr.model.parts import Restrictions, known_variables
 from nczarr.model.sources import refuse_cast
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip import ZipStore
+from nczarr.system.environment import is_on
 from nczarr.system.logs import logger_of
 from nczarr.zarr import Hierarchy, open_hierarchy
 from nczarr.zarr.chunks.array import Tail
@@ -258,6 +260,7 @@ class StoredDataset:
         self.groups = plan.groups
         self._identity = plan.identity
         self._bind(bound, plan.variables, Tail.CLEAR, before)
+        self._check_lengths()
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         """Write the new lengths of unlimited dimensions, without planning the whole model like :meth:`update`.
@@ -288,7 +291,17 @@ class StoredDataset:
         if not write_lengths(self.hierarchy, self.groups, variables, sizes, sound=sound):
             return False
         self._model.note(sizes)
+        self._check_lengths()
         return True
+
+    def _check_lengths(self) -> None:
+        """Raise an error if a document has another length than the model, in tests: nothing repairs it later."""
+        if not is_on("NCZARR_SELF_CHECK") or not self._dialect.is_complete or self.options.extensions:
+            return
+        own = [values for values in self._data.values() if values.path not in self.reading.foreign]
+        groups = {fqn: path for fqn, path in self.groups.items() if path not in self.reading.foreign}
+        if found := list(differing_lengths(self.hierarchy, self.dataset, groups, own)):
+            raise AssertionError("; ".join(found))
 
     def make_room(self) -> None:
         """Extend the arrays that have accepted more values than they have room for, many at the same time.
