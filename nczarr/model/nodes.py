@@ -54,6 +54,9 @@ class Attribute:
     type : Type
     values : ndarray
         One-dimensional, of ``type.dtype``. Text has one ``S1`` element per byte. An empty vector is legal.
+    json : str or None
+        The JSON of the attribute in Zarr, where netCDF has no value for it (objects, null, nested lists, booleans).
+        It does not count in a comparison, and a new value does not have it.
 
     Examples
     --------
@@ -66,6 +69,7 @@ class Attribute:
     name: str
     type: Type
     values: np.ndarray
+    json: str | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     @classmethod
     def of(cls, name: str, value: Any, type_: Type | None = None) -> Attribute:

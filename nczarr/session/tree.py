@@ -224,7 +224,7 @@ class _WithAttributes:
                 raise errors.EditError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
             # A new dictionary: another thread may iterate over the old one.
             self.attributes = {
-                new if key == old else key: Attribute(new, a.type, a.values) if key == old else a
+                new if key == old else key: replace(a, name=new) if key == old else a
                 for key, a in self.attributes.items()
             }
             self.touch()

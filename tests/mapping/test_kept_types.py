@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -236,3 +237,54 @@ def test_xarray_keeps_complex_numbers_and_float16_through_the_accessor_and_the_e
     stored = stock(tmp_path / "a.zarr")
     xr.testing.assert_equal(stored, data)
     assert {k: v.dtype for k, v in stored.items()} == {k: v.dtype for k, v in data.items()}
+
+
+#: Attributes of OME-NGFF, and other JSON for which netCDF has no values.
+OTHER_JSON: dict[str, Any] = {
+    "ome": {
+        "version": "0.5",
+        "multiscales": [{"axes": [{"name": "y", "type": "space"}], "scale": [1.0, 0.5], "name": None}],
+    },
+    "nested": [[1, 2], [3]],
+    "null": None,
+    "true": True,
+    "flags": [True, False],
+    "mixed": [1, "a"],
+    "empty": {},
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("layout", ["nczarr-v3", "zarr-v3", "zarr-v2", "nczarr-v2"])
+def test_json_objects_of_attributes_stay_objects_from_zarr_to_zarr(
+    tmp_path: Path, zarr_format: int, layout: Any
+) -> None:
+    source, target, back = tmp_path / "source.zarr", tmp_path / "target.zarr", tmp_path / "back.zarr"
+    make(source, zarr_format, "int32", [1, 2, 3, 4], 0, **OTHER_JSON)
+    zarr.open_group(source).attrs.update({**OTHER_JSON, "title": "before"})
+    nczarr.copy(source, target, layout=layout)
+    with nczarr.Dataset(target, "a") as ds:
+        ds.title = ds["v"].title = "after"
+        ds.renameAttribute("nested", "renamed")
+        assert json.loads(ds.ome) == OTHER_JSON["ome"]
+        assert ds["v"].getncattr("true") == 1
+    nczarr.copy(target, back)
+    renamed = {"renamed" if k == "nested" else k: v for k, v in OTHER_JSON.items()}
+    for path in (target, back):
+        group = zarr.open_group(path)
+        for attributes, expected in ((group.attrs, renamed), (group["v"].attrs, OTHER_JSON)):
+            kept = {k: v for k, v in attributes.items() if k in expected}
+            assert json.dumps(kept, sort_keys=True) == json.dumps(expected, sort_keys=True)
+        with open_dataset(path) as stored:
+            assert not stored.findings
+
+
+def test_a_new_value_of_an_attribute_replaces_its_json(tmp_path: Path) -> None:
+    source, target = tmp_path / "source.zarr", tmp_path / "target.zarr"
+    make(source, 3, "int32", [1, 2, 3, 4], 0, **OTHER_JSON)
+    nczarr.copy(source, target)
+    with nczarr.Dataset(target, "a") as ds:
+        ds["v"].ome, ds["v"].flags = "text", np.array([3, 4], "i1")
+    attributes = zarr.open_group(target)["v"].attrs
+    assert (attributes["ome"], attributes["flags"]) == ("text", [3, 4])

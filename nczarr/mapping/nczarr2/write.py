@@ -7,6 +7,7 @@ out and listed.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -215,6 +216,8 @@ def _length(text: str | None) -> int:
 def _attribute(attribute: Attribute, lost: list[str]) -> tuple[object, str]:
     """Return the JSON of an attribute, the nearest if something is lost, and the spelling of its type."""
     type_ = attribute.type
+    if attribute.json is not None:
+        return json.loads(attribute.json), _JSON
     if type_ == CHAR:
         return _text(attribute.values.tobytes(), lost), ">S1"
     assert isinstance(type_, PrimitiveType)

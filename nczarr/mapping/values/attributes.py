@@ -13,6 +13,7 @@ import json
 import math
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -194,6 +195,9 @@ def encode_attributes(
     for attribute in attributes:
         name = attribute.name
         order.append(name)
+        if attribute.json is not None and name not in reserved:  # the default of its JSON is this attribute
+            plain[name] = json.loads(attribute.json)
+            continue
         try:
             if name in reserved:
                 raise _Hidden
@@ -417,15 +421,19 @@ def infer_attribute(name: str, value: object, array: Type | None = None) -> Attr
             # A fill value that does not fit its variable is an ordinary attribute.
             return infer_attribute(name, value)
     items = _items(value)
+    kept = None
+    if name != _FILL:
+        with suppress(ValueError):  # NaN is no JSON
+            kept = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if items and all(isinstance(i, bool) for i in items):
-        return Attribute(name, BYTE, np.array(items, "i1"))
+        return Attribute(name, BYTE, np.array(items, "i1"), json=kept)
     if any(isinstance(i, float | int) and not isinstance(i, bool) for i in items):
         try:
             return Attribute(name, DOUBLE, scalars.array_of(DOUBLE, [_real(i) for i in items]))
         except MetadataError:
             pass
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=True)
-    return Attribute(name, CHAR, np.frombuffer(text.encode("utf-8", "replace"), "S1").copy())
+    return Attribute(name, CHAR, np.frombuffer(text.encode("utf-8", "replace"), "S1").copy(), json=kept)
 
 
 def _real(value: object) -> Scalar:
