@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import nczarr
 from nczarr.errors import ReadOnlyError, StoreError
 from nczarr.stores import open_store
 from nczarr.stores.remote.zarr_store import ZarrStore
@@ -59,3 +62,97 @@ def test_keys_that_icechunk_does_not_take_are_store_errors(tmp_path: Path) -> No
     assert store.exist_many(["zarr.json", "v/zarr.json", "v/c/0"]) == [False, False, False]
     with pytest.raises(StoreError, match=r"side\.json"):
         store.set("side.json", b"{}")
+
+
+# --- growing
+
+
+def grown(repository: Any) -> tuple[list[float], list[list[int]]]:
+    with nczarr.Dataset(repository.readonly_session("main").store) as found:
+        return found["t"][:].tolist(), found["v"][:].tolist()
+
+
+@pytest.fixture
+def archive() -> Any:
+    """A repository with four steps in chunks of two."""
+    repository = icechunk.Repository.create(icechunk.in_memory_storage())
+    session = repository.writable_session("main")
+    with nczarr.Dataset(session.store, "w") as made:
+        made.createDimension("t")
+        made.createDimension("x", 3)
+        time = made.createVariable("t", "f8", ("t",), chunksizes=(4,))
+        time.units = "days since 2000-01-01"
+        time[:] = range(4)
+        made.createVariable("v", "i4", ("t", "x"), chunksizes=(2, 3))[:] = np.arange(12).reshape(4, 3)
+    session.commit("four days")
+    return repository
+
+
+def day(folder: Path) -> Path:
+    with nczarr.Dataset(folder / "day.nc", "w") as made:
+        made.createDimension("t")
+        made.createDimension("x", 3)
+        time = made.createVariable("t", "f8", ("t",))
+        time.units = "days since 2000-01-01"
+        time[:] = [4, 5]
+        made.createVariable("v", "i4", ("t", "x"))[:] = 7
+    return folder / "day.nc"
+
+
+def test_appended_steps_appear_with_the_commit(archive: Any, tmp_path: Path) -> None:
+    steps, before = [0.0, 1, 2, 3], grown(archive)
+    session = archive.writable_session("main")
+    with nczarr.Dataset(session.store, "a") as changed:
+        changed["v"][4:6] = 7
+        changed["t"][4:6] = [4, 5]
+    assert grown(archive) == before
+    session.commit("by assignment")
+    assert grown(archive) == ([*steps, 4, 5], [*before[1], [7] * 3, [7] * 3])
+    session = archive.writable_session("main")
+    with nczarr.Dataset(session.store, "a") as changed:
+        changed["t"][:] = np.arange(6.0) - 2
+    session.commit("earlier")
+    session = archive.writable_session("main")
+    nczarr.copy(day(tmp_path), session.store, append=True)
+    session.commit("by a copy")
+    times, values = grown(archive)
+    assert times == [-2, -1, 0, 1, 2, 3, 4, 5]
+    assert values == [*before[1], *[[7] * 3] * 4]
+
+
+def test_the_accessor_appends_and_an_overwritten_dataset_leaves_nothing(archive: Any, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    before = grown(archive)
+    session = archive.writable_session("main")
+    with xarray.open_dataset(day(tmp_path), engine="nczarr") as new:
+        new.nczarr.to_zarr(session.store, append_dim="t")
+    session.commit("by the accessor")
+    assert grown(archive) == ([0.0, 1, 2, 3, 4, 5], [*before[1], [7] * 3, [7] * 3])
+    session = archive.writable_session("main")
+    nczarr.copy(day(tmp_path), session.store, overwrite=True)
+    session.commit("replaced")
+    assert grown(archive) == ([4.0, 5], [[7] * 3] * 2)
+
+
+def test_two_writers_of_other_chunks_rebase_and_two_that_grow_conflict(archive: Any) -> None:
+    first, second = archive.writable_session("main"), archive.writable_session("main")
+    for session, start in ((first, 0), (second, 2)):
+        with nczarr.Dataset(session.store, "a") as changed:
+            changed["v"][start : start + 2] = start + 50
+    first.commit("first")
+    with pytest.raises(icechunk.ConflictError):
+        second.commit("second")
+    second.rebase(icechunk.ConflictDetector())
+    second.commit("second")
+    assert [row[0] for row in grown(archive)[1]] == [50, 50, 52, 52]
+    first, second = archive.writable_session("main"), archive.writable_session("main")
+    for session in (first, second):
+        with nczarr.Dataset(session.store, "a") as changed:
+            changed["v"][4:6] = 1
+            changed["t"][4:6] = [4, 5]
+    first.commit("first")
+    with pytest.raises(icechunk.ConflictError):
+        second.commit("second")
+    with pytest.raises(icechunk.RebaseFailedError):
+        second.rebase(icechunk.ConflictDetector())
+    assert len(grown(archive)[0]) == 6

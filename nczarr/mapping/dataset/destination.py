@@ -191,6 +191,12 @@ def _clear(store: Store, kept: str | None = None) -> None:
     keys = list(ROOTS)
     if store.listable:
         keys = [key for key in store.list() if key not in (UNFINISHED, kept)]
+    if store.listable and not store.takes_any_key:
+        # Chunks go with their arrays; Icechunk refuses to delete them afterwards.
+        documents = [key for key in keys if key.rpartition("/")[2] == "zarr.json"]
+        for key in sorted(documents, key=lambda key: -key.count("/")):
+            store.delete(key)
+        return
     for key in ROOTS:
         if key in keys:
             store.delete(key)
