@@ -195,9 +195,10 @@ class VariableData:
         encoding = self.encoding
         with error_context(fqn=self.fqn):
             array = self.array
-            if array.shape != self.shape and self.is_short:
+            shape = self.shape
+            if array.shape != shape and self.is_short:
                 return self._read_short(selection)
-            raw = array.read(self._chosen(selection))
+            raw = array.read(normalize(selection, shape).followed_by(encoding.inner_shape))
             return raw if encoding.is_identity else encoding.decode(np.asarray(raw))
 
     def write(self, selection: object, values: object) -> None:
