@@ -105,7 +105,7 @@ SERIALIZERS = frozenset({"bytes", "vlen-utf8", "vlen-bytes"})
 #: Codecs of every reader of Zarr v3.
 PORTABLE = SERIALIZERS | {"blosc", "gzip", "zstd", "crc32c"}
 #: Codecs of numcodecs that are also codecs of Zarr v3, where zarr-python writes their own names.
-_ON_V3 = {"numcodecs.blosc": "blosc", "numcodecs.gzip": "gzip", "numcodecs.zstd": "zstd"}
+_ON_V3 = {f"numcodecs.{name}": name for name in ("blosc", "gzip", "zstd", "vlen-utf8", "vlen-bytes")}
 #: The settings that Zarr v3 requires, with zarr-python's defaults.
 _SETTINGS: dict[str, dict[str, Any]] = {
     "blosc": {"cname": "zstd", "clevel": 5, "blocksize": 0},
@@ -454,6 +454,19 @@ def follow_from(codecs: Sequence[NamedConfig], filters: Sequence[Filter]) -> boo
     settings = [c.configuration.get(key) for c in packing for key in ("typesize", "elementsize")]
     itemsize = next((n for n in settings if type(n) is int and n > 0), 1)
     return any(packing == codecs_for(filters, choice, itemsize, n) for choice in CHOICES for n in (0, None))
+
+
+def chosen_codecs(
+    filters: Sequence[Filter], codecs: Sequence[NamedConfig] | None
+) -> tuple[NamedConfig, ...] | None:
+    """Return the codecs that a user or a program has chosen; None if they follow from the filters.
+
+    Examples
+    --------
+    >>> chosen_codecs((), [NamedConfig("bytes"), NamedConfig("numcodecs.lz4")])
+    (NamedConfig(name='numcodecs.lz4', configuration={}, must_understand=True),)
+    """
+    return None if codecs is None or follow_from(codecs, filters) else packing_of(codecs)
 
 
 def netcdf_filters(filters: tuple[Filter, ...], codecs: Sequence[NamedConfig] | None) -> Filtered:

@@ -21,8 +21,8 @@ from xarray.core import indexing
 from xarray.core.utils import is_duck_dask_array
 
 from nczarr import model
-from nczarr.compression import filters_for, parse_codecs
-from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.compression import NamedConfig
+from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.labelled.read import KEPT, Kept, Values
 from nczarr.lazy import cached_property
 from nczarr.model import STRING, CompoundType, EnumType, Region, Storage, Type, VlenType
@@ -31,6 +31,7 @@ from nczarr.netcdf4.creation import VariableOptions
 from nczarr.netcdf4.values.attributes import attribute_value
 from nczarr.netcdf4.values.numbers import quantization_in, quantize, round_to_digit
 from nczarr.netcdf4.values.types import complex_parts, converted_records
+from nczarr.zarr.codecs.base import requested_codecs
 
 _PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned")
 #: The keys of an encoding that change values.
@@ -39,11 +40,9 @@ _CODING = frozenset({*_PACKING, *_ROUNDING, "units", "calendar", "dtype", "_Enco
 _FLAGS = ("zlib", "szip", "zstd", "bzip2", "blosc")
 _FILTERS = ("complevel", "shuffle", "fletcher32", "blosc_shuffle", "szip_coding", "szip_pixels_per_block")
 #: The keys of an encoding that say how values are stored.
-_STORAGE = (
-    *_FLAGS,
-    *_FILTERS,
-    *["compression", "compressors", "filters", "contiguous", "chunksizes", "chunks", "shards", "endian"],
-)
+_CODECS = ("codecs", "filters", "serializer", "compressors", "compressor")
+_PACKED = (*_FLAGS, *_FILTERS, *_CODECS, "compression")
+_STORAGE = (*_PACKED, "contiguous", "chunksizes", "chunks", "shards", "endian")
 _ASIDE = ("coordinates", "char_dim_name", "preferred_chunks", "original_shape", "source", KEPT)
 #: Wrappers of xarray's arrays: those that keep values, and those that decode them.
 _KEEPING = (indexing.MemoryCachedArray, indexing.CopyOnWriteArray, NativeEndiannessArray, StackedBytesArray)
@@ -489,6 +488,9 @@ class Part:
             if chunks and not {"chunks", "chunksizes"} & encoding.keys() and len(chunks) == len(shape):
                 encoding = {**encoding, "chunks": tuple(c[0] for c in chunks)}
             storage, places = _storage(self.name, encoding, shape, unlimited), list(range(len(shape)))
+            if self.origin is not None and all(same(encoding.get(k), then.get(k)) for k in _PACKED):
+                own = self.origin.variable.storage
+                storage = replace(storage, filters=own.filters, codecs=own.codecs)
 
         if None in places:
             storage = replace(storage, chunk_shape=None, array_chunks=None, shard_shape=None)
@@ -610,12 +612,10 @@ def _storage(
     if isinstance(encoding.get("blosc"), dict):
         compression, given["blosc_shuffle"] = encoding["blosc"]["compressor"], encoding["blosc"]["shuffle"]
     filters = VariableOptions(f"(variable {name!r})", compression, **given).filters()
-    codecs = encoding.get("compressors")
-    if codecs is not None and not isinstance(codecs, str):
-        listed = [
-            c if isinstance(c, dict) else c.to_dict() for c in (codecs if np.iterable(codecs) else [codecs])
-        ]
-        filters = filters_for(parse_codecs(listed)).filters
+    with error_context(fqn=name):
+        codecs = _codecs(encoding)
+    if codecs is not None:
+        filters = ()
     chunks, shards = encoding.get("chunks") or encoding.get("chunksizes"), encoding.get("shards")
     was_other = encoding.get("original_shape") not in (None, shape) and "chunks" not in encoding
     chunks = (chunks,) * len(shape) if isinstance(chunks, int) else chunks
@@ -623,7 +623,7 @@ def _storage(
         chunks = None  # like xarray
     if chunks and shards and "chunks" in encoding and any(s % c for s, c in zip(shards, chunks, strict=True)):
         raise ValueError(f"the shards {shards} of {name!r} are not divisible by the chunks {chunks}")
-    chunked = chunks or filters or shards or any(unlimited)
+    chunked = chunks or filters or codecs or shards or any(unlimited)
     dtype = encoding.get("dtype")
     big = dtype is not None and dtype is not str and np.dtype(dtype).byteorder == ">"
     return Storage(
@@ -632,4 +632,22 @@ def _storage(
         filters,
         encoding.get("endian") or ("big" if big else "native"),
         shard_shape=tuple(map(index, shards)) if shards else None,
+        codecs=codecs,
     )
+
+
+def _codecs(encoding: Mapping[str, Any]) -> tuple[NamedConfig, ...] | None:
+    """Return the codecs of an encoding for xarray's Zarr engine; None if it leaves them to the filters."""
+    given = {k: encoding[k] for k in _CODECS if k in encoding and not is_auto(encoding[k])}
+    if "codecs" in given:
+        return requested_codecs(given["codecs"] or ())
+    before = requested_codecs([given.get("filters") or (), given.get("serializer") or ()])
+    for key in ("compressors", "compressor"):
+        if key in given:
+            return (*before, *requested_codecs(given[key] or ()))
+    return (*before, *requested_codecs("blosc:zstd:3")) if before else None
+
+
+def is_auto(value: object) -> bool:
+    """Return True if a value of an encoding leaves the choice to the library."""
+    return isinstance(value, str) and value == "auto"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nczarr import display
-from nczarr.compression import FILTERS
+from nczarr.compression import FILTERS, chosen_codecs, codec_name
 from nczarr.model.names import split_fqn
 
 
@@ -77,7 +77,7 @@ def describe_variable(variable: Any, dimensions: Mapping[str, Any]) -> display.A
         display.Each(variable.attributes, describe_attribute),
         chunks=storage.chunk_shape if storage.layout != "contiguous" else None,
         shards=storage.shard_shape,
-        codecs=tuple(_filter(f) for f in storage.filters),
+        codecs=_codecs(storage),
         size=size,
         facts=tuple(facts),
     )
@@ -89,6 +89,11 @@ def _axis(ref: str | int, dimensions: Mapping[str, Any]) -> display.DimensionDes
     found = dimensions.get(ref)
     name = split_fqn(ref)[1] or ref
     return display.DimensionDescription(name, None) if found is None else describe_dimension(found)
+
+
+def _codecs(storage: Any) -> tuple[str, ...]:
+    chosen = chosen_codecs(storage.filters, storage.codecs)
+    return tuple(map(_filter, storage.filters)) if chosen is None else tuple(map(codec_name, chosen))
 
 
 def _filter(found: Any) -> str:

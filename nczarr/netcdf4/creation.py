@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nczarr import model
-from nczarr.compression import FILTERS, OF_REFERENCES
+from nczarr.compression import FILTERS, OF_REFERENCES, NamedConfig
+from nczarr.errors import NCZarrError
 from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
 from nczarr.model.chunk_shapes import chunks_in_shards, misfit
 from nczarr.netcdf4.base import data_model_of
@@ -33,6 +34,7 @@ from nczarr.netcdf4.values.attributes import make_attribute
 from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
 from nczarr.session import DimensionNode, Session, TypeNode
 from nczarr.session.errors import check_unicode
+from nczarr.zarr.codecs.base import requested_codecs
 
 #: The type of the model, the object of the interface for it, and the given numpy type; see :func:`resolve_datatype`.
 ResolvedType: TypeAlias = "tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]"
@@ -59,7 +61,7 @@ class VariableOptions:
     """
 
     where: str
-    compression: str | None = None
+    compression: Any = None
     zlib: bool = False
     complevel: int | None = 4
     shuffle: bool = True
@@ -91,12 +93,7 @@ class VariableOptions:
         """
         compression = "zlib" if self.zlib and not self.compression else self.compression
         found: list[Filter] = []
-        if compression and compression not in _COMPRESSIONS:
-            raise NetCDFValueError(
-                f"Unsupported value for compression kwarg: {compression!r}",
-                hint=f"one of {', '.join(_COMPRESSIONS)}",
-            )
-        if compression and self.complevel:
+        if compression and self.codecs() is None and self.complevel:
             level = _int("complevel", self.complevel)
             kind = _KINDS.get(compression, FILTERS[Filter.BLOSC])
             low, high, _ = kind.levels
@@ -119,6 +116,25 @@ class VariableOptions:
         if self.fletcher32:
             found.append(Filter(Filter.FLETCHER32))
         return tuple(found)
+
+    def codecs(self) -> tuple[NamedConfig, ...] | None:
+        """Return the codecs of Zarr that `compression` names; None for a compression of netCDF, or for none.
+
+        Raises
+        ------
+        NetCDFValueError
+            For an unknown compression.
+        """
+        asked = self.compression
+        if asked is None or asked is False or (isinstance(asked, str) and asked in ("", *_COMPRESSIONS)):
+            return None
+        try:
+            return requested_codecs(asked)
+        except NCZarrError as error:
+            raise NetCDFValueError(
+                f"Unsupported value for compression kwarg: {asked!r}",
+                hint=f"one of {', '.join(_COMPRESSIONS)}, or a codec of Zarr: its name, JSON or object",
+            ) from error
 
     def _szip(self) -> Filter:
         pixels = _int("szip_pixels_per_block", self.szip_pixels_per_block)
@@ -144,17 +160,20 @@ class VariableOptions:
         no_fill = self.fill_value is False or not session.fill
         if session.netcdf3 or not dimensions:
             filters = ()
+        codecs = self.codecs() if dimensions else None
+        if codecs is not None and session.stored.disk_format == "NETCDF3":
+            raise NetCDFValueError(f"netCDF-3 files have no codecs {self.where}")
         contiguous = self.contiguous and not session.netcdf3
         # netCDF-3 files and scalars have no chunks: chunk sizes are ignored, as in netCDF4-python.
         chunksizes = None if session.netcdf3 or not dimensions else self.chunksizes
         unlimited = any(d.unlimited for d in dimensions)
         if contiguous and chunksizes is not None:
             raise NetCDFValueError(f"cannot specify chunksizes for a contiguous dataset {self.where}")
-        if contiguous and (unlimited or filters):
+        if contiguous and (unlimited or filters or codecs):
             raise NetCDFRuntimeError(f"NetCDF: Invalid argument: contiguous storage {self.where}")
         chunks = None if chunksizes is None else self._checked_chunks(chunksizes, dimensions)
         shards = None if self.shards is None else self._checked_shards(session, dimensions)
-        if dimensions and (chunks is not None or filters or unlimited or shards is not None):
+        if dimensions and (chunks is not None or filters or codecs or unlimited or shards is not None):
             defaults = types.default_chunks_of(type_, dimensions, session.stored.disk_format)
             if shards:
                 defaults = chunks_in_shards(shards, defaults)
@@ -167,8 +186,8 @@ class VariableOptions:
                     f"{wrong} {self.where}",
                     hint="a multiple of chunksizes; 0 in chunksizes chooses a length that fits",
                 )
-            return Storage("chunked", shape, filters, self.endian, no_fill, shards)
-        return Storage("contiguous", None, (), self.endian, no_fill)
+            return Storage("chunked", shape, filters, self.endian, no_fill, shards, codecs)
+        return Storage("contiguous", None, (), self.endian, no_fill, codecs=codecs)
 
     def _checked_chunks(
         self, chunksizes: Sequence[int], dimensions: Sequence[DimensionNode]

@@ -12,6 +12,7 @@ from numpy import ma
 from numpy.typing import DTypeLike
 
 from nczarr import model
+from nczarr.compression import chosen_codecs, netcdf_filters
 from nczarr.display import visible
 from nczarr.netcdf4 import errors
 from nczarr.netcdf4.base import AttributeOwner, data_model_of, html_of, reference_to
@@ -376,9 +377,17 @@ class Variable(AttributeOwner):
     # -- storage -------------------------------------------------------------------------------------------
 
     def filters(self) -> dict[str, Any] | None:
-        """The filters with their settings; None for netCDF-3 models."""
-        filters = self._nc_open.storage.filters
-        return None if self._nc_session.netcdf3 else types.describe_filters(filters)
+        """The filters with their settings; None for netCDF-3 models.
+
+        ``codecs`` lists the codecs of a Zarr array, if they do not follow from the recorded filters.
+        """
+        storage = self._nc_open.storage
+        if self._nc_session.netcdf3:
+            return None
+        described = types.describe_filters(netcdf_filters(storage.filters, storage.codecs).filters)
+        if codecs := chosen_codecs(storage.filters, storage.codecs):
+            described["codecs"] = [codec.to_json() for codec in codecs]
+        return described
 
     def chunking(self) -> str | list[int] | None:
         """``'contiguous'`` or the chunk shape; None for netCDF-3 models."""

@@ -512,7 +512,7 @@ class GroupNode(_WithAttributes):
             node = VariableNode(self, name, type_, dimensions, storage)
             for attribute in attributes.values():
                 node.check_attribute(attribute)
-            if "variable" in self.state.restrictions.limited:
+            if "variable" in self.state.restrictions.limited or storage.codecs is not None:
                 self.state.check_model(node.sample(tuple(attributes.values())))
             node.attributes.update(attributes)
             self.variables[name] = node

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from nczarr import convert, model
+from nczarr.convert.change.packing import in_file
 from nczarr.convert.values.dasked import aligned, is_chunked, store_chunked
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, UnsupportedError
 from nczarr.formats import local_path
@@ -220,7 +221,7 @@ class NCZarrAccessor:
         groups, given = groups_of(self._data, encoding, None if group is None else plain_path(group))
         write: Any = partial(_update_file, path, groups, given, unlimited_dims, options)
         if mode == "w":
-            dataset = model_of(groups, given, unlimited_dims)
+            dataset = in_file(model_of(groups, given, unlimited_dims))
             write = partial(_write_file, dataset, path, overwrite=True, **options)
         if compute:
             write()
@@ -232,7 +233,7 @@ class NCZarrAccessor:
 
 def _update_file(path: Any, groups: Any, given: Any, unlimited_dims: Any, options: Any) -> None:
     if Update(Shared(path), "a", in_file=True).run(groups, given, unlimited_dims) is None:
-        _write_file(model_of(groups, given, unlimited_dims), path, **options)
+        _write_file(in_file(model_of(groups, given, unlimited_dims)), path, **options)
 
 
 def _write_file(dataset: Any, path: Any, **options: Any) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 import zarr
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 from zarr.codecs.numcodecs import LZ4, Delta
 
 import nczarr
 import nczarr.xarray
+from nczarr import cdl
+from nczarr.convert import open_source
 from nczarr.errors import UnsupportedError
 
 VALUES = np.arange(2000, dtype="i4").reshape(40, 50)
@@ -120,3 +124,63 @@ def test_a_codec_that_does_not_exist_is_refused(tmp_path: Path, asked: str) -> N
     with pytest.raises(nczarr.NCZarrError, match=r"nothing|level is '11'"):
         nczarr.copy(source, tmp_path / "b.zarr", compression=asked)
     assert not (tmp_path / "b.zarr").exists()
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_the_accessor_stores_the_codecs_of_an_encoding(tmp_path: Path, asked: str) -> None:
+    options, names = ASKED[asked]
+    ds = xr.Dataset({"v": (("y", "x"), VALUES)})
+    ds.nczarr.to_zarr(tmp_path / "a.zarr", encoding={"v": {"chunks": (20, 50), **options}})
+    before = stored(tmp_path / "a.zarr")
+    assert before == stored(written_by_zarr(tmp_path / "b.zarr", **options))
+    assert [name for name, _ in before] == names
+    with xr.open_dataset(tmp_path / "a.zarr", engine="nczarr") as again:
+        again["v"].encoding["chunks"] = (10, 50)
+        again.nczarr.to_zarr(tmp_path / "c.zarr")
+    assert stored(tmp_path / "c.zarr") == before
+    with xr.open_dataset(tmp_path / "b.zarr", engine="zarr", consolidated=False) as foreign:
+        foreign.nczarr.to_zarr(tmp_path / "d.zarr")
+    assert stored(tmp_path / "d.zarr") == before
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("form", ["object", "configuration", "name"])
+def test_create_variable_takes_the_codecs_of_zarr(tmp_path: Path, asked: str, form: str) -> None:
+    options, names = ASKED[asked]
+    codecs: list[Any] = [*options.get("filters", ()), *options["compressors"]]
+    if form != "object":
+        codecs = [codec.to_dict() for codec in codecs]
+    chosen = json.dumps(codecs) if form == "name" else codecs
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("y", 40)
+        ds.createDimension("x", 50)
+        ds.createVariable("v", "i4", ("y", "x"), compression=chosen)[:] = VALUES
+    before = stored(tmp_path / "a.zarr")
+    assert before == stored(written_by_zarr(tmp_path / "b.zarr", **options))
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "c.zarr")
+    assert stored(tmp_path / "c.zarr") == before
+    with nczarr.Dataset(tmp_path / "c.zarr") as ds:
+        listed = [codec["name"] for codec in ds["v"].filters().get("codecs", [])]
+    assert listed in (names, [])
+    with open_source(tmp_path / "c.zarr") as dataset:
+        text = cdl.dumps(dataset, cdl.DumpOptions(special=True))
+    assert all(name in text for name in listed)
+    nczarr.copy(cdl.loads(text), tmp_path / "d.zarr")
+    if listed:
+        assert stored(tmp_path / "d.zarr") == before
+
+
+def test_codecs_that_a_format_lacks_are_refused_at_the_call(tmp_path: Path) -> None:
+    for target, options in (
+        ("a.nc", {}),
+        ("a.zarr", {"options": nczarr.mapping.WriteOptions(layout="nczarr-v2")}),
+    ):
+        with nczarr.Dataset(tmp_path / target, "w", **options) as ds:
+            ds.createDimension("x", 2000)
+            with pytest.raises(nczarr.NCZarrError, match=r"numcodecs\.lz4"):
+                ds.createVariable("v", "i4", ("x",), compression="lz4")
+            assert list(ds.variables) == []
+    ds = xr.Dataset({"v": ("x", VALUES[0])})
+    with pytest.raises(nczarr.NCZarrError, match=r"numcodecs\.lz4"):
+        ds.nczarr.to_netcdf(tmp_path / "b.nc", encoding={"v": {"compressors": [LZ4()]}})
+    assert not (tmp_path / "b.nc").exists()

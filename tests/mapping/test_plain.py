@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ from nczarr.stores import MemoryStore
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.opening import create_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types import data_type_for, parse_data_type
+from nczarr.zarr.types import DATA_TYPES, DataType, data_type_for, parse_data_type
 
 PLAIN = WriteOptions(layout="zarr-v3")
 
@@ -446,3 +447,34 @@ def test_the_samples_are_read() -> None:
             resolve(stored.dataset)
             for fqn in stored.dataset.all_variables:
                 stored.data(fqn).read_orthogonal(...)
+
+
+def test_times_are_known_by_their_dtype_not_by_the_class_of_the_data_type() -> None:
+    @dataclass(frozen=True)
+    class Moment(DataType):
+        @property
+        def dtype(self) -> np.dtype:
+            return np.dtype("M8[s]")
+
+        def fill_from_json(self, value: object) -> object:
+            return np.datetime64(int(str(value)), "s")
+
+        def fill_to_json(self, value: object) -> object:
+            return int(np.datetime64(value, "s").astype(np.int64))  # type: ignore[arg-type]
+
+    DATA_TYPES.register("example.moment", lambda name, configuration: Moment(name))
+    try:
+        store = MemoryStore()
+        metadata = ArrayMetadata(
+            (2,), Moment("example.moment"), RegularGrid((2,)), fill_value=np.datetime64(0, "s"),
+            dimension_names=("t",),
+        )  # fmt: skip
+        root = create_hierarchy(store)
+        root.put_group("", GroupMetadata())
+        root.put_array("v", metadata).write(..., np.array([0, 86400], "M8[s]"))
+        with open_dataset(store) as stored:
+            variable = stored.dataset.variable_at("/v")
+            assert variable.attribute["units"].text == "seconds since 1970-01-01"
+            assert stored.data("/v").read((slice(0, 2, 1),)).tolist() == [0, 86400]
+    finally:
+        DATA_TYPES.unregister("example.moment")

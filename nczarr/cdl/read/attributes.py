@@ -17,7 +17,8 @@ from nczarr.cdl.read.values import ElementReader, count_values, expand, position
 from nczarr.cdl.syntax.constants import Constant, ConstantError, convert, is_number, parse_constant
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Call, Value
-from nczarr.compression import FILTERS
+from nczarr.compression import FILTERS, NamedConfig, parse_codecs
+from nczarr.errors import UnsupportedError
 from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
 from nczarr.model.chunk_shapes import default_chunks, default_shards, misfit
 from nczarr.transfer import value_bytes
@@ -173,8 +174,10 @@ def read_special(name: str, items: Sequence[Value]) -> Any:
             hint = "one of " + ", ".join(repr(name) for name in _FORMATS)
             raise ConstantError(f"there is no format {text!r}", hint=hint)
         return _FORMAT_OF[text]
-    if name in ("_Filter", "_Codecs"):
-        return _filters(text) if name == "_Filter" else text
+    if name == "_Filter":
+        return _filters(text)
+    if name == "_Codecs":
+        return _codecs(text)
     is_flag, word = name in _FLAGS, text.lower()
     choices = ("true", "false") if is_flag else _CHOICES[name]
     if word not in choices and not (is_flag and word in ("1", "0")):
@@ -194,6 +197,16 @@ def _filters(text: str) -> tuple[Filter, ...]:
             raise ConstantError(f"the filter 1 (deflate) has one level from 0 to {_MOST_DEFLATE}")
         found.append(Filter(numbers[0], parameters))
     return tuple(found)
+
+
+def _codecs(text: str) -> tuple[NamedConfig, ...] | None:
+    """Return codecs by their names on Zarr v3; None for those of netCDF-C's Zarr v2, which ncgen ignores too."""
+    if '"name"' not in text:
+        return None
+    try:
+        return parse_codecs(text)
+    except UnsupportedError as error:
+        raise ConstantError(f"_Codecs: {error.message}") from None
 
 
 def _parameter(text: str) -> int:
@@ -266,7 +279,10 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
             problems.add(f"the type {type_.name!r} has no byte order", tokens["_Endianness"])
         elif type_ is not None and type_.dtype.itemsize == 1:
             endian = "native"
-    return Storage(layout, chunks, tuple(filters), endian, bool(special.get("_NoFill", False)), shards)
+    no_fill, codecs = bool(special.get("_NoFill", False)), special.get("_Codecs")
+    if codecs and rank and layout is None:
+        layout = "chunked"
+    return Storage(layout, chunks, tuple(filters), endian, no_fill, shards, codecs)
 
 
 def _chunk_shape(variable: VariableState, numbers: list[int]) -> _Shape:

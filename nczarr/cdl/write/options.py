@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import mod
 from typing import Literal
 
-from nczarr.compression import FILTERS
+from nczarr.compression import FILTERS, chosen_codecs
 from nczarr.errors import CDLError
 from nczarr.model import Attribute, Dataset, EnumType, Filter, PrimitiveType, Variable
 
@@ -163,6 +164,12 @@ def variable_specials(
         others = tuple(f for f in storage.filters if f.id not in _OWN)
         if others:
             yield "_Filter", _filter_list(others, variable)
+    if codecs := chosen_codecs(storage.filters, storage.codecs):
+        text = json.dumps([codec.to_json() for codec in codecs], ensure_ascii=False)
+        yield (
+            "_Codecs",
+            json.dumps(text, ensure_ascii=False),
+        )  # JSON escapes quotes and backslashes as CDL does
     ordered = isinstance(variable.type, PrimitiveType | EnumType) and variable.type.is_fixed_size
     if ordered and variable.type.dtype.itemsize > 1 and storage.endian != "native":
         yield "_Endianness", f'"{storage.endian}"'

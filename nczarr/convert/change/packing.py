@@ -29,8 +29,8 @@ from nczarr.compression import (
     packing_of,
     parse_codecs,
 )
-from nczarr.errors import UnsupportedError
-from nczarr.model import EnumType, PrimitiveType, Storage, Variable
+from nczarr.errors import UnsupportedError, error_context
+from nczarr.model import Dataset, EnumType, PrimitiveType, Storage, Variable, rewrite
 from nczarr.zarr.codecs.base import find_codec, requested_codecs
 
 #: The replacement of h5py's own filter LZF, which netCDF-C does not read.
@@ -148,6 +148,18 @@ def storage_in_file(variable: Variable, asked: str | None, *, checksum: bool, fo
     if checksum and not checksums:
         filters += (Filter(FLETCHER32),)
     return replace(plain, filters=filters)
+
+
+def in_file(dataset: Dataset) -> Dataset:
+    """Return a dataset with filters for the codecs of its variables; refuse codecs that HDF5 does not have."""
+
+    def variable(fqn: str, old: Variable) -> Variable:
+        with error_context(fqn=fqn):
+            storage = storage_in_file(old, "source", checksum=False, for_zarr=False)
+        layout = "chunked" if storage.filters and old.dimensions else storage.layout
+        return replace(old, storage=replace(storage, layout=layout))
+
+    return rewrite(dataset, variable=variable)
 
 
 def filters_asked(asked: str, itemsize: int) -> tuple[Filter, ...]:

@@ -39,7 +39,7 @@ from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attribut
 from nczarr.mapping.values.scalars import member
 from nczarr.model.nodes import dataset_of
 from nczarr.zarr import ArrayMetadata, DataType, GroupMetadata, Hierarchy
-from nczarr.zarr.types import StructType, TimeType
+from nczarr.zarr.types import StructType
 
 #: xarray's attribute for the names of dimensions on Zarr v2.
 DIMENSIONS_KEY = "_ARRAY_DIMENSIONS"
@@ -401,7 +401,7 @@ def _special_encoding(
         return encodings.TruthEncoding(model.BYTE, data_type), [model.Attribute.of("dtype", "bool")]
     if dtype.kind == "f" and dtype.itemsize == 2:
         return encodings.CastEncoding(model.FLOAT, data_type), []
-    if isinstance(data_type, TimeType):
+    if dtype.kind in "mM":
         return _time(data_type)
     if dtype.kind in "US":
         return encodings.TextEncoding(model.STRING, data_type), []
@@ -426,7 +426,7 @@ def _opaque(size: int, declare: _Declare) -> model.UserType:
     return declare(f"opaque_{size}", lambda fqn: model.OpaqueType(fqn, size))
 
 
-def _time(data_type: TimeType) -> tuple[encodings.Encoding, list[model.Attribute]]:
+def _time(data_type: DataType) -> tuple[encodings.Encoding, list[model.Attribute]]:
     step = unit = np.datetime_data(data_type.dtype)[0]
     if data_type.dtype.kind == "M":
         if unit in ("Y", "M", "generic"):  # these have no fixed length

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nczarr import model
-from nczarr.compression import BUILT_IN
+from nczarr.compression import BUILT_IN, netcdf_filters
 from nczarr.errors import LossError, UnsupportedError
 from nczarr.lazy import cached_property
 from nczarr.model.chunk_shapes import default_chunks
@@ -118,6 +119,7 @@ class ObjectMaker:
 
     def check(self, variable: model.Variable, dataset: model.Dataset, fqn: str) -> None:
         """Raise the errors of :meth:`variable` for a filter or a type, without creating anything."""
+        variable = _with_filters(variable)
         with hdf5().phil, hdf5_errors(self.path, fqn, "the variable cannot be written"):
             type_id = types.make_type(variable.type, self.committed, variable.storage.endian)
             if type_id.get_size() > _LARGEST_FILL and not variable.storage.no_fill:
@@ -140,6 +142,7 @@ class ObjectMaker:
 
         The caller adds the path and the FQN to errors.
         """
+        variable = _with_filters(variable)
         api, storage = hdf5(), variable.storage
         type_id = types.make_type(variable.type, self.committed, storage.endian)
         layout, itemsize = types.layout_of(type_id, variable.type), type_id.get_size()
@@ -279,6 +282,19 @@ class ObjectMaker:
         api = hdf5()
         space = api.h5s.create(api.h5s.SCALAR) if scalar else api.h5s.create_simple((len(values),))
         make_attribute(owner, name, api.h5t.STD_I32LE, space, np.array(values, "<i4"))
+
+
+def _with_filters(variable: model.Variable) -> model.Variable:
+    """Return a variable with filters for its codecs; raise UnsupportedError if HDF5 has none for one of them."""
+    storage = variable.storage
+    if storage.codecs is None or not variable.dimensions:
+        return variable
+    found = netcdf_filters(storage.filters, storage.codecs)
+    if found.missing:
+        raise UnsupportedError(
+            f"HDF5 has no filter for the codec {found.missing[0]!r}", hint="zlib, or zstd, which is a plugin"
+        )
+    return replace(variable, storage=replace(storage, filters=found.filters, codecs=None))
 
 
 def coordinate_of(dataset: model.Dataset, dimension: str) -> model.Variable | None:
