@@ -204,7 +204,7 @@ def refuse_unreadable(dataset: Dataset, lossy: bool, where: str | None) -> tuple
     lost = (*dataset.left_out, *dataset.gone)
     if lost and not lossy:
         raise LossError(
-            f"something that nczarr cannot read would be lost: {lost[0]}",
+            f"something that nczarr cannot read would be lost: {'; '.join(lost)}",
             path=where,
             hint="-v copies named variables; --lossy, in Python lossy=True, copies everything else",
         )

@@ -185,3 +185,61 @@ def test_isolated_reading_names_what_is_left_out(tmp_path: Path) -> None:
     _with_scales(path)
     with pytest.warns(LeftOutWarning, match="'/bad' is left out"), open_isolated(path) as file:
         assert list(file.dataset.all_variables) == ["/y"]
+
+
+def _odd_file(path: Path) -> Path:
+    """Make a file with a variable of the null dataspace, attributes of two dimensions, and reserved names."""
+    with h5py.File(path, "w", track_order=True) as file:
+        file["v"] = np.arange(3, dtype="i4")
+        file["empty"] = h5py.Empty("f4")
+        file.create_group("g")["w"] = [1.5]
+        for owner in (file, file["v"]):
+            owner.attrs["table"] = np.zeros((2, 2))
+            owner.attrs["title"] = "t"
+        for owner in (file, file["v"], file["g"], file["g/w"]):
+            for name in ("CLASS", "NAME", "_Format", "_SuperblockVersion", "_IsNetcdf4"):
+                owner.attrs[name] = np.bytes_("IMAGE")
+    return path
+
+
+def test_a_null_dataspace_and_a_table_as_attribute_are_left_out_singly(tmp_path: Path) -> None:
+    source = _odd_file(tmp_path / "odd.nc")
+    lost = {
+        "'/empty' is left out: it has HDF5's null dataspace, without shape and values",
+        "'/@table' is left out: it has 2 dimensions; netCDF allows 1",
+        "'/v@table' is left out: it has 2 dimensions; netCDF allows 1",
+    }
+    with pytest.warns(LeftOutWarning), nczarr.Dataset(source) as ds:
+        assert (list(ds.variables), ds.title) == (["v"], "t")
+        assert ds["v"][:].tolist() == [0, 1, 2]
+    for target in (tmp_path / "copy.nc", tmp_path / "copy.zarr"):
+        with pytest.warns(LeftOutWarning), pytest.raises(NCZarrError, match="would be lost") as refused:
+            nczarr.copy(source, target)
+        assert all(sentence in str(refused.value) for sentence in lost)
+        with pytest.warns(LeftOutWarning):
+            assert {s for s in nczarr.copy(source, target, lossy=True) if "left out" in s} == lost
+        with nczarr.Dataset(target) as ds:
+            assert ds["v"][:].tolist() == [0, 1, 2]
+
+
+def test_a_left_out_variable_can_be_excluded(tmp_path: Path) -> None:
+    source = tmp_path / "null.nc"
+    with h5py.File(source, "w") as file:
+        file["v"], file["empty"] = [1, 2], h5py.Empty("f4")
+    with pytest.warns(LeftOutWarning):
+        assert nczarr.copy(source, tmp_path / "copy.nc", exclude="empty") == ()
+    with pytest.warns(LeftOutWarning), pytest.raises(NCZarrError, match="no such variable or group"):
+        nczarr.copy(source, tmp_path / "other.nc", exclude="emptier")
+
+
+def test_names_that_netcdf_hides_are_hidden_and_the_way_back_works(tmp_path: Path) -> None:
+    source, store, back = _odd_file(tmp_path / "odd.nc"), tmp_path / "copy.zarr", tmp_path / "back.nc"
+    with pytest.warns(LeftOutWarning):
+        nczarr.copy(source, store, lossy=True)
+    nczarr.copy(store, back)
+    for path in (store, back):
+        with nczarr.Dataset(path) as ds:
+            names = [owner.ncattrs() for owner in (ds, ds["v"], ds["g"], ds["g/w"])]
+            assert names == [["title"], ["title"], [], []]
+    with netCDF4.Dataset(back) as ds:
+        assert [ds.ncattrs(), ds["v"].ncattrs(), ds["g"].ncattrs()] == [["title"], ["title"], []]

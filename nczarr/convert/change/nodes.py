@@ -70,6 +70,7 @@ class Subset:
             return dataset
         all_variables, all_groups = dataset.all_variables, dataset.all_groups
         kept, kept_groups = set(all_variables), set(all_groups)
+        left_out = dataset.left_out
         if variables or only:
             kept = _with_references(dataset, _matching(variables, all_variables, "variable", "-v"))
             kept |= _matching(only, all_variables, "variable", "-V")
@@ -78,7 +79,8 @@ class Subset:
             kept &= {v for v in all_variables if split_fqn(v)[0] in inside}
             kept_groups = inside | _around(all_groups, inside)
         if exclude:
-            excluded = _matching(exclude, [*all_variables, *all_groups], "variable or group", "-x")
+            excluded = _matching(exclude, _all_nodes(dataset), "variable or group", "-x")
+            left_out = tuple(loss for loss in left_out if not _inside([_owner(dataset, loss)], excluded))
             kept -= _inside(all_variables, excluded)
             kept_groups -= _inside(all_groups, excluded) - {"/"}
         homes = {
@@ -95,14 +97,14 @@ class Subset:
             dataset, variable=lambda fqn, v: v if fqn in kept else None, group=lambda fqn: fqn in kept_groups
         )
         if not (variables or only or groups):
-            return part
+            return replace(part, left_out=left_out)
         # If the request names nodes, it does not need the unreadable ones, but loses what the named ones lose.
-        left_out = tuple(loss for loss in dataset.left_out if loss.partition(": ")[0] in kept)
+        left_out = tuple(loss for loss in left_out if _owner(dataset, loss) in kept)
         return replace(part, left_out=left_out, gone=())
 
     def nodes_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
         """Return the requested nodes of datasets to join; an excluded node must exist in one of them."""
-        names = [[*dataset.all_variables, *dataset.all_groups] for dataset in datasets]
+        names = [_all_nodes(dataset) for dataset in datasets]
         found = [{p for p in self.exclude if matching(p, fqns)} for fqns in names]
         missing = set(self.exclude).difference(*found)
         return [
@@ -115,6 +117,22 @@ class Subset:
         if not (self.selection or self.names):
             return dataset
         return rename(select(dataset, self.selection), self.names)
+
+
+def _owner(dataset: Dataset, loss: str) -> str:
+    """Return the FQN of the node that a sentence of ``left_out`` is about, or of the owner of an attribute."""
+    found = re.match(r"(['\"])(.+?)\1 is left out", loss)
+    if found is None:
+        return loss.partition(": ")[0]
+    fqn = found[2] if found[2].startswith("/") else f"/{found[2]}"  # a path in a store
+    owner = fqn.rpartition("@")[0]
+    return owner if owner in dataset.all_variables or owner in dataset.all_groups else fqn
+
+
+def _all_nodes(dataset: Dataset) -> list[str]:
+    """Return the FQNs of all variables and groups, also of those that are left out."""
+    lost = [_owner(dataset, loss) for loss in dataset.left_out]
+    return list(dict.fromkeys([*dataset.all_variables, *dataset.all_groups, *lost]))
 
 
 def _inside(fqns: Iterable[str], groups: Iterable[str]) -> set[str]:

@@ -20,7 +20,7 @@ from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.objects import ObjectMaker, check_names
 from nczarr.netcdf.hdf5.reader import FoundObjects
 from nczarr.netcdf.hdf5.source import HDF5File
-from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup
+from nczarr.netcdf.hdf5.tree import HIDDEN, FoundGroup
 from nczarr.netcdf.hdf5.types import address_of
 from nczarr.system.atomic import Output
 
@@ -75,8 +75,7 @@ class EditedHDF5(EditedFile):
         strings_outside_chunks=True,
         without_shards=True,
         # Attributes of netCDF's bookkeeping, and those that its library computes on request.
-        reserved_names=frozenset(n.decode() for n in ROOT_BOOKS | SCALE_BOOKS | VARIABLE_BOOKS)
-        | {"_Format", "_IsNetcdf4", "_SuperblockVersion"},
+        reserved_names=frozenset(name.decode() for name in HIDDEN),
     )
 
     def __init__(

@@ -34,7 +34,7 @@ from nczarr.netcdf.hdf5.library import (
     without_plugins,
 )
 from nczarr.netcdf.hdf5.source import OpenDataset
-from nczarr.netcdf.hdf5.tree import NO_VARIABLE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
+from nczarr.netcdf.hdf5.tree import HIDDEN, NO_VARIABLE
 
 if TYPE_CHECKING:
     from h5py import h5d, h5f, h5g, h5p, h5s, h5t
@@ -344,7 +344,7 @@ def check_names(dataset: model.Dataset, path: str) -> None:
     That are names that clash in a group's single HDF5 name space, netCDF-4's bookkeeping names, and types that are
     used before their group: the library reads a file group by group.
     """
-    books = {name.decode() for name in VARIABLE_BOOKS | SCALE_BOOKS}
+    books = {name.decode() for name in HIDDEN}
     for fqn, group in dataset.walk():
         taken: dict[str, str] = {}
         links = [("type", t.name) for t in group.types] + [("variable", v.name) for v in group.variables]
@@ -358,11 +358,10 @@ def check_names(dataset: model.Dataset, path: str) -> None:
                     path=path,
                     fqn=model.join_fqn(fqn, name),
                 )
-        named = [(model.join_fqn(fqn, v.name), a.name, books) for v in group.variables for a in v.attributes]
-        if fqn == "/":
-            named += [("/", a.name, {name.decode() for name in ROOT_BOOKS}) for a in group.attributes]
-        for owner, name, reserved in named:
-            if name in reserved:
+        named = [(model.join_fqn(fqn, v.name), a.name) for v in group.variables for a in v.attributes]
+        named += [(fqn, a.name) for a in group.attributes]
+        for owner, name in named:
+            if name in books:
                 raise LossError(f"netCDF-4 reserves the attribute name {name!r}", path=path, fqn=owner)
     for fqn, type_ in model.forward_references(dataset, attributes=False):
         raise LossError(

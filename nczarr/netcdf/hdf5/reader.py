@@ -90,8 +90,7 @@ class FoundObjects:
             self.dataset = replace(self.dataset, left_out=lost)
 
     def group(self, found: tree.FoundGroup) -> model.Group:
-        books = tree.ROOT_BOOKS if found.fqn == "/" else frozenset()
-        attributes = self.attributes(found.id, books, found.fqn, found.fqn)
+        attributes = self.attributes(found.id, found.fqn, found.fqn)
         variables = tuple(self.variables(found))
         declared = [self.declared[fqn] for fqn, _ in found.types if fqn in self.declared]
         return model.Group(
@@ -107,6 +106,9 @@ class FoundObjects:
         for link, name, dataset in group.datasets:
             if name is not None:
                 fqn = model.join_fqn(group.fqn, name)
+                if fqn in self.dimensions.shapeless:
+                    self.omitted[fqn] = self.dimensions.shapeless[fqn]
+                    continue
                 with hdf5().phil, hdf5_errors(self.file.path, fqn):
                     try:
                         made = self.variable(group, link, dataset, name, fqn)
@@ -120,8 +122,7 @@ class FoundObjects:
     ) -> model.Variable:
         type_, layout = self.types.find(dataset.get_type(), group.fqn)
         plist = dataset.get_create_plist()
-        books = tree.VARIABLE_BOOKS | (tree.SCALE_BOOKS if hdf5().h5ds.is_scale(dataset) else frozenset())
-        attributes = self.attributes(dataset, books, group.fqn, fqn)
+        attributes = self.attributes(dataset, group.fqn, fqn)
         references: list[model.DimensionRef] = []
         shape = []
         for dimension, size in zip(self.dimensions.of_variable[fqn], dataset.shape, strict=True):
@@ -141,12 +142,10 @@ class FoundObjects:
             data=HDF5Source(self.file, fqn, group.at(link), type_, layout, tuple(shape), stored, fill),
         )
 
-    def attributes(
-        self, owner: ObjectID, books: frozenset[bytes], group: str, fqn: str
-    ) -> tuple[model.Attribute, ...]:
+    def attributes(self, owner: ObjectID, group: str, fqn: str) -> tuple[model.Attribute, ...]:
         made = []
         for attribute in _attribute_ids(owner):
-            if attribute.name not in books:
+            if attribute.name not in tree.HIDDEN:
                 name = model.normalize_name(text_of(attribute.name))
                 with hdf5().phil, hdf5_errors(self.file.path, fqn, f"the attribute {name!r} cannot be read"):
                     try:
@@ -181,9 +180,7 @@ class FoundObjects:
         if kind == api.h5s.NULL:
             return model.Attribute(name, type_, np.empty(0, type_.dtype))
         if len(attribute.shape) > 1:
-            raise NetCDFFileError(
-                f"the attribute {name!r} has {len(attribute.shape)} dimensions; netCDF allows 1"
-            )
+            raise types.NoTypeError(f"it has {len(attribute.shape)} dimensions; netCDF allows 1")
         raw = np.zeros(attribute.shape or (1,), layout.dtype)
         if raw.size:
             call("H5Aread", attribute, type_id, raw)

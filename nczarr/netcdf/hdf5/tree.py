@@ -29,6 +29,9 @@ NON_COORDINATE = b"_nc4_non_coord_"
 ROOT_BOOKS = frozenset({b"_NCProperties", b"_nc3_strict"})
 VARIABLE_BOOKS = frozenset({b"DIMENSION_LIST", b"_Netcdf4Dimid", b"_Netcdf4Coordinates"})
 SCALE_BOOKS = frozenset({b"CLASS", b"NAME", b"REFERENCE_LIST"})
+#: The attributes that the netCDF library hides on each object, also those of HDF5's images and of PyTables, and the
+#: names of attributes that it computes.
+HIDDEN = ROOT_BOOKS | VARIABLE_BOOKS | SCALE_BOOKS | {b"_Format", b"_IsNetcdf4", b"_SuperblockVersion"}
 
 #: The hint for content in other files.
 FOLLOW = "if you trust the file, set NCZARR_EXTERNAL_FILES=1; a file can name any other file"
@@ -171,6 +174,7 @@ class FoundDimensions:
         self.scales: dict[tuple[int, int], FoundDimension] = {}
         self.next_number = 0
         self.of_variable: dict[str, tuple[FoundDimension, ...]] = {}
+        self.shapeless: dict[str, str] = {}
         self.of_group: dict[str, list[Dimension]] = {}
         self.unreachable: list[str] = []
         for group in root.walk():
@@ -214,9 +218,8 @@ class FoundDimensions:
             fqn = join_fqn(group.fqn, name)
             with hdf5().phil, hdf5_errors(self.path, fqn):
                 if dataset.shape is None:
-                    raise NetCDFFileError(
-                        "it has HDF5's null dataspace, without shape and values, which netCDF cannot represent"
-                    )
+                    self.shapeless[fqn] = "it has HDF5's null dataspace, without shape and values"
+                    continue
                 found = self.reached(group, dataset, fqn, self.variable_dimensions(group, dataset))
                 self.of_variable[fqn] = found
                 for dimension, size in zip(found, dataset.shape, strict=True):
