@@ -235,6 +235,8 @@ def test_nczarr_may_be_in_an_archive(path: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "app.pyz", "w") as archive:
         for module in package.rglob("*.py"):
             archive.write(module, module.relative_to(package.parent))
+        for grammar in (package.parent / "grammar").glob("*.lark"):  # as the wheel has them
+            archive.write(grammar, Path("nczarr", "grammar", grammar.name))
         archive.writestr(
             "__main__.py",
             "import sys\nfrom nczarr import netcdf\n"
