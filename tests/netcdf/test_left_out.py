@@ -209,7 +209,9 @@ def test_a_null_dataspace_and_a_table_as_attribute_are_left_out_singly(tmp_path:
         "'/@table' is left out: it has 2 dimensions; netCDF allows 1",
         "'/v@table' is left out: it has 2 dimensions; netCDF allows 1",
     }
-    with pytest.warns(LeftOutWarning), nczarr.Dataset(source) as ds:
+    with pytest.warns(LeftOutWarning):
+        opened = nczarr.Dataset(source)
+    with opened as ds:
         assert (list(ds.variables), ds.title) == (["v"], "t")
         assert ds["v"][:].tolist() == [0, 1, 2]
     for target in (tmp_path / "copy.nc", tmp_path / "copy.zarr"):
