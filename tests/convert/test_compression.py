@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +187,72 @@ def test_codecs_that_a_format_lacks_are_refused_at_the_call(tmp_path: Path) -> N
     with pytest.raises(nczarr.NCZarrError, match=r"numcodecs\.lz4"):
         ds.nczarr.to_netcdf(tmp_path / "b.nc", encoding={"v": {"compressors": [LZ4()]}})
     assert not (tmp_path / "b.nc").exists()
+
+
+PACKAGE = """
+from nczarr.zarr.codecs import BytesBytesCodec
+
+class Inverted(BytesBytesCodec):
+    def __init__(self, name, configuration, spec):
+        self.key = configuration.get("key", 255)
+
+    def encode(self, data):
+        return bytes(byte ^ self.key for byte in bytes(memoryview(data).cast("B")))
+
+    def decode(self, data, size, limit, out=None):
+        decoded = self.encode(data)
+        if out is None:
+            return decoded
+        out[...] = list(decoded)
+        return out
+"""
+
+
+def test_a_codec_of_another_package_is_created_reopened_renamed_copied_and_listed(tmp_path: Path) -> None:
+    """The package registers it by an entry point, as docs/extending.md says; each step is a process of its own."""
+    site = tmp_path / "site"
+    (site / "inverted-1.dist-info").mkdir(parents=True)
+    (site / "inverted.py").write_text(PACKAGE)
+    (site / "inverted-1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: inverted\nVersion: 1\n"
+    )
+    (site / "inverted-1.dist-info" / "entry_points.txt").write_text(
+        "[nczarr.codecs]\nexample.inverted = inverted:Inverted\n"
+    )
+
+    def run(*words: str) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(site)}
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("-c", (
+        "import nczarr, numpy as np\n"
+        "with nczarr.Dataset('a.zarr', 'w') as ds:\n"
+        "    ds.createDimension('x', 100)\n"
+        "    codec = {'name': 'example.inverted', 'configuration': {'key': 7}}\n"
+        "    ds.createVariable('v', 'i4', ('x',), compression=[codec, 'gzip:1'])[:] = np.arange(100)\n"
+    ))  # fmt: skip
+    seen = run("-c", (
+        "import nczarr\n"
+        "with nczarr.Dataset('a.zarr', 'r+') as ds:\n"
+        "    ds.renameVariable('v', 'w')\n"
+        "with nczarr.Dataset('a.zarr') as ds:\n"
+        "    print(ds['w'][:].sum(), ds['w'].filters()['codecs'])\n"
+    ))  # fmt: skip
+    assert seen.startswith("4950 [{'name': 'example.inverted', 'configuration': {'key': 7}}, {'name': 'gzip'")
+    run("-m", "nczarr", "copy", "a.zarr", "b.zarr", "--verify")
+    document = json.loads((tmp_path / "b.zarr" / "w" / "zarr.json").read_text())
+    assert [codec["name"] for codec in document["codecs"]] == ["bytes", "example.inverted", "gzip"]
+    run("-m", "nczarr", "copy", "b.zarr", "c.zarr", "--compression", "example.inverted")
+    document = json.loads((tmp_path / "c.zarr" / "w" / "zarr.json").read_text())
+    assert [codec["name"] for codec in document["codecs"]] == ["bytes", "example.inverted"]
+    assert "example.inverted" in run("-m", "nczarr", "info", "b.zarr")
+    assert "example.inverted" in run("-m", "nczarr", "dump", "-h", "-s", "b.zarr")
