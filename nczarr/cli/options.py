@@ -8,7 +8,6 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
-from nczarr.model.typed import partition_typed
 from nczarr.system.environment import read_json
 from nczarr.targets import allowing
 
@@ -79,6 +78,8 @@ def refuse_twice(names: Sequence[str], name: str) -> None:
 
 def pairs_in(texts: Sequence[str], name: str, form: str, example: str) -> dict[str, str]:
     """Return the pairs of an option ``NAME=VALUE`` that is given several times, each time with another name."""
+    from nczarr.model.typed import partition_typed  # imports numpy, which --help does not need
+
     pairs = [partition_typed(text, "=", last=True) for text in texts]
     for text, (old, equals, new) in zip(texts, pairs, strict=True):
         if not (old and equals and new):

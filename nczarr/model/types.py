@@ -195,7 +195,7 @@ class EnumType(UserType):
     def dtype(self) -> np.dtype:  # type: ignore[override]
         return self.base.dtype
 
-    def are_members(self, values: np.ndarray) -> np.ndarray:
+    def are_members(self, values: np.ndarray | np.generic) -> np.ndarray:
         """Return where values are those of members: ncdump ends at any other, in the middle of a line."""
         return np.isin(values, [value for _, value in self.members])
 
