@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from random import Random
+from types import FrameType, TracebackType
+from typing import Any
 
 from nczarr.system import locks
 from nczarr.system.locks import Rank
@@ -101,6 +104,29 @@ def apart() -> Iterator[None]:
         yield
     finally:
         _here.held = held
+
+
+@contextmanager
+def switching(seed: int, *files: str, rate: float = 0.03) -> Iterator[None]:
+    """Let new threads pause between the instructions of some modules, at random: a lock that is missing shows soon.
+
+    By itself, the interpreter switches threads at calls and loops only.
+    """
+    random = Random(seed)
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if not frame.f_code.co_filename.endswith(files):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and random.random() < rate:
+            time.sleep(1e-6)
+        return trace
+
+    threading.settrace(trace)
+    try:
+        yield
+    finally:
+        threading.settrace(None)  # type: ignore[arg-type]
 
 
 def install() -> None:
