@@ -6,7 +6,7 @@ The values are in the model's form: as stored, as far as a program has not chang
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from operator import index
 from typing import Any
 
@@ -27,6 +27,7 @@ from nczarr.labelled.read import KEPT, Kept, Values
 from nczarr.lazy import cached_property
 from nczarr.model import STRING, CompoundType, EnumType, Region, Storage, Type, VlenType
 from nczarr.model.sources import handed, region_shape
+from nczarr.model.stored_form import Change, StoredForm
 from nczarr.netcdf4.creation import VariableOptions
 from nczarr.netcdf4.values.attributes import attribute_value
 from nczarr.netcdf4.values.numbers import quantization_in, quantize, round_to_digit
@@ -104,9 +105,81 @@ class Rounding:
         return values if self.quantization is None else quantize(values, *self.quantization, self.fill)
 
 
+#: The cures for values that do not fit a new variable, and one that is stored.
+_OTHER_ENCODING = (
+    "give the variable another encoding, or none: drop_encoding(); unsafe=True stores the values nevertheless"
+)
+_STORED_FORM = (
+    "change the values; write the whole variable anew with other units or another encoding, with mode='w'; copy "
+    "--append --adjust joins files that differ; unsafe=True stores the values nevertheless"
+)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The form into which values have to fit.
+
+    Parameters
+    ----------
+    stored : StoredForm
+        The form of the variable.
+    given : StoredForm, optional
+        The program has not decoded the values: they are numbers of this form.
+    is_fixed : bool
+        The variable is stored already, and encodes the values; xarray encodes those of new variables.
+    place, fqn : str
+        The dataset and the variable, for messages.
+    start : tuple of int
+        Where the values begin in the variable.
+    is_unsafe : bool
+        Values that do not fit are stored all the same.
+    """
+
+    stored: StoredForm
+    given: StoredForm | None = None
+    is_fixed: bool = False
+    place: str | None = None
+    fqn: str | None = None
+    start: tuple[int, ...] = ()
+    is_unsafe: bool = False
+
+    def takes(self, values: Any) -> bool:
+        """Return True for numbers, times and dates, which alone have a form."""
+        return values.dtype.kind in "biufmM" or (values.dtype.kind == "O" and self.stored.time is not None)
+
+    def encoded(self, values: np.ndarray, region: Region) -> np.ndarray:
+        """Return the numbers of a stored variable for values.
+
+        Raises
+        ------
+        UnsupportedError
+            If a value does not come back.
+        """
+        with error_context(self.place, fqn=self.fqn):
+            numbers, change = self.stored.fit(values, self.given)
+            self._refuse(change, region, _STORED_FORM)
+        return numbers
+
+    def check(self, values: np.ndarray, numbers: np.ndarray, region: Region) -> None:
+        """Refuse values of which xarray has made numbers that stand for others."""
+        # The source itself checks members, among which an enum need not declare its fill value.
+        form, wanted = replace(self.stored, members=None), self.stored.dtype
+        if numbers.dtype.itemsize != wanted.itemsize or numbers.dtype.kind not in "iuf" or self.is_unsafe:
+            return
+        if values.dtype.kind == "f" and wanted.kind in "iu" and not form.is_packed:
+            form = replace(form, scale=1.0)  # an encoding that asks for integers asks to round
+        with error_context(fqn=self.fqn):
+            self._refuse(form.change(values, numbers), region, _OTHER_ENCODING)
+
+    def _refuse(self, change: Change | None, region: Region, hint: str) -> None:
+        if change is not None and not self.is_unsafe:
+            begin = tuple(s.start + n for s, n in zip(region, self.start or (0,) * len(region), strict=False))
+            raise UnsupportedError(str(change.moved(begin)), hint=hint)
+
+
 @dataclass(frozen=True, eq=False)
 class EncodedSource:
-    """Values that xarray encodes, part by part, or has encoded already."""
+    """Values that xarray encodes, part by part, or has encoded already; or that a stored variable encodes."""
 
     name: str
     variable: xr.Variable
@@ -116,6 +189,9 @@ class EncodedSource:
     rounding: Rounding | None = None
     #: The fill value, which no value of an enum needs to be.
     fill: object = None
+    #: The values as the program sees them, if `variable` is encoded.
+    given: xr.Variable | None = None
+    fit: Fit | None = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -139,7 +215,27 @@ class EncodedSource:
         """Return the source without values, which encodes blocks in other processes."""
         sample = self.variable[(slice(0, 0),) * self.variable.ndim].copy(deep=False)
         sample._data = np.empty(sample.shape, sample.dtype)
-        return replace(self, variable=sample)
+        return replace(self, variable=sample, given=None)
+
+    def fitted(self, type_: Type, fit: Fit) -> EncodedSource:
+        """Return the source for a stored variable, which encodes the values itself."""
+        variable = self.variable if self.given is None else self.given
+        if not fit.takes(variable):
+            return self
+        return replace(self, variable=variable, is_encoded=False, given=None, type=type_, fit=fit)
+
+    def anew(self) -> EncodedSource:
+        """Return the source without stored values, which another form would give another meaning."""
+        return EncodedSource(**{f.name: getattr(self, f.name) for f in fields(EncodedSource)})
+
+    @property
+    def may_change(self) -> bool:
+        """True if a stored variable may change a value."""
+        if self.fit is None or self.fit.is_unsafe:
+            return False
+        values = np.empty(0, self.variable.dtype)
+        with error_context(self.fit.place, fqn=self.fit.fqn):  # refuses values of another kind
+            return not self.fit.stored.keeps(values, self.fit.given)
 
     def part(self, values: np.ndarray) -> xr.Variable:
         """Return values that the program sees in a region as a variable."""
@@ -147,10 +243,17 @@ class EncodedSource:
 
     def block(self, part: xr.Variable, region: Region) -> np.ndarray:
         """Return the stored values of a region, which the program sees as `part`."""
+        fit, seen = self.fit, part
+        is_seen = fit is not None and not self.is_encoded and fit.takes(part)
+        if fit is not None and is_seen and fit.is_fixed:
+            numbers = fit.encoded(part.to_numpy(), region).view(self.dtype)
+            return numbers if self.rounding is None else self.rounding(numbers)
         if not self.is_encoded and not isinstance(self.type, VlenType):
             part = conventions.encode_cf_variable(part, name=self.name)
             part = as_stored(part, self.name, characters=len(self.shape) > self.variable.ndim)
         values, wanted = np.asarray(part.data), region_shape(region)
+        if fit is not None and is_seen:
+            fit.check(seen.to_numpy(), values, region)
         if values.shape != wanted:  # characters, shorter than their dimension
             padded = np.zeros((*wanted[:-1], self.shape[-1]), "S1")
             padded[..., : values.shape[-1]] = values
@@ -519,9 +622,11 @@ class Part:
         is_whole = self.encoded is not None and not self.is_divisible
         variable = (self.encoded if is_whole else self.variable).copy(deep=False)
         variable.encoding = {k: v for k, v in variable.encoding.items() if k != KEPT}
+        form = StoredForm.of(made.type, made.attribute)
         encoded = EncodedSource(
-            self.name, variable, made.type, self.shape, is_whole, Rounding.of(made), model.fill_value_of(made)
-        )
+            self.name, variable, made.type, self.shape, is_whole, Rounding.of(made), model.fill_value_of(made),
+            given=self.variable if is_whole else None, fit=None if form is None else Fit(form, fqn=self.name),
+        )  # fmt: skip
         if self.encoded is not None or self.origin is None:
             if isinstance(made.type, EnumType) and isinstance(variable._data, np.ndarray):
                 encoded.read(tuple(slice(0, n, 1) for n in self.shape))  # refuses now, before the first byte

@@ -116,7 +116,8 @@ class StoredForm:
         base = type_.base if isinstance(type_, EnumType) else type_
         if not isinstance(base, PrimitiveType) or base.dtype.kind not in "iuf":
             return None
-        variable = Variable("v", base, attributes=tuple(attributes.values()))
+        own = [replace(a, type=base) if a.type == type_ else a for a in attributes.values()]  # those of enums
+        variable = Variable("v", base, attributes=tuple(own))
         dtype, found = base.dtype, dict[str, float]()
         for name in ("scale_factor", "add_offset"):
             number = number_of(variable, name, 1)
@@ -163,7 +164,12 @@ class StoredForm:
     ) -> Change | None:
         """Return the first value that given numbers change; the arguments are those of :meth:`fit`."""
         conversion, own, mask = _conversion(values, given, self)
-        return conversion.fit(own, mask, numbers.view(self.dtype)).change
+        return conversion.fit(own, mask, _native(numbers).view(self.dtype)).change
+
+    def keeps(self, values: np.ndarray, given: StoredForm | None = None) -> bool:
+        """Return True if all values of this kind fit; the arguments and errors are those of :meth:`fit`."""
+        conversion, _, mask = _conversion(values, given, self)
+        return conversion.is_same and mask is None
 
     def is_like(self, other: StoredForm) -> bool:
         """True if the same numbers stand for the same values and for missing values."""
@@ -250,7 +256,7 @@ def _conversion(
     if given is None:
         numbers, given = _numbers_of(numbers)
     else:
-        numbers = numbers.view(given.dtype)
+        numbers = _native(numbers).view(given.dtype)
     return Conversion(given, stored), numbers, mask
 
 
@@ -262,7 +268,7 @@ def _numbers_of(values: np.ndarray) -> tuple[np.ndarray, StoredForm]:
         if unit not in _NUMPY_UNITS:  # years and months, and shorter ones than nanoseconds
             values = values.astype(f"{dtype.kind}8[{'D' if unit in ('Y', 'M') else 'ns'}]")
             unit, count = np.datetime_data(values.dtype)
-        numbers = values.astype(values.dtype.newbyteorder("="), copy=False).view(np.int64)
+        numbers = _native(values).view(np.int64)
         form = StoredForm(numbers.dtype, missing=(_NOT_A_TIME,))
         length = _NUMPY_UNITS[unit] * count
         if dtype.kind == "m":
@@ -277,9 +283,13 @@ def _numbers_of(values: np.ndarray) -> tuple[np.ndarray, StoredForm]:
         values = values.view(np.uint8)
     elif dtype == np.float16:
         values = values.astype(np.float32)
-    elif not dtype.isnative:
-        values = values.astype(dtype.newbyteorder("="))
+    values = _native(values)
     return values, StoredForm(values.dtype, narrow=values.dtype == np.float32)
+
+
+def _native(values: np.ndarray) -> np.ndarray:
+    """Return values in the byte order of this machine."""
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def _numbers_of_dates(values: np.ndarray) -> tuple[np.ndarray, StoredForm]:
@@ -397,7 +407,7 @@ class Conversion:
         result : ndarray, optional
             Numbers of the new form to compare with, instead of the nearest ones.
         """
-        if self.is_same and mask is None and result is None:
+        if mask is None and result is None and self.is_same:
             return Fitted(numbers, None)
         flat, found = np.ravel(numbers), None if result is None else np.ravel(result)
         masked = None if mask is None else np.ravel(mask)

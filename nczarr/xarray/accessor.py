@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from secrets import token_hex
 from typing import Any, Literal, TypeAlias
@@ -17,12 +17,14 @@ import xarray as xr
 from nczarr import convert, model
 from nczarr.convert.change.packing import in_file
 from nczarr.convert.values.dasked import aligned, is_chunked, store_chunked
-from nczarr.errors import DatasetExistsError, DatasetNotFoundError, UnsupportedError
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.formats import local_path
 from nczarr.labelled import from_xarray
 from nczarr.labelled.read import KEPT, Kept, Source, fqn_of, opened, place_of
+from nczarr.labelled.variables import EncodedSource, Fit
 from nczarr.labelled.write import Labelled, groups_of, model_of
-from nczarr.model import Region, regions
+from nczarr.model import Attribute, Region, regions
+from nczarr.model.stored_form import StoredForm
 from nczarr.model.typed import plain_path
 from nczarr.netcdf4 import Dataset
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
@@ -72,6 +74,7 @@ class NCZarrAccessor:
         compute: bool = True,
         safe_chunks: bool = True,
         align_chunks: bool = False,
+        unsafe: bool = False,
         storage_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Any:
@@ -100,6 +103,9 @@ class NCZarrAccessor:
             Refuse chunks of Dask that share a chunk which `encoding` or the existing dataset sets.
         align_chunks : bool, default False
             Cut and join such chunks of Dask instead.
+        unsafe : bool, default False
+            Store values that the stored units, packing or type change, and coordinates that differ from the stored
+            ones. By default they are refused before the first byte is written; chunks of Dask, before that chunk.
         storage_options : mapping, optional
             Options of the file system of a URL.
         **options
@@ -147,19 +153,19 @@ class NCZarrAccessor:
                 with place.replacing(top, beside := f"{group.rstrip('/')}.{token_hex(4)}"):
                     return self.to_zarr(
                         store, mode, beside, encoding, unlimited_dims=unlimited_dims, safe_chunks=safe_chunks,
-                        align_chunks=align_chunks, storage_options=storage_options, **options,
+                        align_chunks=align_chunks, unsafe=unsafe, storage_options=storage_options, **options,
                     )  # fmt: skip
             mode = "a"
         groups, given = groups_of(self._data, encoding, group)
         starts: dict[str, tuple[int, ...]] = {}
         found = None
         if mode in ("a", "a-", "r+"):
-            update = Update(place, mode, append_dim, region, options)
+            update = Update(place, mode, append_dim, region, options, is_unsafe=unsafe)
             found = update.run(groups, given, unlimited_dims, is_safe=is_safe)
         if found is not None:
             work, blocks, starts = found
         else:
-            dataset = model_of(groups, given, unlimited_dims)
+            dataset = unchecked(model_of(groups, given, unlimited_dims), unsafe=unsafe)
             work = chunked_work(dataset)
             for one in () if is_safe else work:
                 block = block_of(one)
@@ -187,6 +193,7 @@ class NCZarrAccessor:
         encoding: Mapping[str, Any] | None = None,
         unlimited_dims: Sequence[str] | None = None,
         compute: bool = True,
+        unsafe: bool = False,
     ) -> Any:
         """Write to a netCDF file. A new file replaces an existing one when it is complete.
 
@@ -204,6 +211,8 @@ class NCZarrAccessor:
             As for :func:`nczarr.from_xarray`.
         compute : bool, default True
             False returns a delayed object that writes the file.
+        unsafe : bool, default False
+            Store values that the stored units, packing or type change. By default they are refused.
 
         Raises
         ------
@@ -219,9 +228,9 @@ class NCZarrAccessor:
         name = FORMAT_OF_MODEL.get(DATA_MODELS.get(str(format), ""), format)
         options: dict[str, Any] = {} if name is None else {"format": name}
         groups, given = groups_of(self._data, encoding, None if group is None else plain_path(group))
-        write: Any = partial(_update_file, path, groups, given, unlimited_dims, options)
+        write: Any = partial(_update_file, path, groups, given, unlimited_dims, options, unsafe=unsafe)
         if mode == "w":
-            dataset = in_file(model_of(groups, given, unlimited_dims))
+            dataset = unchecked(in_file(model_of(groups, given, unlimited_dims)), unsafe=unsafe)
             write = partial(_write_file, dataset, path, overwrite=True, **options)
         if compute:
             write()
@@ -231,14 +240,27 @@ class NCZarrAccessor:
         return dask.delayed(write, traverse=False)()
 
 
-def _update_file(path: Any, groups: Any, given: Any, unlimited_dims: Any, options: Any) -> None:
-    if Update(Shared(path), "a", in_file=True).run(groups, given, unlimited_dims) is None:
-        _write_file(in_file(model_of(groups, given, unlimited_dims)), path, **options)
+def _update_file(
+    path: Any, groups: Any, given: Any, unlimited_dims: Any, options: Any, *, unsafe: bool
+) -> None:
+    if Update(Shared(path), "a", in_file=True, is_unsafe=unsafe).run(groups, given, unlimited_dims) is None:
+        dataset = in_file(model_of(groups, given, unlimited_dims))
+        _write_file(unchecked(dataset, unsafe=unsafe), path, **options)
 
 
 def _write_file(dataset: Any, path: Any, **options: Any) -> None:
     for loss in convert.copy(dataset, path, **options):
         warnings.warn(f"{path}: {loss}", stacklevel=2)
+
+
+def unchecked(dataset: model.Dataset, *, unsafe: bool) -> model.Dataset:
+    """Return a dataset whose values may change as they are stored, if that is asked for."""
+    return model.rewrite(dataset, variable=lambda _, v: _unchecked(v)) if unsafe else dataset
+
+
+def _unchecked(variable: model.Variable) -> model.Variable:
+    data = variable.data
+    return variable.with_data(replace(data, fit=None)) if isinstance(data, EncodedSource) else variable
 
 
 # --- existing datasets
@@ -345,6 +367,12 @@ class Update:
     refused: Collection[str] = ()
     #: Write to a file, through one handle; otherwise tasks write Dask arrays.
     in_file: bool = False
+    #: Store values that do not fit.
+    is_unsafe: bool = False
+    #: By FQN, the forms of values that the program has not decoded.
+    given: dict[str, StoredForm] = field(default_factory=dict)
+    #: By FQN, the units and the packing that the program gives to variables that are replaced as a whole.
+    own: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def run(
         self,
@@ -384,15 +412,21 @@ class Update:
                     at = "/".join(model.parse_fqn(path))
                     old = opened(source, at, {}) if path in known else xr.Dataset()
                     places[path] = self._places(ds, old) if ds.variables else {}
-                    groups[path] = self._checked(ds, old, places[path], given.get(path, {}), known.get(path))
+                    groups[path] = self._checked(
+                        path, ds, old, places[path], given.get(path, {}), known.get(path)
+                    )
             dataset = model_of(groups, given, unlimited_dims)
             starts = {}
             for fqn, variable in dataset.all_variables.items():
                 path, name = model.split_fqn(fqn)
                 start = [places[path][d].start if d in places[path] else 0 for d in groups[path][name].dims]
                 starts[fqn] = (*start, *[0] * (len(variable.dimensions) - len(start)))  # characters
-            work = [] if self.in_file else chunked_work(dataset)
             nodes = _nodes(session)
+            forms: dict[str, tuple[Attribute, ...]] = {}
+            dataset = model.rewrite(
+                dataset, variable=lambda at, v: self._fitted(at, v, nodes.get(at), starts[at], forms)
+            )
+            work = [] if self.in_file else chunked_work(dataset)
             for one in () if is_safe else work:
                 there = session.chunk_shape(nodes[one[0]]) if one[0] in nodes else block_of(one)
                 check_aligned(one, starts[one[0]], there)
@@ -411,6 +445,9 @@ class Update:
             self._grow(session, places)
             session.flush()
             nodes = _nodes(session)
+            for fqn, attributes in forms.items():
+                for attribute in attributes:
+                    nodes[fqn].set_attribute(attribute)
             blocks = {fqn: session.chunk_shape(nodes[fqn]) or () for fqn in starts}
             late = {fqn for fqn, _, _ in work}
             for fqn, variable in dataset.all_variables.items():
@@ -468,8 +505,70 @@ class Update:
             region[self.append_dim] = slice(start, start + ds.sizes[self.append_dim])
         return region
 
+    def _fitted(
+        self,
+        fqn: str,
+        variable: model.Variable,
+        node: VariableNode | None,
+        start: tuple[int, ...],
+        forms: dict[str, tuple[Attribute, ...]],
+    ) -> model.Variable:
+        """Return a variable whose values fit the stored one, or whose new form does; note that form in `forms`."""
+        data = variable.data
+        if node is None or not isinstance(data, EncodedSource):
+            return _unchecked(variable) if self.is_unsafe else variable
+        place = place_of(self.place.store)
+        problem: NCZarrError | None = None
+        for attributes in [*self._other_forms(fqn, node), ()][:: 1 if self.own.get(fqn) else -1]:
+            merged = {**node.attributes, **{a.name: a for a in attributes}}
+            form = StoredForm.of(node.type, merged)
+            if form is None:
+                return variable
+            fit = Fit(form, self.given.get(fqn), True, place, fqn, start, self.is_unsafe)
+            is_other = bool(attributes) or fit.given is not None
+            fitted = (data.anew() if is_other else data).fitted(node.type, fit)
+            try:
+                found = variable.with_data(_checked_values(fitted))
+            except NCZarrError as error:
+                problem = error if problem is None or not attributes else problem
+                continue
+            if attributes:
+                forms[fqn] = attributes
+            return replace(found, type=node.type)
+        assert problem is not None
+        raise problem
+
+    def _other_forms(self, fqn: str, node: VariableNode) -> list[tuple[Attribute, ...]]:
+        """Return the units that a variable may get that is replaced as a whole: those given, or finer ones."""
+        own = self.own.get(fqn)
+        if own is None:
+            return []
+        if own:
+            return [tuple(Attribute.of(name, value) for name, value in own.items())]
+        units = node.attributes.get("units")
+        word, since, date = ("", "", "") if units is None else units.text.partition(" since ")
+        finer = ("nanoseconds", "microseconds", "milliseconds", "seconds", "minutes", "hours")
+        return [(Attribute.of("units", f"{u}{since}{date}"),) for u in finer if since and u != word]
+
+    def _refuse_other_coordinates(self, path: str, ds: xr.Dataset, old: xr.Dataset) -> None:
+        """Refuse coordinates without the appended dimension that differ from the stored ones."""
+        for name, variable in ds.coords.variables.items():
+            there = old.variables.get(name)
+            if there is None or self.append_dim in variable.dims or variable.dims != there.dims:
+                continue
+            if variable.shape != there.shape or _are_close(variable.to_numpy(), there.to_numpy()):
+                continue
+            raise UnsupportedError(
+                f"the coordinate differs from the stored one, and {self.append_dim} does not run along it",
+                path=place_of(self.place.store),
+                fqn=model.join_fqn(path, str(name)),
+                hint="reindex the dataset to the stored coordinate, for example with reindex_like; drop_vars leaves "
+                "the coordinate as it is stored; unsafe=True replaces it",
+            )
+
     def _checked(
         self,
+        path: str,
         ds: xr.Dataset,
         old: xr.Dataset,
         places: Mapping[str, slice],
@@ -477,6 +576,8 @@ class Update:
         node: GroupNode | None,
     ) -> xr.Dataset:
         """Return the dataset with the encoding of the target, or raise the errors of xarray."""
+        if self.append_dim is not None and not self.is_unsafe:
+            self._refuse_other_coordinates(path, ds, old)
         if self.region == "auto":  # the coordinates have given the region
             ds = ds.drop_vars(
                 [k for k, v in ds.variables.items() if k in ds.dims or not set(v.dims) & set(places)]
@@ -521,6 +622,11 @@ class Update:
                     f"Mismatched dtypes for variable {name} between Zarr store on disk and dataset to append. Store "
                     f"has dtype {there.dtype} but dataset to append has dtype {variable.dtype}."
                 )
+            fqn = model.join_fqn(path, str(name))
+            if (form := _form_of_attributes(variable)) is not None:
+                self.given[fqn] = form
+            if self.mode == "a" and not set(variable.dims) & set(places):
+                self.own[fqn] = _own_form(variable, there)
             # As in xarray, attributes of a variable are set in files alone.
             attrs = dict(variable.attrs) if self.in_file else {}
             variable.attrs, variable.encoding = {**there.attrs, **attrs}, dict(there.encoding)
@@ -576,6 +682,56 @@ class Update:
                         growing.unlimited = True
                         growing.group.touch()
                 session.extend(growing, max(growing.size, places[node.fqn][dim].stop))
+
+
+def _form_of_attributes(variable: xr.Variable) -> StoredForm | None:
+    """Return the form of numbers that the program has read without decoding them; None of decoded values."""
+    type_ = model.primitive_for_dtype(variable.dtype)
+    says = {"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"} & variable.attrs.keys()
+    if type_ is None or not (says or " since " in str(variable.attrs.get("units", ""))):
+        return None
+    names = (*says, "units", "calendar")
+    return StoredForm.of(type_, {n: Attribute.of(n, variable.attrs[n]) for n in names if n in variable.attrs})
+
+
+def _own_form(variable: xr.Variable, there: xr.Variable) -> dict[str, Any]:
+    """Return the units and the packing of a variable, as far as the stored one has others."""
+    now, then = variable.encoding, there.encoding
+    names = ["units", "calendar"] if {"units", "calendar"} & then.keys() else []
+    if now.get("dtype") == then.get("dtype"):
+        names += [name for name in ("scale_factor", "add_offset") if name in then]
+    return {n: now[n] for n in names if now.get(n) is not None and now[n] != then.get(n)}
+
+
+#: Encoded values of a variable up to this size are kept from the check until they are written.
+_KEPT_BYTES = 64 << 20
+
+
+def _checked_values(source: EncodedSource) -> model.ArraySource:
+    """Return the values of a source, after a look at all that are no Dask array, which tasks check.
+
+    Raises
+    ------
+    UnsupportedError
+        If a value does not fit.
+    """
+    if not source.may_change or source.chunked is not None:
+        return source
+    shape, size = source.shape, value_bytes(source.dtype)
+    if size * int(np.prod(shape)) <= _KEPT_BYTES:
+        return model.MemorySource(source.read(tuple(slice(0, n, 1) for n in shape)))
+    for region in regions(shape, block_shape(shape, (1,) * len(shape), None, size, BLOCK_BYTES)):
+        source.read(region)
+    return source
+
+
+def _are_close(a: np.ndarray, b: np.ndarray) -> bool:
+    """True if coordinates are equal within the rounding of the narrower type."""
+    kinds = a.dtype.kind + b.dtype.kind
+    if "f" not in kinds or set(kinds) - set("iuf"):
+        return bool(np.array_equal(a, b))
+    eps = max(float(np.finfo(x.dtype).eps) for x in (a, b) if x.dtype.kind == "f")
+    return bool(np.allclose(a, b, rtol=4 * eps, atol=0, equal_nan=True))
 
 
 @contextmanager

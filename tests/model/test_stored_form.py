@@ -102,6 +102,20 @@ def test_text_has_no_form() -> None:
     assert StoredForm.of(SHORT, {"scale_factor": Attribute.of("scale_factor", "0.5")}) is None
 
 
+def test_an_enum_has_its_own_fill_value() -> None:
+    fill = Attribute("_FillValue", QUALITY, np.array([4], "u1"))
+    stored = StoredForm.of(QUALITY, {"_FillValue": fill})
+    assert stored is not None
+    assert stored.fit(np.array([0.0, np.nan])).numbers.tolist() == [0, 4]
+
+
+def test_the_order_of_bytes_is_no_change() -> None:
+    stored = form(INT, **DAYS)
+    assert stored.fit(np.array([1, 2], ">i8")).numbers.tolist() == [1, 2]
+    assert stored.fit(np.array(["2019-01-03"], ">M8[ns]")).numbers.tolist() == [2]
+    assert stored.change(np.array([1.0, 2.0], ">f8"), np.array([1, 2], ">i4")) is None
+
+
 def test_a_change_in_a_later_block_is_found_at_its_place() -> None:
     values = np.zeros((3, 1 << 17))
     values[2, 70_000] = 0.5
