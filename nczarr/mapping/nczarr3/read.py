@@ -353,17 +353,19 @@ class Reader:
             if form.references is None:
                 references = self.plain.references(node.fqn, metadata, metadata.shape[:ndim])
             attributes = self.attributes(node, array, form.type, RESERVED)
-        storage = replace(self.storage(array, ndim), data_type=form.encoding.kept_type)
+        storage = self.storage(array, ndim, form.encoding.kept_type)
         self.variables[array.fqn] = Binding(array.path, form.encoding)
         return model.Variable(array.name, form.type, references, attributes=attributes, storage=storage)
 
-    def storage(self, array: ArrayNode, ndim: int) -> model.Storage:
+    def storage(self, array: ArrayNode, ndim: int, data_type: str | None) -> model.Storage:
         with self.findings.of_errors("storage-damaged", array.fqn, "; the storage hints are ignored"):
-            return read_storage(array.info, array.metadata, ndim, self.hierarchy.layout)
-        return read_storage({}, array.metadata, ndim, self.hierarchy.layout)
+            return read_storage(array.info, array.metadata, ndim, self.hierarchy.layout, data_type)
+        return read_storage({}, array.metadata, ndim, self.hierarchy.layout, data_type)
 
 
-def read_storage(info: JSONObject, metadata: ArrayMetadata, ndim: int, zarr_layout: str) -> model.Storage:
+def read_storage(
+    info: JSONObject, metadata: ArrayMetadata, ndim: int, zarr_layout: str, data_type: str | None = None
+) -> model.Storage:
     """Return the storage hints of a variable; raise MetadataError for a damaged one."""
 
     def is_shape(value: object) -> bool:
@@ -384,13 +386,19 @@ def read_storage(info: JSONObject, metadata: ArrayMetadata, ndim: int, zarr_layo
     stored = array_storage(metadata, ndim, zarr_layout)
     if layout == "chunked" and "chunk_shape" not in info:
         chunks = metadata.shapes[0][:ndim]
-    return replace(
-        stored,
+    # Not `replace`, which took a tenth of the opening of many variables.
+    return model.Storage(
         layout=layout,
         chunk_shape=None if chunks is None else tuple(chunks),
         filters=tuple([_filter(f) for f in filters]),
         endian=endian,
         no_fill=no_fill,
+        shard_shape=stored.shard_shape,
+        codecs=stored.codecs,
+        array_chunks=stored.array_chunks,
+        shard_index=stored.shard_index,
+        chunk_keys=stored.chunk_keys,
+        data_type=data_type,
     )
 
 

@@ -7,6 +7,7 @@ the filters of a variable without codecs are translated by :mod:`nczarr.compress
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
 from math import prod
 
 from nczarr.compression import (
@@ -175,14 +176,19 @@ def array_storage(metadata: ArrayMetadata, ndim: int, zarr_layout: str) -> Stora
             codecs = inner_codecs(metadata.codecs[0])
     elif zarr_layout != "v3":
         codecs = tuple(complete(named_on_v3(c), _itemsize(metadata.data_type)) for c in metadata.codecs)
-    keys = metadata.chunk_key_encoding.to_json() if zarr_layout in _KEEP_KEYS else None
+    keys = _named_keys(metadata.chunk_key_encoding) if zarr_layout in _KEEP_KEYS else None
     return Storage(
         array_chunks=chunks[:ndim] or None,
         shard_shape=shards and shards[:ndim],
         codecs=codecs,
         shard_index=index,
-        chunk_keys=None if keys is None else parse_named_config(keys, "chunk_key_encoding"),
+        chunk_keys=keys,
     )
+
+
+@lru_cache(maxsize=64)
+def _named_keys(encoding: ChunkKeyEncoding) -> NamedConfig:
+    return parse_named_config(encoding.to_json(), "chunk_key_encoding")
 
 
 def _itemsize(data_type: DataType) -> int:
