@@ -622,7 +622,9 @@ class Part:
         is_whole = self.encoded is not None and not self.is_divisible
         variable = (self.encoded if is_whole else self.variable).copy(deep=False)
         variable.encoding = {k: v for k, v in variable.encoding.items() if k != KEPT}
-        form = StoredForm.of(made.type, made.attribute)
+        # An attribute of the program's own variable decodes nothing there: the values are the stored numbers already.
+        undecoded = {n: a for n, a in made.attribute.items() if n not in self.variable.attrs}
+        form = StoredForm.of(made.type, undecoded)
         encoded = EncodedSource(
             self.name, variable, made.type, self.shape, is_whole, Rounding.of(made), model.fill_value_of(made),
             given=self.variable if is_whole else None, fit=None if form is None else Fit(form, fqn=self.name),

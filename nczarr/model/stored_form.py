@@ -131,6 +131,11 @@ class StoredForm:
             # Attributes of a wider type may have the unsigned number itself.
             missing = tuple(int(n) % (1 << 8 * dtype.itemsize) for n in missing if float(n).is_integer())
             dtype = np.dtype(f"u{dtype.itemsize}")
+        elif (
+            text_of(variable, "_Unsigned").lower() == "false" and dtype.kind == "u"
+        ):  # OPeNDAP's signed bytes
+            dtype = np.dtype(f"i{dtype.itemsize}")
+            missing = tuple(np.array(missing, np.int64).astype(dtype).tolist())
         has_fill = own_fill_value(variable) is not None or (defaults and dtype.itemsize > 1)
         # xarray fills with the first of the numbers of missing_value.
         fill = missing[-1] if has_fill else missing[0] if missing and not defaults else None

@@ -53,6 +53,7 @@ EXCEPTIONS = {
     "test_read_non_consolidated_warning": _UNCONSOLIDATED,
     "test_to_zarr_not_consolidated": _UNCONSOLIDATED,
     "test_append_string_length_mismatch_raises": "texts of any length are appended; for bytes see test_accessor.py",
+    "test_append_with_append_dim_no_overwrite": "replaces a coordinate of all earlier steps: refused",
     "test_to_zarr_compute_false": "looks at the keys of chunks",
     "test_compute_false": "a file appears when it is complete",
     "test_write_inherited_coords_true": "the child shares the dimension of its parent, and so has its coordinate",
