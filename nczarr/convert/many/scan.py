@@ -98,6 +98,7 @@ class Header:
         """Return the model, whose data have a shape but no values, and the values of small variables."""
         store = MemoryStore()
         store.set("zarr.json", self.document)
+        store.lists_free = False  # it has the root's document alone, and the other nodes would be missing
         with _undamaged(self.source), mapping.open_dataset(store, consolidated=True) as stored:
             left_out, gone, unbound = json.loads(self.lost)
             dataset = replace(stored.dataset, name=self.name, left_out=tuple(left_out), gone=tuple(gone))
