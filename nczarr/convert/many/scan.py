@@ -22,7 +22,7 @@ from nczarr import mapping
 from nczarr.convert.endpoints import expand_sources, name_of, open_source, raise_all
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError, UnsupportedError, error_context
 from nczarr.formats import Kind, kind_of_source, local_path, state_of_file
-from nczarr.model import STRING, Dataset, Filter, Variable, rewrite
+from nczarr.model import STRING, Dataset, Filter, Storage, Variable, rewrite
 from nczarr.stores import MemoryStore
 from nczarr.system.atomic import Output
 from nczarr.system.failures import writing
@@ -78,7 +78,9 @@ class Header:
         with open_source(source, storage_options=options, fresh=True) as dataset:
             store = MemoryStore()
             empty = rewrite(dataset, variable=lambda fqn, v: v.with_data(None))
-            mapping.create_dataset(store, empty, mapping.WriteOptions(compression="none")).commit()
+            kind = kind_of_source(source)
+            how = mapping.WriteOptions(compression="source" if kind == "zarr" else "none")
+            mapping.create_dataset(store, empty, how).commit()
             values, chunks, unbound = [], [], []
             for fqn, variable in dataset.all_variables.items():
                 if variable.data is None:
@@ -91,7 +93,7 @@ class Header:
             lost = json.dumps([dataset.left_out, dataset.gone, unbound])
             document = store.get("zarr.json") or b""
             return cls(
-                source, kind_of_source(source), dataset.name, size, modified, lost, document, values, chunks
+                source, kind, dataset.name, size, modified, lost, document, values, chunks
             )
 
     def model(self) -> tuple[Dataset, dict[str, np.ndarray]]:
@@ -103,6 +105,8 @@ class Header:
             left_out, gone, unbound = json.loads(self.lost)
             dataset = replace(stored.dataset, name=self.name, left_out=tuple(left_out), gone=tuple(gone))
             dataset = rewrite(dataset, variable=lambda fqn, v: v.with_data(None) if fqn in unbound else v)
+            if self.kind != "zarr":  # the codecs are those of the header, not of the file
+                dataset = rewrite(dataset, variable=lambda fqn, v: replace(v, storage=_without_arrays(v.storage)))
             known = {}
             for fqn, data in ((value["fqn"], value["data"]) for value in self.values):
                 variable = dataset.all_variables[fqn]
@@ -132,6 +136,11 @@ class Header:
             dict(places),
             skipped,
         )
+
+
+def _without_arrays(storage: Storage) -> Storage:
+    """Return the storage of a variable without what only an array of Zarr has."""
+    return replace(storage, codecs=None, array_chunks=None, shard_index=None, chunk_keys=None)
 
 
 @contextmanager
