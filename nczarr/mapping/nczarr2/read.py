@@ -209,7 +209,7 @@ class _Reader(Reader):
             self.hierarchy.override(array.path, corrected)
         return Form(type_, encoding, self.references(array, metadata.ndim - len(encoding.inner_shape)))
 
-    def storage(self, array: ArrayNode, ndim: int) -> model.Storage:
+    def storage(self, array: ArrayNode, ndim: int, data_type: str | None) -> model.Storage:
         metadata, form = array.metadata, self.forms[array.path]
         is_big = _spelled(array).startswith(">") and form is not None and form.type.dtype.itemsize > 1
         stored = array_storage(metadata, ndim, self.hierarchy.layout)
@@ -220,6 +220,7 @@ class _Reader(Reader):
             filters=filters_for(stored.codecs or ()).filters,
             endian="big" if is_big else "native",
             no_fill=metadata.fill_value is None,
+            data_type=data_type,
         )
 
     def attributes(
