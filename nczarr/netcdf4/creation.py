@@ -128,6 +128,11 @@ class VariableOptions:
         asked = self.compression
         if asked is None or asked is False or (isinstance(asked, str) and asked in ("", *_COMPRESSIONS)):
             return None
+        if isinstance(asked, list | tuple) and len(asked) == 1 and asked[0] in _COMPRESSIONS:
+            # As in netCDF4-python, whose compressions are no lists.
+            raise NetCDFValueError(
+                f"Unsupported value for compression kwarg: {asked!r}", hint=f"write compression={asked[0]!r}"
+            )
         try:
             return requested_codecs(asked)
         except NCZarrError as error:

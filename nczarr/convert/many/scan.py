@@ -92,9 +92,7 @@ class Header:
                     chunks.append({"fqn": fqn, **_packed(places)})
             lost = json.dumps([dataset.left_out, dataset.gone, unbound])
             document = store.get("zarr.json") or b""
-            return cls(
-                source, kind, dataset.name, size, modified, lost, document, values, chunks
-            )
+            return cls(source, kind, dataset.name, size, modified, lost, document, values, chunks)
 
     def model(self) -> tuple[Dataset, dict[str, np.ndarray]]:
         """Return the model, whose data have a shape but no values, and the values of small variables."""
@@ -106,7 +104,9 @@ class Header:
             dataset = replace(stored.dataset, name=self.name, left_out=tuple(left_out), gone=tuple(gone))
             dataset = rewrite(dataset, variable=lambda fqn, v: v.with_data(None) if fqn in unbound else v)
             if self.kind != "zarr":  # the codecs are those of the header, not of the file
-                dataset = rewrite(dataset, variable=lambda fqn, v: replace(v, storage=_without_arrays(v.storage)))
+                dataset = rewrite(
+                    dataset, variable=lambda fqn, v: replace(v, storage=_without_arrays(v.storage))
+                )
             known = {}
             for fqn, data in ((value["fqn"], value["data"]) for value in self.values):
                 variable = dataset.all_variables[fqn]
