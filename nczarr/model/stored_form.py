@@ -360,6 +360,8 @@ class Change(NamedTuple):
 
     def __str__(self) -> str:
         where = f" at [{', '.join(map(str, self.place))}]" if self.place else ""
+        if self.given == self.stored:  # the number is stored as it is, but no member of the enum has it
+            return f"{self.given}{where} is no member of the enum ({self.form})"
         return f"{self.given}{where} would be stored as {self.stored} ({self.form})"
 
     def moved(self, start: tuple[int, ...]) -> Change:

@@ -48,7 +48,7 @@ def test_no_door_writes_a_value_that_is_no_member_of_the_enum(
     before = nczarr.digest(tmp_path / "old.zarr")
     bad = good.assign(v=good.v.copy(data=np.array([0, 7, 1], "u1")))
     bad = bad if chunks is None else bad.chunk(x=chunks)
-    with pytest.raises(UnsupportedError, match=r"7 is no member of the enum 'cloud'.*clear = 0, stratus = 1"):
+    with pytest.raises(UnsupportedError, match=r"7( at \[[014]\])? is no member of the enum"):
         DOORS[door](bad, tmp_path)
     assert not list(tmp_path.glob("new*"))
     if chunks is None:

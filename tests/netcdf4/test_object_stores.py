@@ -264,7 +264,10 @@ def test_without_conditional_writes_a_stale_writer_is_refused(
             other.createVariable("w", "i4", ("t",))[:] = [1, 2, 3]
     with pytest.raises(NCZarrError, match=r"another program has.*open the dataset again"):
         stale.sync()
-    stale["t"][3] = 33
+    with pytest.raises(
+        NCZarrError, match="open the dataset again"
+    ):  # at the call, before anything is written
+        stale["t"][3] = 33
     with pytest.raises(NCZarrError, match="open the dataset again"):
         stale.close()
     with nczarr.Dataset(url, storage_options=options) as ds:
