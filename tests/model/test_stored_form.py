@@ -65,7 +65,7 @@ def test_values_that_fit_come_back(stored: StoredForm, values: Any, numbers: Any
         (form(INT), [np.nan], "nan at [0] would be stored as 0 (int32)"),
         (form(INT), np.ma.masked_array([3, 4], [False, True]), "a missing value at [1] would be stored as 0 (int32)"),
         (form(INT, _FillValue=np.int32(-1)), [-1], "-1 at [0] would be stored as a missing value (int32)"),
-        (form(QUALITY), [0, 2], "2 at [1] would be stored as 2 (uint8 with the members 0, 4)"),
+        (form(QUALITY), [0, 2], "2 at [1] is no member of the enum (uint8 with the members 0, 4)"),
         (form(INT64, **DAYS), np.array(["2019-01-01T01:10"], "M8[m]"),
          "2019-01-01T01:10 at [0] would be stored as 2019-01-01T00:00:00 (int64 with the units 'days"),
         (form(FLOAT, units="days since 1900-01-01"), np.array(["2019-01-01T01:10"], "M8[ns]"),
