@@ -28,8 +28,14 @@ from nczarr.lazy import cached_property
 from nczarr.model import STRING, CompoundType, EnumType, Region, Storage, Type, VlenType
 from nczarr.model.sources import handed, region_shape
 from nczarr.model.stored_form import Change, StoredForm
-from nczarr.netcdf4.creation import VariableOptions
 from nczarr.netcdf4.values.attributes import attribute_value
+from nczarr.netcdf4.values.keywords import (
+    codecs_by_keyword,
+    digit_attribute,
+    filters_by_keywords,
+    quantization_attribute,
+    with_checksum,
+)
 from nczarr.netcdf4.values.numbers import quantization_in, quantize, round_to_digit
 from nczarr.netcdf4.values.types import complex_parts, converted_records
 from nczarr.zarr.codecs.base import requested_codecs
@@ -543,9 +549,13 @@ class Part:
                     found[name] = attribute_value(attribute)
                 elif encoding.get(name) is not None:
                     found[name] = encoding[name]
-        given = {key: encoding[key] for key in _ROUNDING if encoding.get(key) is not None}
-        noted = VariableOptions(f"(variable {self.name!r})", **given).attributes(type_, None, "NETCDF4")
-        return found | {name: attribute_value(attribute) for name, attribute in noted.items()}
+        noted, where = list[model.Attribute](), f"(variable {self.name!r})"
+        if (digits := encoding.get("significant_digits")) is not None:
+            mode = encoding.get("quantize_mode") or "BitGroom"
+            noted.append(quantization_attribute(type_, digits, mode, where))
+        if (digit := encoding.get("least_significant_digit")) is not None:
+            noted.append(digit_attribute(digit, "NETCDF4", where))
+        return found | {attribute.name: attribute_value(attribute) for attribute in noted}
 
     # -- type and storage
 
@@ -718,11 +728,14 @@ def _storage(
     compression = encoding.get("compression") or (flags[0] if flags else None)
     if isinstance(encoding.get("blosc"), dict):
         compression, given["blosc_shuffle"] = encoding["blosc"]["compressor"], encoding["blosc"]["shuffle"]
-    filters = VariableOptions(f"(variable {name!r})", compression, **given).filters()
+    filters = filters_by_keywords(compression, **given)
     with error_context(fqn=name):
         codecs = _codecs(encoding)
+        if codecs is None:
+            codecs = codecs_by_keyword(compression)
     if codecs is not None:
         filters = ()
+        codecs = with_checksum(codecs) if encoding.get("fletcher32") else codecs
     chunks, shards = encoding.get("chunks") or encoding.get("chunksizes"), encoding.get("shards")
     was_other = encoding.get("original_shape") not in (None, shape) and "chunks" not in encoding
     chunks = (chunks,) * len(shape) if isinstance(chunks, int) else chunks

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nczarr import model
-from nczarr.compression import FILTERS, OF_REFERENCES, NamedConfig
-from nczarr.errors import NCZarrError
+from nczarr.compression import OF_REFERENCES
 from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
 from nczarr.model.chunk_shapes import chunks_in_shards, misfit
 from nczarr.netcdf4.base import data_model_of
@@ -30,22 +29,20 @@ from nczarr.netcdf4.errors import (
     translating,
 )
 from nczarr.netcdf4.values import types
-from nczarr.netcdf4.values.attributes import make_attribute
-from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
+from nczarr.netcdf4.values.keywords import (
+    codecs_by_keyword,
+    digit_attribute,
+    filters_by_keywords,
+    quantization_attribute,
+    whole_number,
+)
 from nczarr.session import DimensionNode, Session, TypeNode
 from nczarr.session.errors import check_unicode
-from nczarr.zarr.codecs.base import requested_codecs
 
 #: The type of the model, the object of the interface for it, and the given numpy type; see :func:`resolve_datatype`.
 ResolvedType: TypeAlias = "tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]"
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
-_KINDS = {
-    FILTERS[number].keyword: FILTERS[number]
-    for number in (Filter.DEFLATE, Filter.SZIP, Filter.ZSTD, Filter.BZIP2)
-}
-_COMPRESSIONS = (*_KINDS, *(name for name in types.BLOSC if name != "blosc_snappy"))
-_SZIP_MOST_PIXELS = 32
 #: Limit of the bytes of a chunk in HDF5.
 _LARGEST_CHUNK = (1 << 32) - 1
 
@@ -80,77 +77,17 @@ class VariableOptions:
     shards: Sequence[int] | str | None = None
 
     def filters(self) -> tuple[Filter, ...]:
-        """Return the filters. No Zarr codec is szip: the store records the filter for netCDF files.
-
-        Raises
-        ------
-        NetCDFValueError
-            For an unknown compression or coding.
-        NetCDFRuntimeError
-            For a level, a shuffling or a number of pixels out of range.
-        NetCDFTypeError
-            For a level or a shuffling that is not a number.
-        """
-        compression = "zlib" if self.zlib and not self.compression else self.compression
-        found: list[Filter] = []
-        if compression and self.codecs() is None and self.complevel:
-            level = _int("complevel", self.complevel)
-            kind = _KINDS.get(compression, FILTERS[Filter.BLOSC])
-            low, high, _ = kind.levels
-            if kind.number == Filter.SZIP:
-                found.append(self._szip())
-            elif not low <= level <= high:
-                raise NetCDFRuntimeError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
-            elif kind.number != Filter.BLOSC:
-                if self.shuffle and kind.number == Filter.DEFLATE:
-                    found.append(Filter(Filter.SHUFFLE))
-                found.append(Filter(kind.number, (level & 0xFFFFFFFF,)))  # HDF5's parameters have no sign
-            else:
-                shuffling = _int("blosc_shuffle", self.blosc_shuffle)
-                if shuffling < 0:
-                    raise NetCDFOverflowError(f"blosc_shuffle is negative: {shuffling}")
-                if shuffling not in (0, 1, 2):
-                    raise NetCDFRuntimeError(f"NetCDF: Invalid argument: blosc_shuffle {shuffling}")
-                parameters = (0, 0, 0, 0, level, shuffling, types.BLOSC.index(compression))
-                found.append(Filter(Filter.BLOSC, parameters))
-        if self.fletcher32:
-            found.append(Filter(Filter.FLETCHER32))
-        return tuple(found)
-
-    def codecs(self) -> tuple[NamedConfig, ...] | None:
-        """Return the codecs of Zarr that `compression` names; None for a compression of netCDF, or for none.
-
-        Raises
-        ------
-        NetCDFValueError
-            For an unknown compression.
-        """
-        asked = self.compression
-        if asked is None or asked is False or (isinstance(asked, str) and asked in ("", *_COMPRESSIONS)):
-            return None
-        if isinstance(asked, list | tuple) and len(asked) == 1 and asked[0] in _COMPRESSIONS:
-            # As in netCDF4-python, whose compressions are no lists.
-            raise NetCDFValueError(
-                f"Unsupported value for compression kwarg: {asked!r}", hint=f"write compression={asked[0]!r}"
-            )
-        try:
-            return requested_codecs(asked)
-        except NCZarrError as error:
-            raise NetCDFValueError(
-                f"Unsupported value for compression kwarg: {asked!r}",
-                hint=f"one of {', '.join(_COMPRESSIONS)}, or a codec of Zarr: its name, JSON or object",
-            ) from error
-
-    def _szip(self) -> Filter:
-        pixels = _int("szip_pixels_per_block", self.szip_pixels_per_block)
-        if self.szip_coding not in types.SZIP:
-            raise NetCDFValueError(f"unknown szip coding {self.szip_coding!r} ('ec' or 'nn' supported)")
-        if pixels % 2 or not 2 <= pixels <= _SZIP_MOST_PIXELS:
-            raise NetCDFRuntimeError(
-                f"NetCDF: Invalid argument: szip_pixels_per_block {pixels}",
-                hint=f"an even number up to {_SZIP_MOST_PIXELS}",
-            )
-        return Filter(Filter.SZIP, (types.SZIP[self.szip_coding], pixels))
+        """Return the filters; see :func:`filters_by_keywords`."""
+        return filters_by_keywords(
+            self.compression,
+            zlib=self.zlib,
+            complevel=self.complevel,
+            shuffle=self.shuffle,
+            szip_coding=self.szip_coding,
+            szip_pixels_per_block=self.szip_pixels_per_block,
+            blosc_shuffle=self.blosc_shuffle,
+            fletcher32=self.fletcher32,
+        )
 
     def storage(
         self, session: Session, type_: Type, dimensions: Sequence[DimensionNode], filters: tuple[Filter, ...]
@@ -165,9 +102,11 @@ class VariableOptions:
         no_fill = self.fill_value is False or not session.fill
         if session.netcdf3 or not dimensions:
             filters = ()
-        codecs = self.codecs() if dimensions else None
-        if codecs is not None and session.stored.disk_format == "NETCDF3":
-            raise NetCDFValueError(f"netCDF-3 files have no codecs {self.where}")
+        codecs = codecs_by_keyword(self.compression, fletcher32=self.fletcher32) if dimensions else None
+        if codecs is not None:
+            filters = ()
+            if session.stored.disk_format == "NETCDF3":
+                raise NetCDFValueError(f"netCDF-3 files have no codecs {self.where}")
         contiguous = self.contiguous and not session.netcdf3
         # netCDF-3 files and scalars have no chunks: chunk sizes are ignored, as in netCDF4-python.
         chunksizes = None if session.netcdf3 or not dimensions else self.chunksizes
@@ -237,7 +176,7 @@ class VariableOptions:
             raise NetCDFValueError(
                 f"{name} must be a sequence with the same length as dimensions {self.where}"
             )
-        return tuple([_whole(each, length) for length in lengths])
+        return tuple([whole_number(each, length) for length in lengths])
 
     def _check_chunk(self, type_: Type, shape: tuple[int, ...], filters: tuple[Filter, ...]) -> None:
         """Raise for a chunk that is too large for HDF5, or that szip cannot compress."""
@@ -312,38 +251,14 @@ class VariableOptions:
         """
         found = []
         if self.significant_digits is not None:
-            found.append(self._quantization(type_))
+            digits = self.significant_digits
+            found.append(quantization_attribute(type_, digits, self.quantize_mode, self.where))
         fill = fill_attribute(type_, dtype, self.fill_value)
         if fill is not None:
             found.append(fill)
         if self.least_significant_digit is not None:
-            name, digit = "least_significant_digit", self.least_significant_digit
-            attribute = make_attribute(name, digit, group=None, data_model=data_model)
-            if np.size(digit) != 1:
-                raise NetCDFValueError(f"{name} is one number, not {digit!r} {self.where}")
-            if np.array(digit).dtype.kind not in "biuf":
-                raise NetCDFTypeError(f"{name} is a number, not {digit!r} {self.where}")
-            if np.isnan(digit).any():
-                raise NetCDFValueError(f"{name} is not a number {self.where}")
-            found.append(attribute)
+            found.append(digit_attribute(self.least_significant_digit, data_model, self.where))
         return {attribute.name: attribute for attribute in found}
-
-    def _quantization(self, type_: Type) -> Attribute:
-        """Return the attribute that notes how floats are quantized on writing."""
-        digits, mode = _int("significant_digits", self.significant_digits), self.quantize_mode
-        if not isinstance(mode, str) or mode not in ATTRIBUTE_OF_MODE:
-            raise NetCDFValueError(
-                f"'quantize_mode' keyword argument must be 'BitGroom','GranularBitRound' or 'BitRound', got '{mode}'"
-            )
-        if type_.dtype.kind != "f":
-            raise NetCDFRuntimeError(f"NetCDF: Invalid argument: only floats can be quantised {self.where}")
-        single = type_.dtype.itemsize == 4
-        most = (6 if single else 15) if mode != "BitRound" else (23 if single else 52)
-        if not 1 <= digits <= most:
-            raise NetCDFRuntimeError(
-                f"NetCDF: Invalid argument: significant_digits {digits} for {mode} {self.where}"
-            )
-        return Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, model.INT)
 
 
 def constructor_signature() -> Signature:
@@ -352,21 +267,6 @@ def constructor_signature() -> Signature:
     first = [Parameter(name, kind) for name in ("grp", "name", "datatype")]
     options = list(signature(VariableOptions).parameters.values())[1:]
     return Signature([*first, Parameter("dimensions", kind, default=()), *options])
-
-
-def _whole(name: str, value: object) -> int:
-    if isinstance(value, str | bytes):
-        raise NetCDFTypeError(f"{name} is a whole number, not {value!r}")
-    with translating("{} is a whole number, not {!r}", name, value):
-        return int(value)  # type: ignore[call-overload]
-
-
-def _int(name: str, value: object) -> int:
-    """Return a number in the range of a C ``int``."""
-    number = _whole(name, value)
-    if not -(1 << 31) <= number < 1 << 31:
-        raise NetCDFOverflowError(f"{name} does not fit into 32 bits: {number}")
-    return number
 
 
 def resolve_datatype(

@@ -256,3 +256,9 @@ def test_a_codec_of_another_package_is_created_reopened_renamed_copied_and_liste
     assert [codec["name"] for codec in document["codecs"]] == ["bytes", "example.inverted"]
     assert "example.inverted" in run("-m", "nczarr", "info", "b.zarr")
     assert "example.inverted" in run("-m", "nczarr", "dump", "-h", "-s", "b.zarr")
+
+
+def test_a_compression_and_a_checksum_of_xarray_are_both_stored(tmp_path: Path) -> None:
+    ds = xr.Dataset({"v": (("y", "x"), VALUES)})
+    ds.nczarr.to_zarr(tmp_path / "a.zarr", encoding={"v": {"compression": "lz4", "fletcher32": True}})
+    assert [name for name, _ in stored(tmp_path / "a.zarr")] == ["numcodecs.lz4", "crc32c"]
