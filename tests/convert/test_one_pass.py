@@ -68,12 +68,19 @@ def compressed(path: Path, number: int, **options: Any) -> Path:
     return path
 
 
-def test_references_join_files_with_other_levels_of_deflate(tmp_path: Path) -> None:
+def test_references_join_files_with_other_levels_of_deflate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = [compressed(tmp_path / f"{n}.nc", n, zlib=True, complevel=n + 1) for n in range(4)]
     nczarr.copy(files, tmp_path / "refs.json", concat="time", virtual=True)
     nczarr.copy(files, tmp_path / "whole.zarr", concat="time")
     assert list(nczarr.diff(tmp_path / "whole.zarr", tmp_path / "refs.json")) == []
     files.append(compressed(tmp_path / "4.nc", 4, compression="zstd"))
+    # Their chunks make no array: small values stand beside the references, large ones are refused.
+    nczarr.copy(files, tmp_path / "inline.json", concat="time", virtual=True)
+    nczarr.copy(files, tmp_path / "all.zarr", concat="time")
+    assert list(nczarr.diff(tmp_path / "all.zarr", tmp_path / "inline.json")) == []
+    monkeypatch.setenv("NCZARR_MAX_INLINE_BYTES", "1")
     with pytest.raises(UnsupportedError, match=r"with zstd .* with shuffle and deflate") as caught:
         nczarr.copy(files, tmp_path / "refs2.json", concat="time", virtual=True)
     assert "4.nc" in str(caught.value)

@@ -269,7 +269,7 @@ def without_data_types(dataset: model.Dataset) -> tuple[model.Dataset, tuple[str
     --------
     >>> half = model.Variable("v", model.FLOAT, storage=model.Storage(data_type="float16"))
     >>> without_data_types(model.Dataset("d", variables=(half,)))[1]
-    ("/v: the Zarr data type float16; the values are stored as float",)
+    ('/v: the Zarr data type float16; the values are stored as float',)
     """
     found = {fqn: v for fqn, v in dataset.all_variables.items() if v.storage.data_type is not None}
     if not found:
