@@ -23,7 +23,7 @@ MOST = {
     'Dataset("b.zarr")': (19, 0, 59),
     "variable[1:3]": (12, 0, 27),
     "v[n] = row; sync()": (17, 3, 52),
-    "gen a.cdl c.zarr": (28, 3, 89),
+    "gen a.cdl c.zarr": (28, 3, 92),
 }
 
 
