@@ -423,7 +423,7 @@ def test_chunks_that_workers_left(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_the_intermediate_of_a_killed_copy_is_cleaned(tmp_path: Path) -> None:
     out = tmp_path / "a.zarr"
     nczarr.copy(DATA / "example.nc", out)
-    code = "import sys; from nczarr.convert.values.rechunk import _folder; _folder(sys.argv[1]).mkdir()"
+    code = "import sys; from nczarr.convert.values.rechunk import _folder; _folder(sys.argv[1])"
     subprocess.run([sys.executable, "-c", code, str(out)], check=True)
     (left,) = set(tmp_path.iterdir()) - {out}
     assert clean(out) == [f"{left}: removed"]
