@@ -276,3 +276,37 @@ def test_what_the_type_has_needs_no_warning(type_: str, text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loads(f"netcdf t {{ dimensions: x = {count}; variables: {type_} v(x); data: v = {text}; }}")
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (
+            "types: int(*) s; dimensions: x = 3; variables: s v(x); data: v = {2.7}, {3.1}, {4.5};",
+            "2.7 becomes 2",
+        ),
+        (
+            "types: compound c { int i; }; dimensions: x = 3; variables: c v(x); data: v = {2.7}, {3.1}, {4.5};",
+            "2.7 becomes 2",
+        ),
+        (
+            "types: ubyte enum e { a = 0 }; dimensions: x = 3; variables: e v(x); data: v = 7, 8, 9;",
+            "7 is no member of the enum",
+        ),
+        ("dimensions: x = 3; variables: byte v(x); data: v = 200, 201, 202;", "200 becomes -56"),
+        ("dimensions: x = 3; variables: byte v(x); byte v:a = 200, 201;", "200 becomes -56"),
+    ],
+)
+def test_a_variable_or_an_attribute_gets_one_warning(text: str, first: str) -> None:
+    """A warning for each of a million values would fill the memory, and hide the others."""
+    with pytest.warns(CDLWarning, match=first) as found:
+        loads(f"netcdf a {{ {text} }}")
+    assert len(found) == 1
+
+
+def test_each_variable_and_each_attribute_has_its_own_warning() -> None:
+    text = "dimensions: x = 2; variables: int u(x); int v(x); byte u:a = 200; byte u:b = 201; "
+    text += "data: u = 2.7, 1; v = 3.5, 1;"
+    with pytest.warns(CDLWarning) as found:
+        loads(f"netcdf a {{ {text} }}")
+    assert len(found) == 4

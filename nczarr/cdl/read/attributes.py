@@ -39,6 +39,7 @@ class AttributeReader:
         if type_ == CHAR:
             raw = b"".join(self._elements.texts(items, b"\0")) or b"\0" * bool(items)
             return Attribute(name, CHAR, np.frombuffer(raw, "S1"))
+        self._elements.begin()
         problems = len(self._problems)
         values = np.zeros(count_values(items), type_.dtype)
         for i, item in enumerate(expand(items)):

@@ -90,6 +90,7 @@ class Binder:
                 f"the variable {variable.name!r} of shape {shape} is too large for the memory", variable.token
             )
             return None
+        self._elements.begin()
         self._place(variable, out, dimensions, items, missing)
         return model.MemorySource(out) if corner == shape else BeginningSource(out, missing, shape)
 

@@ -234,8 +234,16 @@ class ElementReader:
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
-        #: Warn of a constant that its type changes: of the first of a list.
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with a variable or an attribute: only its first constant that its type changes gets a warning."""
         self._warns = True
+
+    def _warn(self, message: str, token: Token) -> None:
+        if self._warns:
+            self._problems.warn(message, token.start_pos)
+        self._warns = False
 
     def read_list(
         self,
@@ -249,7 +257,7 @@ class ElementReader:
 
         `fill` is what ``_`` stands for; `attributes` of a variable of time give quoted dates a meaning.
         """
-        done, most, self._warns = 0, len(out), True
+        done, most = 0, len(out)
         dates = None if attributes is None else date_reader(attributes)
         numeric = isinstance(type_, model.PrimitiveType) and type_.dtype.kind in "iuf"
         fast = "NUMBERS" if numeric else _RUNS.get(type(type_))
@@ -331,8 +339,7 @@ class ElementReader:
             return bytes(constant.value)
         element = convert(constant, type_)
         if self._warns and (change := change_by(constant, type_, element)) is not None:
-            self._problems.warn(change, token.start_pos)
-            self._warns = False
+            self._warn(change, token)
         return element
 
     def _member(self, type_: model.EnumType, constant: Constant, token: Token) -> int | None:
@@ -340,10 +347,8 @@ class ElementReader:
         if isinstance(constant.value, int) and not constant.is_character:
             limits = np.iinfo(type_.dtype)
             if limits.min <= constant.value <= limits.max:
-                if constant.value not in dict(type_.members).values():
-                    self._problems.warn(
-                        f"{constant.shown} is no member of the enum {type_.name!r}", token.start_pos
-                    )
+                if self._warns and not type_.are_members(np.asarray(constant.value)):
+                    self._warn(f"{constant.shown} is no member of the enum {type_.name!r}", token)
                 return constant.value
         # A reserved word can be the name of a member.
         if constant.kind != "word" and token.type not in ("SPECIAL_FLOAT", "NIL"):

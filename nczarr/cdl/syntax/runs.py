@@ -99,7 +99,7 @@ def parse_run(text: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray | None
         if kind == np.float32:
             values = values.astype(kind)
         found = values.astype(dtype, copy=False)
-    if found.dtype == np.float32 and np.isinf(found).any() and not np.isinf(values).all():
+    if found.dtype == np.float32 and (np.isinf(found) & np.isfinite(values)).any():
         raise NeedsSlowPath  # too large for a float: a warning says so
     return found, missing
 
