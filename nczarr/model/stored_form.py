@@ -351,16 +351,19 @@ class Change(NamedTuple):
         The value, and what would be read instead.
     form : str
         The stored form.
+    is_member : bool
+        False for a number that no member of the enum has; it would be stored as it is.
     """
 
     place: tuple[int, ...]
     given: str
     stored: str
     form: str
+    is_member: bool = True
 
     def __str__(self) -> str:
         where = f" at [{', '.join(map(str, self.place))}]" if self.place else ""
-        if self.given == self.stored:  # the number is stored as it is, but no member of the enum has it
+        if not self.is_member:
             return f"{self.given}{where} is no member of the enum ({self.form})"
         return f"{self.given}{where} would be stored as {self.stored} ({self.form})"
 
@@ -433,7 +436,9 @@ class Conversion:
             is_masked = masked is not None and bool(masked[first])
             given = "a missing value" if is_masked else self.old.shown(flat[first])
             place = tuple(int(i) for i in np.unravel_index(first, numbers.shape))
-            change = Change(place, given, self.new.shown(out[first]), str(self.new))
+            members = self.new.members
+            is_member = is_masked or members is None or out[first] in members
+            change = Change(place, given, self.new.shown(out[first]), str(self.new), is_member)
         return Fitted(out.reshape(numbers.shape), change)
 
     def _block(
