@@ -430,15 +430,6 @@ class Update:
             for one in () if is_safe else work:
                 there = session.chunk_shape(nodes[one[0]]) if one[0] in nodes else block_of(one)
                 check_aligned(one, starts[one[0]], there)
-            late = {one[0] for one in chunked_work(dataset)}
-            for fqn, variable in dataset.all_variables.items():
-                if (
-                    isinstance(variable.type, model.EnumType)
-                    and variable.data is not None
-                    and fqn not in late
-                ):
-                    # No dimension grows for values that are refused.
-                    variable.data.read(tuple(slice(0, n, 1) for n in variable.data.shape))
             with _kept_after_errors(session.root):
                 for path in dataset.all_groups:
                     self._declare(session, dataset, path, groups[path], places[path])

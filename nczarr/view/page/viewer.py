@@ -426,13 +426,12 @@ class Viewer:
     # -- lines through a point
 
     def _tapped(self, x: float, y: float) -> None:
-        picture = self._drawn[0][0] if self._figures else None
         figure = self._figures[0] if self._figures else None
         place = figure.index_at(x, y) if isinstance(figure, PictureFigure) else None
-        if isinstance(picture, Picture) and place is not None:
+        if isinstance(figure, PictureFigure) and place is not None:
             self._address.place = place
             self._remember()
-            self._mark(picture, place)
+            self._mark(figure.picture, place)
 
     def _mark(self, picture: Picture, place: tuple[int, ...]) -> None:
         """Mark a place of a picture, and show the lines through it."""
