@@ -31,6 +31,7 @@ ROUNDS = {
     "resumes": 5,
     "lost_workers": 3,
     "appends": 6,
+    "fitting": 200,
 }
 
 
