@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import rotation
 
 HERE = Path(__file__).parent
 #: Test files by folder, with the core of the packages: ``-m quick`` runs them in less than a minute on two processors.
@@ -78,6 +79,16 @@ _QUICK_FILES = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--all-cases",
+        action="store_true",
+        help=f"run all cases, not one in {rotation.TURNS} of the functions with {rotation.MANY} cases and more; "
+        "a command that names a file or a folder always does",
+    )
+    parser.addoption("--rotation", type=int, help="the cases that run; by default the number of commits")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     named = {*_QUICK_FILES, *_HEAVY_FILES, *map(_file, LONGEST)}
     missing = sorted(str(path.relative_to(HERE)) for path in named if not path.is_file())
@@ -102,7 +113,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if collection_path in _HEAVY_FILES and not named and "heavy" not in selection else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # A developer who names a file wants all of it.
+    whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if whole_suite and not config.option.all_cases:
+        turn = config.option.rotation
+        turn = rotation.rotation_of(HERE) if turn is None else turn
+        cases = [((item.path, item.nodeid.partition("[")[0]), item) for item in items]
+        items[:], waiting = rotation.select(cases, turn)
+        config.hook.pytest_deselected(items=waiting)
     for item in items:
         if item.path in _QUICK_FILES:
             item.add_marker("quick")

@@ -1,0 +1,54 @@
+"""Select one case in eight of the test functions with many cases: another eighth for each commit."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+#: Half of all tests are cases of the functions with this many and more.
+MANY = 30
+#: One case in so many runs.
+TURNS = 8
+
+Case = TypeVar("Case")
+
+
+def rotation_of(folder: Path) -> int:
+    """Count the commits of a clone: one commit selects the same cases on every day, eight in a row select all.
+
+    Without Git, as in an unpacked archive, the rotation is 0.
+    """
+    try:
+        count = subprocess.run(
+            ["git", "rev-list", "--count", "HEAD"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return int(count)
+
+
+def select(cases: Sequence[tuple[Hashable, Case]], rotation: int) -> tuple[list[Case], list[Case]]:
+    """Divide cases, each given with its function, into those that run in a rotation and those that wait."""
+    functions: dict[Hashable, list[int]] = defaultdict(list)
+    for position, (function, _) in enumerate(cases):
+        functions[function].append(position)
+    waiting = {
+        position
+        for positions in functions.values()
+        if len(positions) >= MANY
+        for turn, position in enumerate(positions)
+        if (turn + rotation) % TURNS
+    }
+    chosen: list[Case] = []
+    left: list[Case] = []
+    for position, (_, case) in enumerate(cases):
+        (left if position in waiting else chosen).append(case)
+    return chosen, left

@@ -1,0 +1,38 @@
+"""Rotate the cases of functions with many cases: each case has its turn, and other tests always run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import rotation
+
+CASES = [("few", f"few-{i}") for i in range(29)] + [("many", f"many-{i}") for i in range(30)]
+CASES += [("other", f"other-{i}") for i in range(1000)]
+
+
+def test_eight_rotations_run_each_case_once() -> None:
+    turns = [rotation.select(CASES, number)[0] for number in range(rotation.TURNS)]
+    for _, case in CASES:
+        assert sum(case in chosen for chosen in turns) == (8 if case.startswith("few") else 1)
+
+
+def test_cases_keep_their_order_and_none_is_lost() -> None:
+    chosen, waiting = rotation.select(CASES, 3)
+    everything = [case for _, case in CASES]
+    assert sorted(chosen + waiting) == sorted(everything)
+    assert chosen == [case for case in everything if case in {*chosen}]
+
+
+def test_each_function_runs_in_each_rotation() -> None:
+    for number in range(20):
+        assert {case.partition("-")[0] for case in rotation.select(CASES, number)[0]} == {
+            "few",
+            "many",
+            "other",
+        }
+
+
+def test_without_git_there_is_a_rotation_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert rotation.rotation_of(tmp_path) == 0
