@@ -245,6 +245,9 @@ _TIMES = [
     "hours since 1582-10-04 12:30",
     "months since 1999-11-30",
     "sec since 1970-01-01T06:00:00Z",
+    # The zone has a T, which does not separate this date from its time.
+    "days since 2000-01-01 12:00:00 UTC",
+    "hours since 2000-01-01T18:30",
 ]
 _CALENDARS = [
     "standard",

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import nczarr
-from nczarr.errors import DatasetExistsError, NCZarrError
+from nczarr.errors import DatasetExistsError, LossError, NCZarrError, StoreError
 from nczarr.model import DOUBLE, Dataset, Dimension, MemorySource, Storage, Variable, compare
 from nczarr.system.atomic import exchange, partial_path
 
@@ -201,3 +201,45 @@ def test_a_source_that_changes_meanwhile_is_not_believed(tmp_path: Path) -> None
         with pytest.raises(NCZarrError, match=r"a\.nc: the file has changed while it was copied"):
             nczarr.copy(source, tmp_path / target, progress=Touches())
     assert list(tmp_path.iterdir()) == [source]
+
+
+class _Unplugged:
+    """Ends a copy with an error after its first values."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def start(self, total: int) -> None:
+        pass
+
+    def advance(self, size: int, fqn: str) -> None:
+        raise self.error
+
+    def finish(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "resume", "stays"),
+    [
+        (StoreError("the disk is unplugged"), True, True),
+        (OSError("unplugged"), True, True),
+        # It would occur again.
+        (LossError("the format has no such type"), True, False),
+        (StoreError("the disk is unplugged"), False, False),
+        (OSError("unplugged"), False, False),
+    ],
+)
+def test_what_a_failed_copy_leaves(error: Exception, resume: bool, stays: bool, tmp_path: Path) -> None:
+    target = tmp_path / "b.zarr"
+    chosen: dict[str, Any] = {"chunks": "time=1"}
+    with pytest.raises(type(error)):
+        nczarr.copy(
+            EXAMPLE, target, resume=resume, progress=_Unplugged(error), memory=30_000, workers=1, **chosen
+        )
+    assert target.exists() == stays
+    assert [path.name for path in tmp_path.iterdir()] == (["b.zarr"] if stays else [])
+    if stays:
+        with pytest.raises(NCZarrError):
+            nczarr.Dataset(target)
+    nczarr.copy(EXAMPLE, target, resume=True, verify=True, **chosen)

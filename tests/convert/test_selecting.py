@@ -233,3 +233,12 @@ def test_names_of_places_are_drawn_by_name() -> None:
 def test_the_calendar_may_be_written_in_capitals() -> None:
     part = select(axis([0.0, 59.0], "days since 2001-01-01", "NoLeap"), {"time": "2001-03"})
     assert part.dimensions[0].size == 1
+
+
+def test_a_range_of_python_selects_its_indices() -> None:
+    dataset = axis([float(i) for i in range(10)], "m")
+    for indices in (range(2, 9, 3), range(4), range(9, 10)):
+        part = select(dataset, {"time": indices})
+        data = part.variables[0].data
+        assert data is not None
+        assert data.read((slice(0, len(indices), 1),)).tolist() == [float(i) for i in indices]

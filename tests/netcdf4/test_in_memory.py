@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import nczarr.netcdf4 as ours
 from nczarr.errors import NCZarrError
 from nczarr.netcdf4.errors import NetCDFLockedError
 from nczarr.stores import LocalStore
+from nczarr.system import atomic
 
 NAMES = ["a.nc", "a.zarr"]
 
@@ -148,3 +150,27 @@ def test_memory_that_holds_no_dataset_is_an_oserror(content: bytes, match: str) 
     with pytest.raises(OSError, match=match) as error:
         ours.Dataset("a.nc", memory=content)
     assert isinstance(error.value, NCZarrError)
+
+
+@pytest.mark.parametrize("mode", ["w", "a"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_failed_write_at_the_end_leaves_the_old_dataset_alone(
+    name: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    make(path).close()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    ds = ours.Dataset(path, mode, diskless=True, persist=True)
+    ds.a = 1
+    # The file is moved, and the directory exchanged, after all bytes are written.
+    monkeypatch.setattr(atomic.Output, "commit", full)
+    monkeypatch.setattr(atomic, "replace_directory", full)
+    monkeypatch.setattr("nczarr.stores.local.replace_directory", full, raising=False)
+    with pytest.raises(OSError, match="No space left"):
+        ds.close()
+    monkeypatch.undo()
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    assert values(path) == [1, 2]

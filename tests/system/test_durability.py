@@ -13,6 +13,7 @@ import os
 import shutil
 import stat
 import threading
+import time
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
@@ -312,3 +313,30 @@ def test_durable_false_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         dataset["t"][1] = 1
         dataset.close(durable=False)
         assert synced == [], name
+
+
+def test_the_error_of_the_thread_that_ends_last_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [str(tmp_path / str(number)) for number in range(9)]
+    caller, ended, taken = threading.get_ident(), threading.Semaphore(0), threading.Event()
+
+    class Queue(durability.SimpleQueue[None]):
+        def put(self, item: None, block: bool = True, timeout: float | None = None) -> None:
+            super().put(item, block, timeout)
+            ended.release()
+
+    def sync(path: str, *, only_data: bool = False) -> None:
+        if threading.get_ident() == caller:
+            taken.wait()
+        elif not taken.is_set():
+            taken.set()
+            for _ in range(durability._helpers(len(paths))):  # all other threads have ended
+                ended.acquire()
+            time.sleep(0.02)  # a caller that does not wait for this thread returns
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(durability, "SimpleQueue", Queue)
+    monkeypatch.setattr(durability, "sync_path", sync)
+    with pytest.raises(OSError, match="Input/output error"):
+        durability.sync_all(paths, str(tmp_path))
