@@ -11,6 +11,9 @@ from urllib.parse import unquote, urlsplit
 
 from nczarr.errors import StoreError
 
+#: Options of the file system behind a URL, with fsspec's names.
+StorageOptions = Mapping[str, Any]
+
 # A single letter is a Windows drive, not a protocol.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?=://|::)")
 _FRAGMENT = re.compile(r"#([A-Za-z0-9_.]+(?:=[^&#]*)?(?:&[A-Za-z0-9_.]+(?:=[^&#]*)?)*)\Z")

@@ -65,7 +65,7 @@ def _add_step_option(parser: argparse.ArgumentParser) -> None:
 
 def run_plot(options: argparse.Namespace) -> None:
     """Run ``nczarr plot``."""
-    from nczarr.view.plotting import Options, drawn, plot
+    from nczarr.view.plotting import PlotOptions, drawn, plot
 
     if options.output is None and not sys.stdout.isatty():
         raise NCZarrError("standard output is not a terminal", hint="write a file: -o map.png")
@@ -83,7 +83,7 @@ def run_plot(options: argparse.Namespace) -> None:
         return
     from nczarr.view.terminal import show
 
-    with drawn(options.source, options.variable, Options(**arguments)) as (drawings, colours):
+    with drawn(options.source, options.variable, PlotOptions(**arguments)) as (drawings, colours):
         show(next(drawings), colours)
 
 

@@ -57,7 +57,7 @@ def fqn_of(path: str) -> str:
     return model.format_fqn([part for part in path.split("/") if part not in ("", ".")])
 
 
-class Source:
+class ReopenedDataset:
     """An open dataset that can be pickled; unpickling opens it again on first use."""
 
     def __init__(
@@ -126,10 +126,10 @@ class Source:
         self.__init__(**state)  # type: ignore[misc]
 
 
-class Values(BackendArray):  # type: ignore[misc]
+class LazyVariable(BackendArray):  # type: ignore[misc]
     """The values of one variable, read on demand: as a program sees them, or in the model's form."""
 
-    def __init__(self, source: Source, group: str, name: str, *, in_model: bool = False) -> None:
+    def __init__(self, source: ReopenedDataset, group: str, name: str, *, in_model: bool = False) -> None:
         self.source, self.group, self.name, self.in_model = source, group, name, in_model
         node = self.node
         self.shape = node.shape
@@ -201,7 +201,7 @@ class Kept:
 class GroupStore(AbstractDataStore):  # type: ignore[misc]
     """One group, with the interface that xarray's decoding needs."""
 
-    def __init__(self, source: Source, group: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, source: ReopenedDataset, group: str, options: Mapping[str, Any]) -> None:
         self.source, self.path, self.options = source, group, options
         #: The encodings of strings, which xarray drops.
         self.texts: dict[str, dict[str, object]] = {}
@@ -228,7 +228,7 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
 
     def _variable(self, name: str, node: VariableNode) -> xr.Variable:
         attributes = _attributes(node)
-        values = Values(self.source, self.path, name)
+        values = LazyVariable(self.source, self.path, name)
         if values.dtype.kind == "S" and "_FillValue" in attributes:
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
         if values.dtype.kind in "VOc" and node.type != STRING:
@@ -306,7 +306,7 @@ def place_of(target: object) -> str:
     return shown_location(str(target)) if is_path(target) else "memory"
 
 
-def opened(source: Source, group: str, options: Mapping[str, Any]) -> xr.Dataset:
+def opened(source: ReopenedDataset, group: str, options: Mapping[str, Any]) -> xr.Dataset:
     """Return a group as a dataset that xarray has decoded with the options of :func:`xarray.open_dataset`."""
     store = GroupStore(source, group, options)
     try:
@@ -332,7 +332,7 @@ def labelled(dataset: model.Dataset, kind: str) -> Iterator[xr.Dataset | xr.Data
     kind : {'Dataset', 'DataTree'}
     """
     with Dataset(dataset) as open_dataset:
-        source = Source(open_dataset, None)
+        source = ReopenedDataset(open_dataset, None)
         paths = ["/" + "/".join(model.parse_fqn(fqn)) for fqn in dataset.all_groups]
         groups = {path: opened(source, path, {}) for path in (paths if kind == "DataTree" else ["/"])}
         yield xr.DataTree.from_dict(groups) if kind == "DataTree" else groups["/"]

@@ -23,11 +23,11 @@ from xarray.core.utils import is_duck_dask_array
 from nczarr import model
 from nczarr.compression import NamedConfig
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
-from nczarr.labelled.read import KEPT, Kept, Values
+from nczarr.labelled.read import KEPT, Kept, LazyVariable
 from nczarr.lazy import cached_property
 from nczarr.model import STRING, CompoundType, EnumType, Region, Storage, Type, VlenType
 from nczarr.model.sources import handed, region_shape
-from nczarr.model.stored_form import Change, StoredForm
+from nczarr.model.stored_form import ChangedValue, StoredForm
 from nczarr.netcdf4.values.attributes import attribute_value
 from nczarr.netcdf4.values.keywords import (
     codecs_by_keyword,
@@ -177,7 +177,7 @@ class Fit:
         with error_context(fqn=self.fqn):
             self._refuse(form.change(values, numbers), region, _OTHER_ENCODING)
 
-    def _refuse(self, change: Change | None, region: Region, hint: str) -> None:
+    def _refuse(self, change: ChangedValue | None, region: Region, hint: str) -> None:
         if change is not None and not self.is_unsafe:
             begin = tuple(s.start + n for s, n in zip(region, self.start or (0,) * len(region), strict=False))
             raise UnsupportedError(str(change.moved(begin)), hint=hint)
@@ -338,14 +338,14 @@ def _sequence(name: str, values: Any, base: Type) -> np.ndarray:
     return array
 
 
-def kept_source(encoded: EncodedSource, values: Values, decoded: xr.Variable) -> model.ArraySource:
+def kept_source(encoded: EncodedSource, values: LazyVariable, decoded: xr.Variable) -> model.ArraySource:
     """Return the values of a variable whose encoding is that of its source.
 
     Parameters
     ----------
     encoded : EncodedSource
         The values as the program sees them.
-    values : Values
+    values : LazyVariable
         The stored values, in the model's form.
     decoded : xarray.Variable
         The stored values as they were decoded at opening.
@@ -365,10 +365,10 @@ def kept_source(encoded: EncodedSource, values: Values, decoded: xr.Variable) ->
     return UntouchedSource(**vars(encoded), stored=stored, decoded=decoded)
 
 
-def _selection(array: Any, values: Values) -> indexing.ExplicitIndexer | None:
+def _selection(array: Any, values: LazyVariable) -> indexing.ExplicitIndexer | None:
     """Return the selection of stored values that a lazy array decodes; None for loaded and computed arrays."""
     key: indexing.ExplicitIndexer | None = None
-    while not isinstance(array, Values):
+    while not isinstance(array, LazyVariable):
         if isinstance(array, indexing.LazilyIndexedArray):
             if not _is_all(array.key, array.array.shape):
                 if key is not None:
@@ -391,7 +391,7 @@ def _is_all(key: indexing.ExplicitIndexer, shape: tuple[int, ...]) -> bool:
 def _can_lose(decoded: xr.Variable, type_: Type) -> bool:
     """True if different stored values may be decoded to the same value."""
     array = decoded._data
-    while not isinstance(array, Values):
+    while not isinstance(array, LazyVariable):
         if isinstance(array, _DECODING) or not hasattr(array, "array"):
             return True
         array = array.array
@@ -420,7 +420,7 @@ def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Origin:
+class VariableOrigin:
     """The origin of a variable.
 
     Attributes
@@ -442,12 +442,12 @@ class Origin:
 
 
 @dataclass
-class Part:
+class XarrayVariable:
     """One variable of xarray, with its origin, if it has one."""
 
     name: str
     variable: xr.Variable
-    origin: Origin | None
+    origin: VariableOrigin | None
     #: The variable as xarray encodes it, at least without values; None if the encoding is that of the source.
     encoded: Any = None
 
@@ -648,7 +648,7 @@ class Part:
         if variable.dtype.kind in "mM":
             variable.encoding.setdefault("dtype", self.origin.decoded.encoding["dtype"])
         kept = self.origin.kept
-        values = Values(kept.store.source, kept.store.path, str(kept.name), in_model=True)
+        values = LazyVariable(kept.store.source, kept.store.path, str(kept.name), in_model=True)
         return (
             encoded if values.dtype != made.type.dtype else kept_source(encoded, values, self.origin.decoded)
         )
@@ -665,7 +665,7 @@ def check_encoding(name: str, given: Mapping[str, Any]) -> None:
         )
 
 
-def encode(parts: Sequence[Part]) -> None:
+def encode(parts: Sequence[XarrayVariable]) -> None:
     """Let xarray encode variables, if possible without their values."""
     samples = {}
     for part in parts:

@@ -20,8 +20,8 @@ from xarray import conventions
 
 from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
-from nczarr.labelled.read import KEPT, Kept, Source, fqn_of
-from nczarr.labelled.variables import Origin, Part, check_encoding, encode, same
+from nczarr.labelled.read import KEPT, Kept, ReopenedDataset, fqn_of
+from nczarr.labelled.variables import VariableOrigin, XarrayVariable, check_encoding, encode, same
 from nczarr.mapping.dataset.subgroup import Rooter
 from nczarr.mapping.node_names import free_name
 from nczarr.mapping.values.attributes import infer_attribute
@@ -127,7 +127,7 @@ def _parents(fqn: str) -> list[str]:
 
 
 @dataclass
-class _Group:
+class _XarrayGroup:
     """One group of the new model. `before` is the same group of the source, if the dataset has an origin."""
 
     path: str
@@ -149,17 +149,17 @@ class _Writing:
         self.encoding, self.unlimited = encoding, unlimited
         kept = _origin(groups["/"])
         #: The source of the root, whose groups keep what xarray does not see, and the group in it that is the root.
-        self.source: Source | None = None if kept is None else kept.store.source
+        self.source: ReopenedDataset | None = None if kept is None else kept.store.source
         self.base = "/" if kept is None else fqn_of(kept.store.path)
         header = model.Dataset("dataset", format="netCDF-4") if kept is None else kept.store.source.header
         self.header = header if self.base == "/" else Rooter(header, self.base).dataset(header.name)
         self.groups = {path: self._group(path, ds) for path, ds in groups.items()}
 
-    def _group(self, path: str, labelled: xr.Dataset) -> _Group:
+    def _group(self, path: str, labelled: xr.Dataset) -> _XarrayGroup:
         kept = _origin(labelled)
         at = self._inside(fqn_of(kept.store.path)) if kept and kept.store.source is self.source else None
         before = self.header.all_groups.get(path) if at == path else None
-        return _Group(path, labelled, before, kept, list(before.types) if before else [])
+        return _XarrayGroup(path, labelled, before, kept, list(before.types) if before else [])
 
     def _inside(self, fqn: str) -> str:
         """Return the FQN in the header for one in the source."""
@@ -181,7 +181,7 @@ class _Writing:
         )
         return dataset_of(root, name or self.header.name, format_)
 
-    def _content(self, group: _Group) -> model.Group:
+    def _content(self, group: _XarrayGroup) -> model.Group:
         before = group.before or model.Group("/")
         children = [g for p, g in self.groups.items() if p != "/" and split_fqn(p)[0] == group.path]
         used = {ref for v in self.header.all_variables.values() for ref in v.dimensions}
@@ -198,7 +198,7 @@ class _Writing:
 
     # -- variables
 
-    def _fill(self, group: _Group) -> None:
+    def _fill(self, group: _XarrayGroup) -> None:
         ds, given = group.labelled, dict(self.encoding.get(group.path, {}))
         unlimited = given.pop("unlimited_dims", self.unlimited)
         if unlimited is None and "unlimited_dims" in ds.encoding:
@@ -225,7 +225,7 @@ class _Writing:
         for variable in variables.values():
             if getattr(variable.encoding.get("dtype"), "kind", "") == "U":  # xarray would cut longer text
                 variable.encoding = {**variable.encoding, "dtype": str}
-        parts = {name: Part(name, v, self._variable_origin(v)) for name, v in variables.items()}
+        parts = {name: XarrayVariable(name, v, self._variable_origin(v)) for name, v in variables.items()}
         old = {name for name, part in parts.items() if part.origin is not None}
         for name, part in parts.items():
             part.drop_coordinates(
@@ -247,7 +247,7 @@ class _Writing:
             made = Variable(part.name, type_, references, attributes=attributes, storage=storage)
             group.variables.append(made.with_data(part.source(made)))
 
-    def _variable_origin(self, variable: xr.Variable) -> Origin | None:
+    def _variable_origin(self, variable: xr.Variable) -> VariableOrigin | None:
         kept = variable.encoding.get(KEPT)
         if not isinstance(kept, Kept) or kept.name is None:
             return None
@@ -261,10 +261,10 @@ class _Writing:
         is_here = kept.store.source is self.source and self._inside(at) in self.header.all_variables
         header, at = (self.header, self._inside(at)) if is_here else (header, at)
         found = header.all_variables[at]
-        return Origin(kept, header, found, stored.get(kept.name), decoded.get(kept.name), is_here)
+        return VariableOrigin(kept, header, found, stored.get(kept.name), decoded.get(kept.name), is_here)
 
     def _attributes(
-        self, group: _Group, values: Mapping[Any, Any], before: model.Group | Variable | None
+        self, group: _XarrayGroup, values: Mapping[Any, Any], before: model.Group | Variable | None
     ) -> tuple[Attribute, ...]:
         """Return attributes: those of the origin that have the same value, in their order, then the new ones."""
         old = before.attribute if before is not None else {}
@@ -280,7 +280,7 @@ class _Writing:
 
     # -- dimensions and types
 
-    def _above(self, path: str) -> Iterator[_Group]:
+    def _above(self, path: str) -> Iterator[_XarrayGroup]:
         """Yield a group and those above it, the nearest first."""
         while True:
             yield self.groups[path]
@@ -289,7 +289,12 @@ class _Writing:
             path = split_fqn(path)[0]
 
     def _dimension(
-        self, group: _Group, part: Part, axis: int, size: int, unlimited: Collection[str] | None
+        self,
+        group: _XarrayGroup,
+        part: XarrayVariable,
+        axis: int,
+        size: int,
+        unlimited: Collection[str] | None,
     ) -> model.DimensionRef:
         """Return the reference for an axis: as in the origin, or the nearest dimension of the name and size."""
         name, ref = str(part.dims[axis]), part.reference(axis)
@@ -323,7 +328,7 @@ class _Writing:
         path, name = split_fqn(ref) if isinstance(ref, str) else ("", "")
         return isinstance(ref, str) and self.groups[path].dimensions[name].unlimited
 
-    def _declared(self, group: _Group, type_: Type) -> Type:
+    def _declared(self, group: _XarrayGroup, type_: Type) -> Type:
         """Return a type as it is declared in any group; declare it in this one if it is missing."""
         if not isinstance(type_, UserType) or any(type_ in g.types for g in self.groups.values()):
             return type_
@@ -368,7 +373,7 @@ def _in_order(nodes: Sequence[Any], before: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(sorted(nodes, key=lambda node: order.get(node.name, len(order))))
 
 
-def _global(group: _Group, ds: xr.Dataset, parts: Mapping[str, Part]) -> dict[Any, Any]:
+def _global(group: _XarrayGroup, ds: xr.Dataset, parts: Mapping[str, XarrayVariable]) -> dict[Any, Any]:
     """Return the attributes of a group, with the coordinates that no variable lists."""
     own = group.before.attribute.get("coordinates") if group.before else None
     coordinates = set(map(str, ds.coords))

@@ -31,7 +31,7 @@ class Binding:
 
 
 @dataclass(frozen=True)
-class Part:
+class OpenedGroup:
     """A group that is opened instead of its dataset.
 
     Parameters
@@ -68,7 +68,7 @@ class Reading:
         The identity of the dataset, if the dialect has one.
     foreign : frozenset of str
         The paths of groups and arrays that belong to another dataset; their documents must not change.
-    part : Part or None
+    part : OpenedGroup or None
         The group, if the hierarchy is not a whole dataset.
     """
 
@@ -80,7 +80,7 @@ class Reading:
     guessed: frozenset[str] = frozenset()
     identity: str | None = None
     foreign: frozenset[str] = frozenset()
-    part: Part | None = None
+    part: OpenedGroup | None = None
 
 
 def array_at(nodes: Mapping[str, Metadata], path: str) -> ArrayMetadata:
@@ -142,7 +142,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Known:
+class KeptNodes:
     """The parts of an existing dataset that a change keeps.
 
     Parameters
@@ -188,8 +188,8 @@ class Dialect:
         for a damaged document; the error contains its path.
     plan : callable
         Plans the documents of a resolved model (:func:`nczarr.model.resolve`). The names choose node names that the
-        store can keep. `Known` are the parts of an existing dataset that do not change; None for a new one. It raises
-        UnsupportedError or LossError if the dialect cannot represent the model.
+        store can keep. `KeptNodes` are the parts of an existing dataset that do not change; None for a new one. It
+        raises UnsupportedError or LossError if the dialect cannot represent the model.
     """
 
     name: str
@@ -197,7 +197,7 @@ class Dialect:
     read_from: frozenset[str]
     recognise: Callable[[Hierarchy], bool]
     read: Callable[[Hierarchy, str], Reading]
-    plan: Callable[[Dataset, WriteOptions, NodeNames, Known | None], Plan]
+    plan: Callable[[Dataset, WriteOptions, NodeNames, KeptNodes | None], Plan]
 
     @property
     def is_plain(self) -> bool:

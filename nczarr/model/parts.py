@@ -53,7 +53,7 @@ class Restrictions:
 
 
 @dataclass(frozen=True)
-class Part:
+class Addition:
     """One new part of a model: a type, a dimension, a group, a variable, or an attribute of a group or variable."""
 
     kind: str
@@ -64,19 +64,19 @@ class Part:
         return self.fqn if self.attribute is None else f"{self.fqn}, attribute {self.attribute!r}"
 
 
-def parts_of(old: Dataset, new: Dataset) -> list[Part]:
+def parts_of(old: Dataset, new: Dataset) -> list[Addition]:
     """Return the parts of `new` that `old` lacks; a part follows the parts that it uses."""
-    parts = [Part("type", fqn) for fqn in new.all_types if fqn not in old.all_types]
-    parts += [Part("dimension", fqn) for fqn in new.all_dimensions if fqn not in old.all_dimensions]
-    parts += [Part("group", fqn) for fqn in new.all_groups if fqn not in old.all_groups]
+    parts = [Addition("type", fqn) for fqn in new.all_types if fqn not in old.all_types]
+    parts += [Addition("dimension", fqn) for fqn in new.all_dimensions if fqn not in old.all_dimensions]
+    parts += [Addition("group", fqn) for fqn in new.all_groups if fqn not in old.all_groups]
     before = _owners(old)
     for fqn, owner in _owners(new).items():
         previous = before.get(fqn)
         if previous is None and isinstance(owner, Variable) and not _is_renamed(old, owner):
-            parts.append(Part("variable", fqn))
+            parts.append(Addition("variable", fqn))
         current = {} if previous is None else previous.attribute
         parts += [
-            Part("attribute", fqn, a.name)
+            Addition("attribute", fqn, a.name)
             for a in owner.attributes
             if a.name != "_FillValue" and current.get(a.name) is not a and current.get(a.name) != a
         ]
@@ -102,16 +102,16 @@ def known_variables(new: Dataset, data: Mapping[str, object]) -> dict[str, str]:
 _T = TypeVar("_T")
 
 
-def without(new: Dataset, old: Dataset, parts: Sequence[Part]) -> Dataset:
+def without(new: Dataset, old: Dataset, parts: Sequence[Addition]) -> Dataset:
     """Return `new` without some of its new parts; excluded attributes keep their values from `old`."""
     excluded = set(parts)
     before = _owners(old)
 
     def kept(kind: str) -> Callable[[str, _T], _T | None]:
-        return lambda fqn, node: None if Part(kind, fqn) in excluded else node
+        return lambda fqn, node: None if Addition(kind, fqn) in excluded else node
 
     def attribute(fqn: str, node: Attribute) -> Attribute | None:
-        if Part("attribute", fqn, node.name) not in excluded:
+        if Addition("attribute", fqn, node.name) not in excluded:
             return node
         return before[fqn].attribute.get(node.name) if fqn in before else None
 
@@ -121,7 +121,7 @@ def without(new: Dataset, old: Dataset, parts: Sequence[Part]) -> Dataset:
         user_type=kept("type"),
         dimension=kept("dimension"),
         variable=kept("variable"),
-        group=lambda fqn: Part("group", fqn) not in excluded,
+        group=lambda fqn: Addition("group", fqn) not in excluded,
     )
 
 

@@ -12,6 +12,8 @@ from nczarr.errors import ModelError
 
 #: One slice per axis; start and stop are set and inside the array, and step >= 1.
 Region = tuple[slice, ...]
+#: Slices with positive steps or increasing positions, one for each axis.
+OrthogonalIndex = tuple[slice | np.ndarray, ...]
 
 
 @runtime_checkable

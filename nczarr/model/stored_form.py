@@ -166,7 +166,7 @@ class StoredForm:
 
     def change(
         self, values: np.ndarray, numbers: np.ndarray, given: StoredForm | None = None
-    ) -> Change | None:
+    ) -> ChangedValue | None:
         """Return the first value that given numbers change; the arguments are those of :meth:`fit`."""
         conversion, own, mask = _conversion(values, given, self)
         return conversion.fit(own, mask, _native(numbers).view(self.dtype)).change
@@ -340,7 +340,7 @@ class _Since1970(TimeUnits):
 # --- conversion
 
 
-class Change(NamedTuple):
+class ChangedValue(NamedTuple):
     """The first value that a variable would change.
 
     Attributes
@@ -367,7 +367,7 @@ class Change(NamedTuple):
             return f"{self.given}{where} is no member of the enum ({self.form})"
         return f"{self.given}{where} would be stored as {self.stored} ({self.form})"
 
-    def moved(self, start: tuple[int, ...]) -> Change:
+    def moved(self, start: tuple[int, ...]) -> ChangedValue:
         """Return the change with its place in an array in which the values begin at `start`."""
         return self._replace(place=tuple(a + b for a, b in zip(self.place, start, strict=False)))
 
@@ -376,7 +376,7 @@ class Fitted(NamedTuple):
     """The numbers for given values, and the first value that they change; None if there is none."""
 
     numbers: np.ndarray
-    change: Change | None
+    change: ChangedValue | None
 
 
 @dataclass(frozen=True)
@@ -438,7 +438,7 @@ class Conversion:
             place = tuple(int(i) for i in np.unravel_index(first, numbers.shape))
             members = self.new.members
             is_member = is_masked or members is None or out[first] in members
-            change = Change(place, given, self.new.shown(out[first]), str(self.new), is_member)
+            change = ChangedValue(place, given, self.new.shown(out[first]), str(self.new), is_member)
         return Fitted(out.reshape(numbers.shape), change)
 
     def _block(
@@ -502,7 +502,7 @@ class Conversion:
         return wrong | values_lost(found) if new.dtype.kind in "iu" else wrong
 
     @cached_property
-    def line(self) -> Line | None:
+    def line(self) -> UnitConversion | None:
         """The line of times and durations in other units; None for other numbers."""
         old, new = self.old, self.new
         if old.time is None and old.length is None:
@@ -517,7 +517,7 @@ class Conversion:
             f"{what} do not fit a variable {'with' if new.time else 'without'} units of time"
         )
 
-    def _line_of_times(self, old: TimeUnits, new: TimeUnits) -> Line:
+    def _line_of_times(self, old: TimeUnits, new: TimeUnits) -> UnitConversion:
         least = None
         if old.calendar != new.calendar and {old.calendar, new.calendar} == CALENDARS:
             old = replace(old, calendar=new.calendar)
@@ -530,7 +530,7 @@ class Conversion:
         line = self._scaled(*new.factor_and_shift(old), new.length)
         return replace(line, least=least)
 
-    def _scaled(self, factor: Fraction, shift: Fraction, length: Fraction | None) -> Line:
+    def _scaled(self, factor: Fraction, shift: Fraction, length: Fraction | None) -> UnitConversion:
         """Return the line between stored numbers, which may be packed."""
         scales = [Fraction(f.scale if f.scale is not None else 1) for f in (self.old, self.new)]
         offsets = [Fraction(f.offset if f.offset is not None else 0) for f in (self.old, self.new)]
@@ -543,7 +543,7 @@ class Conversion:
             step = near
         are_exact = self.old.dtype.kind in "iu" and self.new.dtype.kind in "iu"
         is_packed = self.old.is_packed or self.new.is_packed
-        return Line(factor, step, Fraction(0) if are_exact and not is_packed else tolerance)
+        return UnitConversion(factor, step, Fraction(0) if are_exact and not is_packed else tolerance)
 
 
 def _is_gone(form: StoredForm, numbers: np.ndarray) -> np.ndarray:
@@ -581,7 +581,7 @@ def _cast(numbers: np.ndarray, dtype: np.dtype, result: np.ndarray | None) -> tu
 
 
 @dataclass(frozen=True)
-class Line:
+class UnitConversion:
     """Times in other units: multiplied by `factor`, then increased by `shift`.
 
     Parameters

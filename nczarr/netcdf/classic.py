@@ -268,10 +268,10 @@ def parse_header(file: ClassicFile) -> Header:
 
     :class:`NetCDFFileError` names the offset of the first invalid byte.
     """
-    return _Parser(file).header()
+    return _HeaderParser(file).header()
 
 
-class _Parser:
+class _HeaderParser:
     def __init__(self, file: ClassicFile) -> None:
         self.file = file
         self.buffer = b""

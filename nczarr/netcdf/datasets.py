@@ -9,7 +9,7 @@ import os
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,14 +18,11 @@ from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
 from nczarr.model.anonymous import name_anonymous
 from nczarr.netcdf.classic import ClassicFile, read_classic
+from nczarr.system.finalizing import Closable
 
 if TYPE_CHECKING:
     from nczarr.netcdf.hdf5.source import HDF5File
     from nczarr.netcdf.sink import FileSink
-
-
-class _Closable(Protocol):
-    def close(self) -> None: ...
 
 
 @dataclass
@@ -55,7 +52,7 @@ class OpenFile:
 
     path: str
     dataset: model.Dataset
-    _file: _Closable = field(repr=False)
+    _file: Closable = field(repr=False)
 
     def close(self) -> None:
         """Close the file. Its variables' data are no longer readable. A second call has no effect."""

@@ -10,10 +10,9 @@ import numpy as np
 
 from nczarr import model
 from nczarr.model.parts import Restrictions
+from nczarr.model.sources import OrthogonalIndex
 from nczarr.session.errors import NotWritableError
-
-#: Slices with positive steps or increasing positions, one for each axis.
-Selection = tuple[slice | np.ndarray, ...]
+from nczarr.system.finalizing import Closable
 
 
 class StoredArray(model.ArraySource, Protocol):
@@ -41,10 +40,10 @@ class StoredArray(model.ArraySource, Protocol):
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return fill values as in unwritten regions."""
 
-    def read_orthogonal(self, selection: Selection) -> np.ndarray:
+    def read_orthogonal(self, selection: OrthogonalIndex) -> np.ndarray:
         """Read a selection."""
 
-    def write(self, selection: Selection, values: np.ndarray) -> None:
+    def write(self, selection: OrthogonalIndex, values: np.ndarray) -> None:
         """Write values of the selection's shape."""
 
     def write_blocks(self, blocks: Mapping[tuple[int, ...], np.ndarray]) -> None:
@@ -144,7 +143,7 @@ class SourceOnly:
     restrictions = Restrictions()
 
     def __init__(
-        self, dataset: model.Dataset, owner: _Closable | None = None, disk_format: str = "ZARR"
+        self, dataset: model.Dataset, owner: Closable | None = None, disk_format: str = "ZARR"
     ) -> None:
         self.dataset = dataset
         self.disk_format = disk_format
@@ -181,10 +180,6 @@ class SourceOnly:
     publish = make_room = sync
 
 
-class _Closable(Protocol):
-    def close(self) -> None: ...
-
-
 class _Readable:
     """Orthogonal reading of a source that reads regions."""
 
@@ -196,7 +191,7 @@ class _Readable:
         self.dtype, self.read = source.dtype, source.read
         self.shape = self.chunk_shape = self.block_shape = source.shape
 
-    def read_orthogonal(self, selection: Selection) -> np.ndarray:
+    def read_orthogonal(self, selection: OrthogonalIndex) -> np.ndarray:
         region = tuple(s if isinstance(s, slice) else slice(int(s[0]), int(s[-1]) + 1, 1) for s in selection)
         block = self.read(region)
         for axis, s in enumerate(selection):

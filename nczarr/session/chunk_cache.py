@@ -21,13 +21,14 @@ from typing import NamedTuple
 import numpy as np
 
 from nczarr.model import STRING
-from nczarr.session.backend import Selection, StoredArray
+from nczarr.model.sources import OrthogonalIndex
+from nczarr.session.backend import StoredArray
 from nczarr.session.errors import STORE_ERRORS, Failures
 from nczarr.session.tree import VariableNode
 from nczarr.system.environment import limit
 from nczarr.system.locks import Rank, make_lock, while_held
-from nczarr.zarr.chunks.plan import Part, each_axis, plan_axis
-from nczarr.zarr.chunks.selection import Axis
+from nczarr.zarr.chunks.plan import ChunkDimProjection, each_axis, plan_axis
+from nczarr.zarr.chunks.selection import DimensionSelection
 from nczarr.zarr.pool import run, run_while_quick
 
 #: Chunk numbers along each axis of a variable.
@@ -114,7 +115,7 @@ class CachedVariable:
                 self.stored_chunks = None
 
 
-class Block:
+class CachedChunk:
     """One decoded chunk."""
 
     def __init__(self, variable: CachedVariable, index: tuple[int, ...], weight: int) -> None:
@@ -139,7 +140,7 @@ class _Item(NamedTuple):
 
     chunk: tuple[int, ...]
     #: The place in the chunk, and in the values; None: all values.
-    inner: Selection
+    inner: OrthogonalIndex
     outer: tuple[slice, ...] | None
     #: True if it is the whole chunk.
     covers: bool
@@ -167,7 +168,7 @@ class ChunkCache:
         self.bound = default_bytes()
         self._lock = lock
         self._variables: dict[VariableNode, CachedVariable] = {}
-        self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
+        self._blocks: OrderedDict[tuple[int, tuple[int, ...]], CachedChunk] = OrderedDict()
         #: Bytes of the chunks in memory.
         self.weight = 0
         self.reserves = True
@@ -176,11 +177,11 @@ class ChunkCache:
         self._growing: dict[CachedVariable, int] = {}
         self._reserved = 0
         #: The number of threads that are about to use a chunk; after an interrupt, it may be too high.
-        self._pins: Counter[Block] = Counter()
+        self._pins: Counter[CachedChunk] = Counter()
         #: Variables with writes past the cache since :meth:`recover`.
         self._written_through: set[CachedVariable] = set()
         #: The changed chunks, which a sync stores.
-        self.dirty: dict[Block, None] = {}
+        self.dirty: dict[CachedChunk, None] = {}
 
     @property
     def limit(self) -> int:
@@ -206,12 +207,12 @@ class ChunkCache:
                 self._growing[variable] = weight
 
     @property
-    def changed(self) -> list[Block]:
+    def changed(self) -> list[CachedChunk]:
         """The changed chunks."""
         with self._lock:
             return list(self.dirty)
 
-    def change_again(self, blocks: Iterable[Block]) -> None:
+    def change_again(self, blocks: Iterable[CachedChunk]) -> None:
         """Count chunks as changed that the store has lost after :meth:`flush`."""
         with self._lock:
             for block in blocks:
@@ -221,7 +222,7 @@ class ChunkCache:
 
     # -- writing
 
-    def write(self, node: VariableNode, selection: Selection, values: np.ndarray) -> None:
+    def write(self, node: VariableNode, selection: OrthogonalIndex, values: np.ndarray) -> None:
         """Write values to a selection of a variable."""
         variable = self.variable(node)
         source = variable.source
@@ -244,7 +245,7 @@ class ChunkCache:
             self._write_through(variable, selection, values, [[i] for i in item.chunk])
 
     def _write_chunks(
-        self, variable: CachedVariable, layout: BlockLayout, selection: Selection, values: np.ndarray
+        self, variable: CachedVariable, layout: BlockLayout, selection: OrthogonalIndex, values: np.ndarray
     ) -> None:
         """Write to several chunks: whole chunks at once to the store, parts of chunks to memory."""
         source, chunk, weight, is_divided = layout
@@ -322,7 +323,7 @@ class ChunkCache:
             self._shrink(variable)
         return items
 
-    def _pin(self, variable: CachedVariable, items: list[_Item], weight: int) -> list[Block] | None:
+    def _pin(self, variable: CachedVariable, items: list[_Item], weight: int) -> list[CachedChunk] | None:
         """Pin the chunks of some items in memory. Return None while another thread writes past the cache."""
         key = id(variable)
         found = []
@@ -335,7 +336,7 @@ class ChunkCache:
                     self._drop(block)
                     block = None
                 if block is None:
-                    block = self._blocks[key, item.chunk] = Block(variable, item.chunk, weight)
+                    block = self._blocks[key, item.chunk] = CachedChunk(variable, item.chunk, weight)
                     self.weight += weight
                     variable.blocks += 1
                 else:
@@ -344,7 +345,7 @@ class ChunkCache:
                 found.append(block)
         return found
 
-    def _unpin(self, blocks: Iterable[Block]) -> None:
+    def _unpin(self, blocks: Iterable[CachedChunk]) -> None:
         with self._lock:
             for block in blocks:
                 self._pins[block] -= 1
@@ -367,7 +368,7 @@ class ChunkCache:
         values[tuple([slice(0, n) for n in stored.shape])] = stored
         return values
 
-    def _store(self, blocks: list[Block]) -> None:
+    def _store(self, blocks: list[CachedChunk]) -> None:
         """Store changed chunks of one variable, adjacent along the first axis; the caller holds their locks."""
         blocks = [block for block in blocks if block in self.dirty and block.values is not None]
         if not blocks:
@@ -399,7 +400,7 @@ class ChunkCache:
     def _write_through(
         self,
         variable: CachedVariable,
-        selection: Selection,
+        selection: OrthogonalIndex,
         values: np.ndarray,
         numbers: ChunkNumbers | None = None,
     ) -> None:
@@ -436,7 +437,7 @@ class ChunkCache:
 
     # -- reading
 
-    def read(self, node: VariableNode, source: StoredArray, selection: Selection) -> np.ndarray:
+    def read(self, node: VariableNode, source: StoredArray, selection: OrthogonalIndex) -> np.ndarray:
         """Read a selection of a variable that has chunks in memory.
 
         `source` is its stored array, in the current shape of the variable.
@@ -464,7 +465,7 @@ class ChunkCache:
             self._store_all(changed)
         return source.read_orthogonal(selection)
 
-    def _within(self, variable: CachedVariable, numbers: ChunkNumbers | None) -> list[Block]:
+    def _within(self, variable: CachedVariable, numbers: ChunkNumbers | None) -> list[CachedChunk]:
         """Return the chunks in memory with these numbers along each axis; the cache's lock is held."""
         blocks, key = self._blocks, id(variable)
         if numbers is not None and prod(map(len, numbers)) <= variable.blocks:
@@ -477,7 +478,7 @@ class ChunkCache:
 
     # -- making room
 
-    def _drop(self, block: Block) -> None:
+    def _drop(self, block: CachedChunk) -> None:
         """Remove a chunk; the caller holds the cache's lock."""
         block.evicted = True  # first: after an interrupt, the next lookup removes it
         if self._blocks.pop((id(block.variable), block.index), None) is not None:
@@ -499,9 +500,9 @@ class ChunkCache:
         finally:
             self._unpin(blocks)
 
-    def _select_evictions(self, variable: CachedVariable) -> list[Block]:
+    def _select_evictions(self, variable: CachedVariable) -> list[CachedChunk]:
         """Return chunks to evict: several at a time, so that small chunks are stored together."""
-        chosen: list[Block] = []
+        chosen: list[CachedChunk] = []
         if self.weight > self.limit:
             left, target = self.weight, self.limit * 3 // 4
             for block in itertools.islice(self._blocks.values(), len(self._blocks) - 1):
@@ -546,21 +547,21 @@ class ChunkCache:
             self._store_all(changed, failures)
         return any(block not in self.dirty for block in changed)
 
-    def _store_all(self, blocks: list[Block], failures: Failures | None = None) -> None:
+    def _store_all(self, blocks: list[CachedChunk], failures: Failures | None = None) -> None:
         """Store the changed ones of some chunks. Adjacent small chunks are stored together.
 
         `failures` collects the errors; without it, the first error is raised.
         """
 
-        def store(together: list[Block]) -> None:
+        def store(together: list[CachedChunk]) -> None:
             # One order of the locks everywhere.
             while_held([block.lock for block in together], lambda: store_held(together))
 
-        def store_held(together: list[Block]) -> None:
+        def store_held(together: list[CachedChunk]) -> None:
             for row in _rows([block for block in together if block in self.dirty]):
                 store_each(row)
 
-        def store_each(row: list[Block]) -> None:
+        def store_each(row: list[CachedChunk]) -> None:
             try:
                 self._store(row)
             except STORE_ERRORS as error:
@@ -596,7 +597,7 @@ class ChunkCache:
             self.weight = 0
 
 
-def _write_changed(source: StoredArray, block: Block) -> None:
+def _write_changed(source: StoredArray, block: CachedChunk) -> None:
     """Write only the changed records of a chunk, which a file may hold far apart."""
     assert block.values is not None
     rows, *rest = _region(block.index, source.chunk_shape, source.shape)
@@ -605,7 +606,7 @@ def _write_changed(source: StoredArray, block: Block) -> None:
     source.write((changed, *rest), block.values[(rows, *_inside(rest))])
 
 
-def _write_own(source: StoredArray, block: Block) -> None:
+def _write_own(source: StoredArray, block: CachedChunk) -> None:
     """Write only the elements of a chunk that this process has changed."""
     assert block.values is not None
     assert block.mask is not None
@@ -638,7 +639,7 @@ def _boxes(mask: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
             yield np.array([row]), *rest
 
 
-def _rows(blocks: list[Block]) -> Iterator[list[Block]]:
+def _rows(blocks: list[CachedChunk]) -> Iterator[list[CachedChunk]]:
     """Divide sorted chunks into runs that are stored together.
 
     The chunks of a run are adjacent along the first axis and have a limited number of bytes, or are all parts of the
@@ -658,13 +659,13 @@ def _rows(blocks: list[Block]) -> Iterator[list[Block]]:
         yield row
 
 
-def _item(parts: tuple[Part, ...]) -> _Item:
+def _item(parts: tuple[ChunkDimProjection, ...]) -> _Item:
     """Return the part of a selection in the chunk at the intersection of parts along all axes."""
     chunk, out, inner, _, covers, _ = zip(*parts, strict=True)
     return _Item(chunk, each_axis(inner), out, all(covers))
 
 
-def _only_item(selection: Selection, chunk: tuple[int, ...], sizes: list[int]) -> _Item | None:
+def _only_item(selection: OrthogonalIndex, chunk: tuple[int, ...], sizes: list[int]) -> _Item | None:
     """Return the item of slices that lie in a single chunk, as in most loops; None for other selections."""
     index, inner, covers = [], [], True
     for selector, length, size in zip(selection, chunk, sizes, strict=True):
@@ -680,12 +681,14 @@ def _only_item(selection: Selection, chunk: tuple[int, ...], sizes: list[int]) -
     return _Item(tuple(index), tuple(inner), None, covers)
 
 
-def _parts(selection: Selection, chunk: tuple[int, ...], sizes: Sequence[int]) -> list[list[Part]]:
+def _parts(
+    selection: OrthogonalIndex, chunk: tuple[int, ...], sizes: Sequence[int]
+) -> list[list[ChunkDimProjection]]:
     """Divide a selection at the chunk borders along each axis."""
     result = []
     for selector, length, size in zip(selection, chunk, sizes, strict=True):
         if not isinstance(selector, slice):
-            result.append(plan_axis(Axis(0, len(selector), indices=selector), size, length))
+            result.append(plan_axis(DimensionSelection(0, len(selector), indices=selector), size, length))
             continue
         few = selector.stop - selector.start <= _MOST_PARTS * length
         cut = _cut if few else _cut.__wrapped__
@@ -694,8 +697,8 @@ def _parts(selection: Selection, chunk: tuple[int, ...], sizes: Sequence[int]) -
 
 
 @lru_cache(maxsize=1024)  # a loop over steps divides all axes but the first alike
-def _cut(start: int, stop: int, step: int, chunk: int, size: int) -> list[Part]:
-    return plan_axis(Axis(start, len(range(start, stop, step)), step), size, chunk)
+def _cut(start: int, stop: int, step: int, chunk: int, size: int) -> list[ChunkDimProjection]:
+    return plan_axis(DimensionSelection(start, len(range(start, stop, step)), step), size, chunk)
 
 
 def _sizes(node: VariableNode) -> list[int]:
@@ -703,7 +706,7 @@ def _sizes(node: VariableNode) -> list[int]:
     return [_NO_END if d.unlimited else d.size for d in node.dimensions]
 
 
-def _numbers(parts: list[list[Part]]) -> ChunkNumbers:
+def _numbers(parts: list[list[ChunkDimProjection]]) -> ChunkNumbers:
     return [[p.chunk for p in axis] for axis in parts]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from nczarr import model
 from nczarr.errors import NCZarrError, PartlyStoredError, ReadOnlyError
-from nczarr.model.parts import Part, parts_of, without
+from nczarr.model.parts import Addition, parts_of, without
 
 
 class EditError(NCZarrError, RuntimeError):
@@ -177,7 +177,7 @@ def store_parts(
     parts = parts_of(old, new)
     missing = dict.fromkeys(parts)
 
-    def store(chosen: Sequence[Part]) -> Exception | None:
+    def store(chosen: Sequence[Addition]) -> Exception | None:
         left = [part for part in missing if part not in chosen]
         accepted = without(new, old, left)
         if accepted == old:

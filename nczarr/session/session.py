@@ -22,8 +22,9 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import NCZarrError, PartlyStoredError
-from nczarr.model.parts import Part, without
-from nczarr.session.backend import Selection, Stored, StoredArray
+from nczarr.model.parts import Addition, without
+from nczarr.model.sources import OrthogonalIndex
+from nczarr.session.backend import Stored, StoredArray
 from nczarr.session.chunk_cache import ChunkCache, weight_of
 from nczarr.session.errors import STORE_ERRORS, ArgumentError, EditError, Failures, store_parts
 from nczarr.session.tree import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
@@ -172,7 +173,7 @@ class Session(State):
         #: Opens the dataset for reading as it is stored now: for a reader, and where nothing excludes other writers.
         self.reopen: Callable[[], Stored] | None = None
         #: The values of new variables that wait for the next flush.
-        self._pending: dict[VariableNode, deque[tuple[Selection, np.ndarray]]] = {}
+        self._pending: dict[VariableNode, deque[tuple[OrthogonalIndex, np.ndarray]]] = {}
         self._pending_count = self._pending_bytes = 0
 
     # -- structure
@@ -344,7 +345,7 @@ class Session(State):
 
     # -- values
 
-    def read(self, node: VariableNode, selection: Selection) -> np.ndarray:
+    def read(self, node: VariableNode, selection: OrthogonalIndex) -> np.ndarray:
         """Read a selection."""
         while True:
             with self._gate.passing():
@@ -357,7 +358,7 @@ class Session(State):
                         return source.read_orthogonal(selection)
             self._flush_for(node) if passes else self._gate.wait()
 
-    def write(self, node: VariableNode, selection: Selection, values: np.ndarray) -> None:
+    def write(self, node: VariableNode, selection: OrthogonalIndex, values: np.ndarray) -> None:
         """Write values in the model's form.
 
         Values of a variable that is not in the store are pending, up to a bound, until the next flush. So a program
@@ -613,7 +614,7 @@ class Session(State):
                 if not refused:
                     raise
                 new = self.stored.dataset
-                parts = [Part(kind, fqn) for fqn in refused for kind in ("variable", "group")]
+                parts = [Addition(kind, fqn) for fqn in refused for kind in ("variable", "group")]
                 try:
                     self.stored.update(without(new, model.Dataset(new.name), parts))
                 except STORE_ERRORS:

@@ -155,7 +155,7 @@ class State:
             raise errors.EditError(message, path=self.name)
 
 
-class _WithAttributes:
+class _AttributedNode:
     """A node with a name and attributes: a group or a variable."""
 
     __slots__ = ("__weakref__", "attributes", "frozen", "name", "state")
@@ -276,7 +276,7 @@ class TypeNode:
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class VariableNode(_WithAttributes):
+class VariableNode(_AttributedNode):
     """A variable of a group.
 
     Attributes
@@ -350,7 +350,7 @@ class VariableNode(_WithAttributes):
         self.group.touch()
 
 
-class GroupNode(_WithAttributes):
+class GroupNode(_AttributedNode):
     """A group; the root has no parent."""
 
     __slots__ = ("dimensions", "fqn", "groups", "parent", "types", "variables")

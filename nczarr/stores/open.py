@@ -14,10 +14,9 @@ from nczarr.stores.base import Store
 from nczarr.stores.local import LocalStore
 from nczarr.system.failures import system_error
 from nczarr.system.logs import logger_of
-from nczarr.targets import Target, allowed, client_options, parse_target
+from nczarr.targets import StorageOptions, Target, allowed, client_options, parse_target
 
 Mode = Literal["r", "r+", "w"]
-Options = dict[str, Any]
 
 #: Protocols that fsspec only reads.
 _READ_ONLY = frozenset(
@@ -102,7 +101,7 @@ def _open_object(target: Any, mode: Mode) -> Store:
     raise DatasetNotFoundError(f"{type(target).__name__} is not a path, a URL or a store")
 
 
-def _open_target(target: Target, mode: Mode, options: Options, allow: list[str]) -> Store:
+def _open_target(target: Target, mode: Mode, options: StorageOptions, allow: list[str]) -> Store:
     if target.protocol == "file":
         if mode != "w" and (referring := _open_referring(target.location, mode, options, allow)) is not None:
             return referring
@@ -129,7 +128,7 @@ def _is_zip(target: Target) -> bool:
 # --- local
 
 
-def _open_referring(path: str, mode: Mode, options: Options, allow: list[str]) -> Store | None:
+def _open_referring(path: str, mode: Mode, options: StorageOptions, allow: list[str]) -> Store | None:
     """Open references or an Icechunk repository; return None for any other path."""
     if os.path.exists(f"{path}/zarr.json"):  # the usual case
         return None
@@ -156,13 +155,13 @@ def _open_referring(path: str, mode: Mode, options: Options, allow: list[str]) -
     )
 
 
-def _open_folder(url: str, options: Options) -> Store:
+def _open_folder(url: str, options: StorageOptions) -> Store:
     """Open the folder of a file in references."""
     target = parse_target(url)
     return _open_remote(target.location, target, "r", options)
 
 
-def _open_reference_url(url: str, mode: Mode, options: Options, allow: list[str]) -> Store:
+def _open_reference_url(url: str, mode: Mode, options: StorageOptions, allow: list[str]) -> Store:
     """Open fsspec's ``reference://``: the option ``fo`` contains the references, or their location."""
     from nczarr.stores.memory import MemoryStore
     from nczarr.stores.referred import open_references
@@ -170,10 +169,11 @@ def _open_reference_url(url: str, mode: Mode, options: Options, allow: list[str]
     if mode != "r":
         raise ReadOnlyError("nczarr only reads references to other files", path=url)
     chained = url.partition("::")[2]
-    found = chained or options.pop("fo", None)
+    given = dict(options)
+    found = chained or given.pop("fo", None)
     for other in ("remote_protocol", "remote_options", "target_protocol", "target_options"):
-        more = options.pop(other, None)
-        options |= more if isinstance(more, dict) else {}
+        more = given.pop(other, None)
+        given |= more if isinstance(more, dict) else {}
     folder: Store
     name: str | None = None
     if isinstance(found, dict):
@@ -182,17 +182,17 @@ def _open_reference_url(url: str, mode: Mode, options: Options, allow: list[str]
     elif isinstance(found, str | os.PathLike):
         target = parse_target(found)
         if target.protocol == "file":
-            store = _open_referring(target.location, mode, options, allow)
+            store = _open_referring(target.location, mode, given, allow)
             if store is None:
                 raise DatasetNotFoundError("this is not a set of references", path=target.location)
             return store
         where = target.location.rstrip("/")
         if where.endswith(".json"):
             where, _, name = where.rpartition("/")
-        folder = _open_remote(where, target, "r", dict(options))
+        folder = _open_remote(where, target, "r", given)
     else:
         raise StoreError("storage_options['fo'] must be the references or their location", path=url)
-    return open_references(folder, name, where, allow=allow, options=options, open_folder=_open_folder)
+    return open_references(folder, name, where, allow=allow, options=given, open_folder=_open_folder)
 
 
 def _open_local(target: Target, mode: Mode) -> Store:
@@ -231,7 +231,7 @@ def _open_local(target: Target, mode: Mode) -> Store:
 # --- remote
 
 
-def _open_remote(url: str, target: Target, mode: Mode, options: Options) -> Store:
+def _open_remote(url: str, target: Target, mode: Mode, options: StorageOptions) -> Store:
     from nczarr.stores.remote.fsspec_store import file_system
 
     writable = mode != "r"
@@ -244,10 +244,10 @@ def _open_remote(url: str, target: Target, mode: Mode, options: Options) -> Stor
     if target.protocol in ("s3", "s3a"):
         from nczarr.stores.remote.s3 import open_s3
 
-        for word, name in _S3_SETTINGS.items():
-            if word in target.fragment:
-                options.setdefault(name, target.fragment[word])
-        return open_s3(url, writable=writable, storage_options=options)
+        settings = {
+            name: target.fragment[word] for word, name in _S3_SETTINGS.items() if word in target.fragment
+        }
+        return open_s3(url, writable=writable, storage_options={**settings, **options})
     if writable and target.protocol in _READ_ONLY:
         raise ReadOnlyError(f"{target.protocol} is for reading only", path=url)
     return _fsspec(*file_system(url, options), url, mode)

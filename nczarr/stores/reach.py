@@ -23,17 +23,16 @@ from nczarr.stores.local import READ
 from nczarr.system.descriptors import read_at
 from nczarr.system.failures import system_error
 from nczarr.system.redirects import http_client
-from nczarr.targets import parse_target
+from nczarr.targets import StorageOptions, parse_target
 
 #: Open the folder behind a URL for reading, with storage options.
-Options = Mapping[str, Any]
 OpenFolder = Callable[[str, dict[str, Any]], Store]
 
 _PORTS = {"http": "80", "https": "443"}
 
 
 @dataclass(frozen=True)
-class Place:
+class FileLocation:
     """The location of a file or folder.
 
     Parameters
@@ -65,7 +64,7 @@ class Place:
             return os.path.dirname(self.location)
         return self.location.partition("?")[0].rpartition("/")[0] + "/"
 
-    def is_within(self, folder: Place) -> bool:
+    def is_within(self, folder: FileLocation) -> bool:
         """Return True if this is the same place as `folder` or below it.
 
         Examples
@@ -78,7 +77,7 @@ class Place:
         return self.root == folder.root and self.parts[: len(folder.parts)] == folder.parts
 
 
-def place_of(url: str, beside: str | None = None) -> Place:
+def place_of(url: str, beside: str | None = None) -> FileLocation:
     """Return the place of a path or URL; a relative path is relative to the folder `beside`.
 
     Raises
@@ -89,14 +88,14 @@ def place_of(url: str, beside: str | None = None) -> Place:
     Examples
     --------
     >>> place_of("http://user@Host:8080/a%20b/c?x=1")
-    Place(scheme='http', host='user@host:8080', parts=('a b', 'c'), location='http://user@Host:8080/a%20b/c?x=1')
+    FileLocation(scheme='http', host='user@host:8080', parts=('a b', 'c'), location='http://user@Host:8080/a%20b/c?x=1')
     """
     if "\0" in url:
         raise NotAllowedError("the path contains NUL", path=url)
     if "://" not in url or url[:7].lower() == "file://":
         path = parse_target(url).location if "://" in url else url
         real = os.path.realpath(os.path.join(beside or "", path))
-        return Place("file", "", tuple(filter(None, real.replace(os.sep, "/").split("/"))), real)
+        return FileLocation("file", "", tuple(filter(None, real.replace(os.sep, "/").split("/"))), real)
     try:
         parsed = urlsplit(url)
         user, at, host = parsed.netloc.rpartition("@")
@@ -109,7 +108,7 @@ def place_of(url: str, beside: str | None = None) -> Place:
         parts = tuple(map(unquote, parts))
     if "::" in url.partition("?")[0] or any(p in (".", "..") or "/" in p or "\\" in p for p in parts):
         raise NotAllowedError("references name a URL whose parts do not determine its location", path=url)
-    return Place(scheme, user + at + host, parts, url)
+    return FileLocation(scheme, user + at + host, parts, url)
 
 
 class Reach:
@@ -129,7 +128,7 @@ class Reach:
     """
 
     def __init__(
-        self, folder: str | None, allow: Iterable[str], options: Options, open_folder: OpenFolder
+        self, folder: str | None, allow: Iterable[str], options: StorageOptions, open_folder: OpenFolder
     ) -> None:
         self.folder = folder
         self._local = folder if folder is not None and "://" not in folder else None
@@ -137,10 +136,10 @@ class Reach:
         self.allowed = (*own, *map(place_of, allow))
         self._options = _by_place(options, own, self.allowed)
         self._open_folder = open_folder
-        self._checked: dict[str, Place] = {}
+        self._checked: dict[str, FileLocation] = {}
         self._stores: dict[str, Store] = {}
 
-    def place(self, url: str) -> Place:
+    def place(self, url: str) -> FileLocation:
         """Return the place of a file.
 
         Raises
@@ -202,7 +201,7 @@ class Reach:
                 found[number] = part
         return found
 
-    def _store(self, folder: str, place: Place) -> Store:
+    def _store(self, folder: str, place: FileLocation) -> Store:
         store = self._stores.get(folder)
         if store is None:
             fitting = [(len(p.parts), options) for p, options in self._options if place.is_within(p)]
@@ -221,8 +220,8 @@ class Reach:
 
 
 def _by_place(
-    options: Options, own: Sequence[Place], allowed: Sequence[Place]
-) -> list[tuple[Place, Options]]:
+    options: StorageOptions, own: Sequence[FileLocation], allowed: Sequence[FileLocation]
+) -> list[tuple[FileLocation, StorageOptions]]:
     """Return pairs of a place and its storage options."""
     if not options:
         return []
@@ -234,7 +233,7 @@ def _by_place(
             "storage options are for one host, and files on several are allowed",
             hint='pass the options by prefix: {"https://host/": {...}}',
         )
-    return [(Place(*root, (), ""), options) for root in remote]
+    return [(FileLocation(*root, (), ""), options) for root in remote]
 
 
 def _cut(url: str) -> tuple[str, str]:

@@ -24,11 +24,12 @@ from nczarr.errors import (
 )
 from nczarr.formats import state_of_file
 from nczarr.stores.base import Buffer, Names, Request, Store, Values, check_key, clip, split_names, start_of
-from nczarr.stores.reach import OpenFolder, Options, Reach, place_of
+from nczarr.stores.reach import OpenFolder, Reach, place_of
 from nczarr.system.environment import read_json
+from nczarr.targets import StorageOptions
 
 #: The location of a value: the path or URL of a file, the offset, and the number of bytes; None: the whole file.
-Part = tuple[str, int, int | None]
+ReferredBytes = tuple[str, int, int | None]
 
 #: The columns of a Parquet file.
 Rows = Mapping[str, Sequence[object]]
@@ -147,7 +148,7 @@ class JSONReferences:
         self._refs: dict[str, object] = refs
         self._templates = {str(name): str(text) for name, text in templates.items()}
 
-    def find(self, key: str) -> bytes | Part | None:
+    def find(self, key: str) -> bytes | ReferredBytes | None:
         """Return the value of a key or its location; None if the key has none."""
         if key not in self._refs:
             return None
@@ -194,7 +195,7 @@ class ParquetReferences:
         self._writes_all = "nczarr_files" in document
         self._rows = lru_cache(_RECORDS)(self._read)
 
-    def find(self, key: str) -> bytes | Part | None:
+    def find(self, key: str) -> bytes | ReferredBytes | None:
         """Return the value of a key or its location; None if the key has none."""
         if key in self._documents:
             text = self._documents[key]
@@ -282,7 +283,7 @@ class ParquetReferences:
         return found
 
 
-def _row(rows: Rows, number: int) -> bytes | Part | None:
+def _row(rows: Rows, number: int) -> bytes | ReferredBytes | None:
     """Return the value or the location in a row; None if it has neither."""
 
     def cell(name: str) -> object:
@@ -298,7 +299,7 @@ def _row(rows: Rows, number: int) -> bytes | Part | None:
     return (url, 0, None) if offset == size == 0 else _part(url, offset, size)
 
 
-def _part(url: object, offset: object, size: object) -> Part:
+def _part(url: object, offset: object, size: object) -> ReferredBytes:
     if isinstance(url, str) and url and _is_count(offset) and (size is None or _is_count(size)):
         return url, offset, size
     raise MetadataError(f"not a reference: {[url, offset, size]!r:.60}")
@@ -324,7 +325,7 @@ def open_references(
     where: str,
     *,
     allow: Sequence[str] = (),
-    options: Options,
+    options: StorageOptions,
     open_folder: OpenFolder,
 ) -> ReferenceStore:
     """Open kerchunk's references.

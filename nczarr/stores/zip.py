@@ -50,7 +50,7 @@ MAX_COMPRESSED = 4 << 30
 MAX_COMPRESSED_DOCUMENT = 256 << 20
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Bytes at positions."""
 
     def read_many(self, pieces: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -125,7 +125,7 @@ class StoreSource:
 class _SourceFile(io.RawIOBase):
     """A read-only file over a source, for the directory. One request fetches the bytes near its end."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self._source = source
         self._size = source.size()
         self._position = 0
@@ -215,7 +215,7 @@ class ZipStore(Store):
     ) -> None:
         self._lock = make_lock(Rank.STORE)
         self._origin = Origin()
-        self._source: Source | None = None
+        self._source: ByteSource | None = None
         self._writer: zipfile.ZipFile | None = None
         self._file: BinaryIO | None = None
         self._output: Output | None = None
@@ -255,7 +255,7 @@ class ZipStore(Store):
         source = self._source
         return type(self), ((source.store, source.key) if isinstance(source, StoreSource) else self.path,)
 
-    def _read_directory(self, source: Source) -> None:
+    def _read_directory(self, source: ByteSource) -> None:
         self._source = source
         if not source.size():
             hint = "the program that wrote it has not finished; remove it, and write it again"
@@ -284,7 +284,7 @@ class ZipStore(Store):
         #: Positions of the data of stored members, as far as they are known.
         self._starts: dict[str, int] = {}
 
-    def _open_source(self) -> Source:
+    def _open_source(self) -> ByteSource:
         if self._source is None:
             raise StoreError("the store is closed", path=self.url)
         if self._file is not None and self._changed:
@@ -304,7 +304,7 @@ class ZipStore(Store):
         with self._turn():
             return self._get_many(keys, self._open_source())
 
-    def _get_many(self, keys: Sequence[str], source: Source) -> Values:
+    def _get_many(self, keys: Sequence[str], source: ByteSource) -> Values:
         members = [(key, self._member(key, source)) for key in keys]
         pieces = [
             (member.header_offset, _HEADER.size + len(_raw_name(member)) + _SLACK + member.compress_size)
@@ -324,7 +324,7 @@ class ZipStore(Store):
         with self._turn():
             return self._get_ranges(requests, self._open_source())
 
-    def _get_ranges(self, requests: Sequence[Request], source: Source) -> Values:
+    def _get_ranges(self, requests: Sequence[Request], source: ByteSource) -> Values:
         self._find_starts({key for key, _, _ in requests if self._is_stored(key)}, source)
         whole = [key for key, _, _ in requests if not self._is_stored(key)]
         values = dict(zip(whole, self._get_many(whole, source), strict=True)) if whole else {}
@@ -357,7 +357,7 @@ class ZipStore(Store):
         member = self._members.get(check_key(key))
         return member is not None and member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & 1
 
-    def _member(self, key: str, source: Source) -> zipfile.ZipInfo | None:
+    def _member(self, key: str, source: ByteSource) -> zipfile.ZipInfo | None:
         """Return the entry of a key after checking that it claims no more bytes than there can be."""
         member = self._members.get(check_key(key))
         if member is None:
@@ -374,7 +374,7 @@ class ZipStore(Store):
             raise StoreError(problem, path=self.place(key))
         return member
 
-    def _find_starts(self, keys: set[str], source: Source) -> None:
+    def _find_starts(self, keys: set[str], source: ByteSource) -> None:
         unknown = sorted(key for key in keys if key not in self._starts)  # another thread may add to them
         members = [self._member(key, source) for key in unknown]
         headers = source.read_many(
@@ -393,7 +393,7 @@ class ZipStore(Store):
         problem = "the zip file is damaged, or has changed: its directory names another place"
         raise StoreError(problem, path=self.place(key))
 
-    def _unpack(self, key: str, member: zipfile.ZipInfo, piece: bytes, source: Source) -> bytes:
+    def _unpack(self, key: str, member: zipfile.ZipInfo, piece: bytes, source: ByteSource) -> bytes:
         if member.flag_bits & 1:
             raise StoreError("the member is encrypted", path=self.place(key))
         start = self._header_size(key, member, piece)

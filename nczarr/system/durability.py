@@ -168,7 +168,7 @@ def _below(root: str) -> Iterator[str]:
     yield from folders
 
 
-class _Change(NamedTuple):
+class _DeferredChange(NamedTuple):
     path: str
     target: str
     change: Callable[[bool], None]
@@ -206,7 +206,7 @@ class WriteOrder:
         #: Files in which bytes have changed, and their names not.
         self._changed: set[str] = set()
         #: Changes that follow when the disk has the file at a path; see :meth:`defer`.
-        self._deferred: list[_Change] = []
+        self._deferred: list[_DeferredChange] = []
         self._defers_values = False
         #: The thread whose documents are deferred.
         self._defers_documents: int | None = None
@@ -278,7 +278,7 @@ class WriteOrder:
         """
         if not (self._defers_documents == get_ident() if document else self._defers_values):
             return False
-        self._deferred.append(_Change(path, target, change, document))
+        self._deferred.append(_DeferredChange(path, target, change, document))
         if len(self._deferred) >= _MOST_DEFERRED:
             self.settle()
         return True
@@ -321,7 +321,7 @@ class WriteOrder:
         OSError
             If the disk reports an error. The next call tries again.
         """
-        waited: list[_Change] = []
+        waited: list[_DeferredChange] = []
         with self._settling:
             while True:
                 deferred = list(self._deferred)

@@ -22,6 +22,13 @@ from nczarr.system.forks import in_forked_child
 
 
 class Closable(Protocol):
+    """Object that is closed by its owner."""
+
+    def close(self) -> None:
+        """Release what the object holds."""
+
+
+class OwnedResource(Protocol):
     """Object that a finalizer closes instead of its owner; it holds no reference to the owner."""
 
     name: str
@@ -35,11 +42,11 @@ class Closable(Protocol):
 
 
 #: Dropped objects that are not closed yet.
-_dropped: SimpleQueue[Closable] = SimpleQueue()
+_dropped: SimpleQueue[OwnedResource] = SimpleQueue()
 #: Objects that are closed when Python ends.
-_at_exit: set[Closable] = set()
+_at_exit: set[OwnedResource] = set()
 #: The parent's queues, in a forked child: the child must not close what is in them, nor free it.
-_of_parents: list[SimpleQueue[Closable]] = []
+_of_parents: list[SimpleQueue[OwnedResource]] = []
 #: True if an object could not be closed: the exit status says so.
 _failed = False
 _here = threading.local()
@@ -61,7 +68,7 @@ def _leave_to_parent() -> None:
     _register.cache_clear()
 
 
-def close_with(owner: Any, closable: Closable, *, at_exit: bool = False) -> None:
+def close_with(owner: Any, closable: OwnedResource, *, at_exit: bool = False) -> None:
     """Close an object after its owner has gone, and, with `at_exit`, at the latest when Python ends.
 
     Examples
@@ -82,7 +89,7 @@ def close_with(owner: Any, closable: Closable, *, at_exit: bool = False) -> None
         _register()
 
 
-def closed(closable: Closable) -> None:
+def closed(closable: OwnedResource) -> None:
     """Note that an object is closed: nothing is left to do when Python ends."""
     _at_exit.discard(closable)
 
@@ -100,7 +107,7 @@ def close_dropped() -> None:
         _close(closable)
 
 
-def _drop(closable: Closable) -> None:
+def _drop(closable: OwnedResource) -> None:
     """Finalize: warn, and close where that is safe, otherwise later."""
     at_once = _may_close_here()
     if not at_once:
@@ -132,7 +139,7 @@ def _may_close_here() -> bool:
     return True
 
 
-def _close(closable: Closable) -> None:
+def _close(closable: OwnedResource) -> None:
     try:
         closable.close_dropped()
     except BaseException as error:

@@ -27,7 +27,7 @@ _OPTIONS = frozenset({"timeout", "read_until_eof", "auto_decompress"})
 MayReach = Callable[[str], bool]
 
 
-async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> _Session:
+async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> _RedirectingSession:
     """Return a session for the option ``get_client`` of fsspec's HTTP file system.
 
     Parameters
@@ -39,7 +39,7 @@ async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> _
     """
     from fsspec.implementations.http import get_client
 
-    return _Session(await get_client(**options), may_reach, has_timeout="timeout" in options)
+    return _RedirectingSession(await get_client(**options), may_reach, has_timeout="timeout" in options)
 
 
 def _timeout() -> ClientTimeout:
@@ -50,7 +50,7 @@ def _timeout() -> ClientTimeout:
     return ClientTimeout(total=300, sock_connect=seconds, sock_read=seconds)
 
 
-class _Session:
+class _RedirectingSession:
     """Wrapper of an aiohttp session that implements redirects."""
 
     def __init__(self, session: ClientSession, may_reach: MayReach | None, *, has_timeout: bool) -> None:
@@ -64,9 +64,9 @@ class _Session:
             return partial(self.request, name.upper())
         return getattr(self._session, name)
 
-    def request(self, method: str, url: str | URL, **options: Any) -> _Request:
+    def request(self, method: str, url: str | URL, **options: Any) -> _RedirectedRequest:
         """Return a request that is sent when awaited, or entered as a context manager."""
-        return _Request(self._request(method, url, options))
+        return _RedirectedRequest(self._request(method, url, options))
 
     async def _request(self, method: str, start: str | URL, options: dict[str, Any]) -> ClientResponse:
         from aiohttp import TooManyRedirects
@@ -115,7 +115,7 @@ class _Session:
         return self._elsewhere
 
 
-class _Request:
+class _RedirectedRequest:
     """A request that is sent when awaited, or entered as a context manager."""
 
     def __init__(self, request: Awaitable[ClientResponse]) -> None:

@@ -28,19 +28,19 @@ _MONTHS = {"month": 1, "year": 12}
 
 
 @dataclass(frozen=True)
-class TimeUnits:
+class TimeLabels:
     """Valid units of time, with a calendar.
 
     Months and years are those of the calendar; a fraction is a part of its month.
 
     Examples
     --------
-    >>> units = TimeUnits.parse("days since 2000-01-01", "noleap")
+    >>> units = TimeLabels.parse("days since 2000-01-01", "noleap")
     >>> units.label(59), units.label(59.5)
     ('2000-03-01', '2000-03-01 12:00')
-    >>> TimeUnits.parse("months since 2000-01-01", "").label(13.5)
+    >>> TimeLabels.parse("months since 2000-01-01", "").label(13.5)
     '2001-02-15'
-    >>> TimeUnits.parse("m", "") is None
+    >>> TimeLabels.parse("m", "") is None
     True
     """
 
@@ -48,7 +48,7 @@ class TimeUnits:
     calendar: str
 
     @classmethod
-    def parse(cls, units: str, calendar: str) -> TimeUnits | None:
+    def parse(cls, units: str, calendar: str) -> TimeLabels | None:
         """Parse units of time; return None if they are invalid or not units of time."""
         result = cls(units, calendar.lower() or "standard")
         try:
@@ -179,7 +179,7 @@ class Axis:
     units : str
     title : str
         Description of the coordinate, such as its ``long_name``.
-    times : TimeUnits or None
+    times : TimeLabels or None
     down : bool
         True if larger values are lower, as for depth and pressure.
     """
@@ -190,7 +190,7 @@ class Axis:
     role: Role = ""
     units: str = ""
     title: str = ""
-    times: TimeUnits | None = None
+    times: TimeLabels | None = None
     down: bool = False
 
     @property
@@ -259,7 +259,7 @@ class Coordinates:
     def _axis(self, name: str, size: int, coordinate: str) -> Axis:
         found = self.opened.variable(coordinate)
         units, positive, role = text_of(found, "units"), text_of(found, "positive").lower(), role_of(found)
-        times = TimeUnits.parse(units, text_of(found, "calendar")) if " since " in units else None
+        times = TimeLabels.parse(units, text_of(found, "calendar")) if " since " in units else None
         down = positive == "down" if positive else role == "vertical" and is_pressure(units)
         return Axis(name, size, coordinate, role, units, long_name(found), times, down)
 

@@ -26,7 +26,7 @@ from nczarr.view.opened import OpenedDataset
 from nczarr.view.picture.colours import DIVERGING, MISSING, SEQUENTIAL, Colours, choose_colours
 from nczarr.view.picture.drawer import Drawer, with_overlay
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Scale, Table
-from nczarr.view.picture.selection import Selection, select
+from nczarr.view.picture.selection import Hyperslab, select
 from nczarr.view.planes import PROJECTIONS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ FORMATS, FILMS = ("png", "svg", "pdf", "jpg", "webp"), ("gif", "mp4")
 
 
 @dataclass(frozen=True)
-class Options:
+class PlotOptions:
     """The options of a picture; see :func:`plot`."""
 
     at: Mapping[str, int | str] | None = None
@@ -69,7 +69,7 @@ class Options:
 
 
 @contextmanager
-def drawn(source: object, variable: str, options: Options, *, moves: bool = False) -> Iterator[_Drawings]:
+def drawn(source: object, variable: str, options: PlotOptions, *, moves: bool = False) -> Iterator[_Drawings]:
     """Yield the drawings of a variable and their colours: one drawing, or if it `moves`, one for each step."""
     with OpenedDataset(source, options.storage_options) as opened:
         drawer, fqn = Drawer(opened), find_variable(opened.model, variable)
@@ -91,7 +91,7 @@ def drawn(source: object, variable: str, options: Options, *, moves: bool = Fals
         yield draw(), colours
 
 
-def _moving_axis(selection: Selection, options: Options) -> int | None:
+def _moving_axis(selection: Hyperslab, options: PlotOptions) -> int | None:
     """Return the axis with a frame for each step: the given one, or the first that is not drawn."""
     axes = selection.axes
     steps = {axes[i].name: i for i in selection.fixed if axes[i].size > 1}
@@ -170,7 +170,7 @@ def plot(
         problem = f"unknown image format {format_!r}" if format_ else "the output file has no suffix"
         hint = f"use one of the suffixes {', '.join((*FORMATS, *FILMS))}"
         raise UnsupportedError(problem, path=str(output), hint=hint)
-    options = Options(at, colours, limits, projection, overlay, over, storage_options)
+    options = PlotOptions(at, colours, limits, projection, overlay, over, storage_options)
     with drawn(source, variable, options, moves=format_ in FILMS) as (drawings, shown):
         data = to_file(drawings, shown, format_, dpi)
     if output is not None:

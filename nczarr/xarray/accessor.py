@@ -20,7 +20,7 @@ from nczarr.convert.values.dasked import aligned, is_chunked, store_chunked
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.formats import local_path
 from nczarr.labelled import from_xarray
-from nczarr.labelled.read import KEPT, Kept, Source, fqn_of, opened, place_of
+from nczarr.labelled.read import KEPT, Kept, ReopenedDataset, fqn_of, opened, place_of
 from nczarr.labelled.variables import EncodedSource, Fit
 from nczarr.labelled.write import Labelled, groups_of, model_of
 from nczarr.model import Attribute, Region, regions
@@ -277,9 +277,9 @@ class Shared:
         """Open the dataset."""
         return Dataset(self.store, mode, storage_options=self.options, **how)
 
-    def open(self) -> _Writer:
+    def open(self) -> _DatasetWriter:
         """Open the dataset beside other writers."""
-        return _Writer(self.dataset("r+", shared=True))
+        return _DatasetWriter(self.dataset("r+", shared=True))
 
     def blocks(self, fqns: Iterable[str]) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the chunks or shards of variables."""
@@ -316,7 +316,7 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _DatasetWriter:
     dataset: Dataset
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
@@ -407,7 +407,9 @@ class Update:
             session = target._nc_session
             known = {node.fqn: node for node in session.root.walk()}
             places: Places = {}
-            with closing(Source(target if self.in_file else self.place.store, self.place.options)) as source:
+            with closing(
+                ReopenedDataset(target if self.in_file else self.place.store, self.place.options)
+            ) as source:
                 for path, ds in groups.items():
                     at = "/".join(model.parse_fqn(path))
                     old = opened(source, at, {}) if path in known else xr.Dataset()

@@ -12,7 +12,7 @@ from xarray.backends import BackendEntrypoint
 
 from nczarr.display import shown_location
 from nczarr.formats import is_icechunk, is_references
-from nczarr.labelled.read import Source, is_path, opened
+from nczarr.labelled.read import ReopenedDataset, is_path, opened
 from nczarr.mapping import StoredDataset
 from nczarr.model.typed import plain_path
 from nczarr.netcdf4 import Dataset
@@ -24,7 +24,7 @@ from nczarr.targets import allowing, fsspec_options
 _SUFFIXES = (".zarr", ".ncz", ".nczarr")
 
 
-def _without_secrets(dataset: xr.Dataset, source: Source) -> xr.Dataset:
+def _without_secrets(dataset: xr.Dataset, source: ReopenedDataset) -> xr.Dataset:
     """Record the location as xarray does, without a password or a signature."""
     if is_path(source.target):
         shown = shown_location(str(source.target))
@@ -104,7 +104,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         """
         if not isinstance(group, str | None):
             raise ValueError(f"group must be a string or None, not {group!r}")
-        source = Source(_normal(filename_or_obj), allowing(storage_options, allow))
+        source = ReopenedDataset(_normal(filename_or_obj), allowing(storage_options, allow))
         found = _engine_for_plain_zarr(source)
         if found is not None:
             engine, target, settings = found
@@ -122,7 +122,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         **options: object,
     ) -> dict[str, xr.Dataset]:
         """Open all groups; return a mapping from the path of each group to its dataset."""
-        source = Source(_normal(filename_or_obj), allowing(storage_options, allow))
+        source = ReopenedDataset(_normal(filename_or_obj), allowing(storage_options, allow))
         found = _engine_for_plain_zarr(source)
         if found is not None:
             engine, target, settings = found
@@ -170,7 +170,9 @@ def _has_marker(target: str) -> bool:
     )
 
 
-def _engine_for_plain_zarr(source: Source) -> tuple[BackendEntrypoint, object, dict[str, Any]] | None:
+def _engine_for_plain_zarr(
+    source: ReopenedDataset,
+) -> tuple[BackendEntrypoint, object, dict[str, Any]] | None:
     """Return xarray's Zarr engine for hierarchies without netCDF metadata that zarr-python reads; otherwise None.
 
     The target and options for the engine follow. s3fs would ask for the size of each chunk, and an engine that does not

@@ -42,7 +42,7 @@ from nczarr.zarr.types import Json, JsonMapping, JsonObject, checked_object, sho
 
 
 @dataclass(frozen=True)
-class _Node:
+class _ModelNode:
     """A node of the model."""
 
     zarr_format: Literal[2, 3]
@@ -51,7 +51,7 @@ class _Node:
 
 
 @dataclass(frozen=True)
-class ZomArray(_Node):
+class ZomArray(_ModelNode):
     """An array of the model.
 
     Parameters
@@ -73,7 +73,7 @@ class ZomArray(_Node):
 
 
 @dataclass(frozen=True)
-class ZomGroup(_Node):
+class ZomGroup(_ModelNode):
     """A group of the model.
 
     Parameters

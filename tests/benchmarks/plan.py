@@ -32,7 +32,7 @@ import numpy as np
 import nczarr
 from nczarr.convert import engine as engines
 from nczarr.convert.many import scan as scanning
-from nczarr.convert.many.scan import Header
+from nczarr.convert.many.scan import ScanRow
 from nczarr.model import DOUBLE, FLOAT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable
 
 ROWS, COLUMNS = 3200, 3400
@@ -105,11 +105,11 @@ def write_scan(path: Path, files: int, steps: int) -> None:
     )  # fmt: skip
     model = path.with_suffix(".zarr")
     nczarr.copy(first, model, variables="time,y,x,v")
-    header = replace(Header.read(str(model), None), size=None, modified=None, kind="netcdf")
+    header = replace(ScanRow.read(str(model), None), size=None, modified=None, kind="netcdf")
     shutil.rmtree(model)
     others = [value for value in header.values if value["fqn"] != "/time"]
 
-    def headers() -> Iterator[Header]:
+    def headers() -> Iterator[ScanRow]:
         for number in range(files):
             times = np.arange(number * steps, (number + 1) * steps, dtype="f8").tobytes()
             values = [{"fqn": "/time", "data": times}, *others]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nczarr.cdl.write.data import ROW_END, Folder, Line
+from nczarr.cdl.write.data import ROW_END, Folder, WrappedLines
 from nczarr.cdl.write.numbers import (
     Columns,
     attribute_number,
@@ -119,7 +119,7 @@ def test_runs_fold_as_single_items_do(
 ) -> None:
     rows = [["7" * n for n in row] for row in (sizes if position is None else sizes[:1])]
     slow = io.StringIO()
-    line = Line(slow, length, indent)
+    line = WrappedLines(slow, length, indent)
     line.position = 2 + indent if position is None else position
     slow.write("  " if position is None else "")
     for i, row in enumerate(rows):

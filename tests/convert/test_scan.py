@@ -19,7 +19,7 @@ from nczarr.cli import main
 from nczarr.convert import open_source
 from nczarr.convert.many import joining
 from nczarr.convert.many import scan as scanning
-from nczarr.convert.many.scan import Header, ScanFile
+from nczarr.convert.many.scan import ScanFile, ScanRow
 from nczarr.errors import DatasetExistsError, NCZarrError, UnsupportedError
 from nczarr.model import Dataset, rewrite, same_values
 
@@ -75,7 +75,7 @@ def without_data(dataset: Dataset) -> Dataset:
 )
 def test_a_header_is_exact(path: Path) -> None:
     """Its model, the values of its small variables, and the places of its chunks are those of the source."""
-    header = Header.read(str(path), None)
+    header = ScanRow.read(str(path), None)
     found, values = header.model()
     with open_source(path, fresh=True) as dataset:
         assert without_data(found) == without_data(dataset)

@@ -376,7 +376,7 @@ def test_an_error_of_the_next_step_is_shown_when_it_is_chosen(
 
     from nczarr.view.page.viewer import Viewer
     from nczarr.view.picture.drawer import Drawer
-    from nczarr.view.picture.selection import Selection
+    from nczarr.view.picture.selection import Hyperslab
 
     with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
         for name, size in (("time", 5), ("y", 3), ("x", 4)):
@@ -386,7 +386,7 @@ def test_an_error_of_the_next_step_is_shown_when_it_is_chosen(
     (tmp_path / "a.zarr/v/c/1/0/0").write_bytes(b"no zstd at all")
     has_begun, ended, draw = threading.Event(), threading.Event(), Drawer.draw
 
-    def begin_and_draw(drawer: Drawer, selection: Selection) -> object:
+    def begin_and_draw(drawer: Drawer, selection: Hyperslab) -> object:
         if selection.at[0] == 1:
             has_begun.set()
         return draw(drawer, selection)

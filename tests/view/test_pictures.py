@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr import cdl
 from nczarr.errors import NCZarrError
-from nczarr.view.coordinates import TimeUnits
+from nczarr.view.coordinates import TimeLabels
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.page.state import Address
 from nczarr.view.picture.colours import choose_colours, find_categories
@@ -232,7 +232,7 @@ def test_selecting_by_date_and_from_the_end() -> None:
 @pytest.mark.parametrize("calendar", ["standard", "noleap", "360_day", "julian", "all_leap"])
 @given(number=st.integers(-400_000, 400_000))
 def test_dates_are_those_of_cftime(calendar: str, number: int) -> None:
-    units = TimeUnits.parse("hours since 1999-12-30 06:00", calendar)
+    units = TimeLabels.parse("hours since 1999-12-30 06:00", calendar)
     assert units is not None
     date = cftime.num2date(number, "hours since 1999-12-30 06:00", calendar)
     assert units.label(number) in (date.strftime("%Y-%m-%d %H:%M"), date.strftime("%Y-%m-%d"))
@@ -240,7 +240,7 @@ def test_dates_are_those_of_cftime(calendar: str, number: int) -> None:
 
 
 def test_milliseconds_are_those_of_numpy() -> None:
-    units = TimeUnits.parse("days since 2000-01-01", "proleptic_gregorian")
+    units = TimeLabels.parse("days since 2000-01-01", "proleptic_gregorian")
     assert units is not None
     days = np.arange(0.0, 9000, 7)
     expected = (
@@ -263,7 +263,7 @@ def test_milliseconds_are_those_of_numpy() -> None:
     ],
 )
 def test_months_and_years_are_those_of_the_calendar(units: str, number: float, date: str) -> None:
-    parsed = TimeUnits.parse(units, "")
+    parsed = TimeLabels.parse(units, "")
     assert parsed is not None
     assert parsed.label(number) == date
     if "0000" not in units:
@@ -275,7 +275,7 @@ def test_months_and_years_are_those_of_the_calendar(units: str, number: float, d
 
 @given(number=st.integers(-3000, 3000))
 def test_months_of_30_days_are_those_of_cftime(number: int) -> None:
-    parsed = TimeUnits.parse("months since 1999-12-30", "360_day")
+    parsed = TimeLabels.parse("months since 1999-12-30", "360_day")
     assert parsed is not None
     assert parsed.label(number) == f"{cftime.num2date(number, 'months since 1999-12-30', '360_day'):%Y-%m-%d}"
 
@@ -284,8 +284,8 @@ def test_months_of_30_days_are_those_of_cftime(number: int) -> None:
     "units", ["days since", "furlongs since 2000-01-01", "days since yesterday", "m", " since "]
 )
 def test_what_is_no_time_is_none(units: str) -> None:
-    assert TimeUnits.parse(units, "standard") is None
-    assert TimeUnits.parse("days since 2000-01-01", "martian") is None
+    assert TimeLabels.parse(units, "standard") is None
+    assert TimeLabels.parse("days since 2000-01-01", "martian") is None
 
 
 STATIONS = """netcdf s {

@@ -35,7 +35,7 @@ def text_size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
 
 
-class Line:
+class WrappedLines:
     """Output that starts a new line before an item that would make the line too long.
 
     `length` is the longest line without the `indent`, the blanks before every line.
@@ -61,12 +61,12 @@ class Line:
 
 
 class Folder:
-    r"""Folds runs of numbers: the lines of :class:`Line`, at the speed of a regular expression.
+    r"""Folds runs of numbers: the lines of :class:`WrappedLines`, at the speed of a regular expression.
 
     It takes items that end with ``", "``, or at the end of a row with :data:`ROW_END`; items have no blanks.
 
-    `length` and `indent` are as for :class:`Line`; `position` is the length of what is in the first line already,
-    or None if rows follow, each on a line of its own.
+    `length` and `indent` are those of :class:`WrappedLines`; `position` is the length of what is in the first line
+    already, or None if rows follow, each on a line of its own.
 
     Examples
     --------
@@ -166,7 +166,9 @@ class VariableWriter:
     `dates` turns a value of a time variable into a date.
     """
 
-    def __init__(self, variable: Variable, line: Line, values: ValueText, dates: ToText | None) -> None:
+    def __init__(
+        self, variable: Variable, line: WrappedLines, values: ValueText, dates: ToText | None
+    ) -> None:
         self._options = options = values.options
         self._variable, self._line, self._values = variable, line, values
         self._dates, self._quoted = dates, dates if options.ncdump else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from nczarr import model
-from nczarr.cdl.write.data import NEWLINE, Line, VariableWriter
+from nczarr.cdl.write.data import NEWLINE, VariableWriter, WrappedLines
 from nczarr.cdl.write.numbers import attribute_number
 from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_name, variable_specials
 from nczarr.cdl.write.times import TimeTexts
@@ -149,7 +149,7 @@ class _Dump:
         # ncdump's language has no anonymous dimensions.
         self._dataset = name_anonymous(dataset) if options.ncdump else dataset
         self._options = options
-        self._line = Line(file, options.line_length, 0)
+        self._line = WrappedLines(file, options.line_length, 0)
         self._values = ValueText(self._dataset, options)
         self._times = TimeTexts(options)
         self._with_data = set(dumped_variables(self._dataset, options))

@@ -44,7 +44,7 @@ def write_ncml(dataset: model.Dataset, file: TextIO, options: DumpOptions) -> No
     """
     location = options.location if options.location is not None else dataset.name
     namespace = _NAMESPACE.replace("http:", "https:") if options.ncdump else _NAMESPACE
-    writer = _Writer(dataset, file, options)
+    writer = _NcMLWriter(dataset, file, options)
     file.write('<?xml version="1.0" encoding="UTF-8"?>\n')
     file.write(f'<netcdf xmlns="{namespace}" location="{writer.name(location)}">\n')
     writer.group(dataset, "  ", root=True)
@@ -73,7 +73,7 @@ def escape_text(text: str, *, ncdump: bool = False) -> str:
     return escape(text, _ENTITIES)
 
 
-class _Writer:
+class _NcMLWriter:
     def __init__(self, dataset: model.Dataset, file: TextIO, options: DumpOptions) -> None:
         self._dataset = dataset
         self._file = file

@@ -45,12 +45,12 @@ _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 @dataclass(frozen=True)
-class TimeUnits:
+class NcdumpTime:
     """A unit of time, where it counts from, and the calendar.
 
     Examples
     --------
-    >>> TimeUnits("day", (2000, 2, 28, 0.0), "mixed").date(1.5)
+    >>> NcdumpTime("day", (2000, 2, 28, 0.0), "mixed").date(1.5)
     (2000, 2, 29, 12.0)
     """
 
@@ -91,7 +91,7 @@ class TimeUnits:
 
         Examples
         --------
-        >>> TimeUnits("hour", (1999, 12, 31, 23.0), "mixed").text(1.5, "T")
+        >>> NcdumpTime("hour", (1999, 12, 31, 23.0), "mixed").text(1.5, "T")
         '2000-01-01T00:30'
         """
         year, month, day, hour = self.date(value)
@@ -110,7 +110,7 @@ class TimeUnits:
         return f"{text}{separator}{':'.join(parts)}" if parts else text
 
 
-def parse_units(units: str, calendar: str = "", *, ncdump: bool = False) -> TimeUnits | None:
+def parse_units(units: str, calendar: str = "", *, ncdump: bool = False) -> NcdumpTime | None:
     """Read the attributes ``units`` and ``calendar``; None if they do not describe a time.
 
     ncdump counts from the start of year 0 where it cannot read the date.
@@ -118,7 +118,7 @@ def parse_units(units: str, calendar: str = "", *, ncdump: bool = False) -> Time
     Examples
     --------
     >>> parse_units("hours since 1970-01-01T06:30:00Z", "noleap")
-    TimeUnits(unit='hour', base=(1970, 1, 1, 6.5), calendar='noleap')
+    NcdumpTime(unit='hour', base=(1970, 1, 1, 6.5), calendar='noleap')
     >>> parse_units("kelvin")
     """
     match = _SINCE.match(units)
@@ -135,7 +135,7 @@ def parse_units(units: str, calendar: str = "", *, ncdump: bool = False) -> Time
     if len(parts) < 2 and "T" in rest:
         parts = [*parts[0].split("T", 1)]
     base = _parse_base(" ".join(parts[:2])) or ((0, 1, 1, 0.0) if ncdump else None)
-    return None if base is None else TimeUnits(unit, base, system)
+    return None if base is None else NcdumpTime(unit, base, system)
 
 
 def _parse_base(text: str) -> Date | None:

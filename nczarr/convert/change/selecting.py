@@ -247,10 +247,10 @@ def find_indices(fqn: str, size: int, coordinate: Variable | None, requested: ob
     UnsupportedError
         If the selection is not possible on this axis, or is empty.
     """
-    return _Axis(fqn, size, coordinate).indices(requested)
+    return _CoordinateAxis(fqn, size, coordinate).indices(requested)
 
 
-class _Axis:
+class _CoordinateAxis:
     """A dimension with its coordinate variable."""
 
     def __init__(self, fqn: str, size: int, coordinate: Variable | None) -> None:

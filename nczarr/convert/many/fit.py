@@ -81,7 +81,7 @@ _LISTED = 20
 _Node = Variable | Group
 
 
-class Difference(NamedTuple):
+class JoinObstacle(NamedTuple):
     """A difference that prevents joining, and the option that removes it, if there is one."""
 
     text: str
@@ -130,7 +130,7 @@ class Fitting:
 
 def differences(
     first: Dataset, other: Dataset, along: str | None, *, exact: bool, growing: frozenset[str]
-) -> Iterator[Difference]:
+) -> Iterator[JoinObstacle]:
     """Yield the differences between two datasets that prevent joining them, without reading values.
 
     Parameters
@@ -144,18 +144,20 @@ def differences(
     """
     for what in () if along is None else ("variable", "dimension", "type", "group"):
         mine, theirs = getattr(first, f"all_{what}s"), getattr(other, f"all_{what}s")
-        yield from (Difference(f"{n}: the {what} is missing", "--join fill") for n in mine if n not in theirs)
         yield from (
-            Difference(f"{n}: the first has no such {what}", "--join fill") for n in theirs if n not in mine
+            JoinObstacle(f"{n}: the {what} is missing", "--join fill") for n in mine if n not in theirs
+        )
+        yield from (
+            JoinObstacle(f"{n}: the first has no such {what}", "--join fill") for n in theirs if n not in mine
         )
     for fqn, dimension in first.all_dimensions.items():
         size = other.all_dimensions.get(fqn, dimension).size
         if fqn != along and size != dimension.size:
             text = f"{fqn}: the dimension has the size {size}, not {dimension.size}"
-            yield Difference(text, "-d selects a common part of all files" if along is None else None)
+            yield JoinObstacle(text, "-d selects a common part of all files" if along is None else None)
     for fqn, type_ in first.all_types.items():
         if (found := other.all_types.get(fqn, type_)) != type_:
-            yield Difference(f"{fqn}: the type is {describe_type(found)}, not {describe_type(type_)}")
+            yield JoinObstacle(f"{fqn}: the type is {describe_type(found)}, not {describe_type(type_)}")
     for fqn, a, b, names in _common(first, other, groups=exact):
         if isinstance(a, Variable) and isinstance(b, Variable):
             if a.type != b.type:
@@ -163,18 +165,18 @@ def differences(
                 is_number = not any(v.type.is_user_defined or v.type.dtype.kind not in "iuf" for v in (a, b))
                 packed = any(a.attribute.get(n) != b.attribute.get(n) for n in PACKING - {"_FillValue"})
                 cure = "--repack first, common or unpacked" if packed else "--adjust promote"
-                yield Difference(text, cure if is_number else None)
+                yield JoinObstacle(text, cure if is_number else None)
                 continue
             if a.dimensions != b.dimensions:
                 shown = [f"({', '.join(map(str, v.dimensions))})" for v in (b, a)]
                 text = f"{fqn}: the dimensions are {shown[0]}, not {shown[1]}"
-                yield Difference(text, "--adjust order" if have_same_axes(a, b) else None)
+                yield JoinObstacle(text, "--adjust order" if have_same_axes(a, b) else None)
                 continue
         for name in names:
             if exact or (isinstance(a, Variable) and name in DECODING):
                 is_free = fqn in growing and _is_unit_of_time(name, a, b, exact)
                 if not is_free and a.attribute.get(name) != b.attribute.get(name):
-                    yield Difference(_difference(fqn, name, a, b), _cure(name, a, b))
+                    yield JoinObstacle(_difference(fqn, name, a, b), _cure(name, a, b))
 
 
 def _cure(name: str, a: _Node, b: _Node) -> str | None:
@@ -303,14 +305,14 @@ def _have_same_meaning(name: str, a: Attribute | None, b: Attribute | None) -> b
 
 def same_data(
     fqn: str, mine: ArraySource | None, theirs: ArraySource | None, tolerance: Mapping[str, float], where: str
-) -> Iterator[Difference]:
+) -> Iterator[JoinObstacle]:
     """Yield a sentence, which ends with `where`, if values differ by more than the tolerance of their variable."""
     if mine is None or theirs is None or mine is theirs or mine.shape != theirs.shape:
         return
     for region in bands(mine.shape, mine.dtype.itemsize, None):
         a, b = mine.read(region), theirs.read(region)
         if not are_close(fqn, a, b, tolerance):
-            yield Difference(f"{fqn}: the values differ{where}", _cure_of_values(fqn, a, b))
+            yield JoinObstacle(f"{fqn}: the values differ{where}", _cure_of_values(fqn, a, b))
             return
 
 
@@ -342,13 +344,13 @@ def _cure_of_values(fqn: str, a: np.ndarray, b: np.ndarray) -> str | None:
     return "--adjust flip" if is_flipped and distance < np.inf else None
 
 
-def refuse(found: Sequence[tuple[str, str | Difference]], what: str, hint: str | None = None) -> None:
+def refuse(found: Sequence[tuple[str, str | JoinObstacle]], what: str, hint: str | None = None) -> None:
     """Raise a :class:`ModelError` that lists conflicts and cures, if any: pairs of a source and a difference."""
     if not found:
         return
-    cures = dict.fromkeys(d.cure for _, d in found if isinstance(d, Difference) and d.cure)
+    cures = dict.fromkeys(d.cure for _, d in found if isinstance(d, JoinObstacle) and d.cure)
     hint = "; ".join([*cures, *([hint] if hint else [])]) or None
-    lines = [f"{source}: {d.text if isinstance(d, Difference) else d}" for source, d in found]
+    lines = [f"{source}: {d.text if isinstance(d, JoinObstacle) else d}" for source, d in found]
     more = [f"and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
     text = "\n  ".join([f"{what}:", *lines[:_LISTED], *more])
     raise ModelError(text, problems=tuple(lines), hint=hint)

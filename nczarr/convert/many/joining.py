@@ -20,7 +20,7 @@ from nczarr.convert.endpoints import Hook, call_all, name_of, open_processed
 from nczarr.convert.many.adjusting import fitted, growing_variables, with_fill, with_nodes
 from nczarr.convert.many.expected import missing_steps
 from nczarr.convert.many.fit import Fitting, refuse
-from nczarr.convert.many.scan import SMALL, Header, Scanned, read_headers
+from nczarr.convert.many.scan import SMALL, Scanned, ScanRow, read_headers
 from nczarr.convert.many.steps import refuse_disorder
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import state_of_file
@@ -41,7 +41,7 @@ _G = TypeVar("_G", bound=Group)
 _N = TypeVar("_N", Dataset, Group, Variable)
 
 
-class Files:
+class JoinedSources:
     """The sources of a joined dataset; those used last are open."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Files:
         with closing(read_headers(names, self._options, engine)) as rows:
             return call_all(partial(self._header, number, along, row) for number, row in enumerate(rows))
 
-    def _header(self, number: int, along: str | None, row: Header | NCZarrError | None = None) -> Dataset:
+    def _header(self, number: int, along: str | None, row: ScanRow | NCZarrError | None = None) -> Dataset:
         """Return the model of a file; its data open the file when they are read.
 
         Joining compares coordinates and variables without the joined dimension: the values of small ones are read now,
@@ -184,7 +184,7 @@ class Files:
 class FilePart:
     """The values of a variable of one file; an :class:`~nczarr.model.ArraySource`."""
 
-    files: Files
+    files: JoinedSources
     number: int
     fqn: str
     shape: tuple[int, ...]
@@ -318,7 +318,7 @@ def join(
     UnsupportedError
         If times cannot be converted to the units of the first source, or the joined coordinate is not monotonic.
     """
-    with closing(Files(sources, storage_options, hook)) as files:
+    with closing(JoinedSources(sources, storage_options, hook)) as files:
         fitting = fitting or Fitting()
         fqn, is_new = (None, False) if along is None else files.dimension(along, merge=merge is not None)
         headers = choose(files.headers(fqn, engine))
@@ -517,7 +517,7 @@ def merged(datasets: Sequence[Dataset], names: Sequence[str], fitting: Fitting) 
     ModelError
         If nodes of one name differ; the message lists the conflicts.
     """
-    nodes = _Nodes()
+    nodes = _MergedGroup()
     nodes.update(datasets[0])
     used = {*chain.from_iterable(v.dimensions for v in datasets[0].all_variables.values())}
 
@@ -539,20 +539,20 @@ def merged(datasets: Sequence[Dataset], names: Sequence[str], fitting: Fitting) 
     )
 
 
-class _Nodes:
+class _MergedGroup:
     """The nodes of one group of many datasets. A dataset is compared with those that it may have, too."""
 
     def __init__(self) -> None:
         self._group = Group("")
         self._variables: dict[str, Variable] = {}
-        self._groups: dict[str, _Nodes] = {}
+        self._groups: dict[str, _MergedGroup] = {}
 
     def update(self, group: Group) -> None:
         """Take the nodes of a group in place of those with the same names."""
         self._group = replace(group, variables=(), groups=())
         self._variables.update((v.name, v) for v in group.variables)
         for own in group.groups:
-            self._groups.setdefault(own.name, _Nodes()).update(own)
+            self._groups.setdefault(own.name, _MergedGroup()).update(own)
 
     def part(self, other: Group | None) -> Group:
         """Return the group without those variables whose names another group does not have; None: the whole group."""

@@ -44,7 +44,7 @@ _LISTED = 20
 
 
 @dataclass(frozen=True)
-class Header:
+class ScanRow:
     """A row of a scan file.
 
     Attributes
@@ -72,7 +72,7 @@ class Header:
     chunks: Sequence[Mapping[str, Any]]
 
     @classmethod
-    def read(cls, source: str, options: Mapping[str, object] | None) -> Header:
+    def read(cls, source: str, options: Mapping[str, object] | None) -> ScanRow:
         """Open a source, and read its header."""
         size, modified = state_of_file(source) or (None, None)
         with open_source(source, storage_options=options, fresh=True) as dataset:
@@ -172,7 +172,7 @@ def _packed(places: FilePlaces) -> dict[str, Any]:
 
 def read_headers(
     sources: Iterable[str], options: Mapping[str, object] | None, engine: Engine | None
-) -> Generator[Header | NCZarrError]:
+) -> Generator[ScanRow | NCZarrError]:
     """Yield the headers of sources, or their errors, in order; with an engine, its workers read them."""
     sources = list(sources)
     batches = [sources[i : i + _BATCH] for i in range(0, len(sources), _BATCH)]
@@ -181,7 +181,7 @@ def read_headers(
             yield from _read_batch(0, batch, options)
         return
     calls = ((number, batch, options) for number, batch in enumerate(batches))
-    early: dict[int, list[Header | NCZarrError]] = {}
+    early: dict[int, list[ScanRow | NCZarrError]] = {}
     following = count()
     number = next(following)
     with closing(engine.run(_read_batch, calls)) as finished:
@@ -194,12 +194,12 @@ def read_headers(
 
 def _read_batch(
     number: int, sources: Sequence[str], options: Mapping[str, object] | None
-) -> list[Header | NCZarrError]:
-    found: list[Header | NCZarrError] = []
+) -> list[ScanRow | NCZarrError]:
+    found: list[ScanRow | NCZarrError] = []
     for source in sources:
         try:
             with error_context(source):
-                found.append(Header.read(source, options))
+                found.append(ScanRow.read(source, options))
         except NCZarrError as error:
             found.append(error)
     return found
@@ -225,14 +225,14 @@ class ScanFile:
         self.states = [None if size is None else (size, modified) for size, modified in states]
         groups = range(self._file.metadata.num_row_groups)
         self._ends = list(accumulate(self._file.metadata.row_group(i).num_rows for i in groups))
-        self._group, self._rows = -1, list[Header]()
+        self._group, self._rows = -1, list[ScanRow]()
 
-    def header(self, number: int) -> Header:
+    def header(self, number: int) -> ScanRow:
         """Return a row."""
         group = bisect_right(self._ends, number)
         with _undamaged(self.path):
             if group != self._group:
-                self._rows = [Header(**row) for row in self._file.read_row_group(group).to_pylist()]
+                self._rows = [ScanRow(**row) for row in self._file.read_row_group(group).to_pylist()]
                 self._group = group
             return self._rows[number - self._ends[group]]
 
@@ -377,7 +377,7 @@ def scan(
         closing(read_headers(new, where, engine)) as fresh,
     ):
 
-        def headers() -> Iterator[Header]:
+        def headers() -> Iterator[ScanRow]:
             for name in names:
                 header = next(fresh) if name in sizes else before.header(old[name])
                 if name in sizes:
@@ -398,7 +398,7 @@ def _absolute(source: object) -> str:
     return str(source) if path is None else os.path.abspath(path)
 
 
-def _write(path: Path, headers: Iterator[Header], errors: list[NCZarrError]) -> None:
+def _write(path: Path, headers: Iterator[ScanRow], errors: list[NCZarrError]) -> None:
     parquet = _parquet(str(path))
     import pyarrow
 

@@ -16,7 +16,7 @@ from nczarr.model import DatasetSink, Region
 from nczarr.transfer import Work
 
 
-class Place(Protocol):
+class TaskDataset(Protocol):
     """A dataset that a task opens to write values."""
 
     def open(self) -> Any:
@@ -39,7 +39,9 @@ class _Here:
         """Leave the sink open."""
 
 
-def place_of(sink: DatasetSink, target: object, options: Mapping[str, object] | None) -> tuple[Place, bool]:
+def place_of(
+    sink: DatasetSink, target: object, options: Mapping[str, object] | None
+) -> tuple[TaskDataset, bool]:
     """Return where tasks write the values of a sink, and whether other processes can."""
     if isinstance(sink, StoredDataset):
         try:
@@ -50,10 +52,10 @@ def place_of(sink: DatasetSink, target: object, options: Mapping[str, object] | 
 
 
 @dataclass(frozen=True)
-class _Target:
+class _TaskVariable:
     """A variable to which tasks write its chunks."""
 
-    place: Place
+    place: TaskDataset
     fqn: str
     source: Any
     shape: tuple[int, ...]
@@ -78,7 +80,7 @@ def is_chunked(work: Work) -> bool:
 
 def store_chunked(
     work: Iterable[Work],
-    place: Place,
+    place: TaskDataset,
     blocks: Mapping[str, tuple[int, ...]],
     *,
     starts: Mapping[str, tuple[int, ...]] | None = None,
@@ -109,7 +111,9 @@ def store_chunked(
         source: Any = data
         start = (starts or {}).get(fqn, (0,) * len(source.shape))
         array = source.chunked.rechunk(aligned(source.chunked.chunks, start, blocks[fqn]))
-        target = dask.delayed(_Target(place, fqn, source.detached(), source.shape, start), traverse=False)
+        target = dask.delayed(
+            _TaskVariable(place, fqn, source.detached(), source.shape, start), traverse=False
+        )
         delayed = array.to_delayed(optimize_graph=False).ravel()  # variables compute their common parts once
         parts = zip(delayed, slices_from_chunks(array.chunks), strict=True)
         tasks += [dask.delayed(_store)(target, key, part, lock) for part, key in parts]
@@ -120,7 +124,7 @@ def store_chunked(
 
 
 def _store(
-    target: _Target, key: tuple[slice, ...], values: np.ndarray, lock: AbstractContextManager[Any]
+    target: _TaskVariable, key: tuple[slice, ...], values: np.ndarray, lock: AbstractContextManager[Any]
 ) -> None:
     with lock:
         target.write(key, values)

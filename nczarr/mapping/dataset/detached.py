@@ -86,7 +86,7 @@ class DetachedDataset:
         return DetachedValues(store, self.arrays, self.mark)
 
 
-class _Arrays:
+class _DetachedArrays:
     """The arrays without their hierarchy."""
 
     def __init__(self, store: Store, arrays: Mapping[str, _ArrayPlace]) -> None:
@@ -108,7 +108,7 @@ class DetachedValues:
     def __init__(self, store: Store, arrays: Mapping[str, _ArrayPlace], mark: bytes | None = None) -> None:
         self.store = store
         self._mark = mark
-        self.hierarchy = _Arrays(store, arrays)
+        self.hierarchy = _DetachedArrays(store, arrays)
         self.written: set[str] = set()
         self._data = {fqn: VariableData(self, fqn, a.binding, a.shape) for fqn, a in arrays.items()}
 

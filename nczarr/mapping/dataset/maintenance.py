@@ -33,12 +33,11 @@ from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.stores.zip import ZipStore
 from nczarr.system import atomic
-from nczarr.targets import parse_target
+from nczarr.targets import StorageOptions, parse_target
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, open_hierarchy
 
 #: Maximum number of further passes of `repair`; each finds fewer faults than the previous one.
 _MORE_PASSES = 3
-Options = Mapping[str, object]
 #: The paths of the objects that are no chunks: documents and nczarr's own keys; and of foreign objects.
 DOCUMENTS, FOREIGN = "(metadata)", "(others)"
 
@@ -91,7 +90,7 @@ def _arrays_with_errors(stored: StoredDataset, found: Iterable[Finding]) -> froz
 
 
 def check_metadata(
-    target: object, *, storage_options: Options | None = None
+    target: object, *, storage_options: StorageOptions | None = None
 ) -> tuple[StoredDataset, tuple[Finding, ...]]:
     """Open a dataset by its own documents, not their consolidated copy, and return it with all findings.
 
@@ -200,7 +199,7 @@ def _check_array(
 
 
 def repair(
-    target: object, *, dry_run: bool = False, storage_options: Options | None = None
+    target: object, *, dry_run: bool = False, storage_options: StorageOptions | None = None
 ) -> tuple[Finding, ...]:
     """Repair the metadata of an NCZarr dataset that programs without knowledge of NCZarr have changed.
 
@@ -251,7 +250,9 @@ def repair(
     return found
 
 
-def _repair_once(target: object, dry_run: bool, storage_options: Options | None) -> tuple[Finding, ...]:
+def _repair_once(
+    target: object, dry_run: bool, storage_options: StorageOptions | None
+) -> tuple[Finding, ...]:
     mode: Literal["r", "r+"] = "r" if dry_run else "r+"
     with ExitStack() as stack:
         store = open_store(target, mode, storage_options)
@@ -283,7 +284,7 @@ def _repair_once(target: object, dry_run: bool, storage_options: Options | None)
     return found
 
 
-def _open(target: object, mode: Literal["r", "r+"], storage_options: Options | None) -> StoredDataset:
+def _open(target: object, mode: Literal["r", "r+"], storage_options: StorageOptions | None) -> StoredDataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecoveryWarning)
         stored = open_dataset(target, mode, consolidated=False, storage_options=storage_options)
@@ -397,7 +398,7 @@ def _clean_store(store: Store, force: bool) -> Iterator[str]:
             yield "an unfinished new dataset beside it is removed"
 
 
-def _clean_uploads(target: str, options: Options | None, force: bool) -> Iterator[str]:
+def _clean_uploads(target: str, options: StorageOptions | None, force: bool) -> Iterator[str]:
     """Find values that a killed process has uploaded in part. Only s3fs lists them, and not every server does."""
     from nczarr.stores.remote.fsspec_store import FsspecStore
 
@@ -444,7 +445,7 @@ def _busy(writer: str, force: bool) -> str | None:
 # --- counting and removing objects
 
 
-class StoredObjects(NamedTuple):
+class ArrayObjects(NamedTuple):
     """The objects of an array with its path, or of :data:`DOCUMENTS` or :data:`FOREIGN`."""
 
     path: str
@@ -452,7 +453,7 @@ class StoredObjects(NamedTuple):
     size: int
 
 
-def stored_objects(target: object, storage_options: Options | None = None) -> list[StoredObjects]:
+def stored_objects(target: object, storage_options: StorageOptions | None = None) -> list[ArrayObjects]:
     """Return number and size in bytes of the objects of each array; costs one listing.
 
     Raises
@@ -492,7 +493,7 @@ def warn_of_versions(store: Store) -> None:
         )
 
 
-def _counted(hierarchy: Hierarchy, sizes: Iterable[tuple[str, int]]) -> list[StoredObjects]:
+def _counted(hierarchy: Hierarchy, sizes: Iterable[tuple[str, int]]) -> list[ArrayObjects]:
     arrays = {
         hierarchy.chunk_prefix(path): path
         for path, node in hierarchy.nodes.items()
@@ -513,11 +514,11 @@ def _counted(hierarchy: Hierarchy, sizes: Iterable[tuple[str, int]]) -> list[Sto
         objects, total = counts.get(path, (0, 0))
         counts[path] = objects + 1, total + size
     return [
-        StoredObjects(path, *counts[path]) for path in sorted(counts, key=lambda path: (path[0] == "(", path))
+        ArrayObjects(path, *counts[path]) for path in sorted(counts, key=lambda path: (path[0] == "(", path))
     ]
 
 
-def remove(target: object, *, storage_options: Options | None = None, force: bool = False) -> None:
+def remove(target: object, *, storage_options: StorageOptions | None = None, force: bool = False) -> None:
     """Remove a Zarr hierarchy: first the documents of the root, so that no reader takes a part for the whole.
 
     Parameters

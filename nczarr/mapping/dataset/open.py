@@ -16,7 +16,7 @@ from nczarr.mapping.dataset.changes import moment, stale_nodes, unstored_reason
 from nczarr.mapping.dataset.destination import open_destination, refuse_unfinished
 from nczarr.mapping.dataset.rename_journal import ASIDE, finish_moves, refuse_interrupted
 from nczarr.mapping.dataset.stored import StoredDataset
-from nczarr.mapping.dialect import Dialect, Part, Reading
+from nczarr.mapping.dialect import Dialect, OpenedGroup, Reading
 from nczarr.mapping.findings import Finding, make_finding, missing_node, warn_of
 from nczarr.mapping.nczarr2.read import is_nczarr_v2, read_nczarr_v2
 from nczarr.mapping.nczarr2.write import plan_nczarr_v2
@@ -327,7 +327,7 @@ def _open_through_dataset(
         fqn = next((fqn for fqn, at in reading.groups.items() if at == path), None)
         if dialect.is_plain or fqn is None or reading.part is not None or path in reading.foreign:
             return None
-        part = Part(fqn, outer.url)
+        part = OpenedGroup(fqn, outer.url)
         if mode == "r+":
             subgroup.refuse_group(store.url, "changed", part)
         reading = subgroup.as_dataset(reading, part, _dataset_name(store), path)

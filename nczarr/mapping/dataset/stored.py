@@ -14,9 +14,9 @@ from nczarr.mapping.dataset.changes import begin_changes, end_changes, mark_unst
 from nczarr.mapping.dataset.destination import Destination
 from nczarr.mapping.dataset.documents import record_chunks, recorded_arrays, write_lengths
 from nczarr.mapping.dataset.lengths import differing_lengths
-from nczarr.mapping.dataset.update import Before, apply_update, rewrite_documents
+from nczarr.mapping.dataset.update import UnchangedDataset, apply_update, rewrite_documents
 from nczarr.mapping.dataset.variable_data import VariableData
-from nczarr.mapping.dialect import Binding, Dialect, Known, Plan, Reading
+from nczarr.mapping.dialect import Binding, Dialect, KeptNodes, Plan, Reading
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import ON_V3, WriteOptions
@@ -231,7 +231,7 @@ class StoredDataset:
 
     def check_model(self, dataset: Dataset) -> None:
         """Raise the error of :meth:`update` for the parts of a dataset, without any change."""
-        self._dialect.plan(resolve(dataset), self.options, self.names, Known())
+        self._dialect.plan(resolve(dataset), self.options, self.names, KeptNodes())
 
     def update(self, dataset: Dataset) -> None:
         """Change the stored dataset to `dataset`: write the difference of the metadata.
@@ -339,8 +339,8 @@ class StoredDataset:
         names = {fqn: fqn for fqn in self._data}
         self._bind(self.dataset, plan.variables, Tail.UNKNOWN, names)
 
-    def _before(self, groups: Mapping[str, str]) -> Before:
-        return Before(
+    def _before(self, groups: Mapping[str, str]) -> UnchangedDataset:
+        return UnchangedDataset(
             self.hierarchy,
             self._dialect,
             self.dataset,

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 
 from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
-from nczarr.mapping.dialect import Binding, Part, Reading
+from nczarr.mapping.dialect import Binding, OpenedGroup, Reading
 from nczarr.mapping.nczarr3.keys import GROUP_KEY, SUPERBLOCK_KEY
 from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Dataset, Type, UserType, Variable, join_fqn, parse_fqn, split_fqn
@@ -64,7 +64,7 @@ def _has_superblock(store: Store, layout: str) -> bool:
     return layout != "v3" and store.get(".nczarr") is not None
 
 
-def refuse_group(place: str, what: str, part: Part) -> NoReturn:
+def refuse_group(place: str, what: str, part: OpenedGroup) -> NoReturn:
     """Raise UnsupportedError for a group that cannot be changed alone, with the place of its dataset."""
     group = f"the group {part.fqn}" if part.fqn else "a group"
     whole, hint = f"the dataset {part.whole}", f"name the dataset: {part.whole}"
@@ -93,13 +93,13 @@ def refuse_group_of_dataset(store: Store, what: str) -> None:
             if above is not None:
                 above[0].close()
                 path = above[1].split("/")
-                part = Part(fqn if isinstance(fqn, str) else model.format_fqn(path), above[0].url)
+                part = OpenedGroup(fqn if isinstance(fqn, str) else model.format_fqn(path), above[0].url)
                 refuse_group(store.url, what, part)
             if isinstance(fqn, str):
-                refuse_group(store.url, what, Part(fqn))
+                refuse_group(store.url, what, OpenedGroup(fqn))
 
 
-def as_dataset(reading: Reading, part: Part, name: str, path: str) -> Reading:
+def as_dataset(reading: Reading, part: OpenedGroup, name: str, path: str) -> Reading:
     """Return the reading of one group as a dataset of its own.
 
     The group becomes the root. It declares the dimensions and types that it uses from the groups above, with other
@@ -109,7 +109,7 @@ def as_dataset(reading: Reading, part: Part, name: str, path: str) -> Reading:
     ----------
     reading : Reading
         The whole dataset.
-    part : Part
+    part : OpenedGroup
         The group.
     name : str
         The name of the new dataset.

@@ -15,7 +15,7 @@ from nczarr.errors import MetadataError, ModelError, UnsupportedError
 from nczarr.mapping.dataset.documents import put_changed
 from nczarr.mapping.dataset.rename_journal import Paths, moving, plan_steps
 from nczarr.mapping.dataset.variable_data import VariableData
-from nczarr.mapping.dialect import Binding, Dialect, Known, Metadata, Plan, Reading, array_at
+from nczarr.mapping.dialect import Binding, Dialect, KeptNodes, Metadata, Plan, Reading, array_at
 from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
@@ -32,7 +32,7 @@ from nczarr.zarr.documents.json import as_it_stands
 
 
 @dataclass(frozen=True)
-class Before:
+class UnchangedDataset:
     """A stored dataset before a change: its model, the places of its nodes, and the settings of its documents.
 
     Parameters
@@ -57,7 +57,7 @@ class Before:
     identity: str | None = None
     foreign: frozenset[str] = frozenset()
 
-    def plan(self, dataset: Dataset, known: Known) -> Plan:
+    def plan(self, dataset: Dataset, known: KeptNodes) -> Plan:
         """Plan the documents of a model."""
         return self.dialect.plan(dataset, self.options, self.names, known)
 
@@ -74,7 +74,7 @@ class Before:
 # --- changing a dataset
 
 
-def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
+def apply_update(before: UnchangedDataset, new: Dataset) -> tuple[Plan, Dataset]:
     """Change the hierarchy to another model.
 
     Returns
@@ -122,7 +122,7 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
 
 
 def _node_names(groups: Mapping[str, str], arrays: Mapping[str, str]) -> dict[tuple[str, str, str], str]:
-    """Return the node names of groups and arrays, given by FQN and path, for :class:`Known`."""
+    """Return the node names of groups and arrays, given by FQN and path, for :class:`KeptNodes`."""
     nodes = {}
     for kind, paths in (("group", groups), ("array", arrays)):
         for fqn, path in paths.items():
@@ -133,12 +133,12 @@ def _node_names(groups: Mapping[str, str], arrays: Mapping[str, str]) -> dict[tu
 
 
 def _known(
-    before: Before,
+    before: UnchangedDataset,
     given: Dataset,
     new: Dataset,
     sources: Mapping[str, str],
     encodings: Mapping[str, Encoding],
-) -> Known:
+) -> KeptNodes:
     """Return the node names of unrenamed nodes, the metadata of unchanged arrays, and the forms of kept values."""
     old, data, groups = before.dataset, before.data, before.groups
     nodes = _node_names(
@@ -156,10 +156,10 @@ def _known(
             if metadata.shape[: len(variable.dimensions)] == shape:
                 arrays[fqn] = (metadata, data[fqn].binding)
     stored = {fqn: before.array(sources[fqn]) for fqn in encodings}
-    return Known(nodes, arrays, frozenset(fixed & arrays.keys()), encodings, stored, before.identity)
+    return KeptNodes(nodes, arrays, frozenset(fixed & arrays.keys()), encodings, stored, before.identity)
 
 
-def _removed(plan: Plan, before: Before, sources: Mapping[str, str]) -> list[str]:
+def _removed(plan: Plan, before: UnchangedDataset, sources: Mapping[str, str]) -> list[str]:
     """Return the topmost paths of the model's nodes that are removed, without the paths of moved arrays."""
     hierarchy, staying = before.hierarchy, {before.data[source].path for source in sources.values()}
     own = before.own_paths
@@ -174,7 +174,7 @@ def _removed(plan: Plan, before: Before, sources: Mapping[str, str]) -> list[str
     return removed
 
 
-def _refuse_loss_of_others(plan: Plan, before: Before, removed: list[str]) -> None:
+def _refuse_loss_of_others(plan: Plan, before: UnchangedDataset, removed: list[str]) -> None:
     """Refuse a change that would remove or replace a node outside the model."""
     own = before.own_paths
     for path in before.hierarchy.nodes:
@@ -188,7 +188,7 @@ def _refuse_loss_of_others(plan: Plan, before: Before, removed: list[str]) -> No
             )
 
 
-def _refuse_more_than_an_array(before: Before, new: Dataset) -> None:
+def _refuse_more_than_an_array(before: UnchangedDataset, new: Dataset) -> None:
     """Refuse a change that requires a group, in a dataset that consists of a single Zarr array."""
     old = before.dataset
     what = None
@@ -206,7 +206,9 @@ def _refuse_more_than_an_array(before: Before, new: Dataset) -> None:
 # --- keeping unchanged parts
 
 
-def _kept_encodings(before: Before, new: Dataset, sources: Mapping[str, str]) -> dict[str, Encoding]:
+def _kept_encodings(
+    before: UnchangedDataset, new: Dataset, sources: Mapping[str, str]
+) -> dict[str, Encoding]:
     """Return the encodings of variables whose values do not change, by their new FQN.
 
     Raises
@@ -238,7 +240,11 @@ def _same_fill(a: Variable, b: Variable) -> bool:
 
 
 def _keep_arrays(
-    plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str], encodings: Mapping[str, Encoding]
+    plan: Plan,
+    before: UnchangedDataset,
+    new: Dataset,
+    sources: Mapping[str, str],
+    encodings: Mapping[str, Encoding],
 ) -> None:
     """Keep in a plan the current chunks and codecs of arrays, unless the model requests others.
 
@@ -274,7 +280,7 @@ def _keep_arrays(
         plan.nodes[path] = planned
 
 
-def _keep_groups(plan: Plan, before: Before, new: Dataset) -> None:
+def _keep_groups(plan: Plan, before: UnchangedDataset, new: Dataset) -> None:
     """Keep in a plan the stored attributes of groups on plain Zarr, and the groups of other datasets.
 
     The document of a group from another dataset does not change unless its attributes do.
@@ -307,7 +313,7 @@ def _kept(
     return kept
 
 
-def _keep_additions(plan: Plan, before: Before, places: Mapping[str, str]) -> None:
+def _keep_additions(plan: Plan, before: UnchangedDataset, places: Mapping[str, str]) -> None:
     """Keep in a plan the additions of other programs: conventions, and unknown keys; `places` are the old paths."""
     for path, old in places.items():
         existing, planned = before.hierarchy.nodes[old], plan.nodes[path]
@@ -337,7 +343,7 @@ def _keep_additions(plan: Plan, before: Before, places: Mapping[str, str]) -> No
 # --- rewriting all documents
 
 
-def rewrite_documents(before: Before, reading: Reading, untouched: frozenset[str]) -> Plan:
+def rewrite_documents(before: UnchangedDataset, reading: Reading, untouched: frozenset[str]) -> Plan:
     """Rewrite all documents with their understood content, except those of variables in `untouched`.
 
     Values do not change. Returns the new state.
@@ -349,7 +355,7 @@ def rewrite_documents(before: Before, reading: Reading, untouched: frozenset[str
     dataset = model.rewrite(reading.dataset, dimension=lambda fqn, d: None if fqn in reading.guessed else d)
     found = {fqn: (array_at(hierarchy.nodes, b.path), b) for fqn, b in reading.variables.items()}
     arrays = {fqn: entry for fqn, entry in found.items() if fqn in untouched}
-    known = Known(
+    known = KeptNodes(
         _node_names(reading.groups, {fqn: b.path for fqn, b in reading.variables.items()}),
         arrays,
         frozenset(arrays),

@@ -27,8 +27,14 @@ from nczarr.compression import filters_for
 from nczarr.errors import MetadataError, NCZarrError, error_context
 from nczarr.mapping.dialect import Reading
 from nczarr.mapping.findings import Findings
-from nczarr.mapping.nczarr3.groups import ArrayNode, DeclaredDimension, GroupFinder, GroupNode, Source
-from nczarr.mapping.nczarr3.read import Form, Reader
+from nczarr.mapping.nczarr3.groups import (
+    ArrayNode,
+    DeclaredDimension,
+    GroupFinder,
+    RecordedGroup,
+    RecordOrigin,
+)
+from nczarr.mapping.nczarr3.read import ArrayForm, HierarchyReader
 from nczarr.mapping.values import scalars
 from nczarr.mapping.values.arrays import array_storage
 from nczarr.mapping.values.attributes import infer_attribute
@@ -73,7 +79,7 @@ def is_nczarr_v2(hierarchy: Hierarchy) -> bool:
 
 def read_nczarr_v2(hierarchy: Hierarchy, name: str) -> Reading:
     """Read the model; see :meth:`nczarr.mapping.dialect.Dialect.read`."""
-    return _Reader(hierarchy).read(name)
+    return _NCZarr2Reader(hierarchy).read(name)
 
 
 class _Finder(GroupFinder):
@@ -106,7 +112,7 @@ class _Finder(GroupFinder):
         places = (metadata.attributes, metadata.extra)
         return _object(next((p[k] for p in places for k in (key, key.upper()) if k in p), None), key)
 
-    def find(self) -> GroupNode:
+    def find(self) -> RecordedGroup:
         self.unknown = self.hierarchy.unknown_nodes()
         root = self._group("", "/", "")
         for node in root.walk():
@@ -115,10 +121,10 @@ class _Finder(GroupFinder):
                     array.keys = self.keys_of_array(array)
         return root
 
-    def _record(self, path: str, fqn: str, metadata: GroupMetadata) -> tuple[JSONObject, Source]:
+    def _record(self, path: str, fqn: str, metadata: GroupMetadata) -> tuple[JSONObject, RecordOrigin]:
         return {}, "own"
 
-    def _dimensions(self, node: GroupNode) -> Iterator[DeclaredDimension]:
+    def _dimensions(self, node: RecordedGroup) -> Iterator[DeclaredDimension]:
         where = "_nczarr_group.dimensions"
         with error_context(self.place(node.path, ".zgroup")):
             info = self.key(node.path, "_nczarr_group")
@@ -128,7 +134,7 @@ class _Finder(GroupFinder):
         # The model has no dimensions that represent anonymous ones.
         return (d for d in own if not _is_anonymous(d))
 
-    def _child_paths(self, node: GroupNode) -> tuple[list[str], list[str]]:
+    def _child_paths(self, node: RecordedGroup) -> tuple[list[str], list[str]]:
         key = "_nczarr_group"
         with error_context(self.place(node.path, ".zgroup")):
             info = self.key(node.path, key)
@@ -139,7 +145,7 @@ class _Finder(GroupFinder):
     def _name(self, path: str, info: JSONObject, parent: str, taken: set[str]) -> str:
         return path.rpartition("/")[2]
 
-    def ordered(self, node: GroupNode, names: list[str], is_array: bool) -> list[str]:
+    def ordered(self, node: RecordedGroup, names: list[str], is_array: bool) -> list[str]:
         """Return the children of a group: those that NCZarr lists, then the others."""
         hierarchy = self.hierarchy
         named = [join_key(node.path, name) for name in names]
@@ -180,7 +186,7 @@ class _Finder(GroupFinder):
         return int(dimension.size or 0) if _is_anonymous(dimension) else fqn
 
 
-class _Reader(Reader):
+class _NCZarr2Reader(HierarchyReader):
     """Reads types, attributes and storage hints from the documents of version 2."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
@@ -190,10 +196,10 @@ class _Reader(Reader):
     def place(self, path: str) -> str:
         return self.own.place(path, ".zarray" if self.hierarchy.is_array(path) else ".zgroup")
 
-    def superblock(self, root: GroupNode) -> JSONObject:
+    def superblock(self, root: RecordedGroup) -> JSONObject:
         return {"format": "netCDF-4"}
 
-    def form_of(self, array: ArrayNode) -> Form | None:
+    def form_of(self, array: ArrayNode) -> ArrayForm | None:
         metadata, spelled = array.metadata, _spelled(array)
         type_ = _type(metadata, spelled)
         if type_ is None:
@@ -207,7 +213,7 @@ class _Reader(Reader):
             encoding = ScalarEncoding(type_, corrected.data_type, (1,), encoding)
         if corrected is not metadata:
             self.hierarchy.override(array.path, corrected)
-        return Form(type_, encoding, self.references(array, metadata.ndim - len(encoding.inner_shape)))
+        return ArrayForm(type_, encoding, self.references(array, metadata.ndim - len(encoding.inner_shape)))
 
     def storage(self, array: ArrayNode, ndim: int, data_type: str | None) -> model.Storage:
         metadata, form = array.metadata, self.forms[array.path]
@@ -224,7 +230,11 @@ class _Reader(Reader):
         )
 
     def attributes(
-        self, group: GroupNode, owner: GroupNode | ArrayNode, array: Type | None, reserved: frozenset[str]
+        self,
+        group: RecordedGroup,
+        owner: RecordedGroup | ArrayNode,
+        array: Type | None,
+        reserved: frozenset[str],
     ) -> tuple[model.Attribute, ...]:
         place, key = self.own.place(owner.path, ".zattrs"), "_nczarr_attr"
         with error_context(place, fqn=owner.fqn):

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from nczarr import model
 from nczarr.compression import ENCODED, NamedConfig, netcdf_filters
 from nczarr.errors import LossError
-from nczarr.mapping.dialect import Binding, Known, Plan, array_at
+from nczarr.mapping.dialect import Binding, KeptNodes, Plan, array_at
 from nczarr.mapping.nczarr2.read import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES
 from nczarr.mapping.node_names import NodeNames, spell_out
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain.write import Planner
+from nczarr.mapping.plain.write import DocumentPlanner
 from nczarr.mapping.values import encodings
 from nczarr.mapping.values.arrays import V2_KEYS
 from nczarr.mapping.values.scalars import JSONObject, float_to_json
@@ -39,7 +39,7 @@ _NETCDF_C = {"gzip": "numcodecs.zlib", "crc32c": "numcodecs.fletcher32"}
 
 
 def plan_nczarr_v2(
-    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+    dataset: Dataset, options: WriteOptions, names: NodeNames, known: KeptNodes | None = None
 ) -> Plan:
     """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
     _, widened = encodings.without_data_types(dataset)
@@ -47,7 +47,7 @@ def plan_nczarr_v2(
     if options.compression in ("auto", "source"):
         options = replace(options, compression="numcodecs")
     # Arrays may have an older form, and are written anew.
-    planner = _Planner(reduced, options, names, replace(known or Known(), arrays={}))
+    planner = _NCZarr2Planner(reduced, options, names, replace(known or KeptNodes(), arrays={}))
     for fqn, what in losses:
         planner.lose(what, fqn)
     planned = planner.planned()
@@ -77,7 +77,7 @@ def _dimension_names(reference: model.DimensionRef) -> list[str]:
 
 
 @dataclass
-class _Planner(Planner):
+class _NCZarr2Planner(DocumentPlanner):
     losses: list[str] = field(default_factory=list, init=False)
 
     def lose(self, what: str, fqn: str) -> None:

@@ -25,7 +25,7 @@ from nczarr.model.names import check_reach, find_nearest
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 #: The origin of a record: the group's own attributes, a copy in an array, or none.
-Source = Literal["own", "copy", "none"]
+RecordOrigin = Literal["own", "copy", "none"]
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class DeclaredDimension:
 
 
 @dataclass
-class GroupNode:
+class RecordedGroup:
     """A group, its netCDF name, and its record."""
 
     fqn: str
@@ -64,17 +64,17 @@ class GroupNode:
     name: str
     metadata: GroupMetadata
     keys: JSONObject
-    source: Source
+    source: RecordOrigin
     dimensions: list[DeclaredDimension] = field(default_factory=list)
     arrays: list[ArrayNode] = field(default_factory=list)
-    groups: list[GroupNode] = field(default_factory=list)
+    groups: list[RecordedGroup] = field(default_factory=list)
 
     @property
     def info(self) -> JSONObject:
         """The record of dimensions, types and children."""
         return member(self.keys, GROUP_KEY)
 
-    def walk(self) -> Iterator[GroupNode]:
+    def walk(self) -> Iterator[RecordedGroup]:
         """Yield this group and all groups below it, parents first."""
         yield self
         for child in self.groups:
@@ -93,7 +93,7 @@ class GroupFinder:
         self.home = spec.Home(None)
         self.unknown: dict[str, str] = {}
 
-    def find(self) -> GroupNode:
+    def find(self) -> RecordedGroup:
         """Return the root with all nodes below it."""
         if not self.hierarchy.complete:
             self._load_declared()
@@ -123,13 +123,13 @@ class GroupFinder:
             return self._group("", "/", "")
         return self._root_of_part(self.home.fqn)
 
-    def _root_of_part(self, fqn: str) -> GroupNode:
+    def _root_of_part(self, fqn: str) -> RecordedGroup:
         """Return an empty root with empty groups above a group that is opened without its dataset."""
         *above, name = parse_fqn(fqn)
         node = self._group("", fqn, name)
         for depth in range(len(above), -1, -1):
             name = above[depth - 1] if depth else ""
-            parent = GroupNode(format_fqn(above[:depth]), "", name, GroupMetadata(), {}, "none")
+            parent = RecordedGroup(format_fqn(above[:depth]), "", name, GroupMetadata(), {}, "none")
             parent.groups.append(node)
             node = parent
         return node
@@ -176,12 +176,12 @@ class GroupFinder:
 
     # -- groups
 
-    def _group(self, path: str, fqn: str, name: str) -> GroupNode:
+    def _group(self, path: str, fqn: str, name: str) -> RecordedGroup:
         metadata = self.hierarchy.nodes[path]
         if not isinstance(metadata, GroupMetadata):
             place = self.hierarchy.store.place(path)
             raise MetadataError("an array in place of a group", path=place, fqn=fqn)
-        node = GroupNode(fqn, path, name, metadata, *self._record(path, fqn, metadata))
+        node = RecordedGroup(fqn, path, name, metadata, *self._record(path, fqn, metadata))
         node.dimensions = list(self._dimensions(node))
         arrays, groups = self._child_paths(node)
         taken: set[str] = set()
@@ -199,7 +199,7 @@ class GroupFinder:
             node.groups.append(self._group(child, join_fqn(fqn, child_name), child_name))
         return node
 
-    def _record(self, path: str, fqn: str, metadata: GroupMetadata) -> tuple[JSONObject, Source]:
+    def _record(self, path: str, fqn: str, metadata: GroupMetadata) -> tuple[JSONObject, RecordOrigin]:
         """Return the record of a group, and its source."""
         if path in self.foreign:
             return {}, "none"
@@ -232,7 +232,7 @@ class GroupFinder:
         found = [f for f, (above, name) in below.items() if above == parent and name.startswith(beginning)]
         return member(self.copies[found[0]], GROUP_KEY) if len(found) == 1 else {}
 
-    def _dimensions(self, node: GroupNode) -> Iterator[DeclaredDimension]:
+    def _dimensions(self, node: RecordedGroup) -> Iterator[DeclaredDimension]:
         declared = node.info.get("dimensions", [])
         if isinstance(declared, dict):  # version 3.0
             declared = [
@@ -259,7 +259,7 @@ class GroupFinder:
     def _add_damaged(self, fqn: str, what: str) -> None:
         self.findings.add("record-damaged", fqn, f"{what}; it is ignored")
 
-    def _child_paths(self, node: GroupNode) -> tuple[list[str], list[str]]:
+    def _child_paths(self, node: RecordedGroup) -> tuple[list[str], list[str]]:
         """Return the arrays and groups in declared order, then undeclared nodes in the order of their code points."""
         prefix = f"{node.path}/" if node.path else ""
         listed: dict[str, list[str]] = {"arrays": [], "groups": []}
@@ -316,9 +316,9 @@ class GroupFinder:
 class DimensionFinder:
     """All dimensions of a dataset by FQN, and their lengths in the arrays."""
 
-    def __init__(self, root: GroupNode, findings: Findings) -> None:
+    def __init__(self, root: RecordedGroup, findings: Findings) -> None:
         self.findings = findings
-        self.groups: dict[str, GroupNode] = {node.fqn: node for node in root.walk()}
+        self.groups: dict[str, RecordedGroup] = {node.fqn: node for node in root.walk()}
         self.declared = {join_fqn(n.fqn, d.name): d for n in self.groups.values() for d in n.dimensions}
         self.sizes: dict[str, Dimension] = {}
         #: Dimensions that exist only because lengths contradict each other.

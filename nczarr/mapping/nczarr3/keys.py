@@ -160,7 +160,7 @@ def _records(text: str) -> Iterator[tuple[str, JSONObject]]:
 
 
 @dataclass(frozen=True)
-class Copy:
+class RecordCopy:
     """A copy of the record of a group in an array.
 
     Attributes
@@ -190,7 +190,7 @@ class Copy:
         return self.listed[:1] == [self.holder.rpartition("/")[2]]
 
 
-def find_copies(hierarchy: Hierarchy, keys: Mapping[str, JSONObject]) -> Iterator[Copy]:
+def find_copies(hierarchy: Hierarchy, keys: Mapping[str, JSONObject]) -> Iterator[RecordCopy]:
     """Yield all copies of records in the order of the paths of the arrays.
 
     Parameters
@@ -201,7 +201,9 @@ def find_copies(hierarchy: Hierarchy, keys: Mapping[str, JSONObject]) -> Iterato
     """
     for path in sorted((p for p, own in keys.items() if COPY_KEY in own), key=lambda path: path.split("/")):
         for fqn, record in _records(keys[path][COPY_KEY]):
-            yield Copy(path, _dataset_of_record(record) or dataset_of(hierarchy.nodes[path]), fqn, record)
+            yield RecordCopy(
+                path, _dataset_of_record(record) or dataset_of(hierarchy.nodes[path]), fqn, record
+            )
 
 
 # --- identity
@@ -217,7 +219,7 @@ class Home:
         Its identity; None if it is unknown, as before version 3.2.
     fqn : str or None
         The FQN of the group at the root of the hierarchy; None if it is unknown.
-    copy : Copy or None
+    copy : RecordCopy or None
         The copy of the record of this group, if its own keys are missing.
     unclear : bool
         True if several records may belong to this group; all of them are ignored.
@@ -225,7 +227,7 @@ class Home:
 
     dataset: str | None
     fqn: str | None = "/"
-    copy: Copy | None = None
+    copy: RecordCopy | None = None
     unclear: bool = False
 
     @property
@@ -364,7 +366,7 @@ def _found_by_arrays(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home |
     candidates = [c for c in copies if "/" not in c.holder and c.is_in_place]
     in_place = {c.dataset for c in candidates}
     candidates += [c for c in copies if c.fqn == "/" and c.dataset not in in_place]
-    seen: dict[str, Copy] = {}
+    seen: dict[str, RecordCopy] = {}
     for copy in candidates:  # equal records count once
         seen.setdefault(json.dumps([copy.dataset, copy.fqn, copy.record], sort_keys=True), copy)
     at_home = [(c, whole) for c in seen.values() if (whole := _is_at_home(c, hierarchy, arrays)) is not None]
@@ -380,7 +382,7 @@ def _found_by_arrays(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home |
     return Home(most[0]) if most else None
 
 
-def _is_at_home(copy: Copy, hierarchy: Hierarchy, arrays: Mapping[str, ArrayMetadata]) -> bool | None:
+def _is_at_home(copy: RecordCopy, hierarchy: Hierarchy, arrays: Mapping[str, ArrayMetadata]) -> bool | None:
     """Return True if all nodes that a record lists are at the root of a hierarchy.
 
     False means that most of them are, and at least as many as there are other nodes. None means neither.

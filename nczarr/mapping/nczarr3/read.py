@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from nczarr import model
 from nczarr.errors import MetadataError, error_context
-from nczarr.mapping.dialect import Binding, Part, Reading, left_out_nodes
+from nczarr.mapping.dialect import Binding, OpenedGroup, Reading, left_out_nodes
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3 import keys
-from nczarr.mapping.nczarr3.groups import ArrayNode, DimensionFinder, GroupFinder, GroupNode
+from nczarr.mapping.nczarr3.groups import ArrayNode, DimensionFinder, GroupFinder, RecordedGroup
 from nczarr.mapping.nczarr3.keys import ARRAY_KEY, SUPERBLOCK_KEY, is_reference
 from nczarr.mapping.plain.read import PlainArrays
 from nczarr.mapping.values.arrays import array_storage
@@ -41,11 +41,11 @@ def is_nczarr_v3(hierarchy: Hierarchy) -> bool:
 
 def read_nczarr_v3(hierarchy: Hierarchy, name: str) -> Reading:
     """Read the model; see :meth:`nczarr.mapping.dialect.Dialect.read`."""
-    return Reader(hierarchy).read(name)
+    return HierarchyReader(hierarchy).read(name)
 
 
 @dataclass(slots=True)
-class Form:
+class ArrayForm:
     """The type of an array, its encoding, and its dimension references; None: the labels define the dimensions."""
 
     type: Type
@@ -53,7 +53,7 @@ class Form:
     references: list[DimensionRef] | None
 
 
-class Reader:
+class HierarchyReader:
     """Reads a hierarchy; a subclass finds groups, forms, attributes and storage hints elsewhere."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
@@ -66,7 +66,7 @@ class Reader:
         self.reserved = RESERVED
         self.plain = PlainArrays(hierarchy)
         #: By path; None for an array that is read as plain Zarr.
-        self.forms: dict[str, Form | None] = {}
+        self.forms: dict[str, ArrayForm | None] = {}
         self.known: AttributeCache = {}
 
     def place(self, path: str) -> str:
@@ -104,10 +104,10 @@ class Reader:
             guessed=frozenset(guessed),
             identity=finder.home.dataset,
             foreign=frozenset(finder.foreign),
-            part=Part(finder.home.fqn or "") if finder.home.is_part else None,
+            part=OpenedGroup(finder.home.fqn or "") if finder.home.is_part else None,
         )
 
-    def superblock(self, root: GroupNode) -> JSONObject:
+    def superblock(self, root: RecordedGroup) -> JSONObject:
         superblock = dict(member(root.keys, SUPERBLOCK_KEY))
         version = superblock.get("version")
         if version is None:
@@ -144,7 +144,7 @@ class Reader:
 
     # -- types
 
-    def declare_types(self, groups: list[GroupNode]) -> None:
+    def declare_types(self, groups: list[RecordedGroup]) -> None:
         """Bind the types that groups declare, and those that only arrays declare."""
         homes: dict[str, list[str]] = {node.fqn: [] for node in groups}
         unlisted: dict[str, str] = {}
@@ -188,7 +188,7 @@ class Reader:
             homes[group].append(self.binder.declare(group, name, declaration))
 
     def declare_from_array(
-        self, homes: dict[str, list[str]], node: GroupNode, array: ArrayNode
+        self, homes: dict[str, list[str]], node: RecordedGroup, array: ArrayNode
     ) -> Iterator[tuple[str, str]]:
         """Declare the types of an array that no group declares any more; yield those of existing groups."""
         found: JSONObject = {}
@@ -243,7 +243,7 @@ class Reader:
                 self.findings.add("size-stale", array.fqn, what)
                 form.references[i] = length
 
-    def form_of(self, array: ArrayNode) -> Form | None:
+    def form_of(self, array: ArrayNode) -> ArrayForm | None:
         """Return the form of an array; None if netCDF has no type for it: another program has added it."""
         info, metadata = array.info, array.metadata
         type_ = simple = simple_type(metadata.data_type)
@@ -261,11 +261,11 @@ class Reader:
                     f"the shape {list(metadata.shape)} does not end with {list(encoding.inner_shape)}, "
                     f"as values of {type_.name!r} require"
                 )
-            return Form(type_, encoding, self.references(array, ndim))
+            return ArrayForm(type_, encoding, self.references(array, ndim))
         if simple is None:
             return None
         plain = encoding_for_reading(simple, metadata.data_type)
-        return Form(simple, plain, self.references(array, metadata.ndim))
+        return ArrayForm(simple, plain, self.references(array, metadata.ndim))
 
     def references(self, array: ArrayNode, ndim: int) -> list[DimensionRef] | None:
         key, items = f"{ARRAY_KEY}.dimension_references", array.info.get("dimension_references")
@@ -295,7 +295,7 @@ class Reader:
 
     # -- the model
 
-    def group(self, node: GroupNode) -> model.Group:
+    def group(self, node: RecordedGroup) -> model.Group:
         variables = tuple([self.variable(node, array) for array in node.arrays])
         reserved = self.reserved if node.fqn == "/" else RESERVED
         with error_context(self.place(node.path), fqn=node.fqn):
@@ -312,7 +312,11 @@ class Reader:
         )
 
     def attributes(
-        self, group: GroupNode, owner: GroupNode | ArrayNode, array: Type | None, reserved: frozenset[str]
+        self,
+        group: RecordedGroup,
+        owner: RecordedGroup | ArrayNode,
+        array: Type | None,
+        reserved: frozenset[str],
     ) -> tuple[model.Attribute, ...]:
         def stale(name: str, why: str) -> None:
             what = f"attribute {name!r}: {why}" if name else why
@@ -341,7 +345,7 @@ class Reader:
                 self.add_moved(where, name)
         return {**self.binder.bound, **moved} if moved else self.binder.bound
 
-    def variable(self, node: GroupNode, array: ArrayNode) -> model.Variable:
+    def variable(self, node: RecordedGroup, array: ArrayNode) -> model.Variable:
         form, metadata = self.forms[array.path], array.metadata
         with error_context(self.place(array.path), fqn=array.fqn):
             if form is None:

@@ -6,12 +6,12 @@ import json
 from dataclasses import asdict, dataclass, replace
 
 from nczarr import model
-from nczarr.mapping.dialect import Known, Metadata, Plan, array_at
+from nczarr.mapping.dialect import KeptNodes, Metadata, Plan, array_at
 from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.nczarr3.keys import ARRAY_KEY, COPY_KEY, GROUP_KEY, SUPERBLOCK_KEY
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain.write import Planner, for_v2
+from nczarr.mapping.plain.write import DocumentPlanner, for_v2
 from nczarr.mapping.values.attributes import ATTR_KEY
 from nczarr.mapping.values.declarations import type_name, types_to_json
 from nczarr.mapping.values.encodings import simple_type
@@ -21,10 +21,10 @@ from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig
 
 
 def plan_nczarr_v3(
-    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+    dataset: Dataset, options: WriteOptions, names: NodeNames, known: KeptNodes | None = None
 ) -> Plan:
     """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
-    known = known or Known()
+    known = known or KeptNodes()
 
     def is_current(metadata: ArrayMetadata) -> bool:
         own = spec.has_object(metadata) and known.identity is not None
@@ -32,18 +32,18 @@ def plan_nczarr_v3(
 
     # Arrays are rewritten if their keys have an old form, or belong to no dataset.
     arrays = {f: entry for f, entry in known.arrays.items() if f in known.fixed or is_current(entry[0])}
-    return _Writer(dataset, options, names, replace(known, arrays=arrays)).planned()
+    return _NCZarr3Planner(dataset, options, names, replace(known, arrays=arrays)).planned()
 
 
 def plan_keys_in_attributes(
-    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+    dataset: Dataset, options: WriteOptions, names: NodeNames, known: KeptNodes | None = None
 ) -> Plan:
     """Plan documents with all keys as attributes, for versions of Zarr without another place for them."""
-    return _Writer(dataset, options, names, known or Known(), in_attributes=True).planned()
+    return _NCZarr3Planner(dataset, options, names, known or KeptNodes(), in_attributes=True).planned()
 
 
 def plan_draft_2019(
-    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+    dataset: Dataset, options: WriteOptions, names: NodeNames, known: KeptNodes | None = None
 ) -> Plan:
     """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`.
 
@@ -56,7 +56,7 @@ def plan_draft_2019(
 
 
 @dataclass
-class _Writer(Planner):
+class _NCZarr3Planner(DocumentPlanner):
     in_attributes: bool = False
 
     def planned(self) -> Plan:

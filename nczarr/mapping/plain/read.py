@@ -70,7 +70,7 @@ def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
             path=hierarchy.store.url,
             hint="consolidate the metadata (nczarr consolidate), or make the server list them",
         )
-    reader = _Reader(hierarchy)
+    reader = _PlainReader(hierarchy)
     single = name if hierarchy.is_array("") else None
     dataset = dataset_of(reader.group("/", "", name, single), name)
     findings = [
@@ -88,7 +88,7 @@ def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
     return Reading(dataset, reader.variables, reader.groups, tuple(reader.losses), tuple(findings))
 
 
-class _Reader:
+class _PlainReader:
     def __init__(self, hierarchy: Hierarchy) -> None:
         self.hierarchy = hierarchy
         self.plain = PlainArrays(hierarchy)
@@ -170,7 +170,7 @@ def plain_attributes(
 
 
 @dataclass
-class _Group:
+class _GroupDeclarations:
     """The declarations of one group."""
 
     dimensions: dict[str, int] = field(default_factory=dict)
@@ -202,10 +202,10 @@ class PlainArrays:
 
     def __init__(self, hierarchy: Hierarchy | None = None) -> None:
         self._hierarchy = hierarchy
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _GroupDeclarations] = {}
 
-    def _group(self, fqn: str) -> _Group:
-        return self._groups.setdefault(fqn, _Group())
+    def _group(self, fqn: str) -> _GroupDeclarations:
+        return self._groups.setdefault(fqn, _GroupDeclarations())
 
     def begin(
         self, types: Mapping[str, Sequence[model.UserType]], dimensions: Mapping[str, model.Dimension]

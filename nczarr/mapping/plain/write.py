@@ -13,7 +13,7 @@ from typing import Literal
 
 from nczarr import model
 from nczarr.errors import ModelError, error_context
-from nczarr.mapping.dialect import Binding, Known, Plan, array_at
+from nczarr.mapping.dialect import Binding, KeptNodes, Plan, array_at
 from nczarr.mapping.node_names import NodeNames, free_name
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.read import DIMENSIONS_KEY, labels_of, read_plain
@@ -42,14 +42,14 @@ def plan_plain(
     dataset: Dataset,
     options: WriteOptions,
     names: NodeNames,
-    known: Known | None = None,
+    known: KeptNodes | None = None,
 ) -> Plan:
     """Plan the documents for a version of Zarr; see :meth:`nczarr.mapping.dialect.Dialect.plan`.
 
     xarray's convention on v2 has the names of dimensions in ``_ARRAY_DIMENSIONS``, and ``fill_value`` is
     ``_FillValue``.
     """
-    plan = Planner(dataset, replace(options, nzug=False), names, known or Known()).planned()
+    plan = DocumentPlanner(dataset, replace(options, nzug=False), names, known or KeptNodes()).planned()
     for fqn, variable in dataset.all_variables.items():
         path = plan.variables[fqn].path
         array = array_at(plan.nodes, path)
@@ -80,7 +80,7 @@ def for_v2(array: ArrayMetadata) -> ArrayMetadata:
 
 
 @dataclass
-class Planner:
+class DocumentPlanner:
     """Plans documents group by group; a subclass chooses other node names, encodings and attributes, or adds keys.
 
     Attributes
@@ -95,7 +95,7 @@ class Planner:
     dataset: Dataset
     options: WriteOptions
     names: NodeNames
-    known: Known
+    known: KeptNodes
     plan: Plan = field(default_factory=lambda: Plan({}, {}, {}), init=False)
     annotations: dict[str, JSONObject] = field(default_factory=dict, init=False)
     kept: set[str] = field(default_factory=set, init=False)

@@ -20,7 +20,7 @@ from nczarr import model
 from nczarr.errors import ModelError, NetCDFFileError
 from nczarr.model.lengths import StoredModel, shape_of
 from nczarr.model.parts import Restrictions, known_variables
-from nczarr.model.sources import handed
+from nczarr.model.sources import OrthogonalIndex, handed
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, file_errors
 from nczarr.system.atomic import Output
 
@@ -33,8 +33,6 @@ _WASTE = 4
 _SMALL = 1 << 16
 #: Target size of the blocks in which values without chunks are written, in bytes.
 VALUE_BLOCK = 256 << 10
-#: Slices or increasing positions, one for each axis.
-Selection = tuple[slice | np.ndarray, ...]
 
 
 class EditedValues(ABC):
@@ -80,7 +78,7 @@ class EditedValues(ABC):
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         return handed(self._read(tuple(map(_axis, region))), out)
 
-    def read_orthogonal(self, selection: Selection) -> np.ndarray:
+    def read_orthogonal(self, selection: OrthogonalIndex) -> np.ndarray:
         """Read slices or increasing positions, one for each axis."""
         whole: Axes = tuple(
             [_axis(s) if isinstance(s, slice) else range(int(s[0]), int(s[-1]) + 1) for s in selection]
@@ -97,7 +95,7 @@ class EditedValues(ABC):
                 block = np.take(block, s - s[0], axis)
         return block
 
-    def write(self, selection: Selection, values: np.ndarray) -> None:
+    def write(self, selection: OrthogonalIndex, values: np.ndarray) -> None:
         """Write to slices or increasing positions, one for each axis."""
         for axes, place in pieces(selection):
             self._write(axes, values[place] if place else values)
@@ -282,7 +280,7 @@ class EditedFile(ABC):
             raise NetCDFFileError("the file is closed", path=self.path)
 
 
-def pieces(selection: Selection) -> Iterator[tuple[Axes, tuple[slice, ...]]]:
+def pieces(selection: OrthogonalIndex) -> Iterator[tuple[Axes, tuple[slice, ...]]]:
     """Yield the regular pieces of a selection, and their places in it.
 
     Examples

@@ -12,7 +12,7 @@ import numpy as np
 from nczarr import model
 from nczarr.errors import ModelError, NCZarrError, NetCDFFileError, UnsupportedError, error_context
 from nczarr.lazy import cached_property
-from nczarr.model.parts import Part, without
+from nczarr.model.parts import Addition, without
 from nczarr.netcdf.bytes.file import bytes_of, text_of
 from nczarr.netcdf.edit.editor import Axes, EditedValues, Matches, block_shape
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
@@ -138,7 +138,7 @@ def _chunk_at(axes: Axes, chunk: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 @dataclass(eq=False)
-class Scale:
+class DimensionScale:
     """The scale of a dimension: its coordinate variable, or a dataset without data."""
 
     number: int
@@ -159,7 +159,7 @@ class HDF5Objects:
     make: ObjectMaker
     groups: dict[str, GroupObject] = field(default_factory=dict)
     values: dict[str, HDF5Values] = field(default_factory=dict)
-    scales: dict[str, Scale] = field(default_factory=dict)
+    scales: dict[str, DimensionScale] = field(default_factory=dict)
     next_number: int = 0
 
     def adopt(self, found: FoundObjects) -> None:
@@ -182,7 +182,9 @@ class HDF5Objects:
             link = dimension.link.rpartition(b"/")[2]
             owner = by_path.get(dimension.link)
             size = self.file.dataset(dimension.link).shape[0]
-            self.scales[dimension.fqn] = Scale(dimension.number, dimension.group.fqn, link, owner, size)
+            self.scales[dimension.fqn] = DimensionScale(
+                dimension.number, dimension.group.fqn, link, owner, size
+            )
 
     def change(
         self, old: model.Dataset, new: model.Dataset, found: Matches
@@ -201,7 +203,7 @@ class HDF5Objects:
             Before any change.
         """
         self._check(old, new, found)
-        return _Change(self, old, new, found).all()
+        return _HDF5Change(self, old, new, found).all()
 
     def _check(self, old: model.Dataset, new: model.Dataset, found: Matches) -> None:
         for fqn, type_ in new.all_types.items():
@@ -233,7 +235,7 @@ class HDF5Objects:
             scale.size = size
 
 
-class _Change:
+class _HDF5Change:
     """One change of a file, in the order of :meth:`all`.
 
     Each step finds the objects in the state that the previous step left.
@@ -260,12 +262,12 @@ class _Change:
         self.old, self.new, self.found = old, new, found
         self.values = {fqn: objects.values[was] for fqn, was in found.variables.items()}
         self.owners: dict[str, HDF5Values | None] = {}
-        self.kept: dict[str, Scale] = {}
+        self.kept: dict[str, DimensionScale] = {}
         self.numbers: dict[str, int] = {}
         self.detached: set[tuple[str, int]] = set()
         #: HDF5 datasets that this change creates, and objects that HDF5 refused.
         self.created: dict[HDF5Values, DatasetID] = {}
-        self.refused: dict[Part, Exception] = {}
+        self.refused: dict[Addition, Exception] = {}
 
     def all(self) -> tuple[model.Dataset, list[tuple[str, Exception]]]:
         for step in (
@@ -389,7 +391,7 @@ class _Change:
             _delete_attribute(self.file.dataset(values.path), b"DIMENSION_LIST")
         self.detached = {(fqn, axis) for fqn, axis in self.detached if self.values[fqn] not in becoming}
 
-    def scale_object(self, scale: Scale) -> DatasetID:
+    def scale_object(self, scale: DimensionScale) -> DatasetID:
         """Return the HDF5 dataset of a scale."""
         if scale.owner is not None:
             return self.dataset(scale.owner)
@@ -452,7 +454,7 @@ class _Change:
                     try:
                         self.create_variable(fqn, name, variable)
                     except NCZarrError as error:
-                        self.refused[Part("variable", name)] = error
+                        self.refused[Addition("variable", name)] = error
         if self.refused:
             self.new = without(self.new, self.old, list(self.refused))
         for fqn, group in self.new.walk():
@@ -468,12 +470,12 @@ class _Change:
                 hdf5().h5ds.set_scale(dataset, values.link)
                 _delete_attribute(dataset, _DIMENSION_ID)
                 self.make.write_internal_attribute(dataset, _DIMENSION_ID, (number,), scalar=True)
-                self.kept[d] = Scale(number, values.group, values.link, values, values.shape[0])
+                self.kept[d] = DimensionScale(number, values.group, values.link, values, values.shape[0])
 
     def create_dimension(self, group: str, dimension: model.Dimension) -> None:
         d = model.join_fqn(group, dimension.name)
         self.make.dimension(self.objects.groups[group].id, dimension, self.numbers[d], d)
-        self.kept[d] = Scale(self.numbers[d], group, bytes_of(dimension.name), None, dimension.size)
+        self.kept[d] = DimensionScale(self.numbers[d], group, bytes_of(dimension.name), None, dimension.size)
 
     def create_variable(self, group: str, fqn: str, variable: model.Variable) -> None:
         parent, link = self.objects.groups[group], self.link_of(fqn)
@@ -584,7 +586,7 @@ class _Change:
                     if not self.make.overwrite_attribute(owner, attribute, fqn):
                         break
                 except NCZarrError as error:
-                    self.refused[Part("attribute", fqn, attribute.name)] = error
+                    self.refused[Addition("attribute", fqn, attribute.name)] = error
             done += 1
         for attribute in left[done:]:
             _delete_named(owner, attribute.name)
@@ -592,7 +594,7 @@ class _Change:
             try:
                 self.make.attributes(owner, (attribute,), fqn)
             except NCZarrError as error:
-                self.refused[Part("attribute", fqn, attribute.name)] = error
+                self.refused[Addition("attribute", fqn, attribute.name)] = error
                 _delete_named(owner, attribute.name)
                 if fqn in known:  # the old value stays
                     self.make.attributes(owner, [a for a in before if a.name == attribute.name], fqn)

@@ -56,7 +56,7 @@ def _shared(file: h5f.FileID) -> tuple[h5f.FileID, int]:
     return first, number.value
 
 
-class _Opened:
+class _FileOpening:
     """One opening of a file."""
 
     is_unstored = False
@@ -221,7 +221,7 @@ class HDF5File:
 
     def __post_init__(self) -> None:
         self.id, number = _shared(self.id)
-        self._close = _Opened(self.path, number, self.disk)
+        self._close = _FileOpening(self.path, number, self.disk)
         self._origin = Origin()
 
     @classmethod

@@ -61,7 +61,7 @@ Results = list[T]
 
 
 @dataclass
-class Opened:
+class OpeningTimes:
     """The times of a dataset that was opened: of the key that was read first, and the oldest time of all."""
 
     key: str = ""
@@ -94,7 +94,7 @@ class WriteTimes:
 
     def __init__(self) -> None:
         #: Times since the last opening of a dataset began.
-        self.opened = Opened()
+        self.opened = OpeningTimes()
         self._newest: datetime | None = None
         self._checked: datetime | None = None
         self._noticed: datetime | None = None
@@ -124,14 +124,14 @@ class WriteTimes:
         # A later replacement gets times after the current time of the service's clock.
         self._checked = max(newest, datetime.now(UTC) - _SKEW)
 
-    def is_doubtful(self, opened: Opened) -> bool:
+    def is_doubtful(self, opened: OpeningTimes) -> bool:
         """Return whether a notice came after the values of a dataset, and was not confirmed as harmless since."""
         oldest, noticed = opened.oldest, self._noticed
         if oldest is None or noticed is None or oldest > noticed:
             return False
         return opened.confirmed != self._checked
 
-    def confirm(self, opened: Opened) -> None:
+    def confirm(self, opened: OpeningTimes) -> None:
         """Record that the first document of a dataset has not changed."""
         opened.confirmed = self._checked
 
@@ -162,11 +162,11 @@ class ConcurrentStore(Store):
 
     # --- the identity of the dataset
 
-    def _look(self) -> Opened:
-        self._times.opened = opened = Opened()
+    def _look(self) -> OpeningTimes:
+        self._times.opened = opened = OpeningTimes()
         return opened
 
-    def _compare(self, opened: Opened) -> None:
+    def _compare(self, opened: OpeningTimes) -> None:
         times = self._times
         newest = times.unchecked()
         if newest is not None:

@@ -18,7 +18,7 @@ from nczarr.stores.remote.concurrent import ConcurrentStore
 from nczarr.system.environment import limit
 from nczarr.targets import S3FS_NAMES, s3_endpoint, s3fs_options
 
-Options = dict[str, Any]
+ClientOptions = dict[str, Any]
 """Options of a client."""
 
 #: Option names of s3fs and boto, and obstore's names.
@@ -36,7 +36,7 @@ _ENVIRONMENT = (
 _BACKOFF = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1.5), "base": 2}
 
 
-def s3_settings(storage_options: Mapping[str, Any]) -> Options | None:
+def s3_settings(storage_options: Mapping[str, Any]) -> ClientOptions | None:
     """Return obstore's configuration for options with names of s3fs or obstore; None if it lacks one of them.
 
     Examples
@@ -55,7 +55,9 @@ def s3_settings(storage_options: Mapping[str, Any]) -> Options | None:
     return settings if settings.keys() <= _KNOWN else None
 
 
-def boto_settings(settings: Options, profile: str | None, *, with_credentials: bool = True) -> Options | None:
+def boto_settings(
+    settings: ClientOptions, profile: str | None, *, with_credentials: bool = True
+) -> ClientOptions | None:
     """Add credentials of boto, and the region and endpoint of the profile and its section of services.
 
     Returns
@@ -76,7 +78,7 @@ def boto_settings(settings: Options, profile: str | None, *, with_credentials: b
 
     session = Session(profile=profile)
     try:
-        found: Options = {}
+        found: ClientOptions = {}
         if with_credentials:
             found["credential_provider"] = Boto3CredentialProvider(session)
         scoped = session.get_scoped_config()
@@ -131,7 +133,7 @@ def open_s3(
     return store or _open_s3fs(url, options, writable)
 
 
-def _open_s3fs(url: str, options: Options, writable: bool) -> ConcurrentStore:
+def _open_s3fs(url: str, options: ClientOptions, writable: bool) -> ConcurrentStore:
     from nczarr.stores.remote.fsspec_store import FsspecStore, file_system
 
     options = s3fs_options(options)
@@ -144,7 +146,7 @@ def _open_s3fs(url: str, options: Options, writable: bool) -> ConcurrentStore:
     return FsspecStore(*file_system(url, options), url=url, writable=writable)
 
 
-def _open_obstore(url: str, options: Options, writable: bool, *, only: bool) -> ConcurrentStore | None:
+def _open_obstore(url: str, options: ClientOptions, writable: bool, *, only: bool) -> ConcurrentStore | None:
     """Open with obstore. Return None if that needs s3fs, and not `only` obstore is allowed."""
     from obstore.store import S3Store
 

@@ -17,7 +17,7 @@ from nczarr.view.opened import FieldSource, OpenedDataset, is_drawable, long_nam
 from nczarr.view.page.state import Address
 from nczarr.view.picture.colours import Category
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
-from nczarr.view.picture.selection import Selection
+from nczarr.view.picture.selection import Hyperslab
 from nczarr.zarr import Array
 from nczarr.zarr.describe import describe_array
 
@@ -86,7 +86,7 @@ def values_html(drawing: Drawing) -> str:
     return _table(rows) + (more if drawing.sample.size > _MOST_ROWS else "")
 
 
-def python_html(names: list[str], selection: Selection, address: Address) -> str:
+def python_html(names: list[str], selection: Hyperslab, address: Address) -> str:
     """Return the lines of Python that draw the same picture to a file."""
     options: dict[str, object] = {"at": {selection.axes[i].name: selection.at[i] for i in selection.fixed}}
     options |= {name: getattr(address, name) for name in ("colours", "projection", "overlay")}

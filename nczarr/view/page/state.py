@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from nczarr.errors import NCZarrError
 from nczarr.view.coordinates import Coordinates
 from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL
-from nczarr.view.picture.selection import Selection, first_selection, with_drawn
+from nczarr.view.picture.selection import Hyperslab, first_selection, with_drawn
 from nczarr.view.planes import PROJECTIONS
 
 #: Lines above a picture.
@@ -111,7 +111,7 @@ class Address:
             other=texts.get("other", ""),
         )
 
-    def selection(self, coordinates: Coordinates) -> Selection | None:
+    def selection(self, coordinates: Coordinates) -> Hyperslab | None:
         """Return the selection in a dataset; None if the dataset has no such variable."""
         try:
             selection = first_selection(coordinates, self.variable)

@@ -32,7 +32,7 @@ from nczarr.view.picture.drawer import Drawer, Spread, with_overlay, zoomed
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
 from nczarr.view.picture.figures import LineFigure, PictureFigure
 from nczarr.view.picture.grids import Extent
-from nczarr.view.picture.selection import Selection, first_selection, first_variable, with_drawn
+from nczarr.view.picture.selection import Hyperslab, first_selection, first_variable, with_drawn
 from nczarr.view.plotting import FILMS, to_file
 
 #: Maximum number of axes for which a click shows a line.
@@ -118,7 +118,7 @@ class Viewer:
         self._drawer = Drawer(opened)
         self._address = Address()
         #: The part to show; the newest complete drawings are older while the next ones are made.
-        self._selection: Selection | None = None
+        self._selection: Hyperslab | None = None
         #: The part of these figures that the user has zoomed to.
         self._extent: Extent | None = None
         self._drawn: _Drawn = []
@@ -214,7 +214,7 @@ class Viewer:
         except NCZarrError as error:
             self._fail(error)
 
-    def _show(self, selection: Selection, address: Address) -> None:
+    def _show(self, selection: Hyperslab, address: Address) -> None:
         """Show a variable, and update all components that depend on it."""
         others = self._others(selection.fqn)
         address.other = address.other if address.other in others else ""
@@ -239,7 +239,7 @@ class Viewer:
 
     # -- axes, steps and colours
 
-    def _offer(self, selection: Selection) -> None:
+    def _offer(self, selection: Hyperslab) -> None:
         """Select other axes: remove the figures, and update the axis selectors and sliders."""
         self._selection, self._figures = selection, []
         self._direction = (selection.fixed[0] if selection.fixed else 0, 1)

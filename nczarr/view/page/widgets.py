@@ -18,7 +18,7 @@ from nczarr.view.page.details import Item, list_tree
 from nczarr.view.page.state import OVERLAYS, Address, limit_text, parse_limit
 from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL
 from nczarr.view.picture.drawings import Drawing, Picture
-from nczarr.view.picture.selection import Selection
+from nczarr.view.picture.selection import Hyperslab
 from nczarr.view.planes import PROJECTIONS
 
 _AUTOMATIC = "automatic"
@@ -128,7 +128,7 @@ class Choices:
         options = {"(nothing)": "", **{other: other for other in others}}
         self.widgets["other"].param.update(options=options, value=address.other)
 
-    def offer_axes(self, selection: Selection) -> None:
+    def offer_axes(self, selection: Hyperslab) -> None:
         """Show the axes of a selection: two for a picture (such as ``depth × time``), one for a line."""
         long = [i for i, axis in enumerate(selection.axes) if axis.size > 1 or i in selection.drawn]
         drawn = [*permutations(long, 2), *((i,) for i in long)]
@@ -169,12 +169,12 @@ class Sliders:
         self._moved = moved
         self.box = pn.Column(sizing_mode="stretch_width")
 
-    def offer(self, selection: Selection) -> None:
+    def offer(self, selection: Hyperslab) -> None:
         """Replace the sliders by those of a selection; a table has none."""
         fixed = [i for i in selection.fixed if selection.axes[i].size > 1 and selection.drawn]
         self.box[:] = [self._build(i, selection) for i in fixed]
 
-    def _build(self, number: int, selection: Selection) -> pmui.Player:
+    def _build(self, number: int, selection: Hyperslab) -> pmui.Player:
         axis, at = selection.axes[number], selection.at[number]
         loops = {"loop_policy": "loop", "visible_loop_options": ["once", "loop"]}
         ends = {"start": 0, "end": axis.size - 1, "value": at, "width": 330}

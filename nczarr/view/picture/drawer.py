@@ -23,7 +23,7 @@ from nczarr.view.opened import OpenedDataset, is_drawable, joined_characters, lo
 from nczarr.view.picture import grids
 from nczarr.view.picture.colours import Colours
 from nczarr.view.picture.drawings import Columns, Drawing, Line, Picture, Scale, Table
-from nczarr.view.picture.selection import MOST_BYTES, MOST_PIXELS, Overview, Selection, Windows, plan_overview
+from nczarr.view.picture.selection import MOST_BYTES, MOST_PIXELS, Hyperslab, Overview, Windows, plan_overview
 from nczarr.view.planes import PROJECTIONS, Plane
 
 #: Maximum number of points of a line, and of an unstructured grid.
@@ -100,12 +100,12 @@ class Drawer:
         self.draw_step = lru_cache(_KEPT_DRAWINGS)(self.draw)
         self._frame = lru_cache(_KEPT_FRAMES)(self._find_frame)
 
-    def draw(self, selection: Selection, windows: Windows = (), *, most_bytes: int = MOST_BYTES) -> Drawing:
+    def draw(self, selection: Hyperslab, windows: Windows = (), *, most_bytes: int = MOST_BYTES) -> Drawing:
         """Read a selection and create its drawing.
 
         Parameters
         ----------
-        selection : Selection
+        selection : Hyperslab
         windows : tuple of (int, int), optional
             Start and stop on each drawn axis; default: the whole axes.
         most_bytes : int
@@ -154,7 +154,7 @@ class Drawer:
             self._spreads[key] = found
         return self._spreads[key]
 
-    def _find_spread(self, selection: Selection, steps: int, most_bytes: int) -> Spread | None:
+    def _find_spread(self, selection: Hyperslab, steps: int, most_bytes: int) -> Spread | None:
         sizes = [selection.axes[i].size for i in selection.fixed]
         count, itemsize = prod(sizes), self.opened.variable(selection.fqn).type.dtype.itemsize
         chunk = prod(max(c, 1) for c in self.opened.chunk_shape(selection.fqn)) * itemsize
@@ -178,12 +178,12 @@ class Drawer:
         is_refined = is_whole or steps > _QUICK[0]
         return Spread(low, high, read, count, is_whole, is_refined) if low <= high else None
 
-    def series(self, selection: Selection, axis: int, place: tuple[int, ...]) -> Line:
+    def series(self, selection: Hyperslab, axis: int, place: tuple[int, ...]) -> Line:
         """Read a line through a point of a picture, along an axis that is not drawn.
 
         Parameters
         ----------
-        selection : Selection
+        selection : Hyperslab
             The selection of the picture.
         axis : int
             Number of the axis of the line.
@@ -192,13 +192,13 @@ class Drawer:
         """
         for drawn, index in zip(selection.drawn, place, strict=True):
             selection = selection.moved(drawn, index)
-        drawing = self.draw(Selection(selection.fqn, selection.axes, (axis,), selection.at))
+        drawing = self.draw(Hyperslab(selection.fqn, selection.axes, (axis,), selection.at))
         assert isinstance(drawing, Line)
         return drawing
 
     # -- reading
 
-    def _plan(self, selection: Selection, windows: Windows, most_bytes: int) -> Overview:
+    def _plan(self, selection: Hyperslab, windows: Windows, most_bytes: int) -> Overview:
         sizes = [selection.axes[i].size for i in selection.drawn]
         chunks = self.opened.chunk_shape(selection.fqn)
         itemsize = self.opened.variable(selection.fqn).type.dtype.itemsize
@@ -209,14 +209,14 @@ class Drawer:
         chunk = [max(min(c, size), 1) for c, size in zip(here, sizes)]
         return plan_overview(windows, chunk, prod(max(c, 1) for c in chunks) * itemsize, most, most_bytes)
 
-    def read(self, selection: Selection, parts: tuple[range, ...]) -> _Values:
+    def read(self, selection: Hyperslab, parts: tuple[range, ...]) -> _Values:
         """Return the values of a selection, in the order of the drawn axes, without NaN."""
         values = self.opened.read(selection.fqn, selection.index(parts))
         if len(selection.drawn) == 2 and selection.drawn[0] > selection.drawn[1]:
             values = values.T
         return np.ma.masked_invalid(values, copy=False) if values.dtype.kind == "f" else values
 
-    def _drawing(self, selection: Selection, overview: Overview, sample: _Values, *notes: str) -> Drawing:
+    def _drawing(self, selection: Hyperslab, overview: Overview, sample: _Values, *notes: str) -> Drawing:
         """Return a drawing without its values; the step has the axes that are not drawn."""
         variable, axes = self.opened.variable(selection.fqn), selection.axes
         name, units = split_fqn(selection.fqn)[1], text_of(variable, "units")
@@ -232,7 +232,7 @@ class Drawer:
 
     # -- layouts
 
-    def _line(self, selection: Selection, overview: Overview, sample: _Values) -> Line:
+    def _line(self, selection: Hyperslab, overview: Overview, sample: _Values) -> Line:
         axis, part = selection.axes[selection.drawn[0]], overview.parts[0]
         places, scale, note = self._places(axis, part, needs_order=False)
         base = self._drawing(selection, overview, sample, "" if sample.count() else _MISSING, note)
@@ -269,7 +269,7 @@ class Drawer:
         names = tuple((float(n), axis.times.label(n)) for n in numbers[::every])
         return numbers, Scale(f"{axis.title} ({axis.times.calendar})", "named", names=names), ""
 
-    def _find_frame(self, selection: Selection, overview: Overview) -> _Frame:
+    def _find_frame(self, selection: Hyperslab, overview: Overview) -> _Frame:
         """Return the grid of a picture; finding nearest points is slow."""
         axes, geography = [selection.axes[i] for i in selection.drawn], selection.geography
         if geography is not None:
@@ -344,7 +344,7 @@ class Drawer:
         first = 1 if variable.name == "nv" else int(number_of(variable, "start_index", 0) or 0)
         return np.maximum((nodes.T if is_turned else nodes) - first, -1)
 
-    def _table(self, selection: Selection) -> Table:
+    def _table(self, selection: Hyperslab) -> Table:
         """Return the first values as text; characters are joined to strings along their last dimension."""
         shape = self.opened.shape(selection.fqn)
         is_text = self.opened.variable(selection.fqn).type == CHAR and bool(shape)

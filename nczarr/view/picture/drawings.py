@@ -12,7 +12,7 @@ import numpy as np
 
 from nczarr.view.picture.colours import Category, palette
 from nczarr.view.picture.grids import Extent, Grid, map_lines
-from nczarr.view.picture.selection import Selection
+from nczarr.view.picture.selection import Hyperslab
 
 #: Maximum number of curves of one line.
 _MOST_CURVES = 10
@@ -61,7 +61,7 @@ class Drawing:
         Name and units of the values.
     notes : tuple of str
         Notes for the viewer, such as strides and unusable coordinates.
-    selection : Selection
+    selection : Hyperslab
     parts : tuple of range
         The indices on each drawn axis that were read.
     sample : MaskedArray
@@ -72,7 +72,7 @@ class Drawing:
     step: tuple[tuple[str, str], ...]
     label: str
     notes: tuple[str, ...]
-    selection: Selection
+    selection: Hyperslab
     parts: tuple[range, ...]
     sample: np.ma.MaskedArray
 

@@ -27,7 +27,7 @@ MOST_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
-class Selection:
+class Hyperslab:
     """The part of a variable to draw.
 
     Parameters
@@ -57,7 +57,7 @@ class Selection:
         """Numbers of the axes that are not drawn."""
         return tuple(i for i in range(len(self.axes)) if i not in self.drawn)
 
-    def moved(self, axis: int, index: int) -> Selection:
+    def moved(self, axis: int, index: int) -> Hyperslab:
         """Return a copy with another index on an axis."""
         index = min(max(index, 0), max(self.axes[axis].size - 1, 0))
         return replace(self, at=(*self.at[:axis], index, *self.at[axis + 1 :]))
@@ -98,7 +98,7 @@ def first_variable(coordinates: Coordinates) -> str | None:
     return max(best, key=lambda fqn: (*rank(fqn)[:4], is_map(fqn), *rank(fqn)[4:]), default=None)
 
 
-def first_selection(coordinates: Coordinates, fqn: str) -> Selection:
+def first_selection(coordinates: Coordinates, fqn: str) -> Hyperslab:
     """Return the default selection of a variable: a map, its last two axes, or a line, in this order.
 
     The first level is the one at the surface: the largest pressure, or the height or depth nearest to zero.
@@ -106,7 +106,7 @@ def first_selection(coordinates: Coordinates, fqn: str) -> Selection:
     axes = coordinates.axes(fqn)
     at = tuple(_surface(coordinates, axis) for axis in axes)
     if not is_drawable(coordinates.opened.variable(fqn)):
-        return Selection(fqn, axes, (), at)
+        return Hyperslab(fqn, axes, (), at)
     long = [i for i, axis in enumerate(axes) if axis.size > 1]
     wanted = FEATURES.get(coordinates.feature(fqn))
     if wanted:  # a series or a profile, not the map of the stations
@@ -114,9 +114,9 @@ def first_selection(coordinates: Coordinates, fqn: str) -> Selection:
     else:
         geography = coordinates.geography(fqn)
         if geography is not None and all(axes[i].size > 1 for i in geography.axes):
-            return Selection(fqn, axes, geography.axes, at, geography)
+            return Hyperslab(fqn, axes, geography.axes, at, geography)
     drawn = tuple(long[-2:]) if long else tuple(range(len(axes)))[-1:]
-    return with_drawn(coordinates, Selection(fqn, axes, drawn, at), drawn)
+    return with_drawn(coordinates, Hyperslab(fqn, axes, drawn, at), drawn)
 
 
 def _surface(coordinates: Coordinates, axis: Axis) -> int:
@@ -126,7 +126,7 @@ def _surface(coordinates: Coordinates, axis: Axis) -> int:
     return int(np.argmax(numbers) if is_pressure(axis.units) else np.argmin(np.abs(numbers)))
 
 
-def with_drawn(coordinates: Coordinates, selection: Selection, drawn: tuple[int, ...]) -> Selection:
+def with_drawn(coordinates: Coordinates, selection: Hyperslab, drawn: tuple[int, ...]) -> Hyperslab:
     """Return a copy with other drawn axes; the drawing is a map if the axes are geographic."""
     geography = coordinates.geography(selection.fqn)
     is_feature = len(drawn) == 1 and coordinates.feature(selection.fqn) in FEATURES
@@ -138,7 +138,7 @@ def with_drawn(coordinates: Coordinates, selection: Selection, drawn: tuple[int,
     return replace(selection, drawn=drawn, geography=None)
 
 
-def select(coordinates: Coordinates, fqn: str, positions: Mapping[str, str]) -> Selection:
+def select(coordinates: Coordinates, fqn: str, positions: Mapping[str, str]) -> Hyperslab:
     """Return the default selection of a variable with given positions on dimensions.
 
     Parameters

@@ -26,7 +26,13 @@ from nczarr.zarr.chunks.read_files import read_from_files, supported
 from nczarr.zarr.chunks.read_store import read_from_store
 from nczarr.zarr.chunks.records import RECORD_KEY, recorded_inside, with_record
 from nczarr.zarr.chunks.selection import Selection, normalize
-from nczarr.zarr.chunks.write import Change, write_blocks, write_to_files, write_to_store, write_whole
+from nczarr.zarr.chunks.write import (
+    InnerChunkValues,
+    write_blocks,
+    write_to_files,
+    write_to_store,
+    write_whole,
+)
 from nczarr.zarr.codecs.base import Buffer
 from nczarr.zarr.documents.extensions import Extension, active_extensions
 from nczarr.zarr.limits import LIMITS
@@ -370,11 +376,11 @@ class Array:
         self._check_writable()
         sharding = self._chunks.sharding
         assert sharding is not None
-        shards: dict[tuple[int, ...], list[Change]] = {}
+        shards: dict[tuple[int, ...], list[InnerChunkValues]] = {}
         for index, values in blocks.items():
             shard, inner = zip(*map(divmod, index, sharding.grid), strict=True)
             number = int(np.ravel_multi_index(inner, sharding.grid))
-            shards.setdefault(shard, []).append(Change(number, values, None))
+            shards.setdefault(shard, []).append(InnerChunkValues(number, values, None))
         run(lambda shard: write_blocks(self._chunks, shard, shards[shard]), shards)
 
     def torn_indexes(self) -> Iterator[tuple[int, ...]]:

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nczarr.zarr.chunks.selection import Axis, Selection
+from nczarr.zarr.chunks.selection import DimensionSelection, Selection
 from nczarr.zarr.grids import ChunkGrid
 
 
-class Part(NamedTuple):
+class ChunkDimProjection(NamedTuple):
     """The intersection of a selection with a chunk along one dimension.
 
     Parameters
@@ -43,11 +43,11 @@ class Part(NamedTuple):
     size: int
 
 
-Item = tuple[Part, ...]
+Item = tuple[ChunkDimProjection, ...]
 """A chunk of a plan: a part for each dimension."""
 
 
-def plan(selection: Selection, grid: ChunkGrid, shape: tuple[int, ...]) -> list[list[Part]]:
+def plan(selection: Selection, grid: ChunkGrid, shape: tuple[int, ...]) -> list[list[ChunkDimProjection]]:
     """Return the parts along each dimension; their product are the chunks, in row-major order.
 
     Examples
@@ -87,7 +87,7 @@ def steps(
     >>> [part for _, part in steps(normalize(..., (10,)), RegularGrid((2,)), (10,), 3)]
     [(slice(0, 6, None),), (slice(6, 10, None),)]
     """
-    pieces: list[list[tuple[Axis, slice]]] = []
+    pieces: list[list[tuple[DimensionSelection, slice]]] = []
     for i in reversed(range(len(selection.axes))):
         axis = selection.axes[i]
         lengths = grid.lengths(i, shape[i])
@@ -98,7 +98,7 @@ def steps(
         yield Selection(tuple([axis for axis, _ in combination])), tuple([out for _, out in combination])
 
 
-def _touched(axis: Axis, lengths: int | np.ndarray) -> int:
+def _touched(axis: DimensionSelection, lengths: int | np.ndarray) -> int:
     """Return an upper bound on the number of selected chunks along a dimension."""
     if not isinstance(lengths, int):
         return min(axis.count, len(lengths))
@@ -107,7 +107,9 @@ def _touched(axis: Axis, lengths: int | np.ndarray) -> int:
     return ((axis.count - 1) * axis.step) // lengths + 2
 
 
-def _cut(axis: Axis, chunk: int | np.ndarray, limit: int) -> list[tuple[Axis, slice]]:
+def _cut(
+    axis: DimensionSelection, chunk: int | np.ndarray, limit: int
+) -> list[tuple[DimensionSelection, slice]]:
     """Split the selection along a dimension at chunk borders, into parts of at most `limit` chunks."""
     count = axis.count
     if axis.indices is not None or (isinstance(chunk, int) and axis.step > chunk):
@@ -131,8 +133,8 @@ def _cut(axis: Axis, chunk: int | np.ndarray, limit: int) -> list[tuple[Axis, sl
 
 
 def plan_axis(
-    axis: Axis, size: int, chunk: int | np.ndarray, lengths: np.ndarray | None = None
-) -> list[Part]:
+    axis: DimensionSelection, size: int, chunk: int | np.ndarray, lengths: np.ndarray | None = None
+) -> list[ChunkDimProjection]:
     """Return the parts along one dimension of length `size`.
 
     `chunk` is the length of all chunks, or an array of the offsets of all chunks and the end of the last one. `lengths`
@@ -173,18 +175,22 @@ def plan_axis(
     return [_part(i, low, n, k0, k1, at, step, size) for i, low, n, k0, k1, at in rows]
 
 
-def _part(chunk: int, low: int, length: int, begin: int, end: int, at: int, step: int, size: int) -> Part:
+def _part(
+    chunk: int, low: int, length: int, begin: int, end: int, at: int, step: int, size: int
+) -> ChunkDimProjection:
     count = end - begin
     stop = at + (count - 1) * step + 1
     dense = at == 0 and count == stop
     full = dense and stop == length
     covers = dense and stop >= min(length, size - low)
-    return Part(chunk, slice(begin, end), slice(at, stop, 1 if count == 1 else step), full, covers, length)
+    return ChunkDimProjection(
+        chunk, slice(begin, end), slice(at, stop, 1 if count == 1 else step), full, covers, length
+    )
 
 
 def _plan_indices(
     places: np.ndarray, size: int, chunk: int | np.ndarray, lengths: np.ndarray | None
-) -> list[Part]:
+) -> list[ChunkDimProjection]:
     if isinstance(chunk, int):
         numbers = places // chunk
     else:
@@ -210,7 +216,7 @@ def _plan_indices(
             dense = step == 1 and int(inner[0]) == 0
             within = min(length, size - low)
             result.append(
-                Part(
+                ChunkDimProjection(
                     number,
                     where,
                     slice(int(inner[0]), int(inner[-1]) + 1, step),
@@ -220,35 +226,35 @@ def _plan_indices(
                 )
             )
         else:
-            result.append(Part(number, where, inner, False, False, length))
+            result.append(ChunkDimProjection(number, where, inner, False, False, length))
     return result
 
 
-def is_whole(part: Part) -> bool:
+def is_whole(part: ChunkDimProjection) -> bool:
     """Return True if the whole chunk along a dimension maps to consecutive indices of the result."""
     return part.full and type(part.out) is slice
 
 
-def bounds(part: Part) -> slice:
+def bounds(part: ChunkDimProjection) -> slice:
     """Return the smallest slice of the chunk that contains the selected indices."""
     if isinstance(part.inner, slice):
         return slice(part.inner.start, part.inner.stop, 1)
     return slice(int(part.inner.min()), int(part.inner.max()) + 1, 1)
 
 
-def moved(part: Part, low: int) -> Part:
+def moved(part: ChunkDimProjection, low: int) -> ChunkDimProjection:
     """Return the part for a chunk whose first `low` elements are cut off."""
     if isinstance(part.inner, slice):
         return part._replace(inner=slice(part.inner.start - low, part.inner.stop - low, part.inner.step))
     return part._replace(inner=part.inner - low)
 
 
-def take(parts: Sequence[Part], attribute: str) -> tuple[Any, ...]:
+def take(parts: Sequence[ChunkDimProjection], attribute: str) -> tuple[Any, ...]:
     """Return one field of the parts of a chunk as an index: plain slices, or an open mesh of arrays.
 
     Examples
     --------
-    >>> take([Part(0, slice(0, 2), slice(1, 3, 1), False, False, 4)], "inner")
+    >>> take([ChunkDimProjection(0, slice(0, 2), slice(1, 3, 1), False, False, 4)], "inner")
     (slice(1, 3, 1),)
     """
     if not parts:

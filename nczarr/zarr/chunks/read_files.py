@@ -22,7 +22,7 @@ from nczarr.stores.local import READ, refuse_dangling, refuse_special
 from nczarr.system.failures import system_error
 from nczarr.zarr.chunks import scatter
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
-from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
+from nczarr.zarr.chunks.plan import ChunkDimProjection, Item, bounds, is_whole, moved, take
 from nczarr.zarr.chunks.read_shards import InnerItem, plan_shards, read_runs, single_inner_item
 from nczarr.zarr.codecs.base import Buffer, scratch
 from nczarr.zarr.codecs.chain import Chain
@@ -183,7 +183,7 @@ FEW_SHARDS = 4
 OBJECT_BYTES = 64
 
 
-def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray) -> None:
+def read_from_files(chunks: Chunks, parts: list[list[ChunkDimProjection]], target: np.ndarray) -> None:
     """Read the chunks of a plan into `target`, which has the full shape of the selection."""
     items = list(product(*parts))
     count = len(items)
@@ -195,11 +195,11 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     if sharding is not None:
         # Few shards: the threads share the inner chunks of each shard. Many shards: each thread reads whole ones.
         few = count < FEW_SHARDS
-        run(_Reader(chunks, target, workers if few else 1).read, items, 1 if few else workers)
+        run(_ChunkFileReader(chunks, target, workers if few else 1).read, items, 1 if few else workers)
         return
     # A region of many chunks would only evict the cached chunks.
     keep = _weight(chain or chunks.chain()) * count <= CHUNKS.bound // 2
-    reader = _Reader(chunks, target, workers, keep and not (chain and chain.is_raw))
+    reader = _ChunkFileReader(chunks, target, workers, keep and not (chain and chain.is_raw))
     if count == 1:
         reader.read(items[0])
     else:
@@ -231,7 +231,7 @@ def _scatter_cached(chunks: Chunks, item: Item, target: np.ndarray) -> bool:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ChunkFileReader:
     """Read chunks, or parts of shards, from files into the result.
 
     Parameters
@@ -427,7 +427,9 @@ def _check_size(chain: Chain, found: int) -> None:
         )
 
 
-def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, target: np.ndarray) -> None:
+def _read_raw(
+    chain: Chain, item: Sequence[ChunkDimProjection], descriptor: int, base: int, target: np.ndarray
+) -> None:
     """Read the selected elements of an uncompressed chunk at offset `base` of a file."""
     stored = chain.stored_dtype
     assert stored is not None
@@ -494,6 +496,6 @@ def _scatter_inner(
         raise CodecError(f"inner chunk {number}: {error.message}", hint=error.hint) from error
 
 
-def _alone(item: Sequence[Part], target: np.ndarray) -> bool:
+def _alone(item: Sequence[ChunkDimProjection], target: np.ndarray) -> bool:
     """Return True if an uncompressed inner chunk is read separately: it is partly selected, or contiguous."""
     return not all(part.full for part in item) or target[take(item, "out")].flags.c_contiguous

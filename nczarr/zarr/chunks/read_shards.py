@@ -12,8 +12,8 @@ import numpy as np
 from nczarr.errors import CodecError
 from nczarr.zarr.chunks import scatter
 from nczarr.zarr.chunks.chunks import Chunks, Index
-from nczarr.zarr.chunks.plan import Item, Part, is_whole, plan_axis, take
-from nczarr.zarr.chunks.selection import Axis
+from nczarr.zarr.chunks.plan import ChunkDimProjection, Item, is_whole, plan_axis, take
+from nczarr.zarr.chunks.selection import DimensionSelection
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.pool import run
@@ -23,7 +23,7 @@ GAP = 32 << 10
 #: The largest number of bytes of one run.
 RUN = 1 << 20
 
-InnerItem = tuple[int, tuple[Part, ...]]
+InnerItem = tuple[int, tuple[ChunkDimProjection, ...]]
 
 
 class Piece(NamedTuple):
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
         The place of the bytes in the shard.
     number : int
         The number of the (first) inner chunk.
-    item : tuple of Part
+    item : tuple of ChunkDimProjection
         The part of the selection, of a row together.
     bounds : ndarray, optional
         The start and stop of each inner chunk of a row, so that thousands cost little more than a few.
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
     start: int
     stop: int
     number: int
-    item: tuple[Part, ...]
+    item: tuple[ChunkDimProjection, ...]
     bounds: np.ndarray | None = None
 
     def each(self) -> Iterator[Piece]:
@@ -113,7 +113,7 @@ def read_runs(
     run(work, range(len(jobs)), workers)
 
 
-def _within(part: Part, length: int) -> Part | None:
+def _within(part: ChunkDimProjection, length: int) -> ChunkDimProjection | None:
     """Return the part of the only selected inner chunk along a dimension; None if there are several."""
     if type(part.inner) is not slice:
         return None
@@ -123,10 +123,10 @@ def _within(part: Part, length: int) -> Part | None:
     if stop > low + length:
         return None
     full = step == 1 and stop - start == length
-    return Part(number, part.out, slice(start - low, stop - low, step), full, full, length)
+    return ChunkDimProjection(number, part.out, slice(start - low, stop - low, step), full, full, length)
 
 
-def single_inner_item(codec: ShardingCodec, item: Sequence[Part]) -> InnerItem | None:
+def single_inner_item(codec: ShardingCodec, item: Sequence[ChunkDimProjection]) -> InnerItem | None:
     """Return the inner chunk of a selection by slices; None if there are several, or an index array."""
     number = 0
     parts = []
@@ -139,16 +139,18 @@ def single_inner_item(codec: ShardingCodec, item: Sequence[Part]) -> InnerItem |
     return number, tuple(parts)
 
 
-def _split(part: Part, length: int) -> list[Part]:
+def _split(part: ChunkDimProjection, length: int) -> list[ChunkDimProjection]:
     """Return the parts of the inner chunks along one dimension, for a part of a shard."""
     piece = _within(part, length)
     if piece is not None:
         return [piece]
     if isinstance(part.inner, slice):
         step = part.inner.step
-        axis = Axis(part.inner.start, (part.inner.stop - part.inner.start - 1) // step + 1, step)
+        axis = DimensionSelection(
+            part.inner.start, (part.inner.stop - part.inner.start - 1) // step + 1, step
+        )
     else:
-        axis = Axis(0, part.inner.size, indices=part.inner)
+        axis = DimensionSelection(0, part.inner.size, indices=part.inner)
     result = []
     for piece in plan_axis(axis, part.size, length):
         out: slice | np.ndarray
@@ -163,12 +165,12 @@ def _split(part: Part, length: int) -> list[Part]:
     return result
 
 
-def inner_items(codec: ShardingCodec, item: Sequence[Part]) -> list[InnerItem]:
+def inner_items(codec: ShardingCodec, item: Sequence[ChunkDimProjection]) -> list[InnerItem]:
     """Return the selected inner chunks of a shard in C order: their numbers and parts."""
     return _combined(_heads(codec, item), _split(item[-1], codec.inner_shape[-1])) if item else [(0, ())]
 
 
-def _heads(codec: ShardingCodec, item: Sequence[Part]) -> list[InnerItem]:
+def _heads(codec: ShardingCodec, item: Sequence[ChunkDimProjection]) -> list[InnerItem]:
     """Return the parts along all dimensions but the last, each with the number of its first inner chunk."""
     axes = []
     weight = codec.grid[-1]
@@ -179,11 +181,13 @@ def _heads(codec: ShardingCodec, item: Sequence[Part]) -> list[InnerItem]:
     return [(sum([n for n, _ in pieces]), tuple([p for _, p in pieces])) for pieces in product(*axes)]
 
 
-def _combined(heads: Sequence[InnerItem], last: Sequence[Part]) -> list[InnerItem]:
+def _combined(heads: Sequence[InnerItem], last: Sequence[ChunkDimProjection]) -> list[InnerItem]:
     return [(number + part.chunk, (*head, part)) for number, head in heads for part in last]
 
 
-def _items_and_rows(codec: ShardingCodec, item: Sequence[Part]) -> tuple[list[InnerItem], list[InnerItem]]:
+def _items_and_rows(
+    codec: ShardingCodec, item: Sequence[ChunkDimProjection]
+) -> tuple[list[InnerItem], list[InnerItem]]:
     """Return the selected inner chunks, one by one or, for whole ones, in rows.
 
     A row has the number of its first inner chunk, and the part of all of them.
@@ -204,7 +208,7 @@ def _items_and_rows(codec: ShardingCodec, item: Sequence[Part]) -> tuple[list[In
     return items, _combined(whole, [middle])
 
 
-def _whole_middle(part: Part, length: int) -> Part | None:
+def _whole_middle(part: ChunkDimProjection, length: int) -> ChunkDimProjection | None:
     """Return the part of the fully selected inner chunks along the last dimension; None if there are fewer than two."""
     if type(part.inner) is not slice or type(part.out) is not slice or part.inner.step != 1:
         return None
@@ -212,10 +216,12 @@ def _whole_middle(part: Part, length: int) -> Part | None:
     if stop - first < 2:
         return None
     low = part.out.start + first * length - part.inner.start
-    return Part(first, slice(low, low + (stop - first) * length), slice(0, length, 1), True, True, length)
+    return ChunkDimProjection(
+        first, slice(low, low + (stop - first) * length), slice(0, length, 1), True, True, length
+    )
 
 
-def _edges(part: Part, middle: Part, length: int) -> Iterator[Part]:
+def _edges(part: ChunkDimProjection, middle: ChunkDimProjection, length: int) -> Iterator[ChunkDimProjection]:
     """Yield the remainders of a part before and after its middle."""
     low = middle.chunk * length
     high = low + middle.out.stop - middle.out.start
@@ -281,7 +287,7 @@ def _plan_row(
             stored.append(Piece(int(some[0, 0]), int(some[-1, 1]), number + first, part, some))
 
 
-def _along(item: Sequence[Part], first: int, count: int) -> tuple[Part, ...]:
+def _along(item: Sequence[ChunkDimProjection], first: int, count: int) -> tuple[ChunkDimProjection, ...]:
     """Return the part of some of the inner chunks of a row."""
     *head, last = item
     low = last.out.start + first * last.size

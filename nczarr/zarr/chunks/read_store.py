@@ -13,7 +13,7 @@ import numpy as np
 from nczarr.errors import CodecError
 from nczarr.stores import MemoryStore
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
-from nczarr.zarr.chunks.plan import Item, Part, take
+from nczarr.zarr.chunks.plan import ChunkDimProjection, Item, take
 from nczarr.zarr.chunks.read_shards import plan_shards, read_runs
 from nczarr.zarr.chunks.scatter import is_covered, needed_bytes, scatter, scatter_span
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array
@@ -26,7 +26,7 @@ BATCH_BYTES = 64 << 20
 Work = Callable[[], None]
 
 
-def read_from_store(chunks: Chunks, parts: list[list[Part]], target: np.ndarray) -> None:
+def read_from_store(chunks: Chunks, parts: list[list[ChunkDimProjection]], target: np.ndarray) -> None:
     """Read the chunks of a plan into `target`, which has the full shape of the selection."""
     items = product(*parts)
     chunk_bytes = prod(chunks.chunk_shape) * max(chunks.dtype.itemsize, 1)

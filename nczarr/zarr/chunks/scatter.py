@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from nczarr.errors import CodecError
-from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
+from nczarr.zarr.chunks.plan import ChunkDimProjection, Item, bounds, is_whole, moved, take
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.pool import worker_count
@@ -25,7 +25,7 @@ T = TypeVar("T")
 START_BYTES = 128 << 10
 
 
-def is_covered(item: Sequence[Part]) -> bool:
+def is_covered(item: Sequence[ChunkDimProjection]) -> bool:
     """Return True if a selection contains the whole part of a chunk inside the array."""
     return all(part.covers for part in item)
 
@@ -40,7 +40,9 @@ def put_fill(target: np.ndarray, index: tuple[slice | np.ndarray, ...], fill: ob
         target[index] = fill
 
 
-def scatter(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.ndarray) -> None:
+def scatter(
+    chain: Chain, item: Sequence[ChunkDimProjection], data: Buffer | None, target: np.ndarray
+) -> None:
     """Copy the selected elements of one chunk into the result.
 
     `data` are the stored bytes of the chunk, None if it is missing; `item` has a part for each dimension.
@@ -65,7 +67,7 @@ def strides(chain: Chain) -> list[int]:
     return [distance for _, distance in sorted(zip(reversed(chain.order), distances))]
 
 
-def needed_bytes(chain: Chain, item: Sequence[Part]) -> tuple[int, int]:
+def needed_bytes(chain: Chain, item: Sequence[ChunkDimProjection]) -> tuple[int, int]:
     """Return the start and length of the serialized bytes from the first to the last selected element.
 
     Requires the chain's `stored_dtype`.
@@ -80,7 +82,7 @@ def needed_bytes(chain: Chain, item: Sequence[Part]) -> tuple[int, int]:
 
 
 def scatter_span(
-    chain: Chain, item: Sequence[Part], data: Buffer, span: tuple[int, int], target: np.ndarray
+    chain: Chain, item: Sequence[ChunkDimProjection], data: Buffer, span: tuple[int, int], target: np.ndarray
 ) -> None:
     """Copy the selected elements of a chunk into the result; `data` are only the bytes of :func:`needed_bytes`."""
     source = as_bytes_array(data)
@@ -94,7 +96,7 @@ def scatter_span(
     target[take(item, "out")] = box[take(inside, "inner")]
 
 
-def scatter_start(chain: Chain, item: Sequence[Part], data: Buffer, target: np.ndarray) -> bool:
+def scatter_start(chain: Chain, item: Sequence[ChunkDimProjection], data: Buffer, target: np.ndarray) -> bool:
     """Decode a large chunk up to the last selected element; return False if the codecs cannot, or it saves nothing."""
     if chain.stored_dtype is None or (chain.decoded_size or 0) < START_BYTES:
         return False
@@ -121,7 +123,9 @@ def row_length(chain: Chain, count: int = 2**31, workers: int = 1) -> int:
     return max(1, min(ROW_BYTES // (chain.decoded_size or ROW_BYTES), fair))
 
 
-def rows(parts: Sequence[Sequence[Part]], length: int, evenly: bool = False) -> Iterator[list[Item]]:
+def rows(
+    parts: Sequence[Sequence[ChunkDimProjection]], length: int, evenly: bool = False
+) -> Iterator[list[Item]]:
     """Yield the chunks of a plan: rows of at most `length` chunks, and other chunks one by one.
 
     With `evenly`, partly selected chunks form rows, too, if the step between selected elements is constant across
@@ -129,7 +133,7 @@ def rows(parts: Sequence[Sequence[Part]], length: int, evenly: bool = False) -> 
 
     Examples
     --------
-    >>> a, b, c = (Part(i, slice(2 * i, 2 * i + 2), slice(0, 2, 1), i < 2, True, 2) for i in range(3))
+    >>> a, b, c = (ChunkDimProjection(i, slice(2 * i, 2 * i + 2), slice(0, 2, 1), i < 2, True, 2) for i in range(3))
     >>> [[item[1].chunk for item in row] for row in rows([[a], [a, b, c]], 8)]
     [[0, 1], [2]]
     >>> [[item[1].chunk for item in row] for row in rows([[a], [a, b, c]], 8, evenly=True)]
@@ -157,11 +161,11 @@ def groups(items: Iterable[T], length: int, belongs: Callable[[Sequence[T], T], 
     return result
 
 
-def _is_sliced(part: Part) -> bool:
+def _is_sliced(part: ChunkDimProjection) -> bool:
     return type(part.out) is slice and type(part.inner) is slice
 
 
-def _distance(group: Sequence[Part]) -> int:
+def _distance(group: Sequence[ChunkDimProjection]) -> int:
     """Return the step between selected elements in a row of one or more parts; 0 for a single element."""
     first = group[0]
     if first.inner.stop - first.inner.start > 1:
@@ -173,7 +177,7 @@ def _distance(group: Sequence[Part]) -> int:
     return first.size - int(first.inner.start) + int(second.inner.start)
 
 
-def goes_on(group: Sequence[Part], part: Part) -> bool:
+def goes_on(group: Sequence[ChunkDimProjection], part: ChunkDimProjection) -> bool:
     """Return True if a part of the next chunk continues a row with the same step."""
     if follows(group, part):
         return True
@@ -189,7 +193,7 @@ def goes_on(group: Sequence[Part], part: Part) -> bool:
     return bool(step == distance and (part.inner.stop - part.inner.start == 1 or part.inner.step == step))
 
 
-def follows(group: Sequence[Part], part: Part) -> bool:
+def follows(group: Sequence[ChunkDimProjection], part: ChunkDimProjection) -> bool:
     """Return True if a whole part directly follows the last whole part of a row in the result."""
     before = group[-1]
     return is_whole(before) and is_whole(part) and bool(before.out.stop == part.out.start)
@@ -197,7 +201,7 @@ def follows(group: Sequence[Part], part: Part) -> bool:
 
 def shared_rows(
     chain: Chain | None,
-    parts: Sequence[Sequence[Part]],
+    parts: Sequence[Sequence[ChunkDimProjection]],
     items: Sequence[Item],
     workers: int | None,
     evenly: bool = False,

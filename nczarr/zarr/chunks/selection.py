@@ -15,7 +15,7 @@ import numpy as np
 from nczarr.errors import SelectionError
 
 
-class Axis(NamedTuple):
+class DimensionSelection(NamedTuple):
     """The selection along one dimension.
 
     Parameters
@@ -61,7 +61,7 @@ class Selection(NamedTuple):
 
     Parameters
     ----------
-    axes : tuple of Axis
+    axes : tuple of DimensionSelection
         One for each dimension.
 
     Examples
@@ -70,7 +70,7 @@ class Selection(NamedTuple):
     (3, 3)
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[DimensionSelection, ...]
 
     @classmethod
     def of(cls, axes: Iterable[int | range | np.ndarray]) -> Selection:
@@ -79,7 +79,7 @@ class Selection(NamedTuple):
 
     def followed_by(self, shape: tuple[int, ...]) -> Selection:
         """Return this selection followed by fully selected dimensions of the given shape."""
-        return Selection((*self.axes, *[Axis(0, size) for size in shape])) if shape else self
+        return Selection((*self.axes, *[DimensionSelection(0, size) for size in shape])) if shape else self
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Return True if all indices are inside an array of the given shape."""
@@ -145,20 +145,22 @@ def normalize(selection: object, shape: tuple[int, ...]) -> Selection:
     return Selection(tuple([_axis(item, size, i) for i, (item, size) in enumerate(zip(items, shape))]))
 
 
-def _axis(item: SupportsIndex | slice | None, size: int, dimension: int) -> Axis:
+def _axis(item: SupportsIndex | slice | None, size: int, dimension: int) -> DimensionSelection:
     if isinstance(item, slice):
         try:
             start, stop, step = item.indices(size)
         except (TypeError, ValueError) as error:
             raise SelectionError(f"dimension {dimension}: {error}") from None
-        return Axis(start, max(stop - start, 0)) if step == 1 else _range(range(start, stop, step))
+        return (
+            DimensionSelection(start, max(stop - start, 0)) if step == 1 else _range(range(start, stop, step))
+        )
     if isinstance(item, bool | np.bool_) or item is None:
         raise SelectionError(f"{item!r} is not a valid index of dimension {dimension}")
     try:
         index = operator.index(item)
     except TypeError:
         return _indices(item, size, dimension)
-    return Axis(_inside(index, size, dimension), 1, drop=True)
+    return DimensionSelection(_inside(index, size, dimension), 1, drop=True)
 
 
 def _inside(index: int, size: int, dimension: int) -> int:
@@ -167,24 +169,24 @@ def _inside(index: int, size: int, dimension: int) -> int:
     return index + size if index < 0 else index
 
 
-def _places(axis: int | range | np.ndarray) -> Axis:
+def _places(axis: int | range | np.ndarray) -> DimensionSelection:
     if isinstance(axis, range):
         return _range(axis)
     if isinstance(axis, np.ndarray):
         return even_axis(axis.astype(np.int64, copy=False))
-    return Axis(axis, 1, drop=True)
+    return DimensionSelection(axis, 1, drop=True)
 
 
-def _range(places: range) -> Axis:
+def _range(places: range) -> DimensionSelection:
     count = len(places)
     if places.step > 0:
-        return Axis(places.start, count, places.step if count > 1 else 1)
+        return DimensionSelection(places.start, count, places.step if count > 1 else 1)
     if count <= 1:
-        return Axis(places.start if count else 0, count)
-    return Axis(places[-1], count, -places.step, flip=True)
+        return DimensionSelection(places.start if count else 0, count)
+    return DimensionSelection(places[-1], count, -places.step, flip=True)
 
 
-def _indices(item: object, size: int, dimension: int) -> Axis:
+def _indices(item: object, size: int, dimension: int) -> DimensionSelection:
     try:
         array = np.asarray(item)
     except ValueError as error:
@@ -211,14 +213,14 @@ def _indices(item: object, size: int, dimension: int) -> Axis:
     return even_axis(places)
 
 
-def even_axis(places: np.ndarray) -> Axis:
+def even_axis(places: np.ndarray) -> DimensionSelection:
     """Return the axis for an array of indices: a slice if they are ascending and evenly spaced."""
     count = places.size
     if count == 0:
-        return Axis(0, 0)
+        return DimensionSelection(0, 0)
     if count == 1:
-        return Axis(int(places[0]), 1)
+        return DimensionSelection(int(places[0]), 1)
     step = int(places[1]) - int(places[0])
     if step > 0 and (np.diff(places) == step).all():
-        return Axis(int(places[0]), count, step)
-    return Axis(0, count, indices=places)
+        return DimensionSelection(int(places[0]), count, step)
+    return DimensionSelection(0, count, indices=places)

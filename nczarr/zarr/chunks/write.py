@@ -23,7 +23,7 @@ from nczarr.stores.local import READ, put_file, write_bytes
 from nczarr.system.failures import system_error
 from nczarr.system.locks import lock_open_file, while_held
 from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks, Index
-from nczarr.zarr.chunks.plan import Item, Part, take
+from nczarr.zarr.chunks.plan import ChunkDimProjection, Item, take
 from nczarr.zarr.chunks.read_files import open_chunk, read_file
 from nczarr.zarr.chunks.read_shards import inner_items
 from nczarr.zarr.chunks.scatter import encode_row, is_covered, row_view, shared_rows
@@ -38,7 +38,7 @@ BATCH_BYTES = 64 << 20
 
 
 def encode_chunk(
-    chunks: Chunks, chain: Chain, item: Sequence[Part], old: Buffer | None, source: np.ndarray
+    chunks: Chunks, chain: Chain, item: Sequence[ChunkDimProjection], old: Buffer | None, source: np.ndarray
 ) -> Buffer:
     """Return the new bytes of a chunk.
 
@@ -61,7 +61,7 @@ def encode_chunk(
     return chain.encode(chunk)
 
 
-class Change(NamedTuple):
+class InnerChunkValues(NamedTuple):
     """New values of an inner chunk: all of them, or those at some places."""
 
     number: int
@@ -69,20 +69,24 @@ class Change(NamedTuple):
     places: tuple[Any, ...] | None
 
 
-def _changes(codec: ShardingCodec, item: Sequence[Part], source: np.ndarray) -> list[Change]:
+def _changes(
+    codec: ShardingCodec, item: Sequence[ChunkDimProjection], source: np.ndarray
+) -> list[InnerChunkValues]:
     return [
-        Change(number, source[take(part, "out")], None if all(p.full for p in part) else take(part, "inner"))
+        InnerChunkValues(
+            number, source[take(part, "out")], None if all(p.full for p in part) else take(part, "inner")
+        )
         for number, part in inner_items(codec, item)
     ]
 
 
 def _encoded(
-    codec: ShardingCodec, changes: Sequence[Change], inner: Callable[[int], Buffer | None]
+    codec: ShardingCodec, changes: Sequence[InnerChunkValues], inner: Callable[[int], Buffer | None]
 ) -> dict[int, Buffer]:
     """Return the bytes of changed inner chunks; `inner` returns their stored bytes, None if they are missing."""
     result: dict[int, Buffer] = {}
 
-    def encode(change: Change) -> None:
+    def encode(change: InnerChunkValues) -> None:
         chunk = change.values
         if change.places is not None:
             before = inner(change.number)
@@ -98,7 +102,9 @@ def _encoded(
     return dict(sorted(result.items()))
 
 
-def _updated_shard(codec: ShardingCodec, old: Buffer | None, changes: Sequence[Change]) -> np.ndarray:
+def _updated_shard(
+    codec: ShardingCodec, old: Buffer | None, changes: Sequence[InnerChunkValues]
+) -> np.ndarray:
     """Return a shard with changed inner chunks; the other inner chunks keep their stored bytes."""
     stored: list[Buffer | None] = [None] * codec.count
     if old is not None:
@@ -123,7 +129,7 @@ def write_whole(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> N
         chunks.store.set(key, data)
 
 
-def write_to_store(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) -> None:
+def write_to_store(chunks: Chunks, parts: list[list[ChunkDimProjection]], source: np.ndarray) -> None:
     """Write the chunks of a plan from `source`, which has the full shape of the selection, in batches of requests."""
     items = product(*parts)
     chunk_bytes = prod(chunks.chunk_shape) * max(chunks.dtype.itemsize, 1)
@@ -161,14 +167,14 @@ def _write_batch(
 
 
 def write_to_files(
-    chunks: Chunks, parts: list[list[Part]], source: np.ndarray, claimed: int | None = None
+    chunks: Chunks, parts: list[list[ChunkDimProjection]], source: np.ndarray, claimed: int | None = None
 ) -> None:
     """Write the chunks of a plan from `source`, which has the full shape of the selection.
 
     `claimed` is the length of the first axis up to which readers may look.
     """
     items = list(product(*parts))
-    files = _Files(chunks)
+    files = _ChunkFiles(chunks)
     with files.turn(reads=not all(map(is_covered, items))):
 
         def work(item: Item) -> None:
@@ -191,14 +197,14 @@ def write_to_files(
         (run if workers is None else run_while_quick)(work_row, rows, workers)
 
 
-def write_blocks(chunks: Chunks, shard: Index, changes: Sequence[Change]) -> None:
+def write_blocks(chunks: Chunks, shard: Index, changes: Sequence[InnerChunkValues]) -> None:
     """Write inner chunks of one shard of a store of local files, in place if possible."""
-    files = _Files(chunks)
+    files = _ChunkFiles(chunks)
     with files.turn(reads=True):  # other inner chunks of the shard are kept
         files.write(shard, lambda key: files.change(shard, changes, afresh=False))
 
 
-class _Files:
+class _ChunkFiles:
     """Write the files of an array; missing directories are created."""
 
     def __init__(self, chunks: Chunks) -> None:
@@ -275,7 +281,7 @@ class _Files:
             )
         self._replace(key, data)
 
-    def change(self, index: Index, changes: Sequence[Change], *, afresh: bool) -> None:
+    def change(self, index: Index, changes: Sequence[InnerChunkValues], *, afresh: bool) -> None:
         """Change inner chunks of a shard: in place if possible. `afresh`: no other inner chunk is kept."""
         codec, key = self.chunks.sharding, self.chunks.name(index)
         assert codec is not None
