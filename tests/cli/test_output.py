@@ -332,3 +332,30 @@ def test_whole_variables_of_a_url_are_fetched_once(tmp_path: Path) -> None:
     with open_source(url) as remote, open_source(EXAMPLE) as local:
         assert dumps(remote).partition("data:")[2] == dumps(local).partition("data:")[2]
     assert main(["dump", "-w", "-h", url]) == 0
+
+
+@pytest.mark.parametrize(
+    ("format", "named"),
+    [
+        ("NETCDF4", "netCDF-4"),
+        ("NETCDF4_CLASSIC", "netCDF-4 classic model"),
+        ("NETCDF3_64BIT_OFFSET", "64-bit offset"),
+    ],
+)
+def test_info_names_the_format_that_a_store_was_copied_from(
+    format: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    netCDF4.Dataset(tmp_path / "a.nc", "w", format=format).close()
+    nczarr.copy(tmp_path / "a.nc", tmp_path / "a.zarr")
+    assert main(["info", str(tmp_path / "a.zarr")]) in (0, None)
+    assert f"origin:      {named}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_is_no_error(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"] if name else ["--help"])
+    assert ended.value.code in (0, None)
+    out, err = capsys.readouterr()
+    assert f"usage: nczarr {name}".rstrip() in out
+    assert not err
