@@ -19,7 +19,6 @@ from nczarr.errors import NCZarrError
 
 if TYPE_CHECKING:
     from nczarr.convert import copy, diff, digest, scan
-    from nczarr.labelled import from_xarray
     from nczarr.netcdf4 import (
         CompoundType,
         Dataset,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         stringtoarr,
         stringtochar,
     )
+    from nczarr.xarray_model import from_xarray
 
 __version__ = "1.0.0rc1"
 
@@ -71,7 +71,7 @@ _HOMES = dict.fromkeys(__all__, "nczarr.netcdf4") | {
     "copy": "nczarr.convert",
     "diff": "nczarr.convert",
     "digest": "nczarr.convert",
-    "from_xarray": "nczarr.labelled",
+    "from_xarray": "nczarr.xarray_model",
     "scan": "nczarr.convert",
 }
 

@@ -24,7 +24,7 @@ FLOORS = [
     {"mapping", "cdl", "netcdf"},
     {"session"},
     {"netcdf4"},
-    {"labelled"},
+    {"xarray_model"},
     {"convert"},
     {"view"},
     {"cli", "xarray"},

@@ -106,7 +106,7 @@ def _modelled(source: object) -> object:
     """Return the model of a dataset or tree of xarray; other sources unchanged."""
     if type(source).__module__.partition(".")[0] != "xarray":
         return source
-    from nczarr.labelled.write import from_xarray
+    from nczarr.xarray_model.write import from_xarray
 
     return from_xarray(source)
 
@@ -185,7 +185,7 @@ def open_processed(
             return
         given: object = dataset
         if kind := labelled_kind(hook):
-            from nczarr.labelled.read import labelled
+            from nczarr.xarray_model.read import as_xarray
 
             if kind == "Dataset" and dataset.groups:
                 raise UnsupportedError(
@@ -193,7 +193,7 @@ def open_processed(
                     path=name_of(source),
                     hint="a function with the parameter tree: xarray.DataTree gets all groups",
                 )
-            given = stack.enter_context(labelled(dataset, kind))
+            given = stack.enter_context(as_xarray(dataset, kind))
         found = hook(given)
         try:
             found = _modelled(found)

@@ -19,10 +19,6 @@ from nczarr.convert.change.packing import in_file
 from nczarr.convert.values.dasked import aligned, is_chunked, store_chunked
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.formats import local_path
-from nczarr.labelled import from_xarray
-from nczarr.labelled.read import KEPT, Kept, ReopenedDataset, fqn_of, opened, place_of
-from nczarr.labelled.variables import EncodedSource, Fit
-from nczarr.labelled.write import Labelled, groups_of, model_of
 from nczarr.model import Attribute, Region, regions
 from nczarr.model.stored_form import StoredForm
 from nczarr.model.typed import plain_path
@@ -30,6 +26,10 @@ from nczarr.netcdf4 import Dataset
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.transfer import BLOCK_BYTES, Work, block_shape, value_bytes
+from nczarr.xarray_model import from_xarray
+from nczarr.xarray_model.read import KEPT, Kept, ReopenedDataset, fqn_of, opened, place_of
+from nczarr.xarray_model.variables import EncodedSource, Fit
+from nczarr.xarray_model.write import XarrayData, groups_of, model_of
 
 #: The parts of a dataset to write, by group and dimension.
 Places: TypeAlias = dict[str, dict[str, slice]]
@@ -52,7 +52,7 @@ class NCZarrAccessor:
     {'x'}
     """
 
-    def __init__(self, data: Labelled) -> None:
+    def __init__(self, data: XarrayData) -> None:
         self._data = data
 
     def to_model(

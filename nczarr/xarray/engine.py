@@ -12,7 +12,6 @@ from xarray.backends import BackendEntrypoint
 
 from nczarr.display import shown_location
 from nczarr.formats import is_icechunk, is_references
-from nczarr.labelled.read import ReopenedDataset, is_path, opened
 from nczarr.mapping import StoredDataset
 from nczarr.model.typed import plain_path
 from nczarr.netcdf4 import Dataset
@@ -20,6 +19,7 @@ from nczarr.session import GroupNode
 from nczarr.stores import open_store
 from nczarr.stores.remote.obstore_store import ObstoreStore
 from nczarr.targets import allowing, fsspec_options
+from nczarr.xarray_model.read import ReopenedDataset, is_path, opened
 
 _SUFFIXES = (".zarr", ".ncz", ".nczarr")
 

@@ -1,7 +1,7 @@
 """Turn datasets and trees of xarray into the model, with lazy values.
 
 xarray encodes the variables: times, packing, fill values, characters. Where a variable or dataset has an origin
-(:class:`nczarr.labelled.read.Kept`), its origin says what xarray cannot: types, the types and order of attributes,
+(:class:`nczarr.xarray_model.read.Kept`), its origin says what xarray cannot: types, the types and order of attributes,
 dimensions of groups above, unused dimensions and types, the order of nodes, the storage. A part of the origin counts as
 long as xarray's objects say the same as when they were read; what a program has changed wins.
 """
@@ -20,8 +20,6 @@ from xarray import conventions
 
 from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
-from nczarr.labelled.read import KEPT, Kept, ReopenedDataset, fqn_of
-from nczarr.labelled.variables import VariableOrigin, XarrayVariable, check_encoding, encode, same
 from nczarr.mapping.dataset.subgroup import Rooter
 from nczarr.mapping.node_names import free_name
 from nczarr.mapping.values.attributes import infer_attribute
@@ -29,13 +27,15 @@ from nczarr.model import CHAR, STRING, Attribute, Dimension, Type, UserType, Var
 from nczarr.model.nodes import dataset_of
 from nczarr.model.types import map_parts
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
+from nczarr.xarray_model.read import KEPT, Kept, ReopenedDataset, fqn_of
+from nczarr.xarray_model.variables import VariableOrigin, XarrayVariable, check_encoding, encode, same
 
-Labelled: TypeAlias = "xr.Dataset | xr.DataArray | xr.DataTree | Mapping[str, xr.Dataset]"
+XarrayData: TypeAlias = "xr.Dataset | xr.DataArray | xr.DataTree | Mapping[str, xr.Dataset]"
 _CLASSIC = frozenset({"char", "byte", "short", "int", "float", "double"})
 
 
 def from_xarray(
-    data: Labelled,
+    data: XarrayData,
     *,
     encoding: Mapping[str, Any] | None = None,
     unlimited_dims: Sequence[str] | None = None,
@@ -94,7 +94,7 @@ def model_of(
 
 
 def groups_of(
-    data: Labelled, encoding: Mapping[str, Any] | None, top: str | None = None
+    data: XarrayData, encoding: Mapping[str, Any] | None, top: str | None = None
 ) -> tuple[dict[str, xr.Dataset], dict[str, Mapping[str, Any]]]:
     """Return the datasets and the given encodings by FQN of the group, parents first, below the group at a path.
 

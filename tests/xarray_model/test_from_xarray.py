@@ -22,8 +22,8 @@ from nczarr.model import CHAR, INT, SHORT, STRING, Dataset, EnumType, Filter, co
 
 xr = pytest.importorskip("xarray")
 
-from nczarr.labelled import from_xarray  # noqa: E402
-from nczarr.labelled.read import fqn_of  # noqa: E402
+from nczarr.xarray_model import from_xarray  # noqa: E402
+from nczarr.xarray_model.read import fqn_of  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::xarray.coding.common.SerializationWarning", "ignore::UserWarning"

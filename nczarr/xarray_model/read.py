@@ -324,7 +324,7 @@ def opened(source: ReopenedDataset, group: str, options: Mapping[str, Any]) -> x
 
 
 @contextmanager
-def labelled(dataset: model.Dataset, kind: str) -> Iterator[xr.Dataset | xr.DataTree]:
+def as_xarray(dataset: model.Dataset, kind: str) -> Iterator[xr.Dataset | xr.DataTree]:
     """Give the root group, or all groups, of a dataset of the model to xarray.
 
     Parameters

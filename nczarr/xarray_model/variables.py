@@ -23,7 +23,6 @@ from xarray.core.utils import is_duck_dask_array
 from nczarr import model
 from nczarr.compression import NamedConfig
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
-from nczarr.labelled.read import KEPT, Kept, LazyVariable
 from nczarr.lazy import cached_property
 from nczarr.model import STRING, CompoundType, EnumType, Region, Storage, Type, VlenType
 from nczarr.model.sources import handed, region_shape
@@ -38,6 +37,7 @@ from nczarr.netcdf4.values.keywords import (
 )
 from nczarr.netcdf4.values.numbers import quantization_in, quantize, round_to_digit
 from nczarr.netcdf4.values.types import complex_parts, converted_records
+from nczarr.xarray_model.read import KEPT, Kept, LazyVariable
 from nczarr.zarr.codecs.base import requested_codecs
 
 _PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned")
