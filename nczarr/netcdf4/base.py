@@ -241,7 +241,7 @@ def member(group: Any, kind: str, name: str) -> Any:
 
 def data_model_of(session: Session) -> str:
     """``NETCDF4``, ``NETCDF4_CLASSIC``, ``NETCDF3_CLASSIC``, …"""
-    return MODEL_OF_FORMAT.get(session.format, "NETCDF4")
+    return MODEL_OF_FORMAT.get(session.rules.format, "NETCDF4")
 
 
 def reference_to(group: Any) -> Any:
@@ -382,7 +382,7 @@ def html_of(session: Session, node: GroupNode | VariableNode, facts: tuple[tuple
             facts=tuple(fact for fact in stored.facts if fact[0] != "store"),
         )
 
-    with node.state.lock:
+    with node.tree.lock:
         return (
             show_group(describe_group(node, facts))
             if isinstance(node, GroupNode)

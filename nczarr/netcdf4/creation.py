@@ -100,16 +100,16 @@ class VariableOptions:
             For options that exclude each other.
         """
         no_fill = self.fill_value is False or not session.fill
-        if session.netcdf3 or not dimensions:
+        if session.rules.netcdf3 or not dimensions:
             filters = ()
         codecs = codecs_by_keyword(self.compression, fletcher32=self.fletcher32) if dimensions else None
         if codecs is not None:
             filters = ()
             if session.stored.disk_format == "NETCDF3":
                 raise NetCDFValueError(f"netCDF-3 files have no codecs {self.where}")
-        contiguous = self.contiguous and not session.netcdf3
+        contiguous = self.contiguous and not session.rules.netcdf3
         # netCDF-3 files and scalars have no chunks: chunk sizes are ignored, as in netCDF4-python.
-        chunksizes = None if session.netcdf3 or not dimensions else self.chunksizes
+        chunksizes = None if session.rules.netcdf3 or not dimensions else self.chunksizes
         unlimited = any(d.unlimited for d in dimensions)
         if contiguous and chunksizes is not None:
             raise NetCDFValueError(f"cannot specify chunksizes for a contiguous dataset {self.where}")
@@ -148,7 +148,7 @@ class VariableOptions:
 
     def _checked_shards(self, session: Session, dimensions: Sequence[DimensionNode]) -> tuple[int, ...]:
         """Return the shard shape; ``()`` for an automatic one."""
-        if session.netcdf3 or session.restrictions.without_shards:
+        if session.rules.netcdf3 or session.rules.restrictions.without_shards:
             raise NetCDFValueError(
                 f"shards: this format has none {self.where}",
                 hint="Zarr v3 has shards: the layouts nczarr-v3 and zarr-v3",

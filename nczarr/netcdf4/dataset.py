@@ -45,7 +45,9 @@ def _writers_at(path: Path | None) -> list[Session]:
         return []
     place = os.path.realpath(path)
     found = [(str(ds._nc_origin["filename"]), ds._nc_session) for ds in list(_OPEN.values())]
-    return [s for name, s in found if s.is_open and not s.is_inherited and os.path.realpath(name) == place]
+    return [
+        s for name, s in found if s.is_open and not s.rules.is_inherited and os.path.realpath(name) == place
+    ]
 
 
 class Dataset(AttributeOwner):
@@ -274,7 +276,7 @@ class Dataset(AttributeOwner):
 
     def _nc_show(self, kind: str, cls: Any) -> dict[str, Any]:
         """Create the objects of the nodes of a kind; another thread may have done it."""
-        with self._nc_session.lock:
+        with self._nc_session.tree.lock:
             found: dict[str, Any] | None = getattr(self, f"_nc_{kind}s")
             if found is None:
                 nodes = getattr(self._nc_node, f"{kind}s").items()
@@ -451,7 +453,9 @@ class Dataset(AttributeOwner):
         for name in posixpath.normpath(groupname).split("/"):
             if not name:
                 continue
-            with self._nc_session.lock:  # no other thread can create the group between lookup and creation
+            with (
+                self._nc_session.tree.lock
+            ):  # no other thread can create the group between lookup and creation
                 known = group.groups.get(normalize_name(name))
                 group = Group(group, name) if known is None else known
         return group
@@ -644,7 +648,7 @@ class Dataset(AttributeOwner):
 
     def _nc_rename(self, kind: str, oldname: str, newname: str) -> Any:
         """Rename a node, whose object moves to the end, and return it."""
-        with self._nc_session.lock:
+        with self._nc_session.tree.lock:
             shown = getattr(self, f"{kind}s")
             node = getattr(self._nc_node, f"rename_{kind}")(oldname, newname)
             shown[node.name] = shown.pop(oldname)
@@ -714,12 +718,12 @@ class Dataset(AttributeOwner):
 
     def set_fill_on(self) -> None:
         """Fill variables created from now on (the default)."""
-        self._nc_session.check_writable()
+        self._nc_session.rules.check_writable()
         self._nc_session.fill = True
 
     def set_fill_off(self) -> None:
         """Do not fill variables created from now on; unwritten values are undefined."""
-        self._nc_session.check_writable()
+        self._nc_session.rules.check_writable()
         self._nc_session.fill = False
 
     def has_blosc_filter(self) -> bool:
@@ -899,7 +903,7 @@ class Group(Dataset):
 
     def __init__(self, parent: Dataset, name: str, **kwargs: object) -> None:
         session = parent._nc_session
-        with session.lock:
+        with session.tree.lock:
             groups = parent.groups
             node = parent._nc_node.add_group(name)
             self._nc_bind(session, node, parent, weak=parent.keepweakref)
@@ -936,7 +940,7 @@ def find_dimension(group: Dataset, name: str | bytes) -> Dimension:
             f"a dimension is a Dimension or its name, not {type(name).__name__}", fqn=group.path
         )
     requested = normalize_name(name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name)
-    with group._nc_session.lock:  # no other thread renames the dimension meanwhile
+    with group._nc_session.tree.lock:  # no other thread renames the dimension meanwhile
         node = group._nc_node.find_dimension(requested)
         if node is not None:
             return declarations.shown_dimension(group, node)

@@ -279,7 +279,7 @@ class OpaqueType(UserDefinedType):
 
 def shown_type(node: TypeNode) -> UserDefinedType:
     """Return the object of a type, always the same."""
-    with node.group.state.lock:
+    with node.group.tree.lock:
         if node.view is None:
             of_model: dict[type[model.Type], type[UserDefinedType]] = {model.CompoundType: CompoundType}
             of_model |= {model.EnumType: EnumType, model.OpaqueType: OpaqueType}
@@ -339,7 +339,7 @@ class Dimension:
             raise NetCDFTypeError(f"the size of the dimension {name!r} is a number, not {size!r}")
         with translating("the size of the dimension {!r} is a number, not {!r}", name, size):
             length = 0 if size is None else operator.index(int(size))
-        with session.lock:
+        with session.tree.lock:
             shown = grp.dimensions
             node = grp._nc_node.add_dimension(name, length, unlimited=length == 0)
             self._nc_bind(grp, node)

@@ -212,8 +212,8 @@ class Opening:
             return self._diskless()
         return self._new() if self.mode == "w" else self._existing()
 
-    def _session(self, stored: Stored, locks: Sequence[Releasable] = ()) -> Session:
-        return Session(stored, name=self.name, writable=self.mode != "r", locks=locks)
+    def _session(self, stored: Stored, locks: Sequence[Releasable] = (), *, shared: bool = False) -> Session:
+        return Session(stored, name=self.name, writable=self.mode != "r", shared=shared, locks=locks)
 
     @property
     def path(self) -> Path | None:
@@ -308,12 +308,11 @@ class Opening:
                 while locks:
                     locks.pop().release()
                 return replace(self, clobber=False)._new()
-            session = self._session(stored, locks)
+            session = self._session(stored, locks, shared=self.shared and writable)
         unguarded = any(isinstance(lock, WriterMark) and not lock.excludes for lock in locks)
         if unguarded if writable else not isinstance(self.target, Store):
             session.reopen = partial(again, self.target)
-        session.shared = self.shared and writable
-        if session.shared and isinstance(stored.store, LocalStore):
+        if session.rules.shared and isinstance(stored.store, LocalStore):
             stored.store.shared = True
         return session
 

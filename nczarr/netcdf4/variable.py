@@ -74,21 +74,21 @@ class Variable(AttributeOwner):
         **named: Any,
     ) -> None:
         session = grp._nc_session
-        session.check_writable()
+        session.rules.check_writable()
         where = f"(variable '{name}', group '{grp.name}')"
         options = VariableOptions(where, *settings, **named)
         kind, shown, dtype = resolve_datatype(grp, datatype, where)
         type_ = kind.type if isinstance(kind, TypeNode) else kind
-        if session.netcdf3 and options.endian != "native":
+        if session.rules.netcdf3 and options.endian != "native":
             raise errors.NetCDFRuntimeError(
                 f"only endian='native' allowed for NETCDF3 files, got '{options.endian}' {where}"
             )
         dims = tuple([d._nc_node for d in dimensions])
-        if session.netcdf3 and any(d.unlimited for d in dims[1:]):
+        if session.rules.netcdf3 and any(d.unlimited for d in dims[1:]):
             raise errors.NetCDFRuntimeError(f"NetCDF: NC_UNLIMITED in the wrong index: {where}")
         options.check_endian(type_, dtype)
         changed_cache(get_chunk_cache(), options.chunk_cache, None, None)  # raise before the variable exists
-        outside = session.restrictions.strings_outside_chunks
+        outside = session.rules.restrictions.strings_outside_chunks
         filters = options.suitable_filters(type_) if outside else options.filters()
         paired = dtype is not None and dtype.kind == "c"
         if paired and options.fill_value is not None and options.fill_value is not False:
@@ -96,13 +96,13 @@ class Variable(AttributeOwner):
         shown_as = dtype if shown is None else shown.dtype
         attributes = options.attributes(type_, shown_as, data_model_of(session))
         if paired:
-            with session.lock:  # between lookup and creation, another thread could create the dimension
+            with session.tree.lock:  # between lookup and creation, another thread could create the dimension
                 dims = (
                     *dims,
                     types.pair_dimension(grp._nc_node) or grp.createDimension(types.PAIR, 2)._nc_node,
                 )
         storage = options.storage(session, type_, dims, filters)
-        with session.lock:
+        with session.tree.lock:
             variables = grp.variables
             node = grp._nc_node.add_variable(name, kind, dims, storage, attributes)
             self._nc_bind(grp, node, shown, dtype)
@@ -382,7 +382,7 @@ class Variable(AttributeOwner):
         ``codecs`` lists the codecs of a Zarr array, if they do not follow from the recorded filters.
         """
         storage = self._nc_open.storage
-        if self._nc_session.netcdf3:
+        if self._nc_session.rules.netcdf3:
             return None
         described = types.describe_filters(netcdf_filters(storage.filters, storage.codecs).filters)
         if codecs := chosen_codecs(storage.filters, storage.codecs):
@@ -392,7 +392,7 @@ class Variable(AttributeOwner):
     def chunking(self) -> str | list[int] | None:
         """``'contiguous'`` or the chunk shape; None for netCDF-3 models."""
         self._nc_session.check_open()
-        if self._nc_session.netcdf3:
+        if self._nc_session.rules.netcdf3:
             return None
         chunks = types.chunking_of(self._nc_session, self._nc_node)
         return "contiguous" if chunks is None else list(chunks)
@@ -409,7 +409,7 @@ class Variable(AttributeOwner):
     def endian(self) -> str:
         """Return the byte order in the store: ``'little'``, ``'big'``, or ``'native'``, the default."""
         stored = types.stored_endian(self._nc_open.type, self._nc_node.storage)
-        return "native" if self._nc_session.netcdf3 else self._nc_endian or stored
+        return "native" if self._nc_session.rules.netcdf3 else self._nc_endian or stored
 
     def get_fill_value(self) -> Any:
         """``_FillValue``, or the default fill value; None if unwritten elements are not filled."""

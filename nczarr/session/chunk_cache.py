@@ -11,7 +11,6 @@ bypass the cache, and the engine locks each stored chunk. So a chunk in memory i
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -95,13 +94,6 @@ class CachedVariable:
         assert source is not None
         return source
 
-    def grown(self) -> StoredArray:
-        """Return the stored array, for writing: it accepts values up to the current shape of the variable."""
-        source = self.source
-        if source.shape != (shape := self.node.shape):
-            source.grow(shape)
-        return source
-
     @property
     def is_divided(self) -> bool:
         """True if its chunks consist of several blocks."""
@@ -151,28 +143,30 @@ class ChunkCache:
 
     Parameters
     ----------
-    lock : RLock
-        The session's lock, which guards the table of chunks.
+    shared : bool
+        True if other processes may write values at the same time: only written elements are stored then.
+    parallel_requests : int
+        The number of requests to a server that wait at the same time; 1 without a server.
 
     Attributes
     ----------
     reserves : bool
         The last chunk of each growing variable adds its size to the limit, up to eight times the bound: a loop that
         appends a step to each variable would otherwise store and load every chunk again in each step.
-    parallel_requests : int
-        The number of requests to a server that wait at the same time; 1 without a server.
     """
 
-    def __init__(self, lock: threading.RLock) -> None:
+    def __init__(self, *, shared: bool = False, parallel_requests: int = 1) -> None:
+        self._shared = shared
+        self.parallel_requests = parallel_requests
         #: Limit of the bytes of all chunks.
         self.bound = default_bytes()
-        self._lock = lock
+        #: Guards the table of chunks; held for a moment, never during input and output.
+        self._lock = make_lock(Rank.SESSION)
         self._variables: dict[VariableNode, CachedVariable] = {}
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], CachedChunk] = OrderedDict()
         #: Bytes of the chunks in memory.
         self.weight = 0
         self.reserves = True
-        self.parallel_requests = 1
         #: Bytes of one chunk of each growing variable.
         self._growing: dict[CachedVariable, int] = {}
         self._reserved = 0
@@ -301,7 +295,7 @@ class ChunkCache:
                             block.values = chunk
                         piece = values if item.outer is None else values[item.outer]
                         chunk[item.inner] = piece
-                        if variable.node.group.state.shared:
+                        if self._shared:
                             if block.mask is None:
                                 block.mask = np.zeros(chunk.shape, bool)
                             block.mask[item.inner] = True
@@ -374,8 +368,8 @@ class ChunkCache:
         if not blocks:
             return
         variable = blocks[0].variable
-        source = variable.grown()
-        if variable.node.group.state.shared:
+        source = variable.node.grown()
+        if self._shared:
             for block in blocks:
                 _write_own(source, block)
         elif len(blocks) == 1 and source.in_place:
@@ -425,7 +419,7 @@ class ChunkCache:
                     self._store([block])
                     with self._lock:  # after it is stored: other writers past the cache must wait for it
                         self._drop(block)
-            source = variable.grown()
+            source = variable.node.grown()
             single = numbers is not None and all(len(axis) == 1 for axis in numbers)
             if numbers is not None and single and values.shape == source.block_shape:
                 source.write_blocks({tuple([axis[0] for axis in numbers]): values})

@@ -27,7 +27,8 @@ from nczarr.model.sources import OrthogonalIndex
 from nczarr.session.backend import Stored, StoredArray
 from nczarr.session.chunk_cache import ChunkCache, weight_of
 from nczarr.session.errors import STORE_ERRORS, ArgumentError, EditError, Failures, store_parts
-from nczarr.session.tree import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
+from nczarr.session.rules import EditRules
+from nczarr.session.tree import DimensionNode, EditedTree, GroupNode, VariableNode, freeze, thaw
 from nczarr.system.finalizing import closed
 from nczarr.system.locks import Rank, Releasable, make_lock
 from nczarr.system.logs import logger_of
@@ -113,7 +114,7 @@ _PENDING_BYTES = 64 << 20
 _FEW_WRITES = 16
 
 
-class Session(State):
+class Session:
     """An open dataset.
 
     Parameters
@@ -122,11 +123,21 @@ class Session(State):
     name : str
         The name in error messages.
     writable : bool
+    shared : bool
+        True if other processes may write values at the same time.
+    locks : sequence
+        Locks against other writers, until the dataset is closed.
 
     Attributes
     ----------
+    rules : EditRules
+        Which changes are allowed.
+    tree : EditedTree
+        The nodes, with their lock and the counters of their changes.
     root : GroupNode
-        The tree.
+        The root of the tree.
+    cache : ChunkCache
+        The chunks in memory.
 
     Examples
     --------
@@ -142,31 +153,43 @@ class Session(State):
     """
 
     def __init__(
-        self, stored: Stored, *, name: str, writable: bool, locks: Sequence[Releasable] = ()
+        self,
+        stored: Stored,
+        *,
+        name: str,
+        writable: bool,
+        shared: bool = False,
+        locks: Sequence[Releasable] = (),
     ) -> None:
-        super().__init__(
-            name, writable=writable, format=stored.dataset.format, restrictions=stored.restrictions
+        self.rules = EditRules(
+            name,
+            writable=writable,
+            shared=shared,
+            format=stored.dataset.format,
+            restrictions=stored.restrictions,
+            check_stored=stored.check_model,
         )
+        self.tree = EditedTree(self.rules)
+        self.root = self.tree.root
+        thaw(self.root, stored.dataset)
         self.stored = stored
         #: The record of the sources, which is stored behind the lengths.
         self.sources = stored.dataset.sources
+        #: True if the program sees compounds of two floats as complex numbers.
+        self.auto_complex = False
         #: Unwritten elements of new variables are filled.
         self.fill = True
         #: Called after closing; :meth:`close` returns its result.
         self.at_close: Callable[[], memoryview | None] | None = None
-        self.root = GroupNode(self, None, "/")
-        thaw(self.root, stored.dataset)
         #: The generation of the tree in the store.
-        self._stored_generation = self.generation
+        self._stored_generation = self.tree.generation
         #: The number of variables in the store since the last flush.
         self._stored_count = 0
         #: The structure of the tree in the store, and its unlimited dimensions.
-        self._stored_structure = self.structure
+        self._stored_structure = self.tree.structure
         self._unlimited = _unlimited(self.root)
         self._gate = Gate()
-        self.cache = ChunkCache(self.lock)
-        self.cache.parallel_requests = stored.parallel_requests
-        #: Locks against other writers, until the dataset is closed.
+        self.cache = ChunkCache(shared=shared, parallel_requests=stored.parallel_requests)
         self.locks = locks
         #: Excludes other writers of a new dataset as soon as they can see it.
         self.at_publish: Callable[[], Releasable] | None = None
@@ -176,14 +199,26 @@ class Session(State):
         self._pending: dict[VariableNode, deque[tuple[OrthogonalIndex, np.ndarray]]] = {}
         self._pending_count = self._pending_bytes = 0
 
-    # -- structure
+    @property
+    def name(self) -> str:
+        """The name in error messages."""
+        return self.rules.name
 
-    def check_model(self, dataset: model.Dataset) -> None:
-        try:
-            self.stored.check_model(dataset)
-        except NCZarrError as error:
-            message = f"NetCDF: Invalid argument: {error.message}"
-            raise EditError(message, fqn=error.fqn, hint=error.hint) from error
+    @property
+    def writable(self) -> bool:
+        """True if the dataset was opened for writing."""
+        return self.rules.writable
+
+    @property
+    def is_open(self) -> bool:
+        """True until the dataset is closed."""
+        return self.rules.is_open
+
+    def check_open(self) -> None:
+        """Raise the errors of :meth:`EditRules.check_open`."""
+        self.rules.check_open()
+
+    # -- structure
 
     def flush(self) -> None:
         """Write the differences of the metadata, and the values that wait for them.
@@ -193,25 +228,25 @@ class Session(State):
         NCZarrError, OSError
             If a part cannot be stored. The other parts are stored then, and the next flush tries again.
         """
-        self.check_open()
+        self.rules.check_open()
         if self._is_stored and not self._pending:
             return
         with self._gate.closing:
             self._gate.close()
-            self.check_open()
+            self.rules.check_open()
             failures = Failures()
             self._flush_structure(failures)
-            failures.raise_all(self.name)
+            failures.raise_all(self.rules.name)
 
     @property
     def _is_stored(self) -> bool:
         """True if the store has this tree and this record of the sources."""
-        return self.generation == self._stored_generation and self.sources == self.stored.dataset.sources
+        return self.tree.generation == self._stored_generation and self.sources == self.stored.dataset.sources
 
     @property
     def _only_grows(self) -> bool:
         """True if the tree differs from the stored one in nothing but lengths."""
-        return self.structure == self._stored_structure
+        return self.tree.structure == self._stored_structure
 
     def _flush_structure(self, failures: Failures) -> list[VariableNode]:
         """Write the metadata, then the pending values to the cache; the gate is closed.
@@ -260,7 +295,7 @@ class Session(State):
         NCZarrError, OSError
             If a value cannot be stored; the metadata are unchanged then. If the metadata cannot be stored.
         """
-        self.check_open()
+        self.rules.check_open()
         with self._gate.closing:
             self._gate.close()
             self._check_alone()
@@ -268,14 +303,14 @@ class Session(State):
             self.cache.flush(failures)
             if failures.is_empty:
                 self._flush_structure(failures)
-            failures.raise_all(self.name)
+            failures.raise_all(self.rules.name)
 
     def extend(self, dimension: DimensionNode, size: int) -> None:
         """Make a dimension at least `size` long, for a caller that then writes all new values.
 
         The new values replace those that an aborted writer left behind the shape, so nothing removes them before.
         """
-        with self.lock:
+        with self.tree.lock:
             dimension.grow(size)
             for node in self.root.walk_variables():
                 if dimension in node.dimensions and node.stored_as is not None:
@@ -289,8 +324,8 @@ class Session(State):
             failures.whole = error
             return
         self._check_alone_to_grow()
-        with self.lock:
-            generation, structure = self.generation, self.structure
+        with self.tree.lock:
+            generation, structure = self.tree.generation, self.tree.structure
             if self._is_stored:
                 return
             nodes = [(node, node.fqn) for node in self.root.walk_variables()]
@@ -302,7 +337,7 @@ class Session(State):
                 if node.stored_as is not None:
                     self._values(node)
             old = self.stored.dataset
-            frozen = replace(freeze(self.root, old.name, self.format), sources=self.sources)
+            frozen = replace(freeze(self.root, old.name, self.rules.format), sources=self.sources)
             before = [node.frozen for node, _ in nodes]
             unlimited = _unlimited(self.root)
         refusal: Exception | None = None
@@ -315,7 +350,7 @@ class Session(State):
             refusal = error
             store_parts(self.stored.update, old, frozen, error, failures)
         after = self.stored.dataset.all_variables
-        with self.lock:
+        with self.tree.lock:
             for (node, fqn), was in zip(nodes, before, strict=True):
                 if refusal is not None and fqn not in after:
                     node.source = None if node.stored_as is None else self.stored.data(node.stored_as)
@@ -331,15 +366,15 @@ class Session(State):
 
     def _store_growth(self) -> bool:
         """Store the lengths of dimensions if nothing else has changed. Return False otherwise."""
-        with self.lock:
-            generation = self.generation
+        with self.tree.lock:
+            generation = self.tree.generation
             if not self._only_grows or generation == self._stored_generation:
                 return False
             lengths = {str(d.ref): d.size for d in self._unlimited}
         lengths = {fqn: size for fqn, size in lengths.items() if self.stored.length(fqn) != size}
         if not self.stored.lengthen(lengths):
             return False
-        with self.lock:
+        with self.tree.lock:
             self._stored_generation = generation
         return True
 
@@ -350,7 +385,7 @@ class Session(State):
         while True:
             with self._gate.passing():
                 if passes := self._gate.lets_in:
-                    self.check_open()
+                    self.rules.check_open()
                     if self._has(node):
                         source = self._values(node)
                         if self.cache.holds(node):
@@ -367,15 +402,15 @@ class Session(State):
         while True:
             with self._gate.passing():
                 if passes := self._gate.lets_in:
-                    self.check_writable()
+                    self.rules.check_writable()
                     if self._has(node):
                         self._check_values(node, values)
                         self._check_alone_to_grow(node)
                         self.cache.write(node, selection, values)
                         return
                     # Only a stored array knows which strings fit.
-                    may_wait = not values.dtype.hasobject or "type" not in self.restrictions.limited
-                    with self.lock:
+                    may_wait = not values.dtype.hasobject or "type" not in self.rules.restrictions.limited
+                    with self.tree.lock:
                         weight = _weight(values)
                         # A loop over one variable may flush; a loop over many variables must not flush for each.
                         most = max(_FEW_WRITES * max(len(self._pending), 1), self._stored_count)
@@ -418,7 +453,7 @@ class Session(State):
 
     def chunk_shape(self, node: VariableNode) -> tuple[int, ...] | None:
         """Return the chunk shape of a variable in the store; None if the store does not have it."""
-        self.check_open()
+        self.rules.check_open()
         return None if node.stored_as is None else self.stored.data(node.stored_as).chunk_shape
 
     def _stored_values(self, node: VariableNode) -> StoredArray:
@@ -432,9 +467,7 @@ class Session(State):
     def _values(self, node: VariableNode) -> StoredArray:
         """Return the stored array of a variable, grown to its current shape; the gate as above."""
         source = self._stored_values(node)
-        if self.writable and source.shape != (shape := node.shape):
-            source.grow(shape)
-        return source
+        return node.grown() if self.rules.writable else source
 
     def _check_alone_to_grow(self, *nodes: VariableNode) -> None:
         """Call :meth:`_check_alone` before the growth of some or all variables removes values behind their arrays.
@@ -452,8 +485,10 @@ class Session(State):
     @property
     def is_unstored(self) -> bool:
         """True if the store does not have all changes."""
-        changed = self.generation != self._stored_generation or bool(self._pending) or bool(self.cache.dirty)
-        return changed and self.is_open and self.writable and not self.is_inherited
+        changed = (
+            self.tree.generation != self._stored_generation or bool(self._pending) or bool(self.cache.dirty)
+        )
+        return changed and self.rules.is_open and self.rules.writable and not self.rules.is_inherited
 
     @contextmanager
     def _durable(self, durable: bool | None) -> Iterator[None]:
@@ -464,7 +499,7 @@ class Session(State):
         try:
             yield
         finally:
-            if self.is_open and durable is not None:
+            if self.rules.is_open and durable is not None:
                 self.stored.durable = before
 
     @contextmanager
@@ -489,8 +524,8 @@ class Session(State):
 
         `durable`: whether to wait for the disk; None: as the dataset was opened.
         """
-        self.check_open()
-        if not self.writable:
+        self.rules.check_open()
+        if not self.rules.writable:
             self._refresh()
         else:
             with self._gate.closing, self._durable(durable):
@@ -505,13 +540,13 @@ class Session(State):
                                 self.locks = [*self.locks, self.at_publish()]
                                 self.at_publish = None
                             self.stored.sync()
-                            logger_of(__name__).debug("%s: synchronized", self.name)
+                            logger_of(__name__).debug("%s: synchronized", self.rules.name)
                 except STORE_ERRORS as error:
                     if not failures.found:
                         raise
                     # The first error tells the cause.
                     next(iter(failures.found.values())).add_note(str(error))
-                failures.raise_all(self.name)
+                failures.raise_all(self.rules.name)
 
     def _refresh(self) -> None:
         """Adopt the lengths and the values that are stored now.
@@ -527,7 +562,7 @@ class Session(State):
         try:
             with self._gate.closing:
                 self._gate.close()
-                with self.lock:
+                with self.tree.lock:
                     self._check_unchanged(other.dataset, lengths=False)
                     for group in self.root.walk():
                         for d in group.dimensions.values():
@@ -552,20 +587,20 @@ class Session(State):
             if before.get(fqn) != after.get(fqn):
                 raise EditError(
                     "another program has added, removed or changed the variable since the dataset was opened",
-                    path=self.name,
+                    path=self.rules.name,
                     fqn=fqn,
                     hint="open the dataset again, and repeat the changes",
                 )
 
     def _check_alone(self) -> None:
         """Raise EditError if nothing excludes other writers, and one has stored other variables or lengths."""
-        if self.writable and self.reopen is not None:
+        if self.rules.writable and self.reopen is not None:
             with closing(self.reopen()) as other:
                 self._check_unchanged(other.dataset, lengths=True)
 
     def close_dropped(self) -> None:
         """Close a dataset without references, or at exit."""
-        if self.is_open:
+        if self.rules.is_open:
             self.close(dropped=True)
 
     def close(self, *, dropped: bool = False, durable: bool | None = None) -> memoryview | None:
@@ -573,30 +608,30 @@ class Session(State):
 
         `dropped`: the dataset has no references. `durable`: as for :meth:`sync`.
         """
-        if self.is_open and self.is_inherited:  # all of it belongs to the parent
-            self.is_open, self.dropped = False, dropped
+        if self.rules.is_open and self.rules.is_inherited:  # all of it belongs to the parent
+            self.rules.is_open, self.rules.dropped = False, dropped
             return None
-        self.check_open()
+        self.rules.check_open()
         with self._gate.closing:
             self._gate.close()
-            self.check_open()
+            self.rules.check_open()
             failures = Failures()
             if durable is not None:
                 self.stored.durable = durable
             try:
                 with self._together():
                     try:
-                        if self.writable:
+                        if self.rules.writable:
                             self._flush_all(failures)
                     finally:
-                        self.is_open = False
+                        self.rules.is_open = False
                         self.cache.clear()
-                        self.dropped = dropped
+                        self.rules.dropped = dropped
                         if dropped and not failures.is_empty:  # no caller gets the error, so readers must
                             self.stored.leave_unfinished(failures.describe())
                         else:
                             self._close_stored(failures)
-                failures.raise_all(self.name)
+                failures.raise_all(self.rules.name)
                 return self.at_close() if self.at_close is not None else None
             finally:
                 for lock in self.locks:

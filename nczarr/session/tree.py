@@ -1,6 +1,6 @@
 """Define the editable tree of a dataset, which is built from a model and frozen into one.
 
-Each change holds the lock of the tree's :class:`State`, is counted there, and discards the frozen form of the nodes
+Each change holds the lock of its :class:`EditedTree`, is counted there, and discards the frozen form of the nodes
 that it changes. The other nodes keep their frozen form, so a small change of a large tree is frozen at low cost. A
 node stays valid after renames.
 """
@@ -15,26 +15,24 @@ from typing import Any, TypeVar
 from nczarr import model
 from nczarr.errors import ModelError, NCZarrError
 from nczarr.model import Attribute, DimensionRef, Storage, Type, UserType, join_fqn, normalize_name
-from nczarr.model.names import check_new_name, check_reach, is_unicode
-from nczarr.model.nodes import LARGEST_DIMENSION
-from nczarr.model.parts import Restrictions
+from nczarr.model.names import check_new_name, check_reach
 from nczarr.model.types import requalified
 from nczarr.session import errors
 from nczarr.session.backend import StoredArray
-from nczarr.system.forks import Origin
+from nczarr.session.rules import EditRules
 from nczarr.system.locks import Rank, make_lock
 
-#: The value of ``_Format`` of the data model with groups, user types and strings, which is also the default.
-_ENHANCED = "netCDF-4"
 Node = TypeVar("Node")
-_RECORDS_OF_32_BITS = frozenset(("classic", "64-bit offset"))
 
 
-class State:
-    """The lock and the change counters of a tree.
+class EditedTree:
+    """A tree of nodes: its root, its lock, and the counters of its changes.
 
     Attributes
     ----------
+    root : GroupNode
+    rules : EditRules
+        Which changes are allowed.
     lock : RLock
         Held while the tree changes or is read as a whole; never during input and output.
     generation : int
@@ -43,125 +41,20 @@ class State:
         The number of changes other than growth of dimensions.
     """
 
-    def __init__(self, name: str, *, writable: bool, format: str | None, restrictions: Restrictions) -> None:
-        self.name = name
-        self.writable = writable
-        self.format = format
-        self.restrictions = restrictions
-        self.is_open = True
-        #: True if the dataset was closed because it had no references.
-        self.dropped = False
-        self._origin = Origin()
-        #: True if other processes may write values at the same time; then the structure must not change.
-        self.shared = False
-        #: True if the program sees compounds of two floats as complex numbers.
-        self.auto_complex = False
+    def __init__(self, rules: EditRules) -> None:
+        self.rules = rules
         self.lock = make_lock(Rank.SESSION)
-        self.generation = 0
-        self.structure = 0
-
-    @property
-    def classic(self) -> bool:
-        """True for the data models without groups, user types and strings."""
-        return self.format is not None and self.format != _ENHANCED
-
-    @property
-    def netcdf3(self) -> bool:
-        """True for the data models of netCDF-3, which know neither chunks nor filters."""
-        return self.format is not None and not self.format.startswith(_ENHANCED)
-
-    @property
-    def is_inherited(self) -> bool:
-        """True in a forked child of the process that opened the dataset for writing."""
-        return self.writable and not self._origin.is_here
-
-    def check_open(self) -> None:
-        """Raise if the dataset is closed, or belongs to the process from which this one was forked."""
-        if self.is_open:
-            if self.is_inherited:
-                raise errors.EditError(
-                    "the dataset was opened for writing before the fork, and belongs to the parent process",
-                    path=self.name,
-                    hint="open it again in this process",
-                )
-            return
-        if self.dropped:
-            raise errors.DroppedError("weakly-referenced object no longer exists", path=self.name)
-        raise errors.EditError("NetCDF: Not a valid ID: the dataset is closed", path=self.name)
-
-    def check_writable(self) -> None:
-        """Raise if the dataset is closed or read-only."""
-        self.check_open()
-        if not self.writable:
-            raise errors.NotWritableError("NetCDF: Write to read only", path=self.name)
-
-    def check_structure(self) -> None:
-        """Raise if only values, or nothing, can be changed."""
-        self.check_writable()
-        if self.shared:
-            raise errors.EditError(
-                "the dataset is open for shared writing: dimensions, attributes and names cannot be changed",
-                path=self.name,
-                hint="make them before, and open it without shared=True",
-            )
-
-    def check_model(self, dataset: model.Dataset) -> None:
-        """Raise :class:`EditError` if the store cannot hold a dataset."""
-
-    def check_text(self, text: str, fqn: str | None = None) -> None:
-        """Raise if the store cannot hold a string.
-
-        Raises
-        ------
-        TextError
-            If the string contains half a surrogate pair. Surrogate escapes, which represent bytes that are not
-            UTF-8, are valid.
-        ArgumentError
-            If the string contains a NUL, and the store's strings end there.
-        """
-        if not is_unicode(text):
-            errors.check_unicode(text, "the string", fqn)
-        if self.restrictions.strings_end_at_nul and "\0" in text:
-            message = f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}"
-            raise errors.ArgumentError(message, path=self.name, fqn=fqn)
-
-    def check_growth(self, name: str, size: int) -> None:
-        """Raise as :meth:`check_size` if an unlimited dimension cannot have a length."""
-        if not 0 <= size < 1 << 63:
-            wrong = "is negative" if size < 0 else "needs more than 63 bits"
-            raise errors.RangeError(f"the dimension {name!r} cannot have the size {size}, which {wrong}")
-        if self.format in _RECORDS_OF_32_BITS and size >= 1 << 32:
-            raise errors.EditError(
-                f"NetCDF: Index exceeds dimension bound: the size {size} of {name!r}",
-                path=self.name,
-                hint="the data model counts records in 32 bits",
-            )
-
-    def check_size(self, name: str, size: int) -> None:
-        """Raise if a dimension cannot have a size, before pending changes depend on it."""
-        self.check_growth(name, size)
-        largest = LARGEST_DIMENSION.get(self.format or "", size)
-        if size > largest:
-            raise errors.EditError(
-                f"NetCDF: Invalid dimension size: {size} of {name!r}",
-                path=self.name,
-                hint=f"the data model has no more than {largest}",
-            )
-
-    def check_enhanced(self, what: str) -> None:
-        """Raise if the data model is a classic one, which lacks `what`."""
-        if self.classic:
-            message = f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file: {what}"
-            raise errors.EditError(message, path=self.name)
+        self.generation = self.structure = 0
+        self.root = GroupNode(self, None, "/")
 
 
 class _AttributedNode:
     """A node with a name and attributes: a group or a variable."""
 
-    __slots__ = ("__weakref__", "attributes", "frozen", "name", "state")
+    __slots__ = ("__weakref__", "attributes", "frozen", "name", "tree")
 
     name: str
-    state: State
+    tree: EditedTree
     attributes: dict[str, Attribute]
     #: The model of this node; None after a change.
     frozen: model.Variable | model.Group | None
@@ -177,15 +70,15 @@ class _AttributedNode:
 
     def set_attribute(self, attribute: Attribute) -> None:
         """Set an attribute. An existing attribute keeps its place."""
-        with self.state.lock:
-            self.state.check_structure()
+        with self.tree.lock:
+            self.tree.rules.check_structure()
             self.check_attribute(attribute)
             self.attributes[attribute.name] = attribute
             self.touch()
 
     def check_attribute(self, attribute: Attribute) -> None:
         """Raise if the store cannot hold an attribute."""
-        if f"{self.fqn}@{attribute.name}" in self.state.restrictions.omitted:
+        if f"{self.fqn}@{attribute.name}" in self.tree.rules.restrictions.omitted:
             raise errors.NodeAttributeError(
                 f"NetCDF: the attribute {attribute.name!r} has a type that netCDF lacks", fqn=self.fqn
             )
@@ -193,13 +86,13 @@ class _AttributedNode:
             checked_name(attribute.name, "attribute", errors.NodeAttributeError)
         if attribute.type == model.STRING:
             for text in attribute.values:
-                self.state.check_text(text, self.fqn)
-        if attribute.name in self.state.restrictions.reserved_names:
+                self.tree.rules.check_text(text, self.fqn)
+        if attribute.name in self.tree.rules.restrictions.reserved_names:
             raise errors.NodeAttributeError(
                 f"NetCDF: String match to name in use: {attribute.name!r} is netCDF-4's own", fqn=self.fqn
             )
-        if "attribute" in self.state.restrictions.limited:
-            self.state.check_model(self.sample((attribute,)))
+        if "attribute" in self.tree.rules.restrictions.limited:
+            self.tree.rules.check_model(self.sample((attribute,)))
 
     def sample(self, attributes: tuple[Attribute, ...]) -> model.Dataset:
         """Return a dataset of only this node, with the given attributes, for a check by the store."""
@@ -207,20 +100,20 @@ class _AttributedNode:
 
     def delete_attribute(self, name: str) -> None:
         """Delete an attribute, or raise :class:`EditError`."""
-        with self.state.lock:
-            self.state.check_structure()
+        with self.tree.lock:
+            self.tree.rules.check_structure()
             if self.attributes.pop(kept_name(name), None) is None:
                 raise self._no_attribute(name)
             self.touch()
 
     def rename_attribute(self, old: str, new: str) -> None:
         """Rename an attribute in its place, or raise :class:`EditError`."""
-        with self.state.lock:
-            self.state.check_structure()
+        with self.tree.lock:
+            self.tree.rules.check_structure()
             new = checked_name(new, "attribute")
             if old not in self.attributes:
                 raise self._no_attribute(old)
-            if new in self.attributes or new in self.state.restrictions.reserved_names:
+            if new in self.attributes or new in self.tree.rules.restrictions.reserved_names:
                 raise errors.EditError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
             # A new dictionary: another thread may iterate over the old one.
             self.attributes = {
@@ -257,10 +150,10 @@ class DimensionNode:
 
     def grow(self, size: int) -> None:
         """Grow to at least `size`."""
-        with self.group.state.lock:
+        with self.group.tree.lock:
             if size > self.size:
-                self.group.state.check_structure()
-                self.group.state.check_growth(self.name, size)
+                self.group.tree.rules.check_structure()
+                self.group.tree.rules.check_growth(self.name, size)
                 self.size = size
                 self.group.touch_length()
 
@@ -294,7 +187,7 @@ class VariableNode(_AttributedNode):
     declared: InitVar[Type | TypeNode]
     dimensions: tuple[DimensionNode, ...]
     storage: Storage
-    state: State = field(init=False)
+    tree: EditedTree = field(init=False)
     type: Type = field(init=False)
     type_node: TypeNode | None = None
     attributes: dict[str, Attribute] = field(default_factory=dict)
@@ -304,7 +197,7 @@ class VariableNode(_AttributedNode):
     is_new: bool = True
 
     def __post_init__(self, declared: Type | TypeNode) -> None:
-        self.state = self.group.state
+        self.tree = self.group.tree
         self.type_node = declared if isinstance(declared, TypeNode) else None
         self.type = declared.type if isinstance(declared, TypeNode) else declared
 
@@ -345,6 +238,14 @@ class VariableNode(_AttributedNode):
         """Current sizes of the dimensions."""
         return tuple([d.size for d in self.dimensions])
 
+    def grown(self) -> StoredArray:
+        """Return the stored array, for writing: it accepts values up to the current shape."""
+        source = self.source
+        assert source is not None
+        if source.shape != (shape := self.shape):
+            source.grow(shape)
+        return source
+
     def touch(self) -> None:
         self.frozen = None
         self.group.touch()
@@ -357,8 +258,8 @@ class GroupNode(_AttributedNode):
 
     fqn: str  # stored, since a computation at each use takes longer
 
-    def __init__(self, state: State, parent: GroupNode | None, name: str) -> None:
-        self.state = state
+    def __init__(self, tree: EditedTree, parent: GroupNode | None, name: str) -> None:
+        self.tree = tree
         self.parent = parent
         self.name = name
         self.fqn = name if parent is None else join_fqn(parent.fqn, name)
@@ -370,12 +271,12 @@ class GroupNode(_AttributedNode):
         self.frozen: model.Group | None = None
 
     def touch(self) -> None:
-        self.state.structure += 1
+        self.tree.structure += 1
         self.touch_length()
 
     def touch_length(self) -> None:
         """Count growth of a dimension of the group; the caller holds the lock."""
-        self.state.generation += 1
+        self.tree.generation += 1
         group: GroupNode | None = self
         while group is not None:
             group.frozen = None
@@ -432,7 +333,7 @@ class GroupNode(_AttributedNode):
 
         root = self.root
         types = tuple([node.type for node in root.types])
-        return model.Dataset("sample", format=self.state.format, types=types, groups=groups(root))
+        return model.Dataset("sample", format=self.tree.rules.format, types=types, groups=groups(root))
 
     def all_types(self) -> dict[str, TypeNode]:
         """Return the user-defined types here and below, by fully qualified name."""
@@ -450,32 +351,32 @@ class GroupNode(_AttributedNode):
         RangeError
             If the size is negative, or needs more than 63 bits.
         """
-        with self.state.lock:
+        with self.tree.lock:
             name = self._new_name(name, "dimension")
-            self.state.check_size(name, size)
+            self.tree.rules.check_size(name, size)
             self._check_storable(dimensions=(model.Dimension(name, size, unlimited),))
-            if unlimited and self.state.classic and any(d.unlimited for d in self.dimensions.values()):
-                raise errors.EditError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
+            if unlimited and self.tree.rules.classic and any(d.unlimited for d in self.dimensions.values()):
+                raise errors.EditError("NetCDF: NC_UNLIMITED size already in use", path=self.tree.rules.name)
             node = self.dimensions[name] = DimensionNode(self, name, size, unlimited)
             self.touch()
             return node
 
     def add_group(self, name: str) -> GroupNode:
         """Create a group; errors as :meth:`add_dimension`."""
-        with self.state.lock:
-            self.state.check_structure()
-            self.state.check_enhanced("a group")
+        with self.tree.lock:
+            self.tree.rules.check_structure()
+            self.tree.rules.check_enhanced("a group")
             name = self._new_name(name, "group")
             self._check_storable(groups=(model.Group(name),))
-            node = self.groups[name] = GroupNode(self.state, self, name)
+            node = self.groups[name] = GroupNode(self.tree, self, name)
             self.touch()
             return node
 
     def add_type(self, type_: UserType) -> TypeNode:
         """Declare a user-defined type; errors as :meth:`add_dimension`."""
-        with self.state.lock:
-            self.state.check_structure()
-            self.state.check_enhanced(f"the type {type_.name!r}")
+        with self.tree.lock:
+            self.tree.rules.check_structure()
+            self.tree.rules.check_enhanced(f"the type {type_.name!r}")
             _check_type(type_)
             self._check_free(type_.name, "type")
             declared = self.root.all_types()
@@ -485,8 +386,8 @@ class GroupNode(_AttributedNode):
             node = TypeNode(self, type_)
             self.types.append(node)
             try:
-                if "type" in self.state.restrictions.limited:
-                    self.state.check_model(self.sample_of_types())
+                if "type" in self.tree.rules.restrictions.limited:
+                    self.tree.rules.check_model(self.sample_of_types())
             except NCZarrError:
                 self.types.remove(node)
                 raise
@@ -502,7 +403,7 @@ class GroupNode(_AttributedNode):
         attributes: Mapping[str, Attribute],
     ) -> VariableNode:
         """Create a variable; errors as :meth:`add_dimension`, and ArgumentError for a dimension out of reach."""
-        with self.state.lock:
+        with self.tree.lock:
             name = self._new_name(name, "variable")
             self._check_scales(self.dimensions, name)
             for dimension in dimensions:
@@ -512,8 +413,8 @@ class GroupNode(_AttributedNode):
             node = VariableNode(self, name, type_, dimensions, storage)
             for attribute in attributes.values():
                 node.check_attribute(attribute)
-            if "variable" in self.state.restrictions.limited or storage.codecs is not None:
-                self.state.check_model(node.sample(tuple(attributes.values())))
+            if "variable" in self.tree.rules.restrictions.limited or storage.codecs is not None:
+                self.tree.rules.check_model(node.sample(tuple(attributes.values())))
             node.attributes.update(attributes)
             self.variables[name] = node
             self.touch()
@@ -521,7 +422,7 @@ class GroupNode(_AttributedNode):
 
     def _new_name(self, name: str, kind: str) -> str:
         """Return the name of a new or renamed node, or raise if it is invalid or in use."""
-        self.state.check_structure()
+        self.tree.rules.check_structure()
         name = checked_name(name, kind)
         self._check_free(name, kind)
         return name
@@ -530,11 +431,11 @@ class GroupNode(_AttributedNode):
         wrong = check_reach(self.fqn, join_fqn(dimension.group.fqn, dimension.name))
         if wrong is not None:
             hint = "create the dimension in a group around both"
-            raise errors.ArgumentError(wrong, path=self.state.name, fqn=user, hint=hint)
+            raise errors.ArgumentError(wrong, path=self.tree.rules.name, fqn=user, hint=hint)
 
     def _check_type_first(self, node: TypeNode, user: str) -> None:
         """Raise if readers of this group would not find a type."""
-        if not self.state.restrictions.types_first or node.group in self.ancestors():
+        if not self.tree.rules.restrictions.types_first or node.group in self.ancestors():
             return
         order = list(self.root.walk())
         if order.index(node.group) > order.index(self):
@@ -542,7 +443,7 @@ class GroupNode(_AttributedNode):
 
     def _check_free(self, name: str, kind: str) -> None:
         """Raise if a name is in use by the same kind, or by a kind that shares its name space."""
-        shared = self.state.restrictions.one_name_space
+        shared = self.tree.rules.restrictions.one_name_space
         # In one name space, a dimension still shares the name of its coordinate variable.
         used = (
             (kind in ("variable", "group") and (name in self.variables or name in self.groups))
@@ -559,23 +460,23 @@ class GroupNode(_AttributedNode):
 
     def _check_omitted(self, touches: Callable[[str], bool]) -> None:
         """Raise if a change would remove a node that is not in the tree."""
-        for fqn in filter(touches, self.state.restrictions.omitted):
+        for fqn in filter(touches, self.tree.rules.restrictions.omitted):
             raise ModelError(
                 f"this change would remove or damage {fqn!r}, which netCDF cannot represent",
-                path=self.state.name,
+                path=self.tree.rules.name,
                 hint="rename or remove it with a Zarr library first",
             )
 
     def _check_scales(self, others: Mapping[str, object], *names: str) -> None:
         """Raise if the scale of a dimension would change, to which a node that is not in the tree may refer."""
-        if self.state.restrictions.one_name_space and any(name in others for name in names):
+        if self.tree.rules.restrictions.one_name_space and any(name in others for name in names):
             self._check_omitted(lambda fqn: fqn.startswith(join_fqn(self.fqn, "")) and "@" not in fqn)
 
     # -- renaming
 
     def rename_dimension(self, old: str, new: str) -> DimensionNode:
         """Rename a dimension; see :meth:`rename_variable`."""
-        with self.state.lock:
+        with self.tree.lock:
             new = self._check_rename(self.dimensions, old, new, "dimension")
             self._check_scales(self.variables, old, new)
             node = self.dimensions[old]
@@ -597,33 +498,33 @@ class GroupNode(_AttributedNode):
         EditError
             If the name `new` is in use or invalid, or the dataset is read-only.
         """
-        with self.state.lock:
+        with self.tree.lock:
             new = self._check_rename(self.variables, old, new, "variable")
             self._check_scales(self.dimensions, old, new)
             node = self.variables[old]
             node.name = new
-            to_end = self.state.restrictions.renamed_last and node.stored_as is not None
+            to_end = self.tree.rules.restrictions.renamed_last and node.stored_as is not None
             self.variables = _renamed(self.variables, old, new, to_end=to_end)
             node.touch()
             return node
 
     def rename_group(self, old: str, new: str) -> GroupNode:
         """Rename a group; see :meth:`rename_variable`."""
-        with self.state.lock:
+        with self.tree.lock:
             new = self._check_rename(self.groups, old, new, "group")
             node = self.groups[old]
             self._check_moving(node)
             before = node.fqn
             self._check_omitted(lambda fqn: fqn.startswith(f"{before}/"))
             node.name = new
-            self.groups = _renamed(self.groups, old, new, to_end=self.state.restrictions.renamed_last)
+            self.groups = _renamed(self.groups, old, new, to_end=self.tree.rules.restrictions.renamed_last)
             self.root._requalify(before, join_fqn(self.fqn, new))
             self.touch()
             return node
 
     def _check_moving(self, group: GroupNode) -> None:
         """Raise if a group cannot move to the end, because other groups use its types."""
-        if not self.state.restrictions.types_first:
+        if not self.tree.rules.restrictions.types_first:
             return
         own = {node.type.fqn for member in group.walk() for node in member.types}
         others = [child for child in self.groups.values() if child is not group]
@@ -648,8 +549,8 @@ class GroupNode(_AttributedNode):
 
     def _check_storable(self, **content: Any) -> None:
         """Raise if the store cannot hold the name of a dimension, group or variable."""
-        if "name" in self.state.restrictions.limited:
-            self.state.check_model(model.Dataset("sample", format=self.state.format, **content))
+        if "name" in self.tree.rules.restrictions.limited:
+            self.tree.rules.check_model(model.Dataset("sample", format=self.tree.rules.format, **content))
 
     def _requalify(self, old: str, new: str) -> None:
         """Replace the group name `old` in all references here and below."""
@@ -792,7 +693,7 @@ def thaw(root: GroupNode, dataset: model.Dataset) -> None:
             dimensions[node.ref] = node
         pairs = [(group, frozen)]
         for g in frozen.groups:
-            group.groups[g.name] = GroupNode(group.state, group, g.name)
+            group.groups[g.name] = GroupNode(group.tree, group, g.name)
             pairs.extend(skeleton(group.groups[g.name], g))
         return pairs
 

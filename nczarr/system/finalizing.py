@@ -31,7 +31,9 @@ class Closable(Protocol):
 class OwnedResource(Protocol):
     """Object that a finalizer closes instead of its owner; it holds no reference to the owner."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name in messages."""
 
     @property
     def is_unstored(self) -> bool:

@@ -308,7 +308,7 @@ class Shared:
             with self.dataset("r+") as dataset:
                 session = dataset._nc_session
                 node = next(group for group in session.root.walk() if group.fqn == above)
-                with session.lock:
+                with session.tree.lock:
                     node.groups.pop(gone, None)
                     node.touch()
                 if gone == name:
@@ -670,7 +670,7 @@ class Update:
         for node in session.root.walk():
             growing = node.find_dimension(dim) if dim in places.get(node.fqn, {}) else None
             if growing is not None:
-                with session.lock:
+                with session.tree.lock:
                     if not growing.unlimited:
                         growing.unlimited = True
                         growing.group.touch()

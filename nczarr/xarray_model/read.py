@@ -85,8 +85,8 @@ class ReopenedDataset:
         """The model without values, as it was at the first use."""
         if self._header is None:
             session = self.session
-            with session.lock:
-                whole = freeze(session.root, session.stored.dataset.name, session.format)
+            with session.tree.lock:
+                whole = freeze(session.root, session.stored.dataset.name, session.rules.format)
             self._header = model.rewrite(whole, variable=lambda fqn, v: v.with_data(None))
         return self._header
 
@@ -279,7 +279,7 @@ def _encoding(session: Session, node: VariableNode, labels: Sequence[str]) -> di
     if isinstance(node.type, EnumType):
         members = {"enum": dict(node.type.members), "enum_name": node.type.name}
         encoding["dtype"] = np.dtype(dtype, metadata=members)
-    if not session.netcdf3:
+    if not session.rules.netcdf3:
         encoding.update(describe_filters(node.storage.filters))
         encoding["chunksizes"] = chunking_of(session, node)
         encoding["contiguous"] = encoding["chunksizes"] is None

@@ -35,7 +35,7 @@ def together(works: list[Callable[[], None]]) -> None:
 def test_each_change_of_the_tree_is_counted(seed: int) -> None:
     with ours.Dataset({}, "w") as ds:
         root, session = ds._nc_session.root, ds._nc_session
-        before = session.generation, session.structure
+        before = session.tree.generation, session.tree.structure
 
         def declare(number: int) -> None:
             for step in range(8):
@@ -44,7 +44,7 @@ def test_each_change_of_the_tree_is_counted(seed: int) -> None:
 
         with lock_order.switching(seed, "session/tree.py"):
             together([lambda n=n: declare(n) for n in range(4)])  # type: ignore[misc]
-        assert (session.generation - before[0], session.structure - before[1]) == (96, 64)
+        assert (session.tree.generation - before[0], session.tree.structure - before[1]) == (96, 64)
 
 
 @pytest.mark.parametrize("bound", [300, 1 << 20])

@@ -182,7 +182,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
         if not settings.paired:
             _stored_form(node, settings, values)  # raises for values of another kind
         return  # an empty write is valid in a read-only dataset
-    session.check_writable()
+    session.rules.check_writable()
     if settings.paired:
         if settings.scale:
             values = packing_of(lookup_in(node)).pack(values, node.type.dtype)
@@ -205,7 +205,7 @@ def _write_step(
     place = axis_integer(elem, node.dimensions[0].size, writing=True)
     if not values.size:
         return
-    session.check_writable()
+    session.rules.check_writable()
     stored = _stored_form(node, settings, values.reshape(1, *values.shape))
     _grow(node, (place + 1,))
     session.write(node, (slice(place, place + 1, 1), *[slice(0, n, 1) for n in values.shape]), stored)
@@ -515,22 +515,22 @@ def _text(node: VariableNode, text: Any) -> str:
     if not isinstance(text, str):
         raise errors.NetCDFTypeError(f"the value must be a string, not {type(text).__name__}", fqn=node.fqn)
     if text.isascii() or encoded:
-        node.state.check_text(text, node.fqn)
+        node.tree.rules.check_text(text, node.fqn)
         return str(text)
     encoding = lookup_in(node)("_Encoding")
     if isinstance(encoding, str):
         with errors.translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
             text = text.encode(encoding).decode("utf-8", "surrogateescape")
-    node.state.check_text(text, node.fqn)
+    node.tree.rules.check_text(text, node.fqn)
     return str(text)
 
 
 def _check_texts(node: VariableNode, values: np.ndarray, type_: model.Type) -> None:
-    """Check every string inside compounds and sequences; errors as :meth:`State.check_text`."""
+    """Check every string inside compounds and sequences; errors as :meth:`EditRules.check_text`."""
     if type_ == model.STRING:
         for text in values.reshape(-1):
             if isinstance(text, str):
-                node.state.check_text(text, node.fqn)
+                node.tree.rules.check_text(text, node.fqn)
     elif isinstance(type_, model.VlenType) and type_.base.dtype.hasobject:
         for sequence in values.reshape(-1):
             if sequence is not None:

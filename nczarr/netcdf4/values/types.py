@@ -238,7 +238,7 @@ def complex_type(group: GroupNode, dtype: np.dtype) -> TypeNode:
         If netCDF lacks floats of this size.
     """
     name, part = complex_parts(dtype)
-    with group.state.lock:  # no other thread can declare it between lookup and declaration
+    with group.tree.lock:  # no other thread can declare it between lookup and declaration
         for scope in group.ancestors():
             for node in scope.types:
                 if node.type.name == name and complex_dtype(node.type) == dtype:
