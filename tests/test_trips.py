@@ -22,7 +22,7 @@ MOST = {
     "copy a.nc b.zarr": (28, 4, 86),
     'Dataset("b.zarr")': (19, 0, 60),
     "variable[1:3]": (12, 0, 28),
-    "v[n] = row; sync()": (17, 3, 52),
+    "v[n] = row; sync()": (17, 3, 53),
     "gen a.cdl c.zarr": (28, 3, 92),
 }
 
