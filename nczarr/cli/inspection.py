@@ -251,7 +251,7 @@ def run_info(options: argparse.Namespace) -> None:
             "unlimited": sum(d.unlimited for d in dimensions.values()),
             "types": len(dataset.all_types),
             "value_bytes": sum(
-                math.prod(dataset.shape(v)) * v.type.dtype.itemsize
+                math.prod(dataset.shape_of(v)) * v.type.dtype.itemsize
                 for v in dataset.all_variables.values()
                 if v.type.is_fixed_size
             ),
@@ -381,7 +381,7 @@ def list_nodes(dataset: Dataset, *, long: bool = False) -> Iterator[str]:
             yield f"{typed(fqn)}/"
         for variable in group.variables:
             at = typed(join_fqn(fqn, variable.name))
-            shape = _sizes(dataset.shape(variable)) or "-"
+            shape = _sizes(dataset.shape_of(variable)) or "-"
             yield f"{variable.type.name:10} {shape:20} {at}" if long else at
 
 
@@ -392,7 +392,7 @@ def nodes_json(source: str, dataset: Dataset) -> Iterator[dict[str, object]]:
             yield {"source": source, "fqn": fqn, "node": "group"}
         for variable in group.variables:
             node = {"source": source, "fqn": join_fqn(fqn, variable.name), "node": "variable"}
-            yield {**node, "type": variable.type.name, "shape": list(dataset.shape(variable))}
+            yield {**node, "type": variable.type.name, "shape": list(dataset.shape_of(variable))}
 
 
 def tree_json(dataset: Dataset) -> dict[str, object]:
@@ -410,7 +410,7 @@ def tree_json(dataset: Dataset) -> dict[str, object]:
                     "name": v.name,
                     "type": v.type.name,
                     "dimensions": list(v.dimensions),
-                    "shape": list(dataset.shape(v)),
+                    "shape": list(dataset.shape_of(v)),
                     "shards": v.storage.shard_shape,
                     "attributes": [a.name for a in v.attributes],
                 }

@@ -268,7 +268,7 @@ def _record(session: Session, sources: Sequence[IngestedSource]) -> None:
 
 def _data(added: Dataset, fqn: str) -> ArraySource:
     variable = added.all_variables[fqn]
-    return source_of(variable, added.shape(variable))
+    return source_of(variable, added.shape_of(variable))
 
 
 @dataclass

@@ -552,7 +552,7 @@ def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tupl
     found = []
     for fqn, variable in dataset.all_variables.items():
         stored = getattr(variable.data, "stored_shape", None)
-        shape = dataset.shape(variable)
+        shape = dataset.shape_of(variable)
         if stored is not None and any(n > m for n, m in zip(stored, shape, strict=True)):
             found.append(
                 f"{fqn}: the array has the shape {stored}, but its dimensions have the shape {shape}; "

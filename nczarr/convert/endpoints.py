@@ -512,7 +512,7 @@ class CDLSink:
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
         """Return the shape of the variable."""
-        return tuple(max(n, 1) for n in self._dataset.shape(self._dataset.variable_at(fqn)))
+        return tuple(max(n, 1) for n in self._dataset.shape_of(self._dataset.variable_at(fqn)))
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
         """Do nothing."""

@@ -100,7 +100,7 @@ def planned_variables(
     try:
         dataset = source if stored is None else stored.dataset
         for fqn, variable in dataset.all_variables.items():
-            shape, kind, dtype = dataset.shape(variable), describe_type(variable.type), variable.type.dtype
+            shape, kind, dtype = dataset.shape_of(variable), describe_type(variable.type), variable.type.dtype
             choices = dict[str, Any]()
             if stored is not None:
                 array = stored.data(fqn).array

@@ -88,7 +88,7 @@ def variable_storage(
     most = MOST_PREVIEWED if near else _SMALL_OBJECT
     for fqn, variable in dataset.all_variables.items():
         form, sizes = _stored(variable, listing)
-        shape, kind, text = dataset.shape(variable), describe_type(variable.type), ""
+        shape, kind, text = dataset.shape_of(variable), describe_type(variable.type), ""
         size = math.prod(shape) * value_bytes(variable.type.dtype)
         limits = _limits(variable, shape) if stats else (None, None, None)
         if variable.data is not None and (near or variable.dimensions == (f"/{variable.name}",)):

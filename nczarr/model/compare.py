@@ -128,7 +128,7 @@ class _Comparison:
             yield Difference(fqn, "storage", str(a.storage), str(b.storage))
         if not self.data or a.type != b.type:
             return
-        shapes = self.left.shape(a), self.right.shape(b)
+        shapes = self.left.shape_of(a), self.right.shape_of(b)
         if shapes[0] != shapes[1]:
             yield Difference(fqn, "shape", str(shapes[0]), str(shapes[1]))
             return

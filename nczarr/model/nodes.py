@@ -373,7 +373,7 @@ class Dataset(Group):
     Examples
     --------
     >>> ds = Dataset("d", dimensions=(Dimension("x", 2),), variables=(Variable("v", DOUBLE, ("/x",)),))
-    >>> ds.shape(ds.variable_at("/v"))
+    >>> ds.shape_of(ds.variable_at("/v"))
     (2,)
     """
 
@@ -414,7 +414,7 @@ class Dataset(Group):
         """Return the variable with this FQN; raise :class:`ModelError` if there is none."""
         return _find(self.all_variables, fqn, "variable")
 
-    def shape(self, variable: Variable) -> tuple[int, ...]:
+    def shape_of(self, variable: Variable) -> tuple[int, ...]:
         """Return the shape of a variable: the current sizes of its dimensions."""
         return tuple(
             ref if isinstance(ref, int) else self.dimension_at(ref).size for ref in variable.dimensions

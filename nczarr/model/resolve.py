@@ -195,7 +195,7 @@ class _Resolver:
         self.problems.append(f"{where}: the {what} {value!r} {why}")
         return 1
 
-    def shape(self, value: object, where: str, what: str) -> tuple[int, ...]:
+    def fixed_shape(self, value: object, where: str, what: str) -> tuple[int, ...]:
         if not isinstance(value, tuple | list):
             self.problems.append(f"{where}: the {what} {value!r} is not a tuple of integers")
             return ()
@@ -204,7 +204,7 @@ class _Resolver:
     def grid(self, value: object, rank: int, where: str, what: str) -> tuple[int, ...] | None:
         if value is None:
             return None
-        shape = self.shape(value, where, what)
+        shape = self.fixed_shape(value, where, what)
         if len(shape) != rank:
             self.problems.append(f"{where}: the {what} {value} does not fit {rank} dimensions")
         return shape
@@ -350,7 +350,11 @@ class _Resolver:
             for f in type_.fields:
                 at = f"{type_.fqn}.{f.name}"
                 fields.append(
-                    Field(f.name, self.type(f.type, group, at), self.shape(f.shape, at, "shape of the field"))
+                    Field(
+                        f.name,
+                        self.type(f.type, group, at),
+                        self.fixed_shape(f.shape, at, "shape of the field"),
+                    )
                 )
             return replace(type_, fields=tuple(fields))
         if isinstance(type_, OpaqueType):

@@ -85,7 +85,7 @@ class Header:
 
     def slab(self, variable: model.Variable) -> int:
         """Return the unpadded size of the variable in bytes: of one record for a record variable."""
-        return math.prod(self.shape(variable)[self.is_record(variable) :]) * variable.type.dtype.itemsize
+        return math.prod(self.shape_of(variable)[self.is_record(variable) :]) * variable.type.dtype.itemsize
 
     @cached_property
     def record_size(self) -> int:
@@ -93,14 +93,14 @@ class Header:
         slabs = [self.slab(v) for v in self.dataset.variables if self.is_record(v)]
         return slabs[0] if len(slabs) == 1 else sum(padded(slab) for slab in slabs)
 
-    def shape(self, variable: model.Variable) -> tuple[int, ...]:
+    def shape_of(self, variable: model.Variable) -> tuple[int, ...]:
         """Return the current shape of a variable."""
         dimensions = [self.dataset.all_dimensions[str(reference)] for reference in variable.dimensions]
         return tuple([self.records if d.unlimited else d.size for d in dimensions])
 
     def strides(self, variable: model.Variable) -> tuple[int, ...]:
         """Return the distance of two neighbouring elements in bytes, for each axis."""
-        shape, itemsize = self.shape(variable), variable.type.dtype.itemsize
+        shape, itemsize = self.shape_of(variable), variable.type.dtype.itemsize
         strides = [math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape))]
         if self.is_record(variable):
             strides[0] = self.record_size
@@ -258,7 +258,7 @@ def read_classic(file: ClassicFile, name: str) -> model.Dataset:
                 path=file.path,
             )
         begin = header.begins[index]
-        data = ClassicSource(file, v.type.dtype, header.shape(v), header.strides(v), begin)
+        data = ClassicSource(file, v.type.dtype, header.shape_of(v), header.strides(v), begin)
         variables.append(v.with_data(data))
     return replace(header.dataset, name=name, variables=tuple(variables))
 

@@ -91,7 +91,7 @@ def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -
         if dataset.left_out:
             warn_of(dataset.left_out, path, stacklevel=3)
         sources = {
-            fqn: _IsolatedSource(child, fqn, v.type, dataset.shape(v))
+            fqn: _IsolatedSource(child, fqn, v.type, dataset.shape_of(v))
             for fqn, v in dataset.all_variables.items()
         }
         return OpenFile(path, bind_data(dataset, sources), child)

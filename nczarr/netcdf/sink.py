@@ -77,7 +77,7 @@ class FileSink:
         """Return the block shape for efficient writes of a variable: whole chunks, a few MiB."""
         variable = self.dataset.variable_at(fqn)
         chunk, itemsize = self._file.data(fqn).chunk_shape, variable.type.dtype.itemsize
-        return block_shape(self.dataset.shape(variable), chunk, itemsize, _BLOCK_BYTES)
+        return block_shape(self.dataset.shape_of(variable), chunk, itemsize, _BLOCK_BYTES)
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
         """Write values to a region of a variable.
@@ -100,7 +100,7 @@ class FileSink:
             If the file cannot be written.
         """
         variable = self.dataset.variable_at(fqn)
-        shape = self.dataset.shape(variable)
+        shape = self.dataset.shape_of(variable)
         fits = len(region) == len(shape) and all(
             0 <= s.start <= s.stop <= n and (s.step or 1) == 1 for s, n in zip(region, shape, strict=True)
         )

@@ -152,7 +152,7 @@ class SourceOnly:
     def data(self, fqn: str) -> StoredArray:
         """Return the values of a variable: fill values if the model has none."""
         variable = self.dataset.variable_at(fqn)
-        return _Readable(model.source_of(variable, self.dataset.shape(variable)))
+        return _Readable(model.source_of(variable, self.dataset.shape_of(variable)))
 
     def length(self, fqn: str) -> int:
         return self.dataset.dimension_at(fqn).size

@@ -578,7 +578,7 @@ class Session:
 
         def form(dataset: model.Dataset) -> dict[str, tuple[object, ...]]:
             return {
-                fqn: (v.type, v.dimensions, dataset.shape(v) if lengths else None)
+                fqn: (v.type, v.dimensions, dataset.shape_of(v) if lengths else None)
                 for fqn, v in dataset.all_variables.items()
             }
 

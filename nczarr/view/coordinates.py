@@ -247,7 +247,9 @@ class Coordinates:
         """Return the axes of a variable in the order of its dimensions."""
         variable = self.opened.variable(fqn)
         result: list[Axis] = []
-        for number, (ref, size) in enumerate(zip(variable.dimensions, self.opened.shape(fqn), strict=True)):
+        for number, (ref, size) in enumerate(
+            zip(variable.dimensions, self.opened.shape_of(fqn), strict=True)
+        ):
             name = split_fqn(ref)[1] if isinstance(ref, str) else f"dim{number}"
             if any(axis.name == name for axis in result):  # the variable has the same dimension twice
                 result.append(Axis(f"{name}_{number}", size))

@@ -105,14 +105,14 @@ class OpenedDataset(AbstractContextManager["OpenedDataset"]):
         self._differences[fqn] = (first, second)
         return fqn
 
-    def shape(self, fqn: str) -> tuple[int, ...]:
+    def shape_of(self, fqn: str) -> tuple[int, ...]:
         """Return the shape of a variable."""
-        return self.model.shape(self.variable(fqn))
+        return self.model.shape_of(self.variable(fqn))
 
     def chunk_shape(self, fqn: str) -> tuple[int, ...]:
         """Return the shape of the smallest part of a variable that can be read separately."""
         variable = self.variable(fqn)
-        shape = self.model.shape(variable)
+        shape = self.model.shape_of(variable)
         if isinstance(variable.data, FieldSource):
             owner = model.join_fqn(model.split_fqn(fqn)[0], variable.data.owner)
             return (*self.chunk_shape(owner), *variable.data.sizes)

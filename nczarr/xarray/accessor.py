@@ -651,7 +651,7 @@ class Update:
                         old.set_attribute(attribute)
                 continue
             dimensions = []
-            for ref, size in zip(variable.dimensions, dataset.shape(variable), strict=True):
+            for ref, size in zip(variable.dimensions, dataset.shape_of(variable), strict=True):
                 name = model.split_fqn(ref)[1] if isinstance(ref, str) else f"dim_{ref}"
                 found = node.find_dimension(name)
                 is_other = found is not None and found.group is not node and found.size != size

@@ -24,7 +24,7 @@ for path in sorted(Path(sys.argv[2]).rglob("*.cdl")):
         dataset = load(path)
         print(dumps(dataset, DumpOptions(header_only=True)))
         for fqn, variable in dataset.all_variables.items():
-            shape = dataset.shape(variable)
+            shape = dataset.shape_of(variable)
             if variable.data is not None and prod(shape) < 10_000:
                 print(fqn, variable.data.read(tuple(slice(0, n) for n in shape)).tolist())
     except CDLError as error:

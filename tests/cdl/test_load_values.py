@@ -28,7 +28,7 @@ def values(text: str, name: str = "v") -> np.ndarray:
     dataset = loads("netcdf a {" + text + "}")
     variable = dataset.variable_at("/" + name)
     assert variable.data is not None
-    shape = dataset.shape(variable)
+    shape = dataset.shape_of(variable)
     assert variable.data.shape == shape
     return variable.data.read(tuple(slice(0, n) for n in shape))
 

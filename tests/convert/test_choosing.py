@@ -459,7 +459,7 @@ def test_steps_that_zarr_python_appended_are_never_dropped_in_silence(tmp_path: 
     nczarr.copy(EXAMPLE, tmp_path / "a.zarr", only="/time")
     zarr_python.open_array(tmp_path / "a.zarr" / "time", mode="r+").append(np.array([400.5, 401.5]))
     with open_source(tmp_path / "a.zarr", fresh=True) as dataset:
-        seen = dataset.shape(dataset.variable_at("/time"))
+        seen = dataset.shape_of(dataset.variable_at("/time"))
     if seen == (8,):  # the dimension is as long as its longest array
         nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.nc", verify=True)
         with netCDF4.Dataset(tmp_path / "b.nc") as copied:

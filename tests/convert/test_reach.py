@@ -113,7 +113,7 @@ def test_netcdf4_writes_but_cannot_read_a_dimension_of_a_sibling(tmp_path):
     with pytest.raises(AttributeError):
         netCDF4.Dataset(tmp_path / "a.nc")
     with pytest.warns(UserWarning, match=OUT_OF_REACH), open_source(tmp_path / "a.nc") as dataset:
-        assert dataset.shape(dataset.variable_at("/h/v")) == (3,)
+        assert dataset.shape_of(dataset.variable_at("/h/v")) == (3,)
 
 
 def test_cdl_with_a_dimension_out_of_reach_is_refused_with_its_place():
@@ -159,7 +159,7 @@ def test_a_variable_with_a_dimension_out_of_reach_is_read_with_a_dimension_of_it
         assert opened.top.values.tolist() == [1, 2, 3]
     with open_source(path) as dataset:
         again = cdl.loads(cdl.dumps(dataset))
-    assert again.shape(again.variable_at("/top")) == (3,)
+    assert again.shape_of(again.variable_at("/top")) == (3,)
 
 
 def test_check_finds_a_dimension_out_of_reach(store, capsys):

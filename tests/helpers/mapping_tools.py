@@ -16,7 +16,7 @@ OWN = ("_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr", "
 def fill(sink: StoredDataset, dataset: Dataset) -> None:
     """Write all values block by block, like a copy."""
     for fqn, variable in dataset.all_variables.items():
-        shape = dataset.shape(variable)
+        shape = dataset.shape_of(variable)
         if variable.data is not None and 0 not in shape:
             for region in regions(shape, sink.write_shape(fqn)):
                 sink.write(fqn, region, variable.data.read(region))

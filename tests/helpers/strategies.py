@@ -357,7 +357,7 @@ def datasets(
     def with_data(g: Group) -> Group:
         variables = []
         for v in g.variables:
-            shape = root.shape(v)
+            shape = root.shape_of(v)
             free = any(root.is_unlimited(d) for d in v.dimensions)
             hints = draw(_storage(v.type, shape, free, shards)) if storage else Storage()
             data = MemorySource(draw(arrays(v.type, shape)))
@@ -375,7 +375,7 @@ def _needed_lengths(root: Dataset) -> Dataset:
         needed = {
             d
             for v in root.all_variables.values()
-            if 0 not in root.shape(v)
+            if 0 not in root.shape_of(v)
             for d in v.dimensions
             if isinstance(d, str)
         }

@@ -204,7 +204,7 @@ class LookedAt(MemoryStore):
                 # A reader that walks the documents may meet those of the next change on its way.
                 assert stored.hierarchy.consolidated
                 sizes = {(d.name, d.size) for d in stored.dataset.dimensions}
-                shapes = [stored.dataset.shape(v)[0] for v in stored.dataset.all_variables.values()]
+                shapes = [stored.dataset.shape_of(v)[0] for v in stored.dataset.all_variables.values()]
                 self.seen.append(
                     (*shapes, *(size for _, size in sorted(sizes)), len(stored.dataset.attributes))
                 )

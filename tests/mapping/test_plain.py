@@ -339,7 +339,7 @@ def test_all_that_comes_back_otherwise_is_listed(
         ]
         assert unexplained == []
         for fqn, variable in dataset.all_variables.items():
-            if not variable.type.is_user_defined and 0 not in dataset.shape(variable):
+            if not variable.type.is_user_defined and 0 not in dataset.shape_of(variable):
                 got = stored.data(fqn).read_orthogonal(...)
                 if got.dtype != object:
                     assert got.tobytes() == variable.data.array.tobytes()

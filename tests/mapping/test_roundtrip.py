@@ -79,7 +79,7 @@ def test_values_that_were_never_written_are_fill(dataset: Dataset) -> None:
             attribute = variable.attribute.get("_FillValue")
             own = attribute is not None and attribute.type == variable.type and len(attribute.values)
             fill = attribute.values[0] if own else default_fill(variable.type)
-            expected = np.empty(dataset.shape(variable), variable.type.dtype)
+            expected = np.empty(dataset.shape_of(variable), variable.type.dtype)
             for index in np.ndindex(expected.shape):
                 expected[index] = fill
             assert same_values(expected, stored.data(fqn).read_orthogonal(...))

@@ -88,7 +88,7 @@ def test_the_nearest_dimension_wins(shadowed: Dataset) -> None:
     bound = resolve(shadowed)
     v, w = bound.groups[0].variables
     assert v.dimensions == ("/g/x", "/t")
-    assert bound.shape(v) == (5, 3)
+    assert bound.shape_of(v) == (5, 3)
     assert w.dimensions == ("/x",)
     assert bound.is_unlimited("/t")
     assert not bound.is_unlimited(3)

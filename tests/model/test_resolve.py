@@ -304,14 +304,16 @@ def models(draw: st.DrawFn) -> Dataset:
         if part == "name":
             return replace(node, name=draw(st.sampled_from(ODD_NAMES)))
         if part == "data":
-            other = np.zeros(dataset.shape(node), draw(st.sampled_from(["f8", ">i4", "U1", "O", "S1", "i1"])))
+            other = np.zeros(
+                dataset.shape_of(node), draw(st.sampled_from(["f8", ">i4", "U1", "O", "S1", "i1"]))
+            )
             return node.with_data(MemorySource(other))
         if part.startswith("attribute"):
             name = draw(st.sampled_from(ODD_NAMES)) if part == "attribute name" else "added"
             values = np.array([1.5, 2.5], draw(st.sampled_from(["f8", "i4", "O"])))
             return replace(node, attributes=(*node.attributes, Attribute(name, DOUBLE, values)))
         if part == "text":
-            texts = np.empty(dataset.shape(node), object)
+            texts = np.empty(dataset.shape_of(node), object)
             texts[...] = draw(st.sampled_from(ODD_TEXTS))
             return replace(node, type=STRING, attributes=(), storage=Storage(), data=MemorySource(texts))
         if part == "chunks":

@@ -38,7 +38,7 @@ def write() -> Callable[..., None]:
         with create_dataset(path, dataset, **options) as sink:
             for fqn, variable in dataset.all_variables.items():
                 if variable.data is not None:
-                    for region in regions(dataset.shape(variable), sink.write_shape(fqn)):
+                    for region in regions(dataset.shape_of(variable), sink.write_shape(fqn)):
                         sink.write(fqn, region, variable.data.read(region))
             sink.commit()
 

@@ -52,7 +52,7 @@ def test_every_dataset_arrives_unchanged(dataset: Dataset) -> None:
         v.storage for v in dataset.all_variables.values()
     ]
     for variable in dataset.all_variables.values():
-        shape = dataset.shape(variable)
+        shape = dataset.shape_of(variable)
         assert variable.data is not None
         values = variable.data.read(tuple([slice(0, n, 1) for n in shape]))
         assert same_values(

@@ -116,7 +116,7 @@ def same_variable(theirs: Any, ours: Any, dataset: Dataset) -> None:
         item = values if isinstance(ours.type, VlenType) and values.dtype != object else values.reshape(-1)[0]
         values = np.empty((), object)
         values[()] = str(item) if ours.type == STRING else item
-    read = ours.data.read(tuple(slice(0, n, 1) for n in dataset.shape(ours)))
+    read = ours.data.read(tuple(slice(0, n, 1) for n in dataset.shape_of(ours)))
     if ours.type.dtype.names:
         assert repr(read.tolist()) == repr(values.tolist())
     elif isinstance(ours.type, VlenType):

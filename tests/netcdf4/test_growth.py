@@ -213,7 +213,7 @@ def test_readers_keep_the_last_sync_until_the_root_is_written(
         # A Dataset would wait for the writer of this process, and store what it has.
         with open_dataset(str(path)) as stored:
             found = stored.dataset
-            seen = tuple(found.shape(found.all_variables[n])[0] for n in ("/v", "/w", "/names", "/g/v"))
+            seen = tuple(found.shape_of(found.all_variables[n])[0] for n in ("/v", "/w", "/names", "/g/v"))
             lengths.append(seen)
             assert set(seen) == {found.dimension_at("/t").size}
             assert [f for f in stored.findings if f.severity != "note"] == []

@@ -27,7 +27,7 @@ def store(path: Path) -> dict[str, bytes]:
         dataset = opened.dataset
         with create_dataset(target, dataset) as sink:
             for fqn, variable in dataset.all_variables.items():
-                shape = dataset.shape(variable)
+                shape = dataset.shape_of(variable)
                 if variable.data is not None and 0 not in shape:
                     for region in model.regions(shape, sink.write_shape(fqn)):
                         sink.write(fqn, region, variable.data.read(region))

@@ -23,7 +23,7 @@ MOST_VALUES = 10_000
 
 
 def number_of_values(dataset: Dataset) -> int:
-    return sum(math.prod(dataset.shape(variable)) for variable in dataset.all_variables.values())
+    return sum(math.prod(dataset.shape_of(variable)) for variable in dataset.all_variables.values())
 
 
 def trial(budget: Budget) -> None:

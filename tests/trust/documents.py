@@ -185,7 +185,7 @@ def look(store: MemoryStore, budget: Budget, number: int) -> None:
             budget.count("opened")
             repr(opened)
             for fqn, variable in opened.dataset.all_variables.items():
-                shape = opened.dataset.shape(variable)
+                shape = opened.dataset.shape_of(variable)
                 try:
                     opened.data(fqn).read(tuple(slice(0, min(n, 2)) for n in shape))
                 except NCZarrError:

@@ -63,7 +63,7 @@ def look(store: Store) -> int:
     with open_dataset(store) as stored:
         n = int(stored.dataset.attribute["n"].values[0])
         for fqn, variable in stored.dataset.all_variables.items():
-            size = stored.dataset.shape(variable)[0]
+            size = stored.dataset.shape_of(variable)[0]
             values = stored.data(fqn).read((slice(0, size),))
             assert (values[:4] == n).all(), (fqn, values)
             assert set(values[4:].tolist()) <= {n, -2147483647, 0}, (fqn, values)

@@ -58,7 +58,7 @@ def test_a_slice_of_100_gigabytes_reads_its_chunks_once_and_holds_little(tmp_pat
     sparse(tmp_path / "big.zarr")
     store = CountingStore(LocalStore(tmp_path / "big.zarr"))
     with OpenedDataset(store) as opened:
-        assert prod(opened.shape("/v")) * 4 == 100_000_000_000
+        assert prod(opened.shape_of("/v")) * 4 == 100_000_000_000
         drawer = Drawer(opened)
         selection = first_selection(drawer.coordinates, "/v").moved(0, 500)
         before = sum(keys for _, keys in store.calls)

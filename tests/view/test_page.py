@@ -418,7 +418,7 @@ def test_fields_of_compounds_are_variables() -> None:
             np.testing.assert_array_equal(
                 opened.read(f"/grid.{field}", (1, slice(0, 3, 2))), grid[field][1, ::2]
             )
-        assert opened.shape("/cell.corners") == (2, 2, 3)
+        assert opened.shape_of("/cell.corners") == (2, 2, 3)
         assert opened.read("/cell.corners", (1, slice(None), 2)).tolist() == [-3.0, -6.0]
         assert opened.read("/cell.vertices.x", (slice(None), 1)).tolist() == [4.0, 6.0]
         assert opened.chunk_shape("/cell.corners") == (*opened.chunk_shape("/cell"), 2, 3)

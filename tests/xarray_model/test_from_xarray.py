@@ -205,7 +205,7 @@ def test_operations_keep_the_origin(kept: str) -> None:
             made = from_xarray(other)
             assert [str(d) for d in compare(want, made, storage=True)] == ["/: groups: g | none"]
         part = from_xarray(ds.isel(time=[1], x=slice(0, 2)))
-    assert part.shape(part.variable_at("/packed")) == (1, 2)
+    assert part.shape_of(part.variable_at("/packed")) == (1, 2)
     assert part.variable_at("/packed").data.read((slice(0, 1), slice(0, 2))).tolist() == [[4, 5]]
     assert part.dimension_at("/time").unlimited
     assert part.dimension_at("/never").size == 7

@@ -172,7 +172,7 @@ class VariableWriter:
         self._options = options = values.options
         self._variable, self._line, self._values = variable, line, values
         self._dates, self._quoted = dates, dates if options.ncdump else None
-        self._shape = values.dataset.shape(variable)
+        self._shape = values.dataset.shape_of(variable)
         self._unlimited = [values.dataset.is_unlimited(d) for d in variable.dimensions]
         self._name = escape_name(variable.name, percent=not options.ncdump)
         self._is_numeric = isinstance(variable.type, PrimitiveType) and variable.type.dtype.kind in "iuf"

@@ -182,7 +182,7 @@ def select(dataset: Dataset, selection: Mapping[str, object]) -> Dataset:
             return old
         axes = tuple(
             chosen[ref] if ref in chosen else range(size)
-            for ref, size in zip(old.dimensions, dataset.shape(old), strict=True)
+            for ref, size in zip(old.dimensions, dataset.shape_of(old), strict=True)
         )
         storage = old.storage
         if storage.chunk_shape is not None:

@@ -353,7 +353,7 @@ class _Sizes:
     def of(cls, dataset: Dataset, variable: Variable) -> _Sizes:
         return cls(
             variable.dimensions,
-            dataset.shape(variable),
+            dataset.shape_of(variable),
             tuple(dataset.is_unlimited(ref) for ref in variable.dimensions),
             value_bytes(variable.type.dtype),
             variable.type.dtype.hasobject,

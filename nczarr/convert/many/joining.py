@@ -390,7 +390,7 @@ def _assembled(
         if fqn not in growing:
             return old
         variables = [part.all_variables[fqn] for part in parts]
-        data = [model.source_of(v, part.shape(v)) for v, part in zip(variables, parts, strict=True)]
+        data = [model.source_of(v, part.shape_of(v)) for v, part in zip(variables, parts, strict=True)]
         # A data type that another part lacks may not hold the values of this part.
         types = {v.storage.data_type for v in variables}
         storage = old.storage if len(types) == 1 else replace(old.storage, data_type=None)

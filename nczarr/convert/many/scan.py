@@ -110,7 +110,7 @@ class ScanRow:
             known = {}
             for fqn, data in ((value["fqn"], value["data"]) for value in self.values):
                 variable = dataset.all_variables[fqn]
-                values = np.empty(dataset.shape(variable), variable.type.dtype)
+                values = np.empty(dataset.shape_of(variable), variable.type.dtype)
                 is_text = variable.type is STRING
                 values.reshape(-1)[:] = json.loads(data) if is_text else np.frombuffer(data, values.dtype)
                 known[fqn] = values

@@ -400,7 +400,7 @@ def _verified(
         variable = stored.dataset.all_variables.get(fqn)
         if variable is None:
             continue
-        shape, blocks = stored.dataset.shape(variable), stored.write_shape(fqn)
+        shape, blocks = stored.dataset.shape_of(variable), stored.write_shape(fqn)
         axes = list(zip(region, shape, blocks, strict=True))
         if any(s.start % block or (s.stop % block and s.stop != n) for s, n, block in axes):
             continue

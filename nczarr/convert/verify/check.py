@@ -136,7 +136,7 @@ def canonical(dataset: Dataset) -> dict[str, object]:
                 {"name": d.name, "size": d.size, "unlimited": d.unlimited} for d in group.dimensions
             ],
             "attributes": [_attribute(a) for a in group.attributes],
-            "variables": [_variable(dataset.shape(v), v) for v in group.variables],
+            "variables": [_variable(dataset.shape_of(v), v) for v in group.variables],
             "groups": [inside(g, model.join_fqn(fqn, g.name)) for g in group.groups],
         }
 

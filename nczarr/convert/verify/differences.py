@@ -168,7 +168,7 @@ class ValueComparison:
             if (theirs := b.all_variables.get(fqn)) is not None
             and (x := mine.data) is not None
             and (y := theirs.data) is not None
-            and a.shape(mine) == b.shape(theirs)
+            and a.shape_of(mine) == b.shape_of(theirs)
             # Values of two types can be equal if their form in memory is the same.
             and (mine.type == theirs.type or (x.dtype == y.dtype and not x.dtype.hasobject))
         ]

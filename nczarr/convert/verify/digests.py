@@ -160,7 +160,7 @@ def _header(dataset: Dataset, variable: Variable) -> bytes:
     head = {
         "type": model.describe_type(variable.type),
         "dimensions": [str(d) for d in variable.dimensions],
-        "shape": list(dataset.shape(variable)),
+        "shape": list(dataset.shape_of(variable)),
     }
     return json.dumps(head, sort_keys=True).encode() + b"\n" + _attributes(variable.attributes)
 
@@ -178,7 +178,7 @@ def _variable(dataset: Dataset, fqn: str, progress: Progress) -> str:
     variable = dataset.variable_at(fqn)
     with error_context(fqn=fqn):
         result = hashlib.sha256(_header(dataset, variable))
-        shape = dataset.shape(variable)
+        shape = dataset.shape_of(variable)
         source = model.source_of(variable, shape)
         for region in bands(shape, value_bytes(variable.type.dtype), variable.storage.chunk_shape):
             values = source.read(region)

@@ -24,7 +24,7 @@ def differing_lengths(
     """
     for values in variables:
         document = array_at(hierarchy.nodes, values.path)
-        wanted = dataset.shape(dataset.all_variables[values.fqn])
+        wanted = dataset.shape_of(dataset.all_variables[values.fqn])
         found = document.shape[: len(wanted)]
         if found != wanted and not document.extensions:
             yield f"{values.fqn}: the document has the shape {found}, the dimensions have {wanted}"

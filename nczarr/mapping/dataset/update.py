@@ -151,7 +151,7 @@ def _known(
     for fqn, source in sources.items():
         variable, shape = given.all_variables[fqn], data[source].shape
         same = fqn == source and variable is old.all_variables[fqn]
-        if (unchanged or fqn in fixed) and same and new.shape(variable) == shape:
+        if (unchanged or fqn in fixed) and same and new.shape_of(variable) == shape:
             metadata = before.array(fqn)
             if metadata.shape[: len(variable.dimensions)] == shape:
                 arrays[fqn] = (metadata, data[fqn].binding)
@@ -260,7 +260,7 @@ def _keep_arrays(
         if fqn in encodings:
             planned = replace(
                 planned,
-                shape=new.shape(after) + encodings[fqn].inner_shape,
+                shape=new.shape_of(after) + encodings[fqn].inner_shape,
                 data_type=existing.data_type,
                 chunk_grid=existing.chunk_grid,
                 chunk_key_encoding=existing.chunk_key_encoding,

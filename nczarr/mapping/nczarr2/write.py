@@ -202,7 +202,7 @@ class _NCZarr2Planner(DocumentPlanner):
         if variable.data is None:
             lengths.append(_DEFAULT_STRING_LENGTH)
         else:
-            shape = self.dataset.shape(variable)
+            shape = self.dataset.shape_of(variable)
             block = (*(1,) * (len(shape) - 1), *(max(1, min(n, 4096)) for n in shape[-1:]))
             for region in model.regions(shape, block):
                 lengths.append(max(map(_length, variable.data.read(region).reshape(-1)), default=0))

@@ -172,7 +172,7 @@ class DocumentPlanner:
             plan.nodes[path], plan.variables[fqn] = self.known.arrays[fqn]
             self.kept.add(path)
             return
-        shape, encoding = self.dataset.shape(variable), self.encoding(fqn, variable)
+        shape, encoding = self.dataset.shape_of(variable), self.encoding(fqn, variable)
         fill = model.fill_value_of(variable)
         grid, codecs = self.grid_and_codecs(fqn, variable, encoding)
         plan.nodes[path] = ArrayMetadata(
@@ -195,7 +195,7 @@ class DocumentPlanner:
         if stored := self.known.stored.get(fqn):
             return stored.chunk_grid, stored.codecs
         unlimited = [self.dataset.is_unlimited(ref) for ref in variable.dimensions]
-        default = default_chunks(self.dataset.shape(variable), unlimited, value_bytes(encoding.dtype))
+        default = default_chunks(self.dataset.shape_of(variable), unlimited, value_bytes(encoding.dtype))
         with error_context(fqn=fqn):
             return grid_and_codecs(variable.storage, default, encoding, self.options)
 

@@ -272,7 +272,7 @@ class EditedClassic(EditedFile):
         self, fqn: str, index: int, variable: Variable, dataset: Dataset, *, fresh: bool
     ) -> ClassicValues:
         assert isinstance(variable.type, PrimitiveType)
-        shape = dataset.shape(variable)
+        shape = dataset.shape_of(variable)
         made = ClassicValues(
             self, fqn, index, variable.type, shape, fill_value_of(variable), not variable.storage.no_fill
         )
@@ -326,7 +326,7 @@ class EditedClassic(EditedFile):
     def _set_model(self, dataset: Dataset) -> None:
         """Take a model as that of the file."""
         for fqn, variable in dataset.all_variables.items():
-            self._values[fqn].shape = dataset.shape(variable)
+            self._values[fqn].shape = dataset.shape_of(variable)
         self._model.replace(bind_data(dataset, self._values))
 
     def _in_order(self, new: Dataset, found: Matches) -> Dataset:

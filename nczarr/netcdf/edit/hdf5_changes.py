@@ -481,7 +481,7 @@ class _HDF5Change:
         parent, link = self.objects.groups[group], self.link_of(fqn)
         with hdf5().phil, hdf5_errors(self.make.path, fqn, "the variable cannot be written"):
             made = self.make.variable(parent.id, link, variable, self.new)
-        shape = self.new.shape(variable)
+        shape = self.new.shape_of(variable)
         values = HDF5Values(
             self.file,
             fqn,
@@ -528,7 +528,7 @@ class _HDF5Change:
         self.objects.scales = {d: self.kept[d] for d in self.new.all_dimensions if d in self.kept}
         for fqn, variable in self.new.all_variables.items():
             values = self.values[fqn]
-            values.fqn, values.type, values.shape = fqn, variable.type, self.new.shape(variable)
+            values.fqn, values.type, values.shape = fqn, variable.type, self.new.shape_of(variable)
 
     # -- links
 

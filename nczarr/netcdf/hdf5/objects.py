@@ -126,9 +126,9 @@ class ObjectMaker:
                 raise UnsupportedError(
                     f"a value has {type_id.get_size()} bytes; HDF5 limits a fill value to {_LARGEST_FILL} bytes"
                 )
-            if math.prod(dataset.shape(variable)) * type_id.get_size() >= 1 << 64:
+            if math.prod(dataset.shape_of(variable)) * type_id.get_size() >= 1 << 64:
                 raise UnsupportedError(
-                    f"the variable's size exceeds HDF5's 64-bit byte count; the shape is {dataset.shape(variable)}"
+                    f"the variable's size exceeds HDF5's 64-bit byte count; the shape is {dataset.shape_of(variable)}"
                 )
             layout = types.layout_of(type_id, variable.type)
             if not types.has_pointers(layout) and not is_ours(variable.storage.filters):
@@ -146,7 +146,7 @@ class ObjectMaker:
         api, storage = hdf5(), variable.storage
         type_id = types.make_type(variable.type, self.committed, storage.endian)
         layout, itemsize = types.layout_of(type_id, variable.type), type_id.get_size()
-        shape = dataset.shape(variable)
+        shape = dataset.shape_of(variable)
         grows = tuple(dataset.is_unlimited(reference) for reference in variable.dimensions)
         chunk = chunk_shape(variable, shape, grows, itemsize)
         if shape:

@@ -180,7 +180,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
     values = values if nothing else _conform(values, index.counts)
     if not values.size:
         if not settings.paired:
-            _stored_form(node, settings, values)  # raises for values of another kind
+            _model_values(node, settings, values)  # raises for values of another kind
         return  # an empty write is valid in a read-only dataset
     session.rules.check_writable()
     if settings.paired:
@@ -191,7 +191,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
         values = np.ascontiguousarray(values).reshape(*values.shape, 1).view(node.type.dtype)
         index = Index((*index.axes, range(2)) if shape else (range(2),))
         values, shape = values.reshape(index.counts), node.shape
-    stored = _stored_form(node, settings, values)
+    stored = _model_values(node, settings, values)
     _grow(node, index.extent)
     plain, orders = index.divided(writing=True)
     stored = reordered(stored, orders)
@@ -206,7 +206,7 @@ def _write_step(
     if not values.size:
         return
     session.rules.check_writable()
-    stored = _stored_form(node, settings, values.reshape(1, *values.shape))
+    stored = _model_values(node, settings, values.reshape(1, *values.shape))
     _grow(node, (place + 1,))
     session.write(node, (slice(place, place + 1, 1), *[slice(0, n, 1) for n in values.shape]), stored)
 
@@ -427,7 +427,7 @@ def _broadcast(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return ma.masked_array(data, np.broadcast_to(ma.getmaskarray(values), shape))
 
 
-def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> np.ndarray:
+def _model_values(node: VariableNode, settings: Settings, values: np.ndarray) -> np.ndarray:
     """Convert values from the interface's form to the model's: round, pack, fill, cast."""
     type_ = node.type
     target = type_.dtype

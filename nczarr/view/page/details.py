@@ -152,7 +152,7 @@ def list_tree(dataset: Dataset, search: str = "") -> tuple[list[Item], int]:
 
 
 def _variable_item(dataset: Dataset, fqn: str, variable: Variable) -> Item:
-    axes = zip(variable.dimensions, dataset.shape(variable), strict=True)
+    axes = zip(variable.dimensions, dataset.shape_of(variable), strict=True)
     sizes = " × ".join(f"{split_fqn(ref)[1]} {n}" if isinstance(ref, str) else str(n) for ref, n in axes)
     icon = "data_object" if isinstance(variable.type, CompoundType) else "tag"
     if is_drawable(variable):

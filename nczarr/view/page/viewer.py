@@ -227,9 +227,9 @@ class Viewer:
 
     def _others(self, fqn: str) -> list[str]:
         """Return the variables that compare with a variable: those of the same shape, first those of the same name."""
-        shape, name = self._opened.shape(fqn), split_fqn(fqn)[1]
+        shape, name = self._opened.shape_of(fqn), split_fqn(fqn)[1]
         others = self._opened.model.all_variables.items()
-        same = [at for at, v in others if at != fqn and is_drawable(v) and self._opened.shape(at) == shape]
+        same = [at for at, v in others if at != fqn and is_drawable(v) and self._opened.shape_of(at) == shape]
         return sorted(same, key=lambda at: split_fqn(at)[1] != name)[:200] if len(shape) > 1 else []
 
     def _describe(self) -> None:

@@ -117,7 +117,11 @@ class Drawer:
             If the values cannot be read.
         """
         fqn = selection.fqn
-        if not is_drawable(self.opened.variable(fqn)) or not selection.drawn or 0 in self.opened.shape(fqn):
+        if (
+            not is_drawable(self.opened.variable(fqn))
+            or not selection.drawn
+            or 0 in self.opened.shape_of(fqn)
+        ):
             return self._table(selection)
         overview = self._plan(selection, windows, most_bytes)
         sample = self.read(selection, overview.parts)
@@ -346,7 +350,7 @@ class Drawer:
 
     def _table(self, selection: Hyperslab) -> Table:
         """Return the first values as text; characters are joined to strings along their last dimension."""
-        shape = self.opened.shape(selection.fqn)
+        shape = self.opened.shape_of(selection.fqn)
         is_text = self.opened.variable(selection.fqn).type == CHAR and bool(shape)
         limits = [slice(0, _MOST_ROWS), slice(0, _MOST_CHARACTERS)][: 1 + is_text][-len(shape) :]
         first = max(len(shape) - len(limits), 0)  # of the shown axes

@@ -83,7 +83,7 @@ def first_variable(coordinates: Coordinates) -> str | None:
     named = {word.rstrip(":") for words in naming for word in words}
 
     def rank(fqn: str) -> tuple[int, ...]:
-        variable, sizes = variables[fqn], sum(n > 1 for n in opened.shape(fqn))
+        variable, sizes = variables[fqn], sum(n > 1 for n in opened.shape_of(fqn))
         is_coordinate = role_of(variable) in ("latitude", "longitude", "time") or fqn in variable.dimensions
         is_minor = variable.name in named or _MINOR.search(variable.name.lower()) is not None
         is_minor |= bool({"flag_meanings", "cf_role"} & {*variable.attribute})
