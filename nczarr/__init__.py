@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import NCZarrError
+from nczarr.rooms import Door
 
 if TYPE_CHECKING:
     from nczarr.convert import copy, diff, digest, scan
@@ -95,7 +96,7 @@ def __getattr__(name: str) -> Any:
     if name in _ALSO:
         return getattr(import_module("nczarr.netcdf4"), name)
     if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
+        value = getattr(Door(_HOMES[name]), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'nczarr' has no attribute {name!r}")

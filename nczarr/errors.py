@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from nczarr.display import shown_location, visible
+from nczarr.text import shown_location, visible
 
 #: Maximum number of failures in a message.
 _MOST_NAMED = 20

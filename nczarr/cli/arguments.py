@@ -93,7 +93,7 @@ class _Parser(argparse.ArgumentParser):
         self._end(message, choice[2], [name.strip("'\"") for name in choice[3].split(", ")])
 
     def _end(self, message: str, name: str = "", known: Sequence[str] = ()) -> NoReturn:
-        from nczarr.display.text import did_you_mean  # imports numpy
+        from nczarr.text import did_you_mean  # imports numpy
 
         hint = did_you_mean(name, known)
         usage = "--help" if self.prog.endswith(" dump") else "-h"  # -h of dump prints the header

@@ -20,7 +20,6 @@ import numpy as np
 
 from nczarr import mapping, model
 from nczarr.display import shown_location
-from nczarr.display.text import did_you_mean
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
 from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr
@@ -31,6 +30,7 @@ from nczarr.stores import open_store
 from nczarr.system.atomic import holds_nothing, text_output
 from nczarr.system.environment import is_on
 from nczarr.targets import check_slashes, parse_target
+from nczarr.text import did_you_mean
 from nczarr.transfer import Progress, data_bytes, reporting, value_bytes
 
 if TYPE_CHECKING:

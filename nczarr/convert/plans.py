@@ -16,13 +16,13 @@ from nczarr.convert.change.selecting import parse_range
 from nczarr.convert.change.shaping import OutputOptions, Placed
 from nczarr.convert.endpoints import create_sink
 from nczarr.convert.report import PlannedVariable, Report, array_form
-from nczarr.display.text import did_you_mean
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import CLASSIC, Kind
 from nczarr.mapping import StoredDataset
 from nczarr.model import Dataset, describe_type
 from nczarr.stores import MemoryStore
 from nczarr.system.atomic import text_output
+from nczarr.text import did_you_mean
 from nczarr.transfer import value_bytes
 
 #: The options of a copy that a plan contains, by the form of their values in TOML.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nczarr.display.text import format_bytes, safe_html, shown_location, visible
 from nczarr.lazy import lazy
+from nczarr.text import format_bytes, format_value, safe_html, shown_location, visible
 
 if TYPE_CHECKING:
     from nczarr.display.html import (
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         Each,
         GroupDescription,
         TypeDescription,
-        format_value,
         show_array,
         show_attribute,
         show_dimension,

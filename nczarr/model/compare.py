@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from nczarr.display import visible
 from nczarr.model.names import join_fqn
 from nczarr.model.nodes import Attribute, Dataset, Dimension, Group, Variable, same_values, source_of
 from nczarr.model.sources import regions
 from nczarr.model.types import CompoundType, EnumType, OpaqueType, Type, UserType, VlenType
+from nczarr.text import visible
 
 _BLOCK_ELEMENTS = 1 << 20
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from nczarr.display import format_value
 from nczarr.errors import NCZarrError
 from nczarr.model.nodes import Group, Variable
 from nczarr.model.sources import ArraySource
 from nczarr.model.types import CHAR, STRING
+from nczarr.text import format_value
 
 #: Most bytes of a chunk that a preview reads.
 MOST_PREVIEWED = 1 << 20

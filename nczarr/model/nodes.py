@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from nczarr import display
 from nczarr.compression import Filter, NamedConfig
-from nczarr.display.text import did_you_mean
 from nczarr.errors import ModelError
 from nczarr.lazy import cached_property
-from nczarr.model.describe import describe_attribute, describe_dimension, describe_group, describe_variable
 from nczarr.model.names import ROOT, find_nearest, join_fqn
 from nczarr.model.sources import ArraySource, RepeatedSource
 from nczarr.model.types import (
@@ -33,6 +30,14 @@ from nczarr.model.types import (
     default_fill,
     primitive_for_dtype,
 )
+from nczarr.rooms import Door
+from nczarr.text import did_you_mean
+
+if TYPE_CHECKING:
+    from nczarr import display
+    from nczarr.model import describe
+else:
+    describe, display = Door("nczarr.model.describe"), Door("nczarr.display")
 
 #: A dimension reference of a variable: the FQN of a dimension, or the size of an anonymous dimension.
 DimensionRef = str | int
@@ -131,7 +136,7 @@ class Attribute:
     __hash__ = None  # type: ignore[assignment]
 
     def _repr_html_(self) -> str:
-        return display.show_attribute(describe_attribute(self))
+        return display.show_attribute(describe.describe_attribute(self))
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ class Dimension:
     unlimited: bool = False
 
     def _repr_html_(self) -> str:
-        return display.show_dimension(describe_dimension(self))
+        return display.show_dimension(describe.describe_dimension(self))
 
 
 @dataclass(frozen=True)
@@ -289,7 +294,7 @@ class Variable(_WithAttributes):
         return replace(self, data=data, storage=replace(self.storage, data_type=None))
 
     def _repr_html_(self) -> str:
-        return display.show_array(describe_variable(self, {}))
+        return display.show_array(describe.describe_variable(self, {}))
 
 
 @dataclass(frozen=True)
@@ -314,7 +319,7 @@ class Group(_WithAttributes):
             yield from group.walk(join_fqn(fqn, group.name))
 
     def _repr_html_(self) -> str:
-        return display.show_group(describe_group(self, {}))
+        return display.show_group(describe.describe_group(self, {}))
 
 
 @dataclass(frozen=True)
@@ -433,7 +438,9 @@ class Dataset(Group):
 
     def _repr_html_(self) -> str:
         facts = (("format", self.format),) if self.format else ()
-        return display.show_group(describe_group(self, self.all_dimensions, kind="Dataset", facts=facts))
+        return display.show_group(
+            describe.describe_group(self, self.all_dimensions, kind="Dataset", facts=facts)
+        )
 
 
 def dataset_of(root: Group, name: str, format: str | None = None) -> Dataset:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from nczarr.display.text import did_you_mean
 from nczarr.errors import ModelError
 from nczarr.model.names import (
     check_length,
@@ -37,6 +36,7 @@ from nczarr.model.types import (
     parts_of,
 )
 from nczarr.system.environment import limit
+from nczarr.text import did_you_mean
 
 _MOST_ELEMENTS = np.iinfo("i8").max
 #: Size of a value, as in the documents of NCZarr.

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nczarr.display import format_value
 from nczarr.errors import UnsupportedError
 from nczarr.lazy import cached_property
 from nczarr.model.coordinates import is_time, text_of
@@ -38,6 +37,7 @@ from nczarr.model.times import (
     units_of,
 )
 from nczarr.model.types import EnumType, PrimitiveType, Type
+from nczarr.text import format_value
 
 #: Elements of a block, which fits the second-level cache of a processor with what is computed for it.
 _BLOCK = 1 << 16

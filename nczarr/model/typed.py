@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from nczarr.display.text import did_you_mean
 from nczarr.grammar import terminals
 from nczarr.model.names import ROOT, format_fqn, normalize_name, parse_fqn
+from nczarr.text import did_you_mean
 
 _TERMINALS = terminals("names.lark")
 _UNIT = re.compile(_TERMINALS["TYPED_UNIT"])

@@ -20,14 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from nczarr import display
 from nczarr.lazy import cached_property
-from nczarr.model.describe import describe_type
 from nczarr.model.names import is_unicode, split_fqn
+from nczarr.rooms import Door
+
+if TYPE_CHECKING:
+    from nczarr import display
+    from nczarr.model import describe
+else:
+    describe, display = Door("nczarr.model.describe"), Door("nczarr.display")
 
 
 class Type:
@@ -54,7 +59,7 @@ class Type:
         return isinstance(self, UserType)
 
     def _repr_html_(self) -> str:
-        return display.show_type(describe_type(self))
+        return display.show_type(describe.describe_type(self))
 
 
 @dataclass(frozen=True, eq=False)

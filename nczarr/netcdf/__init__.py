@@ -15,6 +15,7 @@ from nczarr.formats import is_netcdf
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
+    from nczarr.netcdf.bytes.file import MemoryFile
     from nczarr.netcdf.bytes.guarded import has_readers
     from nczarr.netcdf.datasets import OpenFile, create_dataset, open_dataset, provenance
     from nczarr.netcdf.edit.editor import EditedFile
@@ -26,6 +27,7 @@ else:
     __getattr__ = lazy(
         __name__,
         {
+            "bytes.file": ["MemoryFile"],
             "bytes.guarded": ["has_readers"],
             "datasets": ["OpenFile", "create_dataset", "open_dataset", "provenance"],
             "edit.editor": ["EditedFile"],
@@ -39,6 +41,7 @@ else:
 __all__ = [
     "EditedFile",
     "FileSink",
+    "MemoryFile",
     "OpenFile",
     "RemoteSink",
     "create_dataset",

@@ -15,25 +15,29 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from nczarr.display import visible
-from nczarr.display.text import did_you_mean
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError
 from nczarr.formats import local_path, storage_of
 from nczarr.model import normalize_name
 from nczarr.netcdf4 import declarations, errors
-from nczarr.netcdf4.base import AttributeOwner, Named, data_model_of, html_of, member, reference_to
+from nczarr.netcdf4.base import AttributeOwner, Named, data_model_of, member, reference_to
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL, get_chunk_cache
 from nczarr.netcdf4.compatibility import storage as storage_rule
 from nczarr.netcdf4.declarations import CompoundType, Dimension, EnumType, OpaqueType, VLType
 from nczarr.netcdf4.opening import Opening, check_encoding
 from nczarr.netcdf4.variable import Variable
+from nczarr.rooms import Door
 from nczarr.session import GroupNode, Session, kept_name
 from nczarr.system.finalizing import close_dropped, close_with
 from nczarr.targets import allowing
+from nczarr.text import did_you_mean, visible
 from nczarr.transfer import MEMORY, NoProgress, blocks_of, transfer
 
 if TYPE_CHECKING:
+    from nczarr import netcdf
     from nczarr.mapping import WriteOptions
+    from nczarr.netcdf4 import html
+else:
+    html, netcdf = Door("nczarr.netcdf4.html"), Door("nczarr.netcdf")
 
 #: Datasets open for writing.
 _OPEN: weakref.WeakValueDictionary[int, Dataset] = weakref.WeakValueDictionary()
@@ -791,7 +795,7 @@ class Dataset(AttributeOwner):
         if not self._nc_session.is_open:
             return None
         facts = (("data model", self.data_model), ("file format", self.disk_format))
-        return html_of(self._nc_session, self._nc_node, () if self._nc_parent else facts)
+        return html.html_of(self._nc_session, self._nc_node, () if self._nc_parent else facts)
 
     @staticmethod
     def fromcdl(
@@ -826,7 +830,7 @@ class Dataset(AttributeOwner):
         CDLError
             If the text is invalid.
         """
-        from nczarr import mapping, netcdf
+        from nczarr import mapping
         from nczarr.cdl import load
 
         source, rule = Path(cdlfilename), storage_rule()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from nczarr import model
-from nczarr.display import show_dimension, show_type, visible
-from nczarr.model.describe import describe_dimension, describe_type
 from nczarr.netcdf4.base import member, reference_to
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
@@ -23,7 +21,15 @@ from nczarr.netcdf4.errors import (
     translating,
 )
 from nczarr.netcdf4.values.types import find_compound, shown_dtype, view_dtype
+from nczarr.rooms import Door
 from nczarr.session import DimensionNode, GroupNode, Session, TypeNode, checked_name, kept_name
+from nczarr.text import visible
+
+if TYPE_CHECKING:
+    from nczarr import display
+    from nczarr.model import describe
+else:
+    describe, display = Door("nczarr.model.describe"), Door("nczarr.display")
 
 
 class UserDefinedType:
@@ -46,7 +52,9 @@ class UserDefinedType:
         return f"\"<class 'nczarr.{kind}'>\": name = '{name}', numpy dtype = {self.dtype}"
 
     def _repr_html_(self) -> str | None:
-        return None if self._nc_node is None else show_type(describe_type(self._nc_node.type))
+        return (
+            None if self._nc_node is None else display.show_type(describe.describe_type(self._nc_node.type))
+        )
 
     def _nc_declare(self, group: GroupNode, name: object, make: Callable[[str], model.UserType]) -> None:
         node = group.add_type(make(model.join_fqn(group.fqn, checked_name(name, "type"))))
@@ -388,7 +396,11 @@ class Dimension:
         return self._nc_node.unlimited
 
     def _repr_html_(self) -> str | None:
-        return show_dimension(describe_dimension(self._nc_node)) if self._nc_session.is_open else None
+        return (
+            display.show_dimension(describe.describe_dimension(self._nc_node))
+            if self._nc_session.is_open
+            else None
+        )
 
     def __repr__(self) -> str:
         try:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from nczarr import formats, model, netcdf
+from nczarr import formats, model
 from nczarr.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
@@ -29,10 +29,10 @@ from nczarr.errors import (
     UnsupportedError,
     WrittenElsewhereError,
 )
-from nczarr.netcdf.bytes.file import MemoryFile
 from nczarr.netcdf4 import errors
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.compatibility import storage as storage_rule
+from nczarr.rooms import Door
 from nczarr.session import Session, SourceOnly, Stored
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.base import batched
@@ -43,7 +43,10 @@ from nczarr.system.finalizing import close_dropped
 from nczarr.system.locks import FileLock, Releasable
 
 if TYPE_CHECKING:
+    from nczarr import netcdf
     from nczarr.mapping import WriteOptions
+else:
+    netcdf = Door("nczarr.netcdf")
 
 Lock = TypeVar("Lock", bound=Releasable)
 #: Number of keys that one request reads.
@@ -473,12 +476,12 @@ class Opening:
 
     def _new_file_in_memory(self) -> Session:
         """Create a netCDF file in memory; closing the session returns its bytes."""
-        content = MemoryFile()
+        content = netcdf.MemoryFile()
         session = self._session(self._created_in(content))
         session.at_close = lambda: memoryview(content.content)
         return session
 
-    def _created_in(self, content: MemoryFile) -> Stored:
+    def _created_in(self, content: netcdf.MemoryFile) -> Stored:
         return netcdf.create_file(self.name, self._empty(Path(self.name).stem), content=content)
 
     def _diskless_file(self, path: Path) -> Session:
@@ -494,7 +497,7 @@ class Opening:
             if exists and self.persist:
                 locks.append(_lock(path))
             edits = self.mode == "r+" and exists
-            content = MemoryFile(path.read_bytes()) if edits else MemoryFile()
+            content = netcdf.MemoryFile(path.read_bytes()) if edits else netcdf.MemoryFile()
             edited = netcdf.open_file(path, content=content) if edits else self._created_in(content)
             session = self._session(edited, locks)
         if self.persist:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy import ma
@@ -13,9 +13,8 @@ from numpy.typing import DTypeLike
 
 from nczarr import model
 from nczarr.compression import chosen_codecs, netcdf_filters
-from nczarr.display import visible
 from nczarr.netcdf4 import errors
-from nczarr.netcdf4.base import AttributeOwner, data_model_of, html_of, reference_to
+from nczarr.netcdf4.base import AttributeOwner, data_model_of, reference_to
 from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
 from nczarr.netcdf4.creation import VariableOptions, constructor_signature, resolve_datatype
 from nczarr.netcdf4.declarations import Dimension, UserDefinedType, shown_dimension, shown_type, text_type
@@ -23,7 +22,14 @@ from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.access import read, write
 from nczarr.netcdf4.values.attributes import lookup_in, make_attribute
 from nczarr.netcdf4.values.numbers import cast_safely, quantization_in
+from nczarr.rooms import Door
 from nczarr.session import DimensionNode, TypeNode, VariableNode
+from nczarr.text import visible
+
+if TYPE_CHECKING:
+    from nczarr.netcdf4 import html
+else:
+    html = Door("nczarr.netcdf4.html")
 
 _CAST_ATTRIBUTES = ("valid_min", "valid_max", "valid_range", "missing_value")
 
@@ -549,7 +555,7 @@ class Variable(AttributeOwner):
         return visible("\n".join(lines), layout=True)
 
     def _repr_html_(self) -> str | None:
-        return html_of(self._nc_session, self._nc_node) if self._nc_session.is_open else None
+        return html.html_of(self._nc_session, self._nc_node) if self._nc_session.is_open else None
 
     def _nc_filling(self) -> str:
         if self._nc_node.storage.no_fill:

@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nczarr.display import shown_location
 from nczarr.errors import ReadOnlyError, StoreError
+from nczarr.text import shown_location
 
 if TYPE_CHECKING:
     from typing import Self

@@ -6,15 +6,22 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, ReadOnlyError, StoreError
 from nczarr.formats import describe_file, is_icechunk, is_references, is_zip, special_kind
+from nczarr.rooms import Door
 from nczarr.stores.base import Store
 from nczarr.stores.local import LocalStore
 from nczarr.system.failures import system_error
 from nczarr.system.logs import logger_of
 from nczarr.targets import StorageOptions, Target, allowed, client_options, parse_target
+
+if TYPE_CHECKING:
+    from nczarr.stores import reach, referred, remote
+else:
+    reach, referred = Door("nczarr.stores.reach"), Door("nczarr.stores.referred")
+    remote = Door("nczarr.stores.remote")
 
 Mode = Literal["r", "r+", "w"]
 
@@ -85,13 +92,9 @@ def _open_object(target: Any, mode: Mode) -> Store:
     if isinstance(target, Store):
         return target
     if type(target).__module__.partition(".")[0] == "obstore":
-        from nczarr.stores.remote.obstore_store import ObstoreStore
-
-        return ObstoreStore(target, writable=writable)
-    from nczarr.stores.remote.zarr_store import ZarrStore, is_zarr_store
-
-    if is_zarr_store(target):
-        return ZarrStore(target, writable=writable)
+        return remote.ObstoreStore(target, writable=writable)
+    if _is_zarr_store(target):
+        return remote.ZarrStore(target, writable=writable)
     if type(target).__name__ == "FSMap" and hasattr(target, "fs"):
         return _fsspec(target.fs, str(target.root), None, mode)
     if isinstance(target, Mapping):
@@ -99,6 +102,12 @@ def _open_object(target: Any, mode: Mode) -> Store:
 
         return MappingStore(target, writable=None if writable else False)
     raise DatasetNotFoundError(f"{type(target).__name__} is not a path, a URL or a store")
+
+
+def _is_zarr_store(target: object) -> bool:
+    """Return whether an object has the methods of a zarr-python 3 store."""
+    names = ("get", "set", "delete", "list_prefix", "list_dir", "supports_writes", "supports_listing")
+    return not isinstance(target, type) and all(hasattr(target, name) for name in names)
 
 
 def _open_target(target: Target, mode: Mode, options: StorageOptions, allow: list[str]) -> Store:
@@ -141,16 +150,13 @@ def _open_referring(path: str, mode: Mode, options: StorageOptions, allow: list[
             path=path,
             hint="change the files, and create it again with nczarr copy --virtual --overwrite",
         )
-    from nczarr.stores.reach import Reach
-    from nczarr.stores.referred import open_references, open_repository
-
     if not references:
         beside = os.path.dirname(os.path.realpath(path))
-        store = open_repository(Path(path), Reach(beside, allow, options, _open_folder))
+        store = referred.open_repository(Path(path), reach.Reach(beside, allow, options, _open_folder))
         store.url = path
         return store
     folder, name = (path, None) if os.path.isdir(path) else os.path.split(os.path.abspath(path))
-    return open_references(
+    return referred.open_references(
         LocalStore(folder), name, path, allow=allow, options=options, open_folder=_open_folder
     )
 
@@ -164,7 +170,6 @@ def _open_folder(url: str, options: StorageOptions) -> Store:
 def _open_reference_url(url: str, mode: Mode, options: StorageOptions, allow: list[str]) -> Store:
     """Open fsspec's ``reference://``: the option ``fo`` contains the references, or their location."""
     from nczarr.stores.memory import MemoryStore
-    from nczarr.stores.referred import open_references
 
     if mode != "r":
         raise ReadOnlyError("nczarr only reads references to other files", path=url)
@@ -192,7 +197,9 @@ def _open_reference_url(url: str, mode: Mode, options: StorageOptions, allow: li
         folder = _open_remote(where, target, "r", given)
     else:
         raise StoreError("storage_options['fo'] must be the references or their location", path=url)
-    return open_references(folder, name, where, allow=allow, options=given, open_folder=_open_folder)
+    return referred.open_references(
+        folder, name, where, allow=allow, options=options, open_folder=_open_folder
+    )
 
 
 def _open_local(target: Target, mode: Mode) -> Store:
@@ -232,36 +239,27 @@ def _open_local(target: Target, mode: Mode) -> Store:
 
 
 def _open_remote(url: str, target: Target, mode: Mode, options: StorageOptions) -> Store:
-    from nczarr.stores.remote.fsspec_store import file_system
-
     writable = mode != "r"
     if target.protocol in ("http", "https"):
         if writable:
             raise ReadOnlyError("a web server is for reading only", path=url)
-        from nczarr.stores.remote.http import HTTPStore
-
-        return HTTPStore(url, file_system(url, options)[0])
+        return remote.HTTPStore(url, remote.file_system(url, options)[0])
     if target.protocol in ("s3", "s3a"):
-        from nczarr.stores.remote.s3 import open_s3
-
-        settings = {
-            name: target.fragment[word] for word, name in _S3_SETTINGS.items() if word in target.fragment
-        }
-        return open_s3(url, writable=writable, storage_options={**settings, **options})
+        for word, name in _S3_SETTINGS.items():
+            if word in target.fragment:
+                options.setdefault(name, target.fragment[word])
+        return remote.open_s3(url, writable=writable, storage_options=options)
     if writable and target.protocol in _READ_ONLY:
         raise ReadOnlyError(f"{target.protocol} is for reading only", path=url)
-    return _fsspec(*file_system(url, options), url, mode)
+    return _fsspec(*remote.file_system(url, options), url, mode)
 
 
 def _fsspec(fs: Any, root: str, url: str | None, mode: Mode) -> Store:
     from fsspec.implementations.local import LocalFileSystem
 
-    from nczarr.stores.remote.fsspec_store import FsspecStore
-    from nczarr.stores.remote.http import HTTPStore
-
     if isinstance(fs, LocalFileSystem):
         # LocalStore is faster, and its writes are atomic.
         return LocalStore(root, mode)
     if type(fs).__name__ == "HTTPFileSystem":  # its module needs aiohttp
-        return HTTPStore(root, fs)
-    return FsspecStore(fs, root, url=url, writable=mode != "r")
+        return remote.HTTPStore(root, fs)
+    return remote.FsspecStore(fs, root, url=url, writable=mode != "r")

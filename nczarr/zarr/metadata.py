@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import marshal
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from nczarr.compression import NamedConfig
+from nczarr.rooms import Door
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.grids import ChunkGrid
 from nczarr.zarr.types import DataType, Json, JsonMapping, JsonObject, Scalar, bad, show
+
+if TYPE_CHECKING:
+    from nczarr import display
+    from nczarr.zarr import describe
+else:
+    describe, display = Door("nczarr.zarr.describe"), Door("nczarr.display")
 
 Made = TypeVar("Made")
 
@@ -204,10 +211,7 @@ class ArrayMetadata:
         )
 
     def _repr_html_(self) -> str:
-        from nczarr.display import show_array
-        from nczarr.zarr.describe import describe_metadata
-
-        return show_array(describe_metadata(self))
+        return display.show_array(describe.describe_metadata(self))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ArrayMetadata):
@@ -246,10 +250,7 @@ class GroupMetadata:
     extra: JsonObject = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
-        from nczarr.display import show_group
-        from nczarr.zarr.describe import describe_group
-
-        return show_group(describe_group(self, ""))
+        return display.show_group(describe.describe_group(self, ""))
 
 
 def key_of(parts: Json) -> bytes | None:

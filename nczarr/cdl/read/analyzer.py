@@ -23,11 +23,11 @@ from nczarr.cdl.syntax.constants import ALIASES, ConstantError, parse_constant
 from nczarr.cdl.syntax.parser import parse
 from nczarr.cdl.syntax.runs import NeedsSlowPath, split_statements
 from nczarr.cdl.syntax.source import ORDER, Problems, SourceText, TooManyProblems
-from nczarr.display.text import did_you_mean
 from nczarr.errors import CDLError, ModelError
 from nczarr.formats import special_kind
 from nczarr.model.names import check_reach, check_text
 from nczarr.system.environment import limit
+from nczarr.text import did_you_mean
 
 _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
 #: Attribute names that the netCDF library reserves.

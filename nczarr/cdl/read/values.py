@@ -38,8 +38,8 @@ from nczarr.cdl.syntax.runs import (
 )
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Block, Call, Value
-from nczarr.display.text import did_you_mean
 from nczarr.grammar import portable
+from nczarr.text import did_you_mean
 
 _GAP = r"[ \t\r\n\f]*+"
 _BLANK = " \t\r\n\f"

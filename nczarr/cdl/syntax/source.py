@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from lark import Token
 
 from nczarr.cdl.syntax.constants import ConstantError
-from nczarr.display import visible
 from nczarr.errors import CDLError
+from nczarr.text import visible
 
 _MOST_PROBLEMS = 100
 _LONGEST_LINE = 160

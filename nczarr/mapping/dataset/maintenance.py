@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nczarr import model
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
@@ -29,12 +29,18 @@ from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.plain.write import Labels
 from nczarr.mapping.values.attributes import ATTR_KEY
 from nczarr.mapping.values.scalars import JSONObject, member
+from nczarr.rooms import Door
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.stores.zip import ZipStore
 from nczarr.system import atomic
 from nczarr.targets import StorageOptions, parse_target
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, open_hierarchy
+
+if TYPE_CHECKING:
+    from nczarr.stores import remote
+else:
+    remote = Door("nczarr.stores.remote")
 
 #: Maximum number of further passes of `repair`; each finds fewer faults than the previous one.
 _MORE_PASSES = 3
@@ -400,10 +406,8 @@ def _clean_store(store: Store, force: bool) -> Iterator[str]:
 
 def _clean_uploads(target: str, options: StorageOptions | None, force: bool) -> Iterator[str]:
     """Find values that a killed process has uploaded in part. Only s3fs lists them, and not every server does."""
-    from nczarr.stores.remote.fsspec_store import FsspecStore
-
     with suppress(NCZarrError), open_store(target, "r+", {**(options or {}), "backend": "s3fs"}) as store:
-        if isinstance(store, FsspecStore) and (count := store.unfinished_uploads(remove=force)):
+        if isinstance(store, remote.FsspecStore) and (count := store.unfinished_uploads(remove=force)):
             what = "are removed" if force else "remain; if no process is writing, --force removes them"
             yield f"parts of {count} values that were not uploaded to the end {what}"
 

@@ -10,11 +10,11 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
-from nczarr.display import shown_location
 from nczarr.errors import StoreError
 from nczarr.stores.base import DOCUMENTS, AccessRefusedError, Names, Store, check_prefix, clip, start_of
 from nczarr.stores.remote.concurrent import FileSystem, FileSystemStore
 from nczarr.system.logs import logger_of
+from nczarr.text import shown_location
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -15,12 +15,6 @@ from nczarr.stores.remote.fsspec_store import lists_all
 _NO_KEY = ("invalid zarr key", "Only prefixes pointing to a group or array")
 
 
-def is_zarr_store(target: object) -> bool:
-    """Return whether an object has the methods of a zarr-python 3 store."""
-    names = ("get", "set", "delete", "list_prefix", "list_dir", "supports_writes", "supports_listing")
-    return not isinstance(target, type) and all(hasattr(target, name) for name in names)
-
-
 def _lists_all(store: Any) -> bool:
     """Return whether a zarr-python store promises that its listings name every key."""
     if type(store).__module__.startswith("icechunk"):

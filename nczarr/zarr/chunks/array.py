@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, compress, product
 from math import prod
 from types import EllipsisType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from nczarr.compression import NamedConfig
 from nczarr.errors import CodecError, ReadOnlyError, SelectionError, UnsupportedError, error_context
 from nczarr.lazy import cached_property
+from nczarr.rooms import Door
 from nczarr.stores import LocalStore, Store
 from nczarr.stores.base import AccessRefusedError, batched
 from nczarr.zarr.chunks.chunks import Chunks, forget_chunks
@@ -38,6 +39,12 @@ from nczarr.zarr.documents.extensions import Extension, active_extensions
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.pool import run
+
+if TYPE_CHECKING:
+    from nczarr import display
+    from nczarr.zarr import describe
+else:
+    describe, display = Door("nczarr.zarr.describe"), Door("nczarr.display")
 
 #: The number of keys in one batch of existence checks.
 _BATCH = 1024
@@ -201,10 +208,7 @@ class Array:
         return f"<Array {'/' + self.path!r} shape={self.shape} dtype={self.dtype} chunks={self.chunk_shape}>"
 
     def _repr_html_(self) -> str:
-        from nczarr.display import show_array
-        from nczarr.zarr.describe import describe_array
-
-        return show_array(describe_array(self))
+        return display.show_array(describe.describe_array(self))
 
     def chunk_key(self, index: tuple[int, ...]) -> str:
         """Return the key of the chunk at a grid index."""

@@ -16,6 +16,7 @@ from nczarr.errors import (
     UnsupportedError,
     ZarrNameError,
 )
+from nczarr.rooms import Door
 from nczarr.stores import LocalStore, Store
 from nczarr.system.locks import Rank, make_lock
 from nczarr.zarr.documents import consolidated
@@ -27,7 +28,11 @@ from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, are_stored_alike
 from nczarr.zarr.names import check_path, check_siblings, parent_path
 
 if TYPE_CHECKING:
+    from nczarr import display
+    from nczarr.zarr import describe
     from nczarr.zarr.chunks.array import Array
+else:
+    describe, display = Door("nczarr.zarr.describe"), Door("nczarr.display")
 
 
 LayoutName = Literal["v3", "v2", "draft-2019", "experimental-v3"]
@@ -143,10 +148,7 @@ class Hierarchy:
         return f"<Hierarchy {self.store.url} {self.layout}, {len(self._nodes)} nodes>"
 
     def _repr_html_(self) -> str:
-        from nczarr.display import show_group
-        from nczarr.zarr.describe import describe_hierarchy
-
-        return show_group(describe_hierarchy(self))
+        return display.show_group(describe.describe_hierarchy(self))
 
     # -- reading
 
