@@ -214,7 +214,9 @@ def _several(values: Sequence[object] | np.ndarray) -> str:
 
 
 def _item(value: object) -> str:
-    if isinstance(value, list | tuple) or getattr(value, "ndim", 0):
+    import numpy as np
+
+    if isinstance(value, list | tuple | np.ndarray):
         return f"[{format_value(value)[:_NESTED]}]"
     if isinstance(value, str):
         return json.dumps(value[:_NESTED], ensure_ascii=False)

@@ -197,9 +197,7 @@ def _open_reference_url(url: str, mode: Mode, options: StorageOptions, allow: li
         folder = _open_remote(where, target, "r", given)
     else:
         raise StoreError("storage_options['fo'] must be the references or their location", path=url)
-    return referred.open_references(
-        folder, name, where, allow=allow, options=options, open_folder=_open_folder
-    )
+    return referred.open_references(folder, name, where, allow=allow, options=given, open_folder=_open_folder)
 
 
 def _open_local(target: Target, mode: Mode) -> Store:
@@ -245,10 +243,10 @@ def _open_remote(url: str, target: Target, mode: Mode, options: StorageOptions) 
             raise ReadOnlyError("a web server is for reading only", path=url)
         return remote.HTTPStore(url, remote.file_system(url, options)[0])
     if target.protocol in ("s3", "s3a"):
-        for word, name in _S3_SETTINGS.items():
-            if word in target.fragment:
-                options.setdefault(name, target.fragment[word])
-        return remote.open_s3(url, writable=writable, storage_options=options)
+        settings = {
+            name: target.fragment[word] for word, name in _S3_SETTINGS.items() if word in target.fragment
+        }
+        return remote.open_s3(url, writable=writable, storage_options={**settings, **options})
     if writable and target.protocol in _READ_ONLY:
         raise ReadOnlyError(f"{target.protocol} is for reading only", path=url)
     return _fsspec(*remote.file_system(url, options), url, mode)
