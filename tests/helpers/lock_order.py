@@ -2,14 +2,14 @@
 
 :func:`install` replaces the locks of nczarr, before any is made. Locks of one rank are taken together only where the
 rank says so (:data:`SEVERAL`), and then always in the same order. Each wrong order raises :class:`LockOrderError`, and
-is kept in :data:`FOUND`, in case the program catches the error.
+is kept in :data:`FOUND`, in case the program catches the error. A :class:`Schedule` runs threads of a test in turns.
 """
 
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
@@ -44,7 +44,8 @@ class CheckedLock:
         held = held_locks()
         if held and self not in held:
             self._check(held)
-        taken = self._lock.acquire(blocking, timeout)
+        schedule = Schedule.of_this_thread()
+        taken = self._lock.acquire(blocking, timeout) if schedule is None else schedule.take(self, blocking)
         if taken:
             held.append(self)
         return taken
@@ -70,7 +71,9 @@ class CheckedLock:
         for position in range(len(held) - 1, -1, -1):
             if held[position] is self:
                 del held[position]
-                return
+                break
+        if (schedule := Schedule.of_this_thread()) is not None:
+            schedule.give(self)
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -85,6 +88,117 @@ class CheckedLock:
 
     def _at_fork_reinit(self) -> None:
         self._lock._at_fork_reinit()  # type: ignore[attr-defined]
+
+
+class DeadlockError(AssertionError):
+    """Each thread of a schedule waits for a lock of another one."""
+
+
+class Schedule:
+    """Threads of which one runs at a time. A seed decides where they switch: the same seed gives the same run.
+
+    They may switch before and after each operation on a lock, at each :meth:`point` (a request to a store), and,
+    with a probability, between any two instructions of some modules. A lock that is missing shows within a few seeds.
+
+    Parameters
+    ----------
+    seed : int
+    *files : str
+        Ends of the paths of modules.
+    rate : float
+        The probability of a switch between two instructions of these modules.
+    """
+
+    def __init__(self, seed: int, *files: str, rate: float = 0.1) -> None:
+        self._random = Random(seed)
+        self._files = files
+        self._rate = rate
+        #: What each thread waits for while another one runs.
+        self._turns: dict[int, threading.Semaphore] = {}
+        #: The locks for which threads wait.
+        self._wanted: dict[int, CheckedLock] = {}
+        self._is_stuck = False
+
+    @staticmethod
+    def of_this_thread() -> Schedule | None:
+        return getattr(_here, "schedule", None)
+
+    @staticmethod
+    def point() -> None:
+        """Switch, perhaps, if a schedule runs this thread."""
+        if (schedule := Schedule.of_this_thread()) is not None:
+            schedule.switch()
+
+    def run(self, works: list[Callable[[], object]]) -> None:
+        """Run functions, each in a thread, to the end, and raise the first error."""
+        errors: list[BaseException] = []
+        threads = [
+            threading.Thread(target=self._work, args=(number, work, errors))
+            for number, work in enumerate(works)
+        ]
+        self._turns = {number: threading.Semaphore(0) for number in range(len(works))}
+        for thread in threads:
+            thread.start()
+        self._turns[self._random.randrange(len(works))].release()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+
+    def _work(self, number: int, work: Callable[[], object], errors: list[BaseException]) -> None:
+        _here.number = number
+        self._turns[number].acquire()
+        _here.schedule = self
+        sys.settrace(self._trace)
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            sys.settrace(None)
+            _here.schedule = None
+            del self._turns[number]
+            if self._turns:
+                self._turns[self._next()].release()
+
+    def _next(self) -> int:
+        able = [number for number in self._turns if number not in self._wanted]
+        if not able:
+            self._is_stuck = True
+            self._wanted.clear()
+            able = list(self._turns)
+        return self._random.choice(able)
+
+    def switch(self) -> None:
+        """Let another thread run, or go on."""
+        chosen = self._next()
+        if chosen != _here.number:
+            self._turns[chosen].release()
+            self._turns[_here.number].acquire()
+        if self._is_stuck:
+            raise DeadlockError(f"each thread waits for a lock of another one; this one holds {held_locks()}")
+
+    def take(self, lock: CheckedLock, blocking: bool) -> bool:
+        self.switch()
+        while not lock._lock.acquire(blocking=False):
+            if not blocking:
+                return False
+            self._wanted[_here.number] = lock
+            self.switch()
+        return True
+
+    def give(self, lock: CheckedLock) -> None:
+        self._wanted = {number: wanted for number, wanted in self._wanted.items() if wanted is not lock}
+        if not self._is_stuck:
+            self.switch()
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if not frame.f_code.co_filename.endswith(self._files):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and self._random.random() < self._rate:
+            self.switch()
+        return self._trace
 
 
 def held_locks() -> list[CheckedLock]:
@@ -104,29 +218,6 @@ def apart() -> Iterator[None]:
         yield
     finally:
         _here.held = held
-
-
-@contextmanager
-def switching(seed: int, *files: str, rate: float = 0.03) -> Iterator[None]:
-    """Let new threads pause between the instructions of some modules, at random: a lock that is missing shows soon.
-
-    By itself, the interpreter switches threads at calls and loops only.
-    """
-    random = Random(seed)
-
-    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
-        if not frame.f_code.co_filename.endswith(files):
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode" and random.random() < rate:
-            time.sleep(1e-6)
-        return trace
-
-    threading.settrace(trace)
-    try:
-        yield
-    finally:
-        threading.settrace(None)  # type: ignore[arg-type]
 
 
 def install() -> None:

@@ -32,8 +32,7 @@ from nczarr.mapping import (
     create_dataset,
     open_dataset,
 )
-from nczarr.mapping.dataset import variable_data
-from nczarr.mapping.dataset.variable_data import VariableData, extend_with_fill
+from nczarr.mapping.dataset.variable_data import VariableData
 from nczarr.model import (
     DOUBLE,
     INT,
@@ -51,6 +50,7 @@ from nczarr.model import (
     compare,
 )
 from nczarr.stores import LocalStore, MemoryStore
+from nczarr.zarr.chunks.array import Array
 
 
 def simple(value: int = 1, name: str = "v") -> Dataset:
@@ -609,6 +609,7 @@ def test_of_two_threads_one_makes_a_short_array_longer(monkeypatch: pytest.Monke
     looked = threading.local()
     is_short = VariableData.is_short.fget  # type: ignore[attr-defined]
     made: list[tuple[int, ...]] = []
+    resize = Array.resize
 
     def short(self: VariableData) -> bool:
         found = is_short(self)
@@ -617,12 +618,12 @@ def test_of_two_threads_one_makes_a_short_array_longer(monkeypatch: pytest.Monke
             both.wait()
         return found
 
-    def extend(array: Any, shape: tuple[int, ...]) -> None:
+    def extend(array: Array, shape: tuple[int, ...]) -> None:
         made.append(shape)
-        extend_with_fill(array, shape)
+        resize(array, shape)
 
     monkeypatch.setattr(VariableData, "is_short", property(short))
-    monkeypatch.setattr(variable_data, "extend_with_fill", extend)
+    monkeypatch.setattr(Array, "resize", extend)
     with ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(data.write, slice(i, i + 2), np.array([i, i], "i4")) for i in (0, 2)]:
             future.result()

@@ -43,7 +43,7 @@ from nczarr.model import (
     VlenType,
     compare,
 )
-from nczarr.netcdf import create_dataset, is_netcdf, open_dataset
+from nczarr.netcdf import create_dataset, create_file, is_netcdf, open_dataset
 from nczarr.netcdf.hdf5 import library
 
 
@@ -516,3 +516,24 @@ def test_values_of_enums_are_there_when_hdf5_looks_at_them(
     create_dataset(tmp_path / "a.nc", declared).commit()
     with open_dataset(tmp_path / "a.nc") as file:
         assert file.dataset.types[0].members == members
+
+
+@pytest.mark.parametrize("format", ["classic", "netCDF-4"])
+def test_variables_of_a_dimension_take_their_length_from_the_model(tmp_path: Path, format: str) -> None:
+    """A variable with a length of its own stays behind when another one grows."""
+    path = tmp_path / "a.nc"
+    names = ("v", "w")
+    time = Dimension("t", 2, True)
+    made = Dataset(
+        "a", format=format, dimensions=(time,), variables=tuple(Variable(n, INT, ("/t",)) for n in names)
+    )
+    file = create_file(path, made)
+    v, w = file.data("/v"), file.data("/w")
+    v.grow((5,))
+    assert (v.shape, w.shape, file.length("/t")) == ((5,), (5,), 2)
+    v.write((slice(4, 5),), np.array([7], "i4"))
+    assert file.lengthen({"/t": 5})
+    assert (w.shape, file.length("/t"), file.dataset.dimension_at("/t").size) == ((5,), 5, 5)
+    file.close()
+    with netCDF4.Dataset(path) as again:
+        assert [again[name][:].tolist() for name in names] == [[None] * 4 + [7], [None] * 5]

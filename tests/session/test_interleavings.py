@@ -1,72 +1,181 @@
-"""Threads that pause between any two instructions of the tree and the cache lose no change."""
+"""Threads that switch at locks, at requests to the store and between instructions lose no change.
+
+A removed lock of the tree or the cache fails here. A seed decides the switches, so a failure repeats.
+"""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-import lock_order
 import numpy as np
 import pytest
+from lock_order import Schedule
 
 import nczarr.netcdf4 as ours
+from nczarr.model import INT, Attribute, EnumType, Storage
+from nczarr.session import GroupNode
+from nczarr.session.errors import EditError, Failures
+from nczarr.stores import MemoryStore
+
+THREADS, STEPS = 3, 3
 
 
-def together(works: list[Callable[[], None]]) -> None:
-    """Run functions in threads of their own, and raise the first error."""
-    errors: list[BaseException] = []
+class SwitchingStore(MemoryStore):
+    """A store at each of whose requests another thread may go on."""
 
-    def run(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
+    def get(self, key: str) -> bytes | None:
+        Schedule.point()
+        return super().get(key)
 
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    def set(self, key: str, data: Any) -> None:
+        Schedule.point()
+        super().set(key, data)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_each_change_of_the_tree_is_counted(seed: int) -> None:
-    with ours.Dataset({}, "w") as ds:
-        root, session = ds._nc_session.root, ds._nc_session
-        before = session.tree.generation, session.tree.structure
-
-        def declare(number: int) -> None:
-            for step in range(8):
-                root.add_dimension(f"d{number}_{step}", 1, unlimited=True).grow(step + 2)
-                root.add_group(f"g{number}_{step}")
-
-        with lock_order.switching(seed, "session/tree.py"):
-            together([lambda n=n: declare(n) for n in range(4)])  # type: ignore[misc]
-        assert (session.tree.generation - before[0], session.tree.structure - before[1]) == (96, 64)
+@pytest.fixture(autouse=True)
+def _no_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads of the pool are in no schedule."""
+    monkeypatch.setattr("nczarr.zarr.pool._WORKERS", 1)
 
 
-@pytest.mark.parametrize("bound", [300, 1 << 20])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_cache_counts_its_chunks_and_loses_no_value(seed: int, bound: int) -> None:
-    with ours.Dataset({}, "w") as ds:
-        ds.createDimension("x", 32)
-        v = ds.createVariable("v", "i4", ("x",), chunksizes=(8,), fill_value=-1)
+def number(name: str) -> Attribute:
+    return Attribute(name, INT, np.array([1], "i4"))
+
+
+def prepared(root: GroupNode) -> None:
+    """A dataset with something for each thread and step to change."""
+    x = root.add_dimension("x", 1, unlimited=True)
+    for name in [f"{n}_{step}" for n in range(THREADS) for step in range(STEPS)]:
+        root.add_dimension(f"d{name}", 1, unlimited=True)
+        root.add_variable(f"v{name}", INT, (x,), Storage(), {})
+        root.add_group(f"g{name}")
+        root.set_attribute(number(f"a{name}"))
+
+
+#: What each thread does in each step, and how many changes, and changes of the structure, it counts.
+CHANGES: dict[str, tuple[Callable[[GroupNode, str], object], int, int]] = {
+    "add_dimension": (lambda root, name: root.add_dimension(name, 1, unlimited=True), 1, 1),
+    "add_group": (lambda root, name: root.add_group(name), 1, 1),
+    "add_type": (lambda root, name: root.add_type(EnumType(f"/{name}", INT, (("a", 1),))), 1, 1),
+    "add_variable": (lambda root, name: root.add_variable(name, INT, (), Storage(), {}), 1, 1),
+    "grow": (lambda root, name: root.dimensions[f"d{name[1:]}"].grow(7), 1, 0),
+    "set_attribute": (lambda root, name: root.set_attribute(number(name)), 1, 1),
+    "delete_attribute": (lambda root, name: root.delete_attribute(f"a{name[1:]}"), 1, 1),
+    "rename_attribute": (lambda root, name: root.rename_attribute(f"a{name[1:]}", name), 1, 1),
+    "rename_dimension": (lambda root, name: root.rename_dimension(f"d{name[1:]}", name), 1, 1),
+    "rename_variable": (lambda root, name: root.rename_variable(f"v{name[1:]}", name), 1, 1),
+    "rename_group": (lambda root, name: root.rename_group(f"g{name[1:]}", name), 1, 1),
+}
+
+
+def names_of(root: GroupNode) -> set[str]:
+    found = {*root.dimensions, *root.variables, *root.groups, *root.attributes}
+    return found | {node.type.name for node in root.types}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_change_of_the_tree_is_made_and_counted(change: str) -> None:
+    do, changes, structures = CHANGES[change]
+    for seed in range(4):
+        with ours.Dataset({}, "w") as ds:
+            root, tree = ds._nc_session.root, ds._nc_session.tree
+            prepared(root)
+            before, names = (tree.generation, tree.structure), names_of(root)
+
+            def work(n: int, root: GroupNode = root) -> None:
+                for step in range(STEPS):
+                    do(root, f"n{n}_{step}")
+
+            Schedule(seed, "session/tree.py", rate=0.2).run([partial(work, n) for n in range(THREADS)])
+            done = THREADS * STEPS
+            assert (tree.generation - before[0], tree.structure - before[1]) == (
+                changes * done,
+                structures * done,
+            )
+            new = {f"n{n}_{step}" for n in range(THREADS) for step in range(STEPS)}
+            after = names_of(root)
+            assert after - names == (set() if change in ("grow", "delete_attribute") else new)
+            kept = len(names) - (done if change.startswith(("delete", "rename")) else 0)
+            assert len(names & after) == kept
+
+
+@pytest.mark.parametrize("kind", ["dimension", "group", "type", "variable", "renamed"])
+def test_of_two_threads_one_gets_a_name(kind: str) -> None:
+    for seed in range(6):
+        with ours.Dataset({}, "w") as ds:
+            root = ds._nc_session.root
+            prepared(root)
+            make: dict[str, Callable[[int], object]] = {
+                "dimension": lambda _, root=root: root.add_dimension("n", 1, unlimited=False),
+                "group": lambda _, root=root: root.add_group("n"),
+                "type": lambda _, root=root: root.add_type(EnumType("/n", INT, (("a", 1),))),
+                "variable": lambda _, root=root: root.add_variable("n", INT, (), Storage(), {}),
+                "renamed": lambda n, root=root: root.rename_variable(f"v{n}_0", "n"),
+            }
+            refused: list[EditError] = []
+
+            def work(n: int, kind: str = kind, make: Any = make, refused: Any = refused) -> None:
+                try:
+                    make[kind](n)
+                except EditError as error:
+                    refused.append(error)
+
+            Schedule(seed, "session/tree.py", rate=0.2).run([partial(work, n) for n in range(2)])
+            assert len(refused) == 1
+
+
+def check_counts(cache: Any, node: Any) -> None:
+    """Nothing is pinned, and each number is that of the chunks in memory."""
+    assert not +cache._pins
+    assert cache.weight == sum(chunk.weight for chunk in cache._blocks.values())
+    known = cache.variable(node)
+    assert known.blocks == len(cache._blocks)
+    assert known.write_through_count == 0
+    assert all(not chunk.evicted for chunk in cache._blocks.values())
+
+
+@pytest.mark.parametrize("bound", [40, 300, 1 << 20])
+def test_the_cache_counts_its_chunks_and_loses_no_value(bound: int) -> None:
+    """Single values, rows across chunks, whole chunks past the cache, reads and flushes at the same time."""
+    for seed in range(8):
+        ds = ours.Dataset(SwitchingStore(), "w")
+        ds.createDimension("x", 24)
+        v = ds.createVariable("v", "i4", ("x",), chunksizes=(6,), fill_value=-1)
         ds.sync()
         session, node = ds._nc_session, v._nc_node
         cache = session.cache
         cache.bound = bound
 
-        def write(first: int) -> None:
-            for place in range(first, 32, 4):
-                session.write(node, (slice(place, place + 1, 1),), np.array([place], "i4"))
-                assert session.read(node, (slice(place, place + 1, 1),)).tolist() == [place]
+        def write(at: slice, session: Any = session, node: Any = node) -> None:
+            session.write(node, (at,), np.arange(at.start, at.stop, at.step, dtype="i4"))
+            assert session.read(node, (at,)).tolist() == list(range(at.start, at.stop, at.step))
 
-        with lock_order.switching(seed, "session/chunk_cache.py"):
-            together([lambda n=n: write(n) for n in range(4)])  # type: ignore[misc]
-        assert not cache._pins
-        assert cache.weight == sum(block.weight for block in cache._blocks.values())
-        assert cache.variable(node).blocks == len(cache._blocks)
-        assert cache.variable(node).write_through_count == 0
-        assert v[:].tolist() == list(range(32))
+        def singles(write: Any = write) -> None:
+            for place in (0, 5, 6, 11, 12, 17, 19):
+                write(slice(place, place + 1, 1))
+
+        def across(write: Any = write) -> None:
+            for first in (1, 2, 3):
+                write(slice(first, 17, 6))
+            write(slice(18, 19, 1))
+
+        def past(write: Any = write, session: Any = session, node: Any = node) -> None:
+            write(slice(4, 17, 6))
+            session.write(node, (slice(20, 24, 1),), np.arange(20, 24, dtype="i4"))
+            session.limit_cache(node, 0)
+            write(slice(20, 24, 1))
+            session.limit_cache(node, 24)
+
+        def flush(cache: Any = cache) -> None:
+            for _ in range(4):
+                failures = Failures()
+                cache.flush(failures)
+                failures.raise_all("")
+
+        Schedule(seed, "session/chunk_cache.py", rate=0.05).run([singles, across, past, flush])
+        check_counts(cache, node)
+        cache.recover()
+        assert v[:].tolist() == list(range(24))
+        ds.close()

@@ -43,27 +43,6 @@ class Owner(Protocol):
         """The arrays of the dataset."""
 
 
-def extend_with_fill(array: Array, shape: tuple[int, ...]) -> None:
-    """Make an array longer, so that the new part contains fill values.
-
-    Another program may have shortened the array and left values beyond its edge.
-    """
-    old, chunks = array.shape, array.chunk_shape
-    array.grow(shape)
-    for index in array.initialized_chunks():
-        if any(i * c >= n for i, c, n in zip(index, chunks, old, strict=True)):
-            array.store.delete(array.chunk_key(index))
-    fill = np.empty((), array.dtype)
-    fill[()] = array.metadata.fill
-    for axis, (before, after) in enumerate(zip(old, shape, strict=True)):
-        edge = min(-(-before // chunks[axis]) * chunks[axis], after)
-        if before < edge:
-            rest = [slice(0, n) for n in old]
-            rest[axis] = slice(before, edge)
-            array.write(tuple(rest), fill)
-    array.resize(shape)
-
-
 class VariableData:
     """The values of a variable, read and written in place; an :class:`nczarr.model.ArraySource`.
 
@@ -307,9 +286,12 @@ class VariableData:
         The document claims the length of the dimension at once if the dataset claims it; otherwise the next
         :meth:`StoredDataset.lengthen` or :meth:`StoredDataset.update` writes it.
         """
-        claimed = tuple([e.stored if isinstance(e, Length) else e for e in self.extents])
-        if any(n < size for n, size in zip(self.stored_shape, claimed, strict=True)):
-            extend_with_fill(self.array, self._full_shape(self._at_least(claimed)))
+        claimed = self._at_least(tuple([e.stored if isinstance(e, Length) else e for e in self.extents]))
+        if claimed != self.stored_shape:
+            # Another program has shortened the array along any axis, and may have left values behind its end.
+            with error_context(fqn=self.fqn):
+                self.tail = self.array.clear_outside(range(len(self.extents)))
+                self.array.resize(self._full_shape(claimed))
         shape = self._at_least(self.shape)
         if shape != self.stored_shape:
             if not self.array.store.takes_any_key:

@@ -12,8 +12,8 @@ import numpy as np
 
 from nczarr.errors import ModelError, NetCDFFileError, PartlyStoredError
 from nczarr.lazy import cached_property
-from nczarr.model import Dataset, PrimitiveType, Variable, bind_data, fill_value_of, join_fqn, rewrite
-from nczarr.model.lengths import StoredModel
+from nczarr.model import Dataset, PrimitiveType, Variable, fill_value_of, join_fqn, rewrite
+from nczarr.model.lengths import Extents, StoredModel
 from nczarr.model.parts import Restrictions
 from nczarr.netcdf import classic
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, cut_at_chunks, file_errors, read_all, write_all
@@ -38,7 +38,7 @@ _STEP = 8 << 20
 
 @dataclass(eq=False)
 class ClassicValues(EditedValues):
-    """The values of a variable. `shape` is the shape of its dimensions.
+    """The values of a variable.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class ClassicValues(EditedValues):
     fqn: str
     index: int
     type: PrimitiveType
-    shape: tuple[int, ...]
+    extents: Extents
     fill: object
     fills: bool
     marks: np.ndarray | None = None
@@ -258,7 +258,8 @@ class EditedClassic(EditedFile):
                 found = classic.read_classic(self.file, Path(path).stem)
                 for index, (fqn, variable) in enumerate(found.all_variables.items()):
                     self._values[fqn] = self._values_of(fqn, index, variable, found, fresh=False)
-                self._model = StoredModel(bind_data(found, self._values))
+                self._model = StoredModel(found)
+                self._take_model(found)
             else:
                 self._model = StoredModel(Dataset(dataset.name, format=dataset.format))
                 self.header = Header(classic.FORMATS[dataset.format or "classic"], self.dataset)
@@ -313,7 +314,7 @@ class EditedClassic(EditedFile):
             self._change_layout(planned, ordered, found)
             # The file has the new variables now, also if their records do not fit on the disk.
             counted = min(records, self.header.records)
-            self._set_model(
+            self._take_model(
                 rewrite(dataset, dimension=lambda _, d: replace(d, size=counted) if d.unlimited else d)
             )
             try:
@@ -321,13 +322,7 @@ class EditedClassic(EditedFile):
             except NetCDFFileError as error:
                 name = next(join_fqn("/", d.name) for d in dataset.dimensions if d.unlimited)
                 raise PartlyStoredError([(name, error)], path=self.path) from error
-            self._set_model(dataset)
-
-    def _set_model(self, dataset: Dataset) -> None:
-        """Take a model as that of the file."""
-        for fqn, variable in dataset.all_variables.items():
-            self._values[fqn].shape = dataset.shape_of(variable)
-        self._model.replace(bind_data(dataset, self._values))
+            self._take_model(dataset)
 
     def _in_order(self, new: Dataset, found: Matches) -> Dataset:
         """Return the new model in the order of the file, in which existing objects keep their positions."""
@@ -444,7 +439,7 @@ class EditedClassic(EditedFile):
         with self.lock:
             for size in sizes.values():
                 self._count(size)
-        self._note(sizes)
+        self._model.note(sizes)
         return True
 
     def take_back_records(self) -> None:

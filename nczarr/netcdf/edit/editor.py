@@ -18,7 +18,8 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import ModelError, NetCDFFileError
-from nczarr.model.lengths import StoredModel, shape_of
+from nczarr.model.lengths import Extents, StoredModel, accept, shape_of
+from nczarr.model.nodes import bind_data
 from nczarr.model.parts import Restrictions, known_variables
 from nczarr.model.sources import OrthogonalIndex, handed
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, file_errors
@@ -36,10 +37,16 @@ VALUE_BLOCK = 256 << 10
 
 
 class EditedValues(ABC):
-    """The values of a variable of an editable file. `shape` is the shape of its dimensions."""
+    """The values of a variable of an editable file.
+
+    Attributes
+    ----------
+    extents : tuple of Length or int
+        The lengths of the dimensions, which the model of the file owns.
+    """
 
     type: model.Type
-    shape: tuple[int, ...]
+    extents: Extents
     #: True if a partial block is written without reading the rest.
     in_place = False
     limited = False
@@ -47,6 +54,11 @@ class EditedValues(ABC):
     @property
     def dtype(self) -> np.dtype:
         return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the variable's dimensions."""
+        return shape_of(self.extents)
 
     @property
     @abstractmethod
@@ -108,8 +120,11 @@ class EditedValues(ABC):
             self._write(axes, values[tuple([slice(0, len(axis)) for axis in axes])])
 
     def grow(self, shape: tuple[int, ...]) -> None:
-        """Accept a larger shape. The file grows when values are written there."""
-        self.shape = tuple(shape)
+        """Accept values in a larger shape, for this and all variables of its dimensions.
+
+        The file grows when values are written there.
+        """
+        accept(self.extents, shape)
 
     #: The new part of a variable has fill values.
     may_have_tail = False
@@ -162,11 +177,11 @@ class EditedFile(ABC):
         """Return the stored length of an unlimited dimension."""
         return self._model.length(fqn)
 
-    def _note(self, sizes: Mapping[str, int]) -> None:
-        """Note new lengths as stored, and extend the variables along the dimensions."""
-        self._model.note(sizes)
-        for fqn in self._model.along(sizes):
-            self._data[fqn].grow(shape_of(self._model.extents(fqn)))
+    def _take_model(self, dataset: model.Dataset) -> None:
+        """Take a model as that of the file, and let the variables ask it for their lengths."""
+        self._model.replace(bind_data(dataset, self._data))
+        for fqn in dataset.all_variables:
+            self._data[fqn].extents = self._model.extents(fqn)
 
     @property
     def durable(self) -> bool | None:

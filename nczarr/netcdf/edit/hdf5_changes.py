@@ -528,7 +528,7 @@ class _HDF5Change:
         self.objects.scales = {d: self.kept[d] for d in self.new.all_dimensions if d in self.kept}
         for fqn, variable in self.new.all_variables.items():
             values = self.values[fqn]
-            values.fqn, values.type, values.shape = fqn, variable.type, self.new.shape_of(variable)
+            values.fqn, values.type, values.extents = fqn, variable.type, self.new.shape_of(variable)
 
     # -- links
 

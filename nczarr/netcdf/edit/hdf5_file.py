@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, UnsupportedError
-from nczarr.model import Dataset, bind_data
+from nczarr.model import Dataset
 from nczarr.model.lengths import StoredModel
 from nczarr.model.parts import Restrictions
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, bytes_of, text_of
@@ -108,10 +108,11 @@ class EditedHDF5(EditedFile):
                     self.restrictions = replace(type(self).restrictions, omitted=frozenset(found.omitted))
                 self._objects = HDF5Objects(self.file, self._make)
                 self._objects.adopt(found)
-                there = bind_data(found.dataset, self._objects.values)
+                there = found.dataset
             if dataset is not None:
                 there = replace(there, format=dataset.format)
             self._model = StoredModel(there)
+            self._take_model(there)
             if dataset is not None and dataset != replace(there, name=dataset.name):  # the file is not empty
                 self.update(replace(dataset, name=there.name))
             self.file.check()
@@ -147,7 +148,7 @@ class EditedHDF5(EditedFile):
             there, refused = self._objects.change(
                 self.dataset, dataset, match(self.dataset, dataset, self._objects.values)
             )
-            self._model.replace(bind_data(there, self._objects.values))
+            self._take_model(there)
             self.file.check()
             if refused:
                 raise PartlyStoredError(refused, path=self.path)
@@ -158,7 +159,7 @@ class EditedHDF5(EditedFile):
         with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
             self.file.check()
             self._objects.lengthen(sizes)
-            self._note(sizes)
+            self._model.note(sizes)
             self.file.check()
         return True
 

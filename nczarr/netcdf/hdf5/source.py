@@ -16,6 +16,7 @@ import numpy as np
 from nczarr.errors import NetCDFFileError, error_context
 from nczarr.lazy import cached_property
 from nczarr.model import Filter, Region, Type
+from nczarr.model.lengths import Extents, shape_of
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes.file import FilePlaces, Ranges, bytes_of, cut_at_chunks
 from nczarr.netcdf.bytes.guarded import GuardedFile
@@ -333,8 +334,8 @@ def _identity(path: str) -> tuple[int, int]:
 class HDF5Source:
     """An :class:`~nczarr.model.ArraySource` on a dataset of an HDF5 file.
 
-    `stored` is the dataset's extent. Along an unlimited dimension, it may be less than `shape`; the remaining
-    elements have the value `fill`.
+    `stored` is the dataset's extent. Along an unlimited dimension, it may be less than the length of the dimension, one
+    of `extents`; the remaining elements have the value `fill`.
     """
 
     file: HDF5File
@@ -342,13 +343,18 @@ class HDF5Source:
     path: bytes
     type: Type
     layout: MemoryLayout
-    shape: tuple[int, ...]
+    extents: Extents
     stored: tuple[int, ...]
     fill: object
 
     @property
     def dtype(self) -> np.dtype:
         return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the variable's dimensions."""
+        return shape_of(self.extents)
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
