@@ -22,6 +22,7 @@ from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.access import read, write
 from nczarr.netcdf4.values.attributes import lookup_in, make_attribute
 from nczarr.netcdf4.values.numbers import cast_safely, quantization_in
+from nczarr.netcdf4.values.points import PointIndexer
 from nczarr.rooms import Door
 from nczarr.session import DimensionNode, TypeNode, VariableNode
 from nczarr.text import visible
@@ -330,6 +331,29 @@ class Variable(AttributeOwner):
     def __getitem__(self, elem: object) -> Any: ...
     def __getitem__(self, elem: object) -> Any:
         return read(self._nc_session, self._nc_node, self._nc_settings, elem)
+
+    @property
+    def vindex(self) -> PointIndexer:
+        """Select single elements: ``variable.vindex[times, rows, columns]``, as zarr-python's ``vindex`` does.
+
+        The arrays of positions are broadcast together, so that three arrays of 100 positions select 100 elements;
+        ``variable[times, rows, columns]`` selects a box of a million. Other axes may have slices, which come last in
+        the result. Each chunk is read once. The settings for masking and unpacking apply.
+
+        Examples
+        --------
+        >>> import nczarr
+        >>> dataset = nczarr.Dataset("points.zarr", "w", memory=1024)
+        >>> for name, size in (("y", 3), ("x", 4)):
+        ...     _ = dataset.createDimension(name, size)
+        >>> v = dataset.createVariable("v", "i4", ("y", "x"))
+        >>> v[:] = [[0, 1, 2, 3], [10, 11, 12, 13], [20, 21, 22, 23]]
+        >>> v.vindex[[0, 2, 1], [3, 0, 2]].tolist()
+        [3, 20, 12]
+        >>> v.vindex[[2, 0], :].shape
+        (2, 4)
+        """
+        return PointIndexer(self._nc_session, self._nc_node, self._nc_settings)
 
     def __setitem__(self, elem: object, data: object) -> None:
         write(self._nc_session, self._nc_node, self._nc_settings, elem, data)

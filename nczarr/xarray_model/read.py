@@ -25,6 +25,7 @@ from nczarr.netcdf4.opening import Opening
 from nczarr.netcdf4.values.access import read, read_stored
 from nczarr.netcdf4.values.attributes import attribute_value
 from nczarr.netcdf4.values.indexing import parse_selection
+from nczarr.netcdf4.values.points import read_points, read_stored_points
 from nczarr.netcdf4.values.types import (
     Settings,
     chunking_of,
@@ -145,6 +146,8 @@ class LazyVariable(BackendArray):  # type: ignore[misc]
         return self.source.group(self.group).variables[self.name]
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
+        if isinstance(key, indexing.VectorizedIndexer):
+            return self._read_points(key.tuple)
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
 
     def _read(self, key: tuple[object, ...]) -> np.ndarray:
@@ -161,6 +164,13 @@ class LazyVariable(BackendArray):  # type: ignore[misc]
         boxed = np.empty((), object)  # a string or a sequence is a single element
         boxed[()] = values
         return boxed
+
+    def _read_points(self, key: tuple[object, ...]) -> np.ndarray:
+        """Read single elements, each chunk once: a box around them may have a million times more elements."""
+        session, node = self.source.session, self.node
+        if self.in_model:
+            return read_stored_points(session, node, key)
+        return np.asarray(read_points(session, node, self.settings, key)).astype(self.dtype, copy=False)
 
     def whole(self) -> model.ArraySource | None:
         """Return the source of the model, whose chunks a copy takes undecoded; None where changes are pending."""

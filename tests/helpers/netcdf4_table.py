@@ -223,6 +223,11 @@ SECTIONS: dict[str, list[Row]] = {
             "p = ds.createVariable('p', 'i2', ('x',)); p.scale_factor = 0.5; p[:] = [1, 1.5, 2]; log(p[:])",
         ),
         same("orthogonal indexing", "log(v[[0, 1], [2, 0]], v[::-1, ...], v[-1, 1:])"),
+        better(
+            "`vindex`",
+            "attempt(lambda: v.vindex[..., [0]].shape)",
+            "`v.vindex[t, y, x]` reads single elements, such as 100 stations, and each chunk once; netCDF4-python has only `v[t, y, x]`, which reads the box of all combinations",
+        ),
         same("unlimited dimensions", "v[5] = 9; log(v.shape, v[3:])"),
         same(
             "`chunking()`, `filters()`",

@@ -42,9 +42,21 @@ def read(session: Session, node: VariableNode, settings: Settings, elem: object)
     if settings.paired:
         return _pairs(session, node, settings, elem, shape)
     index = parse_selection(elem, shape)
-    data = read_stored(session, node, index, shape)
-    if settings.complex is not None:
+    return present(node, settings, read_stored(session, node, index, shape), index, shape)
+
+
+def present(node: VariableNode, settings: Settings, data: Any, index: Index, shape: tuple[int, ...]) -> Any:
+    """Convert stored values of a selection to those that the program sees: masked, unpacked, joined to text.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The shape of the variable.
+    """
+    if settings.complex is not None and not settings.paired:
         return shown_complex(data, settings.complex)
+    if settings.complex is not None:
+        return _decoded(node, settings, shown_complex(data, settings.complex)[..., 0], index, shape)
     data = _shown(node, settings, data)
     if isinstance(node.type, model.CompoundType):
         return _text_fields(data, settings)
