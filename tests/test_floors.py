@@ -188,3 +188,32 @@ def test_modules_say_what_they_do() -> None:
             if "__all__" in names:
                 found.append(f"{module}: only the front of a package has __all__")
     assert not found, "\n".join(found)
+
+
+#: Class names that several modules define, and why. Any other name is a word for one thing.
+REPEATED = {
+    **dict.fromkeys(
+        ("Attribute", "Dimension", "Group", "Variable"), "a rule of CDL, a node of the model, an object"
+    ),
+    **dict.fromkeys(
+        ("Dataset", "CompoundType", "EnumType", "OpaqueType"), "of the model, and of netCDF4-python"
+    ),
+    "Field": "a rule of CDL, and the field of a compound type",
+    "Values": "a rule of CDL, and the view of a mapping, which is shown as dict_values",
+}
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    homes: dict[str, set[str]] = {}
+    for module in MODULES:
+        for node in ast.walk(ast.parse(import_graph.modules()[module].read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name.lstrip("_"), set()).add(module)
+    several = {name: sorted(modules) for name, modules in homes.items() if len(modules) > 1}
+    assert several.keys() == REPEATED.keys(), {n: m for n, m in several.items() if n not in REPEATED}
+
+
+def test_a_flag_has_two_states() -> None:
+    """A third state has a name: an enum, another function, or a default. Some signatures are of other libraries."""
+    sources = [import_graph.modules()[module].read_text("utf-8") for module in MODULES]
+    assert sum(len(re.findall(r"\bbool \| None\b", source)) for source in sources) <= 18

@@ -11,6 +11,7 @@ import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from enum import Enum
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,18 +33,29 @@ _CREDENTIALS = (
 )  # fmt: skip
 
 
+class CheckResult(Enum):
+    """The result of a check, as it is printed; a fact, and an optional package that is missing, are neither."""
+
+    PASSED = "ok"
+    FAILED = "FAILED"
+    FACT = "-"
+
+
+#: The results in JSON.
+_PASSED = {CheckResult.PASSED: True, CheckResult.FAILED: False, CheckResult.FACT: None}
+
+
 class Check(NamedTuple):
     """One line of the report.
 
     Attributes
     ----------
-    passed : bool or None
-        None for a fact, and for an optional package that is missing.
+    result : CheckResult
     """
 
     topic: str
     name: str
-    passed: bool | None
+    result: CheckResult
     detail: str
 
 
@@ -59,12 +71,17 @@ def run_doctor(options: argparse.Namespace) -> int:
     """Run ``nczarr doctor``."""
     failed = 0
     for check in examine(options.target, storage_options(options)):
-        failed += check.passed is False
+        failed += check.result is CheckResult.FAILED
         if options.json:
-            print(json.dumps(check._asdict()))
+            shown = {
+                "topic": check.topic,
+                "name": check.name,
+                "passed": _PASSED[check.result],
+                "detail": check.detail,
+            }
+            print(json.dumps(shown))
         else:
-            mark = {True: "ok", False: "FAILED", None: "-"}[check.passed]
-            say(f"{check.topic:13} {mark:7} {check.name:32} {check.detail}".rstrip())
+            say(f"{check.topic:13} {check.result.value:7} {check.name:32} {check.detail}".rstrip())
     return int(failed > 0)
 
 
@@ -80,18 +97,18 @@ def examine(target: str | None = None, options: Mapping[str, Any] | None = None)
 
     Examples
     --------
-    >>> [check.name for check in examine() if check.passed is False]
+    >>> [check.name for check in examine() if check.result is CheckResult.FAILED]
     []
     """
-    yield Check("version", "nczarr", None, nczarr.__version__)
-    yield Check("version", "Python", None, f"{platform.python_version()}, {platform.platform()}")
+    yield Check("version", "nczarr", CheckResult.FACT, nczarr.__version__)
+    yield Check("version", "Python", CheckResult.FACT, f"{platform.python_version()}, {platform.platform()}")
     yield from _packages()
     from nczarr.zarr.codecs.base import known_codecs
 
-    yield Check("codecs", "Zarr v3", None, ", ".join(sorted(known_codecs())))
+    yield Check("codecs", "Zarr v3", CheckResult.FACT, ", ".join(sorted(known_codecs())))
     yield from _credentials()
     for name in sorted({*SETTINGS, "NCZARR_PAGER"} & os.environ.keys()):
-        yield Check("setting", name, None, os.environ[name])
+        yield Check("setting", name, CheckResult.FACT, os.environ[name])
     with tempfile.TemporaryDirectory() as folder:
         for kind in ("zarr", "zip", "nc"):
             yield _round_trip(folder, kind, None)
@@ -107,21 +124,21 @@ def _packages() -> Iterator[Check]:
         if extra is not None and extra[1] in ("all", "test", "docs"):
             continue
         name = re.split(r"[\[<>=!~ ]", package)[0]
-        passed: bool | None = True
+        result = CheckResult.PASSED
         try:
             found = metadata.version(name)
         except metadata.PackageNotFoundError:
             found = "missing"
-            passed = None if extra else False
+            result = CheckResult.FACT if extra else CheckResult.FAILED
         wanted = package.removeprefix(name).strip()
-        yield Check(f"extra {extra[1]}" if extra else "package", name, passed, f"{found} ({wanted})")
+        yield Check(f"extra {extra[1]}" if extra else "package", name, result, f"{found} ({wanted})")
 
 
 def _credentials() -> Iterator[Check]:
     for place in _CREDENTIALS:
         found = os.path.exists(os.path.expanduser(place)) if place.startswith("~") else place in os.environ
         if found:
-            yield Check("credentials", place, None, "found")
+            yield Check("credentials", place, CheckResult.FACT, "found")
 
 
 def _round_trip(folder: str, kind: str, options: Mapping[str, Any] | None) -> Check:
@@ -135,7 +152,7 @@ def _round_trip(folder: str, kind: str, options: Mapping[str, Any] | None) -> Ch
     )
     shown = shown_location(folder)
     if "://" not in folder and not os.path.isdir(folder):
-        return Check("round trip", kind, False, f"{shown}: there is no such directory")
+        return Check("round trip", kind, CheckResult.FAILED, f"{shown}: there is no such directory")
     try:
         nczarr.copy(source, target, target_options=options)
         found = list(nczarr.diff(source, target, storage_options=options))
@@ -144,11 +161,11 @@ def _round_trip(folder: str, kind: str, options: Mapping[str, Any] | None) -> Ch
         with suppress(NCZarrError, OSError):
             _remove(target, kind, options)
         if kind == "nc" and "pip install" in str(error):
-            return Check("round trip", kind, None, str(error))
-        return Check("round trip", kind, False, f"{shown}: {error}")
-    return Check(
-        "round trip", kind, not found, f"{shown}: {found[0] if found else 'written, equal, removed'}"
-    )
+            return Check("round trip", kind, CheckResult.FACT, str(error))
+        return Check("round trip", kind, CheckResult.FAILED, f"{shown}: {error}")
+    if found:
+        return Check("round trip", kind, CheckResult.FAILED, f"{shown}: {found[0]}")
+    return Check("round trip", kind, CheckResult.PASSED, f"{shown}: written, equal, removed")
 
 
 def _remove(target: str, kind: str, options: Mapping[str, Any] | None) -> None:

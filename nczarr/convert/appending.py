@@ -157,7 +157,7 @@ class AppendTask:
     ) -> int:
         """Write the values, call `check`, store lengths and records; return the size of the added values."""
         stored, request = session.stored, self.request
-        stored.durable = request.durable
+        stored.durable = request.durable is not False
         session.cache.bound = min(session.cache.bound, request.memory)
         session.cache.reserves = False
         with self._placed(stored.dataset) as (fqn, added, first):

@@ -450,7 +450,7 @@ def create_sink(
                 str(target), dataset, overwrite=overwrite, format=format_, options=storage_options
             )
         file = netcdf.create_dataset(path, dataset, overwrite=overwrite, format=format_)
-        file.durable = durable
+        file.durable = durable is not False
         return file
     if kind == "cdl":
         return CDLSink(path or Path(str(target)), dataset, overwrite=overwrite)
@@ -466,7 +466,7 @@ def create_sink(
         storage_options=storage_options,
         resume=resume,
     )
-    stored.durable = durable
+    stored.durable = durable is not False
     return stored
 
 

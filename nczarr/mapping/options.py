@@ -59,8 +59,8 @@ class WriteOptions:
     lossy : bool
         Write the parts that the layout can represent, and list the others in ``StoredDataset.losses``, instead of
         refusing them.
-    case_insensitive : bool or None
-        Choose distinct node names for names that differ in case only. None: if the store requires it.
+    case_insensitive : bool
+        Choose distinct node names for names that differ in case only, also for a store that tells them apart.
 
     Raises
     ------
@@ -85,7 +85,7 @@ class WriteOptions:
     zarr_conventions: bool = False
     nzug: bool = False
     lossy: bool = False
-    case_insensitive: bool | None = None
+    case_insensitive: bool = False
 
     def __post_init__(self) -> None:
         for option, known in (
@@ -117,4 +117,4 @@ class FormatOptions(TypedDict, total=False):
     zarr_conventions: bool
     nzug: bool
     lossy: bool
-    case_insensitive: bool | None
+    case_insensitive: bool

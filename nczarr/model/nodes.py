@@ -346,11 +346,19 @@ class IngestedSource:
     version: str | None = None
     steps: tuple[int, int] | None = None
 
-    def is_same(self, other: IngestedSource) -> bool | None:
-        """Compare the content of two sources; None if it is unknown."""
+    def is_same(self, other: IngestedSource) -> bool:
+        """Return True if both sources are known to have the same content."""
+        return any(mine == theirs for mine, theirs in self._fingerprints(other))
+
+    def differs(self, other: IngestedSource) -> bool:
+        """Return True if both sources are known to have different content."""
+        return any(mine != theirs for mine, theirs in self._fingerprints(other))
+
+    def _fingerprints(self, other: IngestedSource) -> list[tuple[str, str]]:
+        """Return the checksums, or else the versions, of both sources, if both have them."""
         if self.sha256 and other.sha256:
-            return self.sha256 == other.sha256
-        return self.version == other.version if self.version and other.version else None
+            return [(self.sha256, other.sha256)]
+        return [(self.version, other.version)] if self.version and other.version else []
 
     def is_begun(self, other: IngestedSource) -> bool:
         """Return True if this is the record of an append of the other source that has not ended."""

@@ -50,7 +50,7 @@ class FileSink:
 
     concurrent = True
     #: False if :meth:`commit` does not wait for the disk.
-    durable: bool | None = None
+    durable = True
 
     def __init__(self, path: str, dataset: Dataset, overwrite: bool) -> None:
         self.path = path
@@ -131,7 +131,7 @@ class FileSink:
             try:
                 self._file.sync()
                 self._check_target()
-                self._output.durable = self.durable is not False
+                self._output.durable = self.durable
                 self._file.close()
             except BaseException:
                 self.abort()

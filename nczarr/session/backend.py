@@ -65,7 +65,7 @@ class Stored(Protocol):
     """A stored dataset: a Zarr hierarchy, or a file of another format."""
 
     #: False if :meth:`sync`, :meth:`publish` and :meth:`close` do not wait for the disk.
-    durable: bool | None
+    durable: bool
 
     @property
     def parallel_requests(self) -> int:
@@ -138,7 +138,7 @@ class SourceOnly:
     disk_format : str
     """
 
-    durable: bool | None = None
+    durable = True
     parallel_requests = 1
     restrictions = Restrictions()
 

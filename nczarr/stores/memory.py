@@ -18,8 +18,8 @@ class MappingStore(Store):
     Parameters
     ----------
     mapping : Mapping[str, bytes]
-    writable : bool, optional
-        By default, whether the mapping is mutable.
+    writable : bool
+        False refuses changes, even if the mapping is mutable.
 
     Examples
     --------
@@ -29,10 +29,10 @@ class MappingStore(Store):
     {'zarr.json': b'{}'}
     """
 
-    def __init__(self, mapping: Mapping[str, Any], *, writable: bool | None = None) -> None:
+    def __init__(self, mapping: Mapping[str, Any], *, writable: bool = True) -> None:
         self.mapping = mapping
         self.url = type(mapping).__name__
-        self.writable = isinstance(mapping, MutableMapping) if writable is None else writable
+        self.writable = writable and isinstance(mapping, MutableMapping)
         self.lists_all = self.lists_free = self.lists_sizes = type(mapping) is dict
 
     def _fail(self, what: str, key: str, error: Exception) -> NoReturn:

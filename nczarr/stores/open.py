@@ -100,7 +100,7 @@ def _open_object(target: Any, mode: Mode) -> Store:
     if isinstance(target, Mapping):
         from nczarr.stores.memory import MappingStore
 
-        return MappingStore(target, writable=None if writable else False)
+        return MappingStore(target, writable=writable)
     raise DatasetNotFoundError(f"{type(target).__name__} is not a path, a URL or a store")
 
 

@@ -29,6 +29,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 from pathlib import Path
 from typing import IO, TextIO
 
@@ -86,31 +87,40 @@ def new_writer() -> str:
     return f"{_machine()}-{process:x}-{_own_token(process)}-{next(_numbers):x}"
 
 
-def is_writing(writer: str) -> bool | None:
-    """Return True if the process of a writer is alive, False if it has ended, None if that is unknown.
+class WriterState(Enum):
+    """The process of a writer: alive, ended, or on another machine, where its state is unknown."""
+
+    ALIVE = "alive"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+
+
+def writer_state(writer: str) -> WriterState:
+    """Return the state of the process of a writer.
 
     Examples
     --------
-    >>> is_writing(new_writer()), is_writing("00000000-1-0-0")
-    (True, None)
+    >>> writer_state(new_writer()), writer_state("00000000-1-0-0")
+    (<WriterState.ALIVE: 'alive'>, <WriterState.UNKNOWN: 'unknown'>)
     """
     found = re.fullmatch(_WRITER, writer)
     # On Windows, os.kill cannot test whether a process exists.
     if found is None or os.name == "nt" or found["machine"] != _machine():
-        return None
+        return WriterState.UNKNOWN
     process = int(found["process"], 16)
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
-        return False
+        return WriterState.ENDED
     except OSError:
         pass
     state = _state(process)
     if state is None:
-        return True
+        return WriterState.ALIVE
     # The process may be a zombie, or another process may have the same ID now.
     ended, token = state
-    return not ended and (len(found["token"]) != _LONG_TOKEN or found["token"] == token)
+    is_same = len(found["token"]) != _LONG_TOKEN or found["token"] == token
+    return WriterState.ALIVE if is_same and not ended else WriterState.ENDED
 
 
 def is_partial(name: str) -> bool:
@@ -175,7 +185,7 @@ def remove_leftovers(target: Path) -> list[Path]:
     """Remove the temporary files of ended writers of `target`; return their paths."""
     removed = []
     for path, found in _partials(target.parent):
-        if found["target"] != _stem(target) or is_writing(found["writer"]) is not False:
+        if found["target"] != _stem(target) or writer_state(found["writer"]) is not WriterState.ENDED:
             continue
         if found["old"] and not os.path.lexists(target):
             continue  # the only complete version: its writer ended before it renamed the new version
@@ -189,7 +199,11 @@ def restore(target: Path) -> bool:
     if os.path.lexists(target):
         return False
     for path, found in _partials(target.parent):
-        if found["old"] and found["target"] == _stem(target) and is_writing(found["writer"]) is False:
+        if (
+            found["old"]
+            and found["target"] == _stem(target)
+            and writer_state(found["writer"]) is WriterState.ENDED
+        ):
             os.rename(path, target)
             return True
     return False
@@ -200,7 +214,11 @@ def remove_partial_values(folder: Path) -> list[Path]:
     removed = []
     for parent, _, _ in os.walk(folder):
         for path, found in _partials(Path(parent)):
-            if found["target"] is None and is_writing(found["writer"]) is False and _remove(path):
+            if (
+                found["target"] is None
+                and writer_state(found["writer"]) is WriterState.ENDED
+                and _remove(path)
+            ):
                 removed.append(path)
     return removed
 
@@ -227,7 +245,11 @@ def holds_nothing(folder: Path) -> bool:
     for parent, folders, files in os.walk(folder, onerror=refuse):
         for name in files:
             found = _FORM.fullmatch(name)
-            if found is None or found["target"] is not None or is_writing(found["writer"]) is not False:
+            if (
+                found is None
+                or found["target"] is not None
+                or writer_state(found["writer"]) is not WriterState.ENDED
+            ):
                 return False
         if any(os.path.islink(os.path.join(parent, name)) for name in folders):
             return False

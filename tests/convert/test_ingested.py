@@ -208,5 +208,7 @@ def test_damaged_records_are_left_out(capsys: pytest.CaptureFixture[str]) -> Non
 def test_contents_are_compared() -> None:
     a = IngestedSource("a", sha256="1")
     assert a.is_same(IngestedSource("b", sha256="1"))
-    assert a.is_same(IngestedSource("a", sha256="2")) is False
-    assert a.is_same(IngestedSource("a", version="1")) is None
+    assert not a.is_same(IngestedSource("a", sha256="2"))
+    assert a.differs(IngestedSource("a", sha256="2"))
+    assert not a.is_same(IngestedSource("a", version="1"))
+    assert not a.differs(IngestedSource("a", version="1"))

@@ -20,7 +20,7 @@ from nczarr.mapping.dataset.maintenance import clean
 from nczarr.model import INT, Attribute, Dataset, Dimension, Group, MemorySource, Storage, Variable
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.base import REPLACED
-from nczarr.system.atomic import is_writing, new_writer
+from nczarr.system.atomic import WriterState, new_writer, writer_state
 
 DATA = Path(__file__).parents[1] / "data"
 LAYOUTS = ("nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019")
@@ -269,10 +269,10 @@ def test_a_process_that_dies_while_it_renames_shows_no_fill(
                     clean(store, force=True)
                 else:
                     monkeypatch.setattr(
-                        "nczarr.mapping.dataset.rename_journal.is_writing", lambda writer: False
+                        "nczarr.mapping.dataset.rename_journal.writer_state", lambda writer: WriterState.ENDED
                     )
             open_dataset(store, "r+").close()
-            monkeypatch.setattr("nczarr.mapping.dataset.rename_journal.is_writing", is_writing)
+            monkeypatch.setattr("nczarr.mapping.dataset.rename_journal.writer_state", writer_state)
             clean(store, force=True)
             assert not [key for key in store.list() if "moving" in key]
         with open_dataset(store) as found:
@@ -321,7 +321,7 @@ def test_clean_removes_the_mark_of_a_change_that_a_kill_interrupted(tmp_path: Pa
     ended = [
         sys.executable,
         "-c",
-        "from nczarr.system.atomic import is_writing, new_writer; print(new_writer(), end='')",
+        "from nczarr.system.atomic import new_writer; print(new_writer(), end='')",
     ]
     mark = path / ".nczarr-writing"
     mark.write_bytes(subprocess.run(ended, capture_output=True, check=True).stdout)

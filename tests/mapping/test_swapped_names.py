@@ -16,6 +16,7 @@ from nczarr.mapping.dataset import rename_journal
 from nczarr.mapping.dataset.maintenance import clean
 from nczarr.model import INT, SHORT, Dataset, Dimension, Storage, Variable
 from nczarr.stores import LocalStore, Store
+from nczarr.system.atomic import WriterState
 
 # Chunks that do not move with their documents are read as other numbers.
 VARIABLES = tuple(
@@ -38,7 +39,7 @@ def swap(store: Store) -> None:
 @pytest.mark.parametrize("then", ["write", "clean"])
 def test_a_swap_that_stops_is_finished(tmp_path: Path, then: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A writer that has ended, on this machine.
-    monkeypatch.setattr(rename_journal, "is_writing", lambda writer: False)
+    monkeypatch.setattr(rename_journal, "writer_state", lambda writer: WriterState.ENDED)
     seen = set[str]()
     for steps in itertools.count():
         path = tmp_path / f"{steps}.zarr"

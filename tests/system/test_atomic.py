@@ -16,12 +16,13 @@ import nczarr
 from nczarr.cli import main
 from nczarr.mapping.dataset.maintenance import clean
 from nczarr.system.atomic import (
+    WriterState,
     is_partial,
-    is_writing,
     new_writer,
     partial_path,
     remove_partial_values,
     restore,
+    writer_state,
 )
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
@@ -165,13 +166,13 @@ os.rename(target, str(partial_path(target)).removesuffix(".tmp") + ".old.tmp")
 def test_another_process_with_the_same_number_is_not_the_writer() -> None:
     writer = new_writer()
     machine, process, token, number = writer.split("-")
-    assert is_writing(writer) is True
-    assert is_writing(f"{machine}-{process}-{int(token, 16) - 1:012x}-{number}") is False
+    assert writer_state(writer) is WriterState.ALIVE
+    assert writer_state(f"{machine}-{process}-{int(token, 16) - 1:012x}-{number}") is WriterState.ENDED
     # Before, a token said nothing.
-    assert is_writing(f"{machine}-{process}-0123abcd-{number}") is True
+    assert writer_state(f"{machine}-{process}-0123abcd-{number}") is WriterState.ALIVE
     child = os.fork()
     if child == 0:
-        os._exit(0 if is_writing(new_writer()) and new_writer() != writer else 1)
+        os._exit(0 if writer_state(new_writer()) is WriterState.ALIVE and new_writer() != writer else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
@@ -185,9 +186,9 @@ def test_a_process_that_has_ended_does_not_write_though_nobody_asked_how_it_ende
     )
     assert child.stdout is not None
     writer = child.stdout.readline().strip()
-    assert is_writing(writer) is True
+    assert writer_state(writer) is WriterState.ALIVE
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert is_writing(writer) is False
+    assert writer_state(writer) is WriterState.ENDED
     child.wait()
-    assert is_writing(writer) is False
+    assert writer_state(writer) is WriterState.ENDED

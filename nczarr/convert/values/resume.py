@@ -170,14 +170,13 @@ def not_ingested(
     found: list[tuple[int, tuple[int, int] | None]] = []
     for number, record in enumerate(records):
         old = by_name.get(record.name)
-        same = None if old is None else old.is_same(record)
-        if same is False and not replace_steps:
+        if old is not None and old.differs(record) and not replace_steps:
             raise UnsupportedError(
                 "the dataset contains another version of this source",
                 path=record.name,
                 hint="--append --replace writes its steps anew; copy --overwrite makes a new dataset",
             )
-        if not same:
+        if old is None or not old.is_same(record):
             found.append((number, old.steps if old is not None and old.is_begun(record) else None))
     return found
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, WrittenElsewhereError
 from nczarr.stores import LocalStore, Store
-from nczarr.system.atomic import is_writing, new_writer
+from nczarr.system.atomic import WriterState, new_writer, writer_state
 from nczarr.system.locks import FileLock
 from nczarr.system.logs import logger_of
 from nczarr.zarr import Hierarchy, open_hierarchy
@@ -123,10 +123,10 @@ class WriterMark:
                 _warn_unguarded(store)
             return
         writer = writer_at(store)
-        alive = None if writer is None else is_writing(writer)
+        state = WriterState.UNKNOWN if writer is None else writer_state(writer)
         if writer is not None and writer.rpartition("-")[0] == self._writer.rpartition("-")[0]:
-            alive = writer in _open_writers
-        if writer is not None and alive is None:
+            state = WriterState.ALIVE if writer in _open_writers else WriterState.ENDED
+        if writer is not None and state is WriterState.UNKNOWN:
             raise WrittenElsewhereError(
                 "a process on another machine is writing to the dataset, or was stopped before it finished",
                 path=store.url,
@@ -134,7 +134,7 @@ class WriterMark:
             )
         # One of several writers may take over from a dead writer, unless the dead writer's marker was removed
         # meanwhile.
-        if alive is False:
+        if state is WriterState.ENDED:
             taken = store.set_if_absent(f"{_TAKEN}{writer}", data)
             if self._is_here():
                 logger_of(__name__).info("%s: took the marker of a dead writer over", store.url)
@@ -236,7 +236,7 @@ def begin_changes(store: Store, hierarchy: Hierarchy) -> bool:
     if type(store) is not LocalStore or hierarchy.hidden:
         return False
     before = store.get(WRITING)
-    if before is not None and is_writing(before.decode("ascii", "replace")) is False:
+    if before is not None and writer_state(before.decode("ascii", "replace")) is WriterState.ENDED:
         remove_unclaimed(store, hierarchy)
     store.set(WRITING, new_writer().encode())
     return True
@@ -266,7 +266,7 @@ def moment(store: Store) -> tuple[int, ...] | None:
 def _is_changing(store: Store) -> bool:
     """Return whether a process that is alive, or on another machine, is changing documents."""
     data = store.get(WRITING)
-    return data is not None and is_writing(data.decode("ascii", "replace")) is not False
+    return data is not None and writer_state(data.decode("ascii", "replace")) is not WriterState.ENDED
 
 
 #: The documents with the consolidated metadata.

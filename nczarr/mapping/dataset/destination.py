@@ -23,7 +23,7 @@ from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError,
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.system import atomic
-from nczarr.system.atomic import is_writing, new_writer
+from nczarr.system.atomic import WriterState, new_writer, writer_state
 from nczarr.system.durability import sync_path
 from nczarr.system.environment import read_json
 from nczarr.system.failures import writing
@@ -59,7 +59,7 @@ class UnfinishedMarker:
     Attributes
     ----------
     writer : str
-        The writing process; see :func:`nczarr.system.atomic.is_writing`. Empty if it is unknown.
+        The writing process; see :func:`nczarr.system.atomic.writer_state`. Empty if it is unknown.
     staged : bool
         The new dataset is complete, but not in its place.
     """
@@ -161,7 +161,7 @@ def refuse_unfinished(store: Store) -> None:
     if marker.staged:
         message = "a replacement of the dataset was interrupted; the new dataset is complete"
         raise DatasetNotFoundError(message, path=store.url, hint="nczarr clean puts it in place")
-    if is_writing(marker.writer):
+    if writer_state(marker.writer) is WriterState.ALIVE:
         raise DatasetNotFoundError("the dataset is unfinished: another process writes it", path=store.url)
     message = "the dataset is unfinished: its writer was stopped, or runs on another machine"
     raise DatasetNotFoundError(message, path=store.url, hint="nczarr clean removes it")
@@ -406,7 +406,7 @@ class _Staged(Destination):
 
     def prepare(self) -> None:
         for writer in staged_writers(self._final):
-            if is_writing(writer) is False and writer != self._earlier:
+            if writer_state(writer) is WriterState.ENDED and writer != self._earlier:
                 logger_of(__name__).info("%s: removing keys of a dead writer", self._final.url)
                 StagedStore(self._final, writer).discard()
 
@@ -557,7 +557,9 @@ def _resumed(store: Store, resume: bool) -> UnfinishedMarker | None:
 
 
 def _refuse_concurrent(store: Store, marker: UnfinishedMarker | None) -> None:
-    if marker and is_writing(marker.writer) and marker.writer.split("-")[:2] != new_writer().split("-")[:2]:
+    if marker is None or marker.writer.split("-")[:2] == new_writer().split("-")[:2]:
+        return
+    if writer_state(marker.writer) is WriterState.ALIVE:
         raise DatasetExistsError("another process is writing this dataset", path=store.url)
 
 

@@ -438,10 +438,10 @@ def _clean_unfinished(store: Store, force: bool) -> Iterator[str]:
 
 def _busy(writer: str, force: bool) -> str | None:
     """Return why the data of a writer must stay; None if they need not."""
-    writing = atomic.is_writing(writer)
-    if writing:
+    state = atomic.writer_state(writer)
+    if state is atomic.WriterState.ALIVE:
         return f"process {int(writer.split('-')[1], 16)} is writing it"
-    if writing is None and not force:
+    if state is atomic.WriterState.UNKNOWN and not force:
         return "another machine may be writing it; if none is, use --force"
     return None
 

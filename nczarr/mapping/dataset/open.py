@@ -35,7 +35,8 @@ from nczarr.system.atomic import ignores_case
 from nczarr.system.environment import limit
 from nczarr.system.failures import is_unreached
 from nczarr.zarr import GroupMetadata, Hierarchy, create_hierarchy, open_hierarchy
-from nczarr.zarr.hierarchy.layouts import V2Layout
+from nczarr.zarr.hierarchy.layouts import ConsolidatedUse, V2Layout
+from nczarr.zarr.hierarchy.opening import read_hierarchy
 
 #: Maximum number of reads of metadata that another program is writing.
 _TRIES = 20
@@ -99,24 +100,25 @@ def open_dataset(
     """
     store = open_store(target, mode, storage_options)
     try:
-        if consolidated is None and not store.keeps_consolidated:
-            consolidated = False
+        use = ConsolidatedUse.of(consolidated)
+        if use is ConsolidatedUse.IF_STORED and not store.keeps_consolidated:
+            use = ConsolidatedUse.NEVER
         if mode == "r+":
             store.keep_order()
             finish_moves(store)
-        if consolidated is False and not store.listable:
-            consolidated = None  # the copy alone names the nodes
+        if use is ConsolidatedUse.NEVER and not store.listable:
+            use = ConsolidatedUse.IF_STORED  # the copy alone names the nodes
         try:
             try:
-                hierarchy, found = _open_hierarchy(store, consolidated, mode)
+                hierarchy, found = _open_hierarchy(store, use, mode)
             except AccessRefusedError:
-                if store.listable or consolidated is not False:
+                if store.listable or use is not ConsolidatedUse.NEVER:
                     raise
-                consolidated = None
-                hierarchy, found = _open_hierarchy(store, consolidated, mode)
+                use = ConsolidatedUse.IF_STORED
+                hierarchy, found = _open_hierarchy(store, use, mode)
             dialect = dialect_of(hierarchy)
             if _may_be_group(hierarchy, dialect):
-                opened = _open_through_dataset(store, hierarchy, mode, consolidated)
+                opened = _open_through_dataset(store, hierarchy, mode, use)
                 if opened is not None:
                     if store is not target:
                         store.close()
@@ -304,7 +306,7 @@ def _may_be_group(hierarchy: Hierarchy, dialect: Dialect) -> bool:
 
 
 def _open_through_dataset(
-    store: Store, hierarchy: Hierarchy, mode: _Mode, consolidated: bool | None
+    store: Store, hierarchy: Hierarchy, mode: _Mode, use: ConsolidatedUse
 ) -> StoredDataset | None:
     """Open a group by the documents of its dataset; None if the dataset is not above it.
 
@@ -319,9 +321,11 @@ def _open_through_dataset(
     outer, path = above
     with ExitStack() as stack, suppress(DatasetNotFoundError):
         stack.callback(outer.close)
-        whole, _ = _open_hierarchy(outer, None if consolidated else consolidated, "r")
+        whole, _ = _open_hierarchy(
+            outer, use if use is ConsolidatedUse.NEVER else ConsolidatedUse.IF_STORED, "r"
+        )
         if path not in whole.nodes:  # the consolidated copy is older than the group
-            whole, _ = _open_hierarchy(outer, False, "r")
+            whole, _ = _open_hierarchy(outer, ConsolidatedUse.NEVER, "r")
         dialect = dialect_of(whole)
         reading = _read(dialect, whole, _dataset_name(outer))
         fqn = next((fqn for fqn, at in reading.groups.items() if at == path), None)
@@ -337,15 +341,13 @@ def _open_through_dataset(
     return None
 
 
-def _open_hierarchy(
-    store: Store, consolidated: bool | None, mode: _Mode
-) -> tuple[Hierarchy, tuple[Finding, ...]]:
+def _open_hierarchy(store: Store, use: ConsolidatedUse, mode: _Mode) -> tuple[Hierarchy, tuple[Finding, ...]]:
     try:
-        hierarchy = open_hierarchy(store, consolidated=consolidated, mode=mode)
+        hierarchy = read_hierarchy(store, use, mode)
     except DatasetNotFoundError:
         refuse_unfinished(store)
         raise
-    return (hierarchy, ()) if consolidated is not None else _own_documents(store, hierarchy, mode)
+    return _own_documents(store, hierarchy, mode) if use is ConsolidatedUse.IF_STORED else (hierarchy, ())
 
 
 def _own_documents(store: Store, hierarchy: Hierarchy, mode: _Mode) -> tuple[Hierarchy, tuple[Finding, ...]]:
@@ -381,13 +383,11 @@ def _dataset_name(store: Store) -> str:
 
 def _node_names(store: Store, options: WriteOptions, zarr_layout: str) -> NodeNames:
     local = isinstance(store, LocalStore)
-    insensitive = options.case_insensitive
-    if insensitive is None:
-        insensitive = isinstance(store, LocalStore) and ignores_case(store.root)
+    folds_case = isinstance(store, LocalStore) and ignores_case(store.root)
     return NodeNames(
         ascii_only=zarr_layout == "draft-2019",
         windows=local and os.name == "nt",
-        case_insensitive=bool(insensitive) or zarr_layout == "draft-2019",
+        case_insensitive=folds_case or options.case_insensitive or zarr_layout == "draft-2019",
     )
 
 

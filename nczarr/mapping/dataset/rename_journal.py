@@ -20,7 +20,7 @@ from nczarr.mapping.dialect import Metadata, array_at
 from nczarr.mapping.values.scalars import JSONObject
 from nczarr.stores import Store
 from nczarr.stores.base import batched
-from nczarr.system.atomic import is_writing, new_writer
+from nczarr.system.atomic import WriterState, new_writer, writer_state
 from nczarr.system.environment import read_json
 from nczarr.system.logs import logger_of
 from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
@@ -48,7 +48,7 @@ class Journal:
     Attributes
     ----------
     writer : str
-        The moving process; see :func:`nczarr.system.atomic.is_writing`.
+        The moving process; see :func:`nczarr.system.atomic.writer_state`.
     steps : tuple of (str, str)
         Source and target of each copied array, in order.
     nodes : tuple of (str, bool, dict)
@@ -241,7 +241,7 @@ def refuse_interrupted(store: Store) -> None:
     journal = Journal.read(store)
     if journal is None:
         return
-    if _is_active(journal.owner(store)):
+    if _state_of(journal.owner(store)) is WriterState.ALIVE:
         raise StoreError("a rename of variables is in progress", path=store.url, hint="try again")
     raise StoreError(
         "a rename of variables was interrupted; no value is lost",
@@ -307,20 +307,20 @@ def _finish(store: Store, journal: Journal) -> None:
             store.delete_prefix(hierarchy.chunk_prefix(path).rstrip("/"))
 
 
-def _is_active(writer: str) -> bool | None:
-    return False if writer == _NO_WRITER else is_writing(writer)
+def _state_of(writer: str) -> WriterState:
+    return WriterState.ENDED if writer == _NO_WRITER else writer_state(writer)
 
 
 def _claim(store: Store, journal: Journal, force: bool) -> str:
     """Take a journal over from a dead writer, and return the key of the claim; one of several processes succeeds."""
     writer = journal.owner(store)
-    alive = _is_active(writer)
-    if alive is None and not force:
+    state = _state_of(writer)
+    if state is WriterState.UNKNOWN and not force:
         raise StoreError(
             "a process on another machine was renaming variables, and may be active",
             path=store.url,
             hint="if it was stopped, nczarr clean --force finishes the rename",
         )
-    if alive or not store.set_if_absent(_TAKEN + writer, new_writer().encode()):
+    if state is WriterState.ALIVE or not store.set_if_absent(_TAKEN + writer, new_writer().encode()):
         raise StoreError("another process is renaming variables", path=store.url)
     return _TAKEN + writer

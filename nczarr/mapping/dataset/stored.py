@@ -91,7 +91,7 @@ class StoredDataset:
         self._destination = destination
         self._closed = False
         self._marked = False
-        self._durable: bool | None = None
+        self._durable = True
         self.written: set[str] = set()
         self._data: dict[str, VariableData] = {}
         self.groups: Mapping[str, str] = found.groups
@@ -165,19 +165,19 @@ class StoredDataset:
         return self.hierarchy.writable and not self._closed
 
     @property
-    def durable(self) -> bool | None:
+    def durable(self) -> bool:
         """Whether :meth:`sync`, :meth:`publish` and :meth:`close` wait until all data are on disk.
 
-        None, the default, is True. False: the system chooses time and order of writing to the disk, and a loss of power
+        False: the system chooses time and order of writing to the disk, and a loss of power
         may also damage earlier data.
         """
         return self._durable
 
     @durable.setter
-    def durable(self, durable: bool | None) -> None:
+    def durable(self, durable: bool) -> None:
         self._durable = durable
         if not self.hidden and self.writable:
-            self.store.keep_order(durable is not False)
+            self.store.keep_order(durable)
 
     @property
     def hidden(self) -> bool:
@@ -397,7 +397,7 @@ class StoredDataset:
         if self.options.consolidated:
             self.hierarchy.consolidate()
         self._destination.confirm()
-        durable = self._durable is not False
+        durable = self._durable
         self.hierarchy.prepare()
         if durable:
             self._destination.settle()

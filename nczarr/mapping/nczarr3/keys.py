@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.mapping.dialect import Metadata, array_at
@@ -369,11 +370,12 @@ def _found_by_arrays(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home |
     seen: dict[str, RecordCopy] = {}
     for copy in candidates:  # equal records count once
         seen.setdefault(json.dumps([copy.dataset, copy.fqn, copy.record], sort_keys=True), copy)
-    at_home = [(c, whole) for c in seen.values() if (whole := _is_at_home(c, hierarchy, arrays)) is not None]
+    presence = [(c, _nodes_at_root(c, hierarchy, arrays)) for c in seen.values()]
+    at_home = [c for c, nodes in presence if nodes != "few"]
     if len(at_home) > 1:
-        at_home = [pair for pair in at_home if pair[1]] or at_home
+        at_home = [c for c, nodes in presence if nodes == "all"] or at_home
     if len(at_home) == 1:
-        copy = at_home[0][0]
+        copy = at_home[0]
         return Home(copy.dataset, copy.fqn, copy)
     if at_home:
         return Home(None, unclear=True)
@@ -382,10 +384,12 @@ def _found_by_arrays(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home |
     return Home(most[0]) if most else None
 
 
-def _is_at_home(copy: RecordCopy, hierarchy: Hierarchy, arrays: Mapping[str, ArrayMetadata]) -> bool | None:
-    """Return True if all nodes that a record lists are at the root of a hierarchy.
+def _nodes_at_root(
+    copy: RecordCopy, hierarchy: Hierarchy, arrays: Mapping[str, ArrayMetadata]
+) -> Literal["all", "most", "few"]:
+    """Return how many of the nodes that a record lists are at the root of a hierarchy.
 
-    False means that most of them are, and at least as many as there are other nodes. None means neither.
+    "most" also means: at least as many as there are other nodes.
     """
     groups = member(copy.record, GROUP_KEY).get("groups")
     listed = [*copy.listed, *(groups if isinstance(groups, list) else ())]
@@ -397,8 +401,8 @@ def _is_at_home(copy: RecordCopy, hierarchy: Hierarchy, arrays: Mapping[str, Arr
     others = sum("/" not in path for path in hierarchy.nodes if path) - members
     missing = len(listed) - members
     if (listed and missing >= members) or members < others:
-        return None
-    return missing == 0
+        return "few"
+    return "most" if missing else "all"
 
 
 def _only_dataset(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> str | None:

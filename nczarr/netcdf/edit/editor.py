@@ -184,16 +184,16 @@ class EditedFile(ABC):
             self._data[fqn].extents = self._model.extents(fqn)
 
     @property
-    def durable(self) -> bool | None:
+    def durable(self) -> bool:
         """False if :meth:`sync` and :meth:`close` do not wait for the disk."""
         return self.content.durable
 
     @durable.setter
-    def durable(self, durable: bool | None) -> None:
+    def durable(self, durable: bool) -> None:
         if isinstance(self.content, DiskFile):
-            self.content.durable = durable is not False
+            self.content.durable = durable
         if self._output is not None:
-            self._output.durable = durable is not False
+            self._output.durable = durable
 
     @property
     def place(self) -> str:

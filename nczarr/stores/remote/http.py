@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 from nczarr.errors import StoreError
+from nczarr.lazy import cached_property
 from nczarr.stores.base import DOCUMENTS, AccessRefusedError, Names, Store, check_prefix, clip, start_of
 from nczarr.stores.remote.concurrent import FileSystem, FileSystemStore
 from nczarr.system.logs import logger_of
@@ -69,23 +70,20 @@ class HTTPStore(FileSystemStore):
         parts = urlsplit(url)
         self._base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/"
         self._query = f"?{parts.query}" if parts.query else ""
-        self._listable: bool | None = None
 
-    @property
+    @cached_property
     def listable(self) -> bool:  # type: ignore[override]
-        if self._listable is None:
-            try:
-                names, prefixes = self.list_dir()
-                self._listable = bool(names or prefixes)
-            except StoreError as error:
-                # nginx and others answer 403 if there is no index page; the keys may be readable.
-                if getattr(error.__cause__, "status", None) not in _NO_INDEX:
-                    raise
-                self._listable = False
-        return self._listable
+        try:
+            names, prefixes = self.list_dir()
+        except StoreError as error:
+            # nginx and others answer 403 if there is no index page; the keys may be readable.
+            if getattr(error.__cause__, "status", None) not in _NO_INDEX:
+                raise
+            return False
+        return bool(names or prefixes)
 
     def _give_up_listing(self) -> None:
-        self._listable = False
+        self.listable = False
 
     def _may_list(self) -> bool:
         return False  # an index page says nothing of the right to list a bucket

@@ -42,8 +42,8 @@ class ZarrStore(ConcurrentStore):
     ----------
     store : zarr.abc.store.Store
         Any object with that interface.
-    writable : bool, optional
-        By default, the store's own property.
+    writable : bool
+        False refuses changes, even if the store takes them.
 
     Examples
     --------
@@ -54,16 +54,14 @@ class ZarrStore(ConcurrentStore):
     ([b'abcdef', None], b'ef')
     """
 
-    def __init__(self, store: Any, *, writable: bool | None = None) -> None:
+    def __init__(self, store: Any, *, writable: bool = True) -> None:
         try:
             from zarr.core.buffer import default_buffer_prototype
         except ImportError as error:
             raise NCZarrError("zarr-python 3 is needed to use its stores", hint="pip install zarr") from error
         self.store = store
         self.url = str(store)
-        self.writable = (
-            store.supports_writes and not getattr(store, "read_only", False)
-        ) and writable is not False
+        self.writable = writable and store.supports_writes and not getattr(store, "read_only", False)
         self.listable = bool(store.supports_listing)
         self.lists_all = self.listable and _lists_all(store)
         self.takes_any_key = not type(store).__module__.startswith("icechunk")

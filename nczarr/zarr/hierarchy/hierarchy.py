@@ -21,7 +21,7 @@ from nczarr.stores import LocalStore, Store
 from nczarr.system.locks import Rank, make_lock
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents.json import same_json
-from nczarr.zarr.hierarchy.layouts import Documents, Found, Layout, Metadata, Nodes, RawNode
+from nczarr.zarr.hierarchy.layouts import ConsolidatedUse, Documents, Found, Layout, Metadata, Nodes, RawNode
 from nczarr.zarr.hierarchy.survey import knows_names
 from nczarr.zarr.hierarchy.writer import DocumentWriter
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, are_stored_alike
@@ -645,7 +645,7 @@ def confirm_array(layout: Layout, path: str, known: RawNode, holds_any: Callable
     found = layout.fetch([path]).get(path)
     if found is None and known.consolidated:
         with suppress(DatasetNotFoundError):
-            found = layout.discover(True).nodes.get(path)
+            found = layout.discover(ConsolidatedUse.REQUIRED).nodes.get(path)
         if found is not None:
             refuse_missing(layout, path, holds_any)
     # zarr-python adds empty lists and tensorstore omits defaults when they rewrite a document.
@@ -664,10 +664,10 @@ def confirm_array(layout: Layout, path: str, known: RawNode, holds_any: Callable
 def consolidated_differences(layout: Layout) -> Iterator[str]:
     """Yield the differences between the stored consolidated metadata and the documents of the nodes."""
     try:
-        copy = layout.discover(True)
+        copy = layout.discover(ConsolidatedUse.REQUIRED)
     except DatasetNotFoundError:
         return
-    actual = layout.discover(False)
+    actual = layout.discover(ConsolidatedUse.NEVER)
     if not actual.complete:
         actual.nodes.update(layout.fetch([path for path in copy.nodes if path not in actual.nodes]))
     for path, node in actual.nodes.items():

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import ClassVar
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, UnsupportedError, error_context
@@ -30,6 +31,20 @@ from nczarr.zarr.types import JsonObject, show
 Metadata = ArrayMetadata | GroupMetadata
 Documents = dict[str, JsonObject]
 """The documents of a node by key of the store."""
+
+
+class ConsolidatedUse(Enum):
+    """How a search for nodes uses consolidated metadata."""
+
+    #: Without them, there is no hierarchy.
+    REQUIRED = auto()
+    IF_STORED = auto()
+    NEVER = auto()
+
+    @classmethod
+    def of(cls, consolidated: bool | None) -> ConsolidatedUse:
+        """Return the use that a program asks for, in zarr-python's words."""
+        return cls.IF_STORED if consolidated is None else cls.REQUIRED if consolidated else cls.NEVER
 
 
 @dataclass
@@ -229,13 +244,12 @@ class Layout(ABC):
         self.store = store
 
     @abstractmethod
-    def discover(self, use_consolidated: bool | None, root: JsonObject | None = None) -> Found:
+    def discover(self, use: ConsolidatedUse, root: JsonObject | None = None) -> Found:
         """Find all nodes.
 
         Parameters
         ----------
-        use_consolidated : bool or None
-            None: use consolidated metadata if they exist.
+        use : ConsolidatedUse
         root : dict, optional
             The document ``zarr.json``, if the caller has read it.
 
@@ -404,16 +418,16 @@ class V3Layout(Layout):
     copies_key = "zarr.json"
     document_names = defining_names = ("zarr.json",)
 
-    def discover(self, use_consolidated: bool | None, root: JsonObject | None = None) -> Found:
+    def discover(self, use: ConsolidatedUse, root: JsonObject | None = None) -> Found:
         place = self.store.place("zarr.json")
         root = root or self.read_zarr_json()
         root_node = RawNode(documents_v3.node_type(root, place) == "array", {"zarr.json": root})
         if root_node.is_array:
             return Found({"": root_node})
-        inside = consolidated.parse_inline(root, place) if use_consolidated is not False else None
+        inside = consolidated.parse_inline(root, place) if use is not ConsolidatedUse.NEVER else None
         if inside is not None:
             return Found.among({"": root_node, **_copied_nodes(inside, place)}, consolidated=True)
-        if use_consolidated:
+        if use is ConsolidatedUse.REQUIRED:
             raise DatasetNotFoundError(
                 "no consolidated metadata", path=place, hint="open without consolidated=True"
             )
@@ -516,13 +530,13 @@ class V2Layout(Layout):
     document_names = _NAMES
     defining_names = _NAMES[:2]
 
-    def discover(self, use_consolidated: bool | None, root: JsonObject | None = None) -> Found:
+    def discover(self, use: ConsolidatedUse, root: JsonObject | None = None) -> Found:
         store = self.store
-        if use_consolidated is not False:
+        if use is not ConsolidatedUse.NEVER:
             data = read_document(store, ".zmetadata")
             if data is not None:
                 return Found.among(self._copied(data), consolidated=True)
-            if use_consolidated:
+            if use is ConsolidatedUse.REQUIRED:
                 raise DatasetNotFoundError(
                     "no consolidated metadata (.zmetadata)",
                     path=store.url,
@@ -533,7 +547,7 @@ class V2Layout(Layout):
             raise DatasetNotFoundError("no .zgroup and no .zarray in the store", path=store.url)
         if nodes[""].is_array:
             return Found(nodes)
-        data = read_document(store, ".zmetadata") if use_consolidated is False else None
+        data = read_document(store, ".zmetadata") if use is ConsolidatedUse.NEVER else None
         return self.search(nodes[""], data is not None, lambda: self._copied(data or b""))
 
     def _copied(self, data: bytes) -> dict[str, RawNode]:
@@ -610,9 +624,9 @@ class DraftLayout(Layout):
 
     _suffix = ""
 
-    def discover(self, use_consolidated: bool | None, root: JsonObject | None = None) -> Found:
+    def discover(self, use: ConsolidatedUse, root: JsonObject | None = None) -> Found:
         store = self.store
-        if use_consolidated:
+        if use is ConsolidatedUse.REQUIRED:
             raise DatasetNotFoundError("the drafts have no consolidated metadata", path=store.url)
         place = store.place("zarr.json")
         bootstrap = root or self.read_zarr_json()

@@ -14,7 +14,15 @@ from nczarr.stores import Store
 from nczarr.system.logs import logger_of
 from nczarr.zarr.documents.consolidated import parse_root
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, LayoutName
-from nczarr.zarr.hierarchy.layouts import LAYOUTS, DamagedNode, Found, Layout, RawNode, read_document
+from nczarr.zarr.hierarchy.layouts import (
+    LAYOUTS,
+    ConsolidatedUse,
+    DamagedNode,
+    Found,
+    Layout,
+    RawNode,
+    read_document,
+)
 from nczarr.zarr.hierarchy.survey import survey
 from nczarr.zarr.metadata import GroupMetadata
 from nczarr.zarr.types import JsonObject, show
@@ -59,9 +67,16 @@ def open_hierarchy(
     >>> open_hierarchy(store).nodes[""].attributes
     {'title': 'run 42'}
     """
+    return read_hierarchy(store, ConsolidatedUse.of(consolidated), mode, layout=layout)
+
+
+def read_hierarchy(
+    store: Store, use: ConsolidatedUse, mode: Literal["r", "r+"], *, layout: LayoutName | None = None
+) -> Hierarchy:
+    """Open the hierarchy in a store; see :func:`open_hierarchy`."""
     if mode == "r+" and not store.writable:
         raise ReadOnlyError("the store is read-only", path=store.url)
-    found_layout, found, current = _find(store, layout, consolidated)
+    found_layout, found, current = _find(store, layout, use)
     for node in found.nodes.values():
         if (
             isinstance(node, DamagedNode) and mode == "r+"
@@ -74,7 +89,7 @@ def open_hierarchy(
 
 
 def _find(
-    store: Store, layout: LayoutName | None, consolidated: bool | None
+    store: Store, layout: LayoutName | None, use: ConsolidatedUse
 ) -> tuple[Layout, Found, Callable[[], None]]:
     """Find all nodes; repeat this if another program replaces the dataset at the same time.
 
@@ -84,7 +99,7 @@ def _find(
     for _ in range(_TRIES):
         current = store.hold()
         try:
-            found = _find_layout(store, layout, consolidated)
+            found = _find_layout(store, layout, use)
         except NCZarrError:
             if _is_current(current):
                 raise
@@ -152,7 +167,7 @@ def _layout_named(name: str, store: Store) -> Layout:
     return LAYOUTS[name](store)
 
 
-def _find_layout(store: Store, layout: str | None, consolidated: bool | None) -> tuple[Layout, Found]:
+def _find_layout(store: Store, layout: str | None, use: ConsolidatedUse) -> tuple[Layout, Found]:
     """Return the layout and the nodes of a store.
 
     Raises
@@ -176,11 +191,11 @@ def _find_layout(store: Store, layout: str | None, consolidated: bool | None) ->
             raise MetadataError(f"zarr_format: {show(version)} is not a known version", path=place)
     chosen = _layout_named(layout or "v2", store)
     try:
-        found = chosen.discover(consolidated, root)
+        found = chosen.discover(use, root)
         copied = any(node.consolidated for node in found.nodes.values())
         return chosen, survey(chosen, found) if copied else found
     except DatasetNotFoundError as error:
-        if layout or consolidated:
+        if layout or use is ConsolidatedUse.REQUIRED:
             raise
         raise _not_found(store) from error
 
