@@ -19,7 +19,6 @@ import numpy as np
 from nczarr import model
 from nczarr.errors import ModelError, NetCDFFileError
 from nczarr.model.lengths import Extents, StoredModel, accept, shape_of
-from nczarr.model.nodes import bind_data
 from nczarr.model.parts import Restrictions, known_variables
 from nczarr.model.sources import OrthogonalIndex, handed
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, file_errors
@@ -179,7 +178,7 @@ class EditedFile(ABC):
 
     def _take_model(self, dataset: model.Dataset) -> None:
         """Take a model as that of the file, and let the variables ask it for their lengths."""
-        self._model.replace(bind_data(dataset, self._data))
+        self._model.replace(model.bind_data(dataset, self._data))
         for fqn in dataset.all_variables:
             self._data[fqn].extents = self._model.extents(fqn)
 
