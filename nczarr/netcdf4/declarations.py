@@ -422,6 +422,6 @@ def shown_dimension(group: Any, node: DimensionNode) -> Dimension:
         if top._nc_node is node.group:
             return top.dimensions[node.name]
         group, top = top, top.parent
-    for name in node.group.fqn.split("/"):  # in another branch: from the root down
-        group = group.groups[name] if name else group
+    for name in model.parse_fqn(node.group.fqn):  # in another branch: from the root down
+        group = group.groups[name]
     return group.dimensions[node.name]

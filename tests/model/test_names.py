@@ -12,6 +12,8 @@ from lark import Lark
 from lark.exceptions import UnexpectedInput
 
 from nczarr import grammar
+from nczarr.cdl.read.scope import path_names
+from nczarr.cdl.write.values import escape_path
 from nczarr.errors import ModelError
 from nczarr.model import check_name, format_fqn, join_fqn, normalize_name, parse_fqn, split_fqn
 from nczarr.model.typed import units_of
@@ -106,3 +108,35 @@ def test_bad_fqns_say_where(text: str) -> None:
 
 def test_names_are_nfc() -> None:
     assert normalize_name("e\u0301") == "\u00e9"
+
+
+def lark_terminals(name: str) -> dict[str, re.Pattern[str]]:
+    """The terminals as Lark itself composes them."""
+    text = grammar.read(name)
+    kept = [found[1] for found in re.finditer(r"^([A-Z][A-Z_]*): ", text, re.MULTILINE)]
+    built = Lark(f"start: {' | '.join(kept)}\n{text}", start="start", parser="lalr", lexer="basic")
+    return {terminal.name: re.compile(terminal.pattern.to_regexp()) for terminal in built.terminals}
+
+
+@given(st.text("/\\ aé0.%_@~,\n", max_size=6))
+def test_terminals_are_composed_as_lark_composes_them(text: str) -> None:
+    for terminal, pattern in LARK_TERMINALS.items():
+        ours = re.fullmatch(grammar.terminals("names.lark")[terminal], text)
+        assert (ours is None) == (pattern.fullmatch(text) is None), terminal
+
+
+LARK_TERMINALS = lark_terminals("names.lark")
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="/"), max_size=6))
+def test_the_terminal_of_a_name_is_the_rule_of_names(text: str) -> None:
+    legal = re.fullmatch(grammar.terminals("names.lark")["NAME"], text) is not None
+    assert legal == (check_name(text) is None)
+
+
+@given(st.lists(names, min_size=1, max_size=3))
+def test_a_path_of_cdl_has_the_names_of_its_fqn(components: list[str]) -> None:
+    path = escape_path(components)
+    raw = path.encode().decode("latin-1")
+    assert re.fullmatch(grammar.terminals("names.lark")["PATH"], raw), path
+    assert path_names(raw) == [normalize_name(name) for name in components]

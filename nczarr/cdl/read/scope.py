@@ -18,11 +18,12 @@ from lark import Token
 
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Values
+from nczarr.grammar import terminals
 from nczarr.model import Attribute, Type, UserType, check_name, join_fqn, normalize_name
 from nczarr.model.names import check_length
 
 _ESCAPED = re.compile(r"\\([\x00-\xff])")
-_COMPONENT = re.compile(r"/((?:[^/\\]|\\[\x00-\xff])+)")
+_COMPONENT = re.compile(f"/({terminals('names.lark')['IDENT']})")
 _IDENTIFIER = re.compile(r"(?:[^\\\x00-\x20]|\\[ -~])+")
 
 
@@ -38,6 +39,17 @@ def clean_name(raw: str) -> str:
     """
     text = _ESCAPED.sub(r"\1", str(raw)) if "\\" in raw else str(raw)
     return text if text.isascii() else normalize_name(as_text(text))
+
+
+def path_names(path: str) -> list[str]:
+    r"""Return the names in a path of CDL, without escapes.
+
+    Examples
+    --------
+    >>> path_names(r"/g/sea\ level\/raw")
+    ['g', 'sea level/raw']
+    """
+    return [clean_name(part) for part in _COMPONENT.findall(path)]
 
 
 def name_of(token: Token, problems: Problems, check: Callable[[str], str | None] = check_name) -> str:
@@ -211,7 +223,7 @@ class GroupScope:
         """Return a name and the groups to look it up in: those from here upwards, or the one that a path names."""
         if not token.startswith("/"):
             return clean_name(token), self.upwards()
-        *groups, name = [clean_name(part) for part in _COMPONENT.findall(token)]
+        *groups, name = path_names(token)
         scope: GroupScope | None = self.root
         for group in groups:
             scope = scope.groups.get(group) if scope is not None else None

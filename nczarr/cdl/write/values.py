@@ -17,16 +17,18 @@ from nczarr import model
 from nczarr.cdl.write.numbers import float_text
 from nczarr.cdl.write.options import DumpOptions
 from nczarr.errors import LossError
+from nczarr.grammar import terminals
 from nczarr.model.types import NullText
 
 #: Value to text.
 ToText = Callable[[Any], str]
 
-_SPECIAL = re.compile(r"""[ !"#$%&'()*,/:;<=>?\[\\\]^`{|}~]""")
-_DIGITS = "0123456789"
-#: No netCDF name begins with the last four, so ncdump does not escape them.
-_NOT_FIRST = _DIGITS + ".+-@"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_TERMINALS = terminals("names.lark")
+_SPECIAL = re.compile(_TERMINALS["ESCAPED_CHARACTER"])
+_NOT_FIRST = re.compile(_TERMINALS["ESCAPED_START"])
+#: No netCDF name begins with ".", "+", "-" or "@", so ncdump escapes only digits.
+_DIGIT = re.compile("[0-9]")
+_CONTROL = re.compile(_TERMINALS["CONTROL"])
 
 _NAMED = {c: "\\" + name for c, name in zip("\b\f\n\r\t\v\\'\"", "bfnrtv\\'\"", strict=True)}
 # Includes Latin-1 controls and direction marks, which a terminal would obey.
@@ -53,7 +55,9 @@ def escape_name(name: str, *, percent: bool = True) -> str:
         text = text.replace("\\%", "%").replace("\\/", "/")
     if _CONTROL.search(text):
         text = _CONTROL.sub(lambda c: f"\\%{ord(c[0]):02x}", text)
-    return "\\" + text if text.startswith(tuple(_NOT_FIRST if percent else _DIGITS)) else text
+    if text.startswith("\\"):
+        return text
+    return "\\" + text if (_NOT_FIRST if percent else _DIGIT).match(text) else text
 
 
 def escape_path(components: Sequence[str], *, percent: bool = True) -> str:
