@@ -126,14 +126,35 @@ def test_of_two_threads_one_gets_a_name(kind: str) -> None:
             assert len(refused) == 1
 
 
+def guarded(table: Any, lock: Any) -> Any:
+    """A table that a thread changes and goes through only while it holds a lock.
+
+    Such a step is one instruction where the interpreter has a lock of its own, and no switch comes inside it.
+    """
+
+    def checked(name: str) -> Callable[..., Any]:
+        original = getattr(type(table), name)
+
+        def method(self: Any, *arguments: Any) -> Any:
+            assert lock._is_owned(), f"{name} without the lock of the cache"
+            return original(self, *arguments)
+
+        return method
+
+    names = ("__setitem__", "__delitem__", "__iter__", "values", "pop", "clear")
+    kind = type("Guarded", (type(table),), {name: checked(name) for name in names})
+    with lock:
+        return kind(table)
+
+
 def check_counts(cache: Any, node: Any) -> None:
     """Nothing is pinned, and each number is that of the chunks in memory."""
-    assert not +cache._pins
-    assert cache.weight == sum(chunk.weight for chunk in cache._blocks.values())
+    assert not list(dict.keys(cache._pins))
+    assert cache.weight == sum(chunk.weight for chunk in dict.values(cache._blocks))
     known = cache.variable(node)
     assert known.blocks == len(cache._blocks)
     assert known.write_through_count == 0
-    assert all(not chunk.evicted for chunk in cache._blocks.values())
+    assert not any(chunk.evicted for chunk in dict.values(cache._blocks))
 
 
 @pytest.mark.parametrize("bound", [40, 300, 1 << 20])
@@ -147,6 +168,8 @@ def test_the_cache_counts_its_chunks_and_loses_no_value(bound: int) -> None:
         session, node = ds._nc_session, v._nc_node
         cache = session.cache
         cache.bound = bound
+        for table in ("dirty", "_blocks", "_pins"):
+            setattr(cache, table, guarded(getattr(cache, table), cache._lock))
 
         def write(at: slice, session: Any = session, node: Any = node) -> None:
             session.write(node, (at,), np.arange(at.start, at.stop, at.step, dtype="i4"))
@@ -176,6 +199,45 @@ def test_the_cache_counts_its_chunks_and_loses_no_value(bound: int) -> None:
 
         Schedule(seed, "session/chunk_cache.py", rate=0.05).run([singles, across, past, flush])
         check_counts(cache, node)
+        cache.change_again(cache.changed)
         cache.recover()
         assert v[:].tolist() == list(range(24))
+        ds.close()
+
+
+def test_writes_past_the_cache_are_counted() -> None:
+    """A count that stays too high would keep all later writes out of the cache; one below zero, other writers in."""
+    for seed in range(6):
+        ds = ours.Dataset({}, "w")
+        ds.createDimension("x", 6)
+        v = ds.createVariable("v", "i4", ("x",), chunksizes=(2,))
+        ds.sync()
+        session, node = ds._nc_session, v._nc_node
+
+        def write(n: int, session: Any = session, node: Any = node) -> None:
+            at = slice(2 * n, 2 * n + 2)
+            for _ in range(3):
+                session.cache.write(node, (at,), np.full(2, n, "i4"))
+
+        session.cache.bound = 0
+        Schedule(seed, "session/chunk_cache.py", rate=0.4).run([partial(write, n) for n in range(3)])
+        check_counts(session.cache, node)
+        assert v[:].tolist() == [0, 0, 1, 1, 2, 2]
+        ds.close()
+
+
+def test_memory_for_the_last_chunks_of_growing_variables_is_counted() -> None:
+    for seed in range(6):
+        ds = ours.Dataset({}, "w")
+        ds.createDimension("t")
+        nodes = [ds.createVariable(f"v{n}", "i4", ("t",), chunksizes=(2,))._nc_node for n in range(3)]
+        ds.sync()
+        cache = ds._nc_session.cache
+
+        def write(node: Any, session: Any = ds._nc_session) -> None:
+            session.extend(node.dimensions[0], 1)
+            session.write(node, (slice(0, 1),), np.ones(1, "i4"))
+
+        Schedule(seed, "session/chunk_cache.py", rate=0.4).run([partial(write, node) for node in nodes])
+        assert cache._reserved == sum(cache._growing.values()) == 3 * 8
         ds.close()

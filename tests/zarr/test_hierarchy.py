@@ -19,12 +19,14 @@ from nczarr.errors import (
     MetadataError,
     NCZarrError,
     ReadOnlyError,
+    SelectionError,
     StoreError,
     UnsupportedError,
     ZarrNameError,
 )
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.chunks.array import Array, Tail
 from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy import layouts as nodes_module
@@ -148,6 +150,83 @@ def test_resize_is_saved(store, layout):
     assert hierarchy.array("a/v") is v
     assert hierarchy.nodes["a/v"].shape == (9, 6)
     assert open_hierarchy(store).nodes["a/v"].shape == (9, 6)
+
+
+@pytest.mark.parametrize("consolidated", [True, False])
+def test_lengths_are_written_as_the_arrays_have_grown(store, consolidated):
+    hierarchy = sample(store, "v3")
+    if consolidated:
+        hierarchy.consolidate()
+    v, before = hierarchy.array("a/v"), dict(hierarchy.nodes)
+    v.grow((9, 6))
+    assert (v.shape, hierarchy.nodes["a/v"].shape, hierarchy.claimed("a/v")) == ((9, 6), (4, 6), 4)
+    hierarchy.put_lengths(["a/v"], {"a": GroupMetadata({"n": 9})})
+    hierarchy.sync()
+    assert (v.shape, hierarchy.nodes["a/v"].shape, hierarchy.claimed("a/v")) == ((9, 6), (9, 6), 9)
+    wanted = before | {
+        "a/v": dataclasses.replace(before["a/v"], shape=(9, 6)),
+        "a": GroupMetadata({"n": 9}),
+    }
+    assert dict(hierarchy.nodes) == wanted
+    for again in (open_hierarchy(store), open_hierarchy(store, consolidated=False)):
+        assert dict(again.nodes) == wanted
+    own = parse_object(store.get("a/v/zarr.json"), "a/v")
+    assert own["shape"] == [9, 6]
+
+
+def test_lengths_are_written_behind_the_arrays_and_from_within(monkeypatch):
+    """A killed process leaves no group that claims more than its arrays have."""
+    store = MemoryStore()
+    hierarchy = sample(store, "v3")
+    for path in ("a/v", "b"):
+        hierarchy.array(path).grow((9, 6))
+    written = []
+    put = MemoryStore.set
+    monkeypatch.setattr(
+        MemoryStore, "set", lambda self, key, data: (written.append(key), put(self, key, data))
+    )
+    new = GroupMetadata({"n": 9})
+    hierarchy.put_lengths(["b", "a/v"], {"": new, "a/g": new, "a": new})
+    assert set(written[:2]) == {"a/v/zarr.json", "b/zarr.json"}
+    assert written[2:] == ["a/g/zarr.json", "a/zarr.json", "zarr.json"]
+
+
+def test_an_array_that_grows_or_not_keeps_its_own_length():
+    """Its shape, grid and chunks are those of the length that was asked for, not of one step more or less."""
+    v = sample(MemoryStore(), "v3").array("a/v")
+    v.write(..., np.arange(24).reshape(4, 6))
+    v.grow((7, 6))
+    assert (v.shape, v.grid_shape, v.read((slice(None), 0)).tolist()) == (
+        (7, 6),
+        (3, 2),
+        [0, 6, 12, 18, -1, -1, -1],
+    )
+    for wrong in ((6, 6), (7, 5), (7,)):
+        with pytest.raises(SelectionError, match="cannot grow"):
+            v.grow(wrong)
+    with pytest.raises(SelectionError):
+        v.read((7, 0))
+    with pytest.raises(SelectionError):
+        v.write((7, 0), 1)
+    v.write((6, 5), 8)
+    v.resize((7, 6))
+    assert v.read((6, slice(None))).tolist() == [-1, -1, -1, -1, -1, 8]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_values_behind_the_end_are_cleared_up_to_the_end(whole):
+    """Those inside stay, and no value behind appears when the array grows."""
+    store = MemoryStore()
+    v = sample(store, "v3").array("a/v")
+    v.resize((9, 6))
+    v.write(..., np.arange(54).reshape(9, 6))
+    cut = dataclasses.replace(v.metadata, shape=(4, 6))
+    v = Array(store, v.prefix, cut, path=v.path)
+    assert v.clear_outside([0], None if whole else (9, 6)) in (Tail.CLEAR, Tail.NEAR)
+    assert sorted(store.list("a/v/c")) == [f"a/v/c/{i}/{j}" for i in (0, 1) for j in (0, 1)]
+    v.grow((9, 6))
+    assert v.read()[:4].tolist() == np.arange(24).reshape(4, 6).tolist()
+    assert (v.read()[4:] == -1).all()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
