@@ -81,3 +81,42 @@ def test_a_document_with_another_length_than_the_model_raises_in_tests(
     stored = opened(MemoryStore())
     with pytest.raises(AssertionError, match="length 5 of t" if owner == "group" else "shape \\(4,\\)"):
         stored.lengthen({"/t": 6})
+
+
+def test_an_array_one_step_behind_reads_its_values_and_fill() -> None:
+    stored = opened(MemoryStore())
+    v, w = stored.data("/v"), stored.data("/w")
+    v.write(slice(0, 4), np.arange(4, dtype="i4"))
+    w.write(slice(0, 4), np.arange(4, dtype="i4"))
+    fill = -2147483647
+    v.grow((5,))
+    for values in (v, w):
+        assert values.is_short
+        assert values.read_orthogonal(slice(0, 5)).tolist() == [0, 1, 2, 3, fill]
+        assert values.read((slice(2, 5),)).tolist() == [2, 3, fill]
+    stored.close()
+
+
+def test_an_array_that_another_program_has_shortened_gets_the_stored_length_at_its_next_write() -> None:
+    """Its document claims it at once, and what was left behind its end does not appear again."""
+    store = MemoryStore()
+    stored = opened(store)
+    v = stored.data("/v")
+    v.write(slice(0, 4), np.arange(1, 5, dtype="i4"))
+    document, behind = json.loads(store.get("v/zarr.json") or b""), store.get("v/c/1") or b""
+    v.array.resize((3,))
+    store.set("v/c/1", behind)
+    v.write(slice(0, 1), np.array([9], "i4"))
+    assert json.loads(store.get("v/zarr.json") or b"") == document
+    assert v.read_orthogonal(slice(None)).tolist() == [9, 2, 3, -2147483647]
+    stored.close()
+
+
+def test_the_arrays_follow_a_length_that_is_stored_without_values() -> None:
+    store = MemoryStore()
+    stored = opened(store)
+    assert stored.lengthen({"/t": 7})
+    stored.sync()
+    assert shapes(store) == {"v": [7], "w": [7], "t": 7}
+    assert (stored.data("/v").shape, stored.length("/t")) == ((7,), 7)
+    stored.close()
