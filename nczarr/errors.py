@@ -1,13 +1,14 @@
-"""Define the exceptions of nczarr.
+"""Define the exceptions of nczarr: one tree, below :class:`NCZarrError`.
 
-All errors that a user can cause derive from :class:`NCZarrError`. The message describes the problem, its location
-(file or store, fully qualified name, line and column) and, if known, the remedy.
+The message describes the problem, its location (file or store, fully qualified name, line and column) and, if known,
+the remedy. Most classes also have a builtin base, which programs may catch instead.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from nczarr.text import shown_location, visible
 
@@ -30,6 +31,9 @@ class NCZarrError(Exception):
         Fully qualified name of the affected node, such as ``/ocean/temp``.
     hint : str, optional
         How to solve the problem.
+    reason : str, optional
+        A word for programs, where one class has several causes: ``"refused"`` by a server, ``"temporary"``, a chunk
+        that is ``"lost"``, a netCDF file that is ``"fixed"``.
 
     Examples
     --------
@@ -44,12 +48,14 @@ class NCZarrError(Exception):
         path: str | None = None,
         fqn: str | None = None,
         hint: str | None = None,
+        reason: str | None = None,
     ) -> None:
         super().__init__(shown_location(message))
         self.message = message
         self.path = path
         self.fqn = fqn
         self.hint = hint
+        self.reason = reason
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _SHOWN and isinstance(value, str):
@@ -67,15 +73,70 @@ class NCZarrError(Exception):
         state = dict(self.__dict__)
         if isinstance(self, OSError):
             state.update(errno=self.errno, filename=self.filename)
-        return (_rebuild, (type(self), self.message, state))
+        return (_rebuild, (*_parts_of(type(self)), self.args, state))
 
 
-def _rebuild(cls: type[NCZarrError], message: str, state: dict[str, object]) -> NCZarrError:
-    error = cls.__new__(cls)
-    Exception.__init__(error, message)
+def _rebuild(
+    cls: type[NCZarrError],
+    builtin: type[Exception] | None,
+    args: tuple[object, ...],
+    state: dict[str, object],
+) -> NCZarrError:
+    made: Any = also(cls, builtin) if builtin else cls
+    error: NCZarrError = made.__new__(made)
+    super(NCZarrError, error).__init__(*args)
     for name, value in state.items():
         setattr(error, name, value)
     return error
+
+
+def also(kind: type[NCZarrError], builtin: type[Exception]) -> Callable[..., Any]:
+    """Return a class of this module as a subclass of another builtin exception.
+
+    The netCDF4 interface raises the builtin exception of netCDF4-python in each place; a class has one meaning.
+
+    Examples
+    --------
+    >>> error = also(ReadOnlyError, AttributeError)("the dataset is open read-only")
+    >>> isinstance(error, ReadOnlyError), isinstance(error, AttributeError), type(error).__name__
+    (True, True, 'ReadOnlyError')
+    """
+    if (kind, builtin) not in _MADE:
+        names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+        # Threads that meet here get one class: setdefault is atomic.
+        _MADE.setdefault((kind, builtin), type(kind.__name__, (kind, builtin), names))
+    return _MADE[kind, builtin]
+
+
+_MADE: dict[tuple[type[NCZarrError], type[Exception]], Callable[..., Any]] = {}
+
+
+def _parts_of(cls: type[NCZarrError]) -> tuple[type[NCZarrError], type[Exception] | None]:
+    """Return the arguments of :func:`also` for its result; a class of this module alone for any other."""
+    kind, *builtin = cls.__bases__
+    is_made = kind.__name__ == cls.__name__ and kind.__module__ == cls.__module__
+    return (kind, builtin[0]) if is_made else (cls, None)
+
+
+class suppress_reason:
+    """Context manager that ignores the errors with a reason.
+
+    Examples
+    --------
+    >>> with suppress_reason("refused"):
+    ...     raise StoreError("the server answers 403", reason="refused")
+    """
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        return isinstance(error, NCZarrError) and error.reason == self.reason
 
 
 class error_context:
@@ -111,8 +172,51 @@ class error_context:
             error.fqn = error.fqn or self.fqn
 
 
-#: The earlier public name.
-placed = error_context
+class ArgumentError(NCZarrError, ValueError):
+    """An argument of a call has a value that the call does not take (also a :class:`ValueError`)."""
+
+
+class ArgumentTypeError(NCZarrError, TypeError):
+    """An argument has a wrong type, such as None or a number for a path (also a :class:`TypeError`)."""
+
+
+class RangeError(NCZarrError, OverflowError):
+    """A number does not fit into its type (also an :class:`OverflowError`)."""
+
+
+class TextError(NCZarrError):
+    """Text cannot be encoded, or bytes cannot be decoded (also a :class:`UnicodeError`).
+
+    Parameters
+    ----------
+    cause : UnicodeError
+        The value, the encoding, and the position in the value.
+    """
+
+    def __init__(self, message: str, *, cause: UnicodeError, fqn: str | None = None) -> None:
+        # UnicodeError has five arguments of its own.
+        super(NCZarrError, self).__init__(*cause.args)
+        self.message, self.path, self.fqn, self.hint, self.reason = message, None, fqn, None, None
+
+
+class UnknownNameError(NCZarrError, KeyError):
+    """A group, variable, dimension, type or other name does not exist (also a :class:`KeyError`)."""
+
+
+class NodeAttributeError(NCZarrError, AttributeError):
+    """An attribute does not exist, or its name is not legal (also an :class:`AttributeError`)."""
+
+
+class SelectionError(NCZarrError, IndexError):
+    """An index or slice does not fit the array, or a path leads to no node (also an :class:`IndexError`)."""
+
+
+class EditError(NCZarrError, RuntimeError):
+    """A change is not possible in this state, or the dataset is closed (also a :class:`RuntimeError`)."""
+
+
+class ReadOnlyError(EditError):
+    """A dataset or store that is open read-only cannot be changed."""
 
 
 class ModelError(NCZarrError):
@@ -127,108 +231,6 @@ class ModelError(NCZarrError):
     def __init__(self, message: str, *, problems: tuple[str, ...] = (), **where: str | None) -> None:
         super().__init__(message, **where)
         self.problems = problems or (message,)
-
-
-class SelectionError(NCZarrError, IndexError):
-    """A selection does not fit the array (also an :class:`IndexError`)."""
-
-
-class StoreError(NCZarrError, OSError):
-    """A store cannot be read, written or listed, or a key is invalid (also an :class:`OSError`)."""
-
-
-class WrittenElsewhereError(StoreError):
-    """Another writer has the dataset open, or has left its mark (also an :class:`OSError`)."""
-
-
-class NotAllowedError(StoreError, PermissionError):
-    """A reference to a file outside of the allowed locations is refused (also a :class:`PermissionError`).
-
-    The user can allow the location.
-    """
-
-    def __init__(self, message: str, **where: str | None) -> None:
-        super().__init__(message, **where)
-        self.errno, self.filename = errno.EACCES, self.path
-
-
-class PartlyStoredError(NCZarrError, OSError):
-    """Some parts of a dataset could not be stored; all other parts are stored (also an :class:`OSError`).
-
-    Parameters
-    ----------
-    failures : sequence of (str, Exception)
-        FQN of each part that is not stored, with the reason.
-
-    Examples
-    --------
-    >>> str(PartlyStoredError([("/t", OSError("disk full"))], path="a.zarr"))
-    'a.zarr: not stored: /t (disk full); all other parts are stored'
-    """
-
-    def __init__(self, failures: Sequence[tuple[str, Exception]], **where: str | None) -> None:
-        shown = [f"{name} ({getattr(e, 'message', None) or e})" for name, e in failures[:_MOST_NAMED]]
-        if len(failures) > _MOST_NAMED:
-            shown.append(f"{len(failures) - _MOST_NAMED} more")
-        super().__init__(f"not stored: {', '.join(shown)}; all other parts are stored", **where)
-        self.failures = tuple(failures)
-        self.errno = getattr(failures[0][1], "errno", None)
-
-
-class DatasetNotFoundError(NCZarrError, FileNotFoundError):
-    """The location contains no dataset that nczarr can read (also a :class:`FileNotFoundError`)."""
-
-    def __init__(self, message: str, **where: str | None) -> None:
-        super().__init__(message, **where)
-        self.errno, self.filename = errno.ENOENT, self.path
-
-
-class DatasetExistsError(NCZarrError, FileExistsError):
-    """The output exists, and overwriting is not enabled or not safe (also a :class:`FileExistsError`)."""
-
-    def __init__(self, message: str, **where: str | None) -> None:
-        super().__init__(message, **where)
-        self.errno, self.filename = errno.EEXIST, self.path
-
-
-class ReadOnlyError(NCZarrError):
-    """A dataset or store that is open read-only cannot be changed."""
-
-
-class MetadataError(NCZarrError, OSError):
-    """A metadata document is damaged or violates its specification (also an :class:`OSError`)."""
-
-
-class ExtensionError(MetadataError):
-    """A metadata document requires an unknown extension, or its fill value is null."""
-
-
-class ZarrNameError(MetadataError):
-    """A name is not a valid name of a Zarr node."""
-
-
-class CodecError(NCZarrError):
-    """A codec is unknown or misconfigured, or fails to encode or decode its input."""
-
-
-class ChunkError(CodecError):
-    """A chunk cannot be decoded; the message names its key, array and region."""
-
-
-class LostChunkError(StoreError):
-    """A chunk that the record of its array names is missing; it is not read as fill values."""
-
-
-class UnsupportedError(NCZarrError):
-    """The input is valid, but nczarr or the requested format does not support it."""
-
-
-class LossError(UnsupportedError):
-    """The output format cannot represent all of the input, and a lossy result is not enabled."""
-
-
-class NetCDFFileError(NCZarrError, OSError):
-    """A netCDF file is damaged or truncated, or a part of it cannot be read (also an :class:`OSError`)."""
 
 
 class CDLError(NCZarrError):
@@ -282,3 +284,92 @@ class CDLError(NCZarrError):
 
     def __str__(self) -> str:
         return "\n".join(problem._text() for problem in self.problems)
+
+
+class UnsupportedError(NCZarrError):
+    """The input is valid, but nczarr or the requested format does not support it."""
+
+
+class LossError(UnsupportedError):
+    """The output format cannot represent all of the input, and a lossy result is not enabled."""
+
+
+class StoreError(NCZarrError, OSError):
+    """A file or store cannot be read, written or listed, or does not support the request (also an :class:`OSError`)."""
+
+
+class NotAllowedError(StoreError, PermissionError):
+    """A file may not be read, written or replaced (also a :class:`PermissionError`).
+
+    If references name a file outside of the allowed locations, the user can allow the location.
+    """
+
+    def __init__(self, message: str, **where: str | None) -> None:
+        super().__init__(message, **where)
+        self.errno, self.filename = errno.EACCES, self.path
+
+
+class LockedError(NotAllowedError):
+    """Another writer has the dataset open, or has left its mark."""
+
+
+class PartlyStoredError(NCZarrError, OSError):
+    """Some parts of a dataset could not be stored; all other parts are stored (also an :class:`OSError`).
+
+    Parameters
+    ----------
+    failures : sequence of (str, Exception)
+        FQN of each part that is not stored, with the reason.
+
+    Examples
+    --------
+    >>> str(PartlyStoredError([("/t", OSError("disk full"))], path="a.zarr"))
+    'a.zarr: not stored: /t (disk full); all other parts are stored'
+    """
+
+    def __init__(self, failures: Sequence[tuple[str, Exception]], **where: str | None) -> None:
+        shown = [f"{name} ({getattr(e, 'message', None) or e})" for name, e in failures[:_MOST_NAMED]]
+        if len(failures) > _MOST_NAMED:
+            shown.append(f"{len(failures) - _MOST_NAMED} more")
+        super().__init__(f"not stored: {', '.join(shown)}; all other parts are stored", **where)
+        self.failures = tuple(failures)
+        self.errno = getattr(failures[0][1], "errno", None)
+
+
+class DatasetNotFoundError(NCZarrError, FileNotFoundError):
+    """The location contains no dataset that nczarr can read (also a :class:`FileNotFoundError`)."""
+
+    def __init__(self, message: str, **where: str | None) -> None:
+        super().__init__(message, **where)
+        self.errno, self.filename = errno.ENOENT, self.path
+
+
+class DatasetExistsError(NCZarrError, FileExistsError):
+    """The output exists, and overwriting is not enabled or not safe (also a :class:`FileExistsError`)."""
+
+    def __init__(self, message: str, **where: str | None) -> None:
+        super().__init__(message, **where)
+        self.errno, self.filename = errno.EEXIST, self.path
+
+
+class MetadataError(NCZarrError, OSError):
+    """A metadata document of Zarr is damaged, violates its specification, or needs an unknown extension.
+
+    It is also an :class:`OSError`.
+    """
+
+
+class NetCDFFileError(NCZarrError, OSError):
+    """A netCDF file is damaged or truncated, or a part of it cannot be read (also an :class:`OSError`)."""
+
+
+class CodecError(NCZarrError):
+    """A codec is unknown or misconfigured, or fails to encode or decode its input."""
+
+
+class ChunkError(CodecError):
+    """A chunk cannot be decoded; the message names its key, array and region."""
+
+
+class LostWorkersError(NCZarrError):
+    """The workers of a parallel copy are lost; the copy can be resumed."""

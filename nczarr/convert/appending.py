@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from nczarr.convert.many.steps import (
 from nczarr.convert.request import Request, Sources
 from nczarr.convert.values.resume import NO_RECORD, not_ingested, records_of, with_steps
 from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
-from nczarr.errors import UnsupportedError, error_context
+from nczarr.errors import UnsupportedError, error_context, suppress_reason
 from nczarr.formats import kind_of_source, local_path, netcdf_format
 from nczarr.mapping import open_dataset
 from nczarr.mapping.dataset.changes import writing_alone
@@ -130,7 +130,6 @@ class AppendTask:
         format: these are written to a bytewise copy, which shares the bytes on file systems that support this. Files
         that cannot be changed are written as a whole.
         """
-        from nczarr.netcdf.edit.hdf5_file import FixedFileError
         from nczarr.netcdf.edit.opening import edit_copy, edit_records
 
         target, format_options = self.request.target, self.request.format_options
@@ -140,7 +139,7 @@ class AppendTask:
             if not self.replace_steps and netcdf_format(str(path)) != "hdf5":
                 with open_source(path) as dataset:  # appending removes a digest
                     edit = edit_copy if ATTRIBUTE in dataset.attribute else edit_records
-            with suppress(FixedFileError), edit(path) as file:
+            with suppress_reason("fixed"), edit(path) as file:
                 return self._run(Session(file, name=str(path), writable=True))
         with open_source(target) as old, self._placed(old) as (fqn, added, first):
             joined = _appended(old, added, fqn, first)

@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Any
 
 from nczarr.convert.endpoints import named_function
-from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.errors import LostWorkersError, NCZarrError, UnsupportedError
 from nczarr.system.environment import limit
 
 #: Seconds without a finished task after which the workers are counted.
@@ -29,10 +29,6 @@ _BREAKS = 3
 
 #: The arguments of a task.
 Call = tuple[Any, ...]
-
-
-class LostWorkersError(NCZarrError):
-    """All workers, or the connection to them, are lost."""
 
 
 @dataclass(eq=False)

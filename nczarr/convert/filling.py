@@ -16,7 +16,7 @@ from nczarr.convert.values.dasked import is_chunked, place_of, store_chunked
 from nczarr.convert.values.raw import copy_stored
 from nczarr.convert.values.rechunk import block_limit, read_shape, rechunk
 from nczarr.convert.values.resume import Recording, SourceFingerprint
-from nczarr.errors import NCZarrError, StoreError, UnsupportedError
+from nczarr.errors import LostWorkersError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import local_path
 from nczarr.mapping import DetachedDataset, StoredDataset
 from nczarr.model import CornerSource, Dataset, DatasetSink, MemorySource
@@ -195,8 +195,6 @@ class FillTask:
 
     def _end(self, error: BaseException) -> None:
         """Suspend or remove the output after an error."""
-        from nczarr.convert.engine import LostWorkersError
-
         sink, record = self.sink, self._record
         may_write = self.cluster is not None and self.cluster.engine.may_write
         # A store may recover from its errors, and workers may return; other errors of nczarr would occur again.

@@ -7,7 +7,6 @@ import os
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
@@ -17,13 +16,12 @@ import numpy as np
 from nczarr.compression import NamedConfig, codec_name, filter_name
 from nczarr.convert.verify.digests import bands
 from nczarr.display import format_bytes
-from nczarr.errors import error_context
+from nczarr.errors import error_context, suppress_reason
 from nczarr.formats import files_below, local_path
 from nczarr.mapping import VariableData
 from nczarr.model import Dataset, Variable, describe_type
 from nczarr.model.coordinates import MOST_PREVIEWED, preview
 from nczarr.stores import LocalStore, Store
-from nczarr.stores.base import AccessRefusedError
 from nczarr.transfer import value_bytes
 from nczarr.zarr import inner_codecs
 
@@ -123,7 +121,7 @@ def _stored(
     array, store = data.array, data.array.store
     if not isinstance(store, LocalStore):
         count = size = None
-        with suppress(AccessRefusedError):
+        with suppress_reason("refused"):
             listed = listing(store)
             first, last = (bisect_left(listed, (array.prefix + end,)) for end in ("", "\U0010ffff"))
             sizes = dict(listed[first:last])

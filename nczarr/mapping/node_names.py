@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from nczarr.errors import ZarrNameError
+from nczarr.errors import MetadataError
 
 PREFIX = "_nc-"
 #: Longest name of a file or directory, in bytes, on nearly every file system.
@@ -69,7 +69,7 @@ def escape_name(name: str, *, ascii_only: bool = False, windows: bool = False) -
 
     Raises
     ------
-    ZarrNameError
+    MetadataError
         The name is empty, or not Unicode text.
 
     Examples
@@ -78,11 +78,11 @@ def escape_name(name: str, *, ascii_only: bool = False, windows: bool = False) -
     ['temp', 'sea surface', '_nc-__x', '_nc-zarr.2Ejson', '_nc-.2E.2E', '_nc-a.5Cb']
     """
     if not name:
-        raise ZarrNameError("an empty name cannot be the name of a Zarr node")
+        raise MetadataError("an empty name cannot be the name of a Zarr node")
     try:
         size = len(name.encode("utf-8"))
     except UnicodeEncodeError:
-        raise ZarrNameError(f"the name {name!r} is not Unicode text, as Zarr requires") from None
+        raise MetadataError(f"the name {name!r} is not Unicode text, as Zarr requires") from None
     limit = _DRAFT_BYTES if ascii_only else MAX_BYTES
     if (
         name in _DOCUMENTS

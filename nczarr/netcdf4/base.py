@@ -6,18 +6,12 @@ import weakref
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
+from nczarr.errors import EditError, NodeAttributeError, ReadOnlyError, StoreError, UnknownNameError, also
 from nczarr.model import Attribute
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, MODEL_OF_FORMAT
-from nczarr.netcdf4.errors import (
-    NetCDFAttributeError,
-    NetCDFKeyError,
-    NetCDFNotOpenedError,
-    NetCDFOSError,
-    NetCDFReadOnlyAttributeError,
-)
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
 from nczarr.session import GroupNode, Session, VariableNode, kept_name
-from nczarr.session.errors import EditError, check_unicode
+from nczarr.session.errors import check_unicode
 from nczarr.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -64,14 +58,14 @@ class AttributeOwner:
 
         Raises
         ------
-        NetCDFAttributeError
+        NodeAttributeError
             If there is no such attribute.
         """
         self._nc_open_attributes()
         attribute = self._nc_node.attribute(_attribute_name(name))
         if attribute is None:
             check_unicode(name, "the name of an attribute", self._nc_node.fqn)
-            raise NetCDFAttributeError(
+            raise NodeAttributeError(
                 f"NetCDF: Attribute not found: {name!r}",
                 fqn=self._nc_node.fqn,
                 hint=did_you_mean(name, self._nc_node.attributes),
@@ -89,7 +83,7 @@ class AttributeOwner:
 
         Raises
         ------
-        NetCDFTypeError, NetCDFValueError, NetCDFAttributeError, NetCDFOSError
+        ArgumentTypeError, ArgumentError, NodeAttributeError, StoreError
             As :func:`make_attribute`; also if the dataset is read-only.
         """
         self._nc_set_attribute(name, value, as_string=self._nc_ncstring)
@@ -104,11 +98,11 @@ class AttributeOwner:
 
         Raises
         ------
-        NetCDFOSError
+        StoreError
             If the data model has no strings.
         """
         if data_model_of(self._nc_session) in CLASSIC_FORMATS:
-            raise NetCDFOSError("file format does not support NC_STRING attributes", fqn=self._nc_node.fqn)
+            raise StoreError("file format does not support NC_STRING attributes", fqn=self._nc_node.fqn)
         self._nc_set_attribute(name, value, as_string=True)
 
     def setncatts(self, attdict: Mapping[str, object]) -> None:
@@ -131,7 +125,7 @@ class AttributeOwner:
 
         Raises
         ------
-        NetCDFRuntimeError
+        EditError
             If there is no such attribute, or the dataset is read-only.
         """
         self._nc_node.delete_attribute(name)
@@ -145,20 +139,20 @@ class AttributeOwner:
 
         Raises
         ------
-        NetCDFRuntimeError
+        EditError
             If `oldname` does not exist, `newname` exists, or the dataset is read-only.
         """
         self._nc_node.rename_attribute(oldname, newname)
 
     def _nc_open_attributes(self) -> dict[str, Attribute]:
         if not self._nc_session.is_open:
-            raise NetCDFAttributeError("NetCDF: Not a valid ID: the dataset is closed")
+            raise NodeAttributeError("NetCDF: Not a valid ID: the dataset is closed")
         return self._nc_node.attributes
 
     def _nc_check_settable(self) -> None:
         self._nc_session.check_open()
         if not self._nc_session.writable:
-            raise NetCDFReadOnlyAttributeError("NetCDF: Write to read only", fqn=self._nc_node.fqn)
+            raise also(ReadOnlyError, AttributeError)("NetCDF: Write to read only", fqn=self._nc_node.fqn)
 
     def _nc_set_attribute(self, name: str, value: object, *, as_string: bool = False) -> None:
         session, node = self._nc_session, self._nc_node
@@ -180,15 +174,15 @@ class AttributeOwner:
 
     def __getattr__(self, name: str) -> Any:
         if name == "_nc_session":  # also in finalizers of subclasses
-            raise NetCDFNotOpenedError("NetCDF: Not a valid ID: the dataset was not opened")
+            raise also(NodeAttributeError, RuntimeError)("NetCDF: Not a valid ID: the dataset was not opened")
         if (name.startswith("__") and name.endswith("__")) or (
             name.startswith("_nc_") and hasattr(type(self), name)
         ):
-            raise NetCDFAttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            raise NodeAttributeError(f"{type(self).__name__} has no attribute {name!r}")
         attribute = self._nc_open_attributes().get(name) or self._nc_node.attribute(name)
         if attribute is None:
             # No hint: programs often try missing names. Python itself adds a hint where it displays the error.
-            error = NetCDFAttributeError(f"NetCDF: Attribute not found: {name!r}", fqn=self._nc_node.fqn)
+            error = NodeAttributeError(f"NetCDF: Attribute not found: {name!r}", fqn=self._nc_node.fqn)
             error.name, error.obj = name, self
             raise error
         return attribute_value(attribute)
@@ -215,8 +209,8 @@ class AttributeOwner:
         return {name: attribute_value(a) for name, a in list(self._nc_open_attributes().items())}
 
 
-def _reserved(name: str, doing: str) -> NetCDFAttributeError:
-    return NetCDFAttributeError(f"'{name}' is one of the reserved attributes, cannot {doing} instead.")
+def _reserved(name: str, doing: str) -> NodeAttributeError:
+    return NodeAttributeError(f"'{name}' is one of the reserved attributes, cannot {doing} instead.")
 
 
 def _attribute_name(name: str) -> str:
@@ -224,7 +218,7 @@ def _attribute_name(name: str) -> str:
     try:
         return kept_name(name)
     except EditError as error:
-        raise NetCDFAttributeError(error.message, hint=error.hint) from error
+        raise NodeAttributeError(error.message, hint=error.hint) from error
 
 
 def member(group: Any, kind: str, name: str) -> Any:
@@ -255,7 +249,7 @@ class Named(dict[str, T]):
     --------
     >>> Named("variable", {"temp": 1})["tmp"]
     Traceback (most recent call last):
-    nczarr.session.errors.UnknownNameError: there is no variable 'tmp' (did you mean 'temp'?)
+    nczarr.errors.UnknownNameError: there is no variable 'tmp' (did you mean 'temp'?)
     """
 
     __slots__ = ("kind",)
@@ -265,7 +259,7 @@ class Named(dict[str, T]):
         self.kind = kind
 
     def __missing__(self, name: object) -> T:
-        raise NetCDFKeyError(f"there is no {self.kind} {name!r}", hint=did_you_mean(name, self))
+        raise UnknownNameError(f"there is no {self.kind} {name!r}", hint=did_you_mean(name, self))
 
     def __iter__(self) -> Iterator[str]:
         # Making a list of a dictionary's own view is atomic, also in builds without the interpreter lock.

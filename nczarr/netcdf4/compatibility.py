@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nczarr import model
-from nczarr.netcdf4.errors import NetCDFOverflowError, NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
+from nczarr.errors import ArgumentError, ArgumentTypeError, EditError, RangeError
 from nczarr.session import default_bytes
 from nczarr.system.environment import SETTINGS, choice
 
@@ -100,11 +100,11 @@ def set_chunk_cache(
 
     Raises
     ------
-    NetCDFOverflowError
+    RangeError
         If `size` or `nelems` is negative or has more than 64 bits.
-    NetCDFRuntimeError
+    EditError
         If `preemption` is not in 0 to 1.
-    NetCDFTypeError
+    ArgumentTypeError
         If an argument is not a number.
 
     Examples
@@ -124,22 +124,20 @@ def changed_cache(
 
     Raises
     ------
-    NetCDFOverflowError
+    RangeError
         If `size` or `nelems` is negative or has more than 64 bits.
-    NetCDFRuntimeError
+    EditError
         If `preemption` is not in 0 to 1.
-    NetCDFTypeError
+    ArgumentTypeError
         If an argument is not a number.
     """
     for name, number in (("size", size), ("nelems", nelems), ("preemption", preemption)):
         if number is not None and not isinstance(number, Real):
-            raise NetCDFTypeError(f"the {name} of a chunk cache is a number, not {number!r}")
+            raise ArgumentTypeError(f"the {name} of a chunk cache is a number, not {number!r}")
         if number is not None and name != "preemption" and not 0 <= int(number) < 1 << 64:
-            raise NetCDFOverflowError(
-                f"the {name} of a chunk cache is negative, or has more than 64 bits: {number}"
-            )
+            raise RangeError(f"the {name} of a chunk cache is negative, or has more than 64 bits: {number}")
     if preemption is not None and not 0 <= preemption <= 1:
-        raise NetCDFRuntimeError(f"NetCDF: Invalid argument: the preemption {preemption} is not in 0 to 1")
+        raise EditError(f"NetCDF: Invalid argument: the preemption {preemption} is not in 0 to 1")
     sizes = [before if new is None else int(new) for new, before in ((size, old[0]), (nelems, old[1]))]
     return sizes[0], sizes[1], old[2] if preemption is None else float(preemption)
 
@@ -166,9 +164,9 @@ def set_alignment(threshold: int, alignment: int) -> None:
 
     Raises
     ------
-    NetCDFTypeError
+    ArgumentTypeError
         If an argument is not a number.
-    NetCDFOverflowError
+    RangeError
         If an argument has more than 64 bits.
 
     Examples
@@ -181,9 +179,9 @@ def set_alignment(threshold: int, alignment: int) -> None:
     global _alignment
     for number in (threshold, alignment):
         if not isinstance(number, Real):
-            raise NetCDFTypeError(f"an alignment is a number, not {number!r}")
+            raise ArgumentTypeError(f"an alignment is a number, not {number!r}")
         if not -(1 << 63) <= int(number) < 1 << 63:
-            raise NetCDFOverflowError(f"an alignment has no more than 64 bits: {number}")
+            raise RangeError(f"an alignment has no more than 64 bits: {number}")
     _alignment = (int(threshold), int(alignment))
 
 
@@ -240,7 +238,7 @@ def storage(kind: str | None = None) -> str:
 
     Raises
     ------
-    NetCDFValueError
+    ArgumentError
         For another `kind`.
 
     Examples
@@ -253,7 +251,7 @@ def storage(kind: str | None = None) -> str:
     global _storage
     if kind is not None:
         if kind not in SETTINGS["NCZARR_STORAGE"].choices:
-            raise NetCDFValueError(f"the storage is auto, netcdf or zarr, not {kind!r}")
+            raise ArgumentError(f"the storage is auto, netcdf or zarr, not {kind!r}")
         _storage = kind
     of_names = "netcdf" if _before and not os.environ.get("NCZARR_STORAGE") else choice("NCZARR_STORAGE")
     return _storage or of_names

@@ -15,19 +15,13 @@ from numpy.typing import DTypeLike
 
 from nczarr import model
 from nczarr.compression import OF_REFERENCES
+from nczarr.errors import ArgumentError, ArgumentTypeError, EditError, NodeAttributeError, RangeError
 from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
 from nczarr.model.chunk_shapes import chunks_in_shards, misfit
 from nczarr.netcdf4.base import data_model_of
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
 from nczarr.netcdf4.declarations import UserDefinedType, shown_type, text_type
-from nczarr.netcdf4.errors import (
-    NetCDFAttributeError,
-    NetCDFOverflowError,
-    NetCDFRuntimeError,
-    NetCDFTypeError,
-    NetCDFValueError,
-    translating,
-)
+from nczarr.netcdf4.errors import translating
 from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.keywords import (
     codecs_by_keyword,
@@ -96,7 +90,7 @@ class VariableOptions:
 
         Raises
         ------
-        NetCDFRuntimeError, NetCDFValueError
+        EditError, ArgumentError
             For options that exclude each other.
         """
         no_fill = self.fill_value is False or not session.fill
@@ -106,15 +100,15 @@ class VariableOptions:
         if codecs is not None:
             filters = ()
             if session.stored.disk_format == "NETCDF3":
-                raise NetCDFValueError(f"netCDF-3 files have no codecs {self.where}")
+                raise ArgumentError(f"netCDF-3 files have no codecs {self.where}")
         contiguous = self.contiguous and not session.rules.netcdf3
         # netCDF-3 files and scalars have no chunks: chunk sizes are ignored, as in netCDF4-python.
         chunksizes = None if session.rules.netcdf3 or not dimensions else self.chunksizes
         unlimited = any(d.unlimited for d in dimensions)
         if contiguous and chunksizes is not None:
-            raise NetCDFValueError(f"cannot specify chunksizes for a contiguous dataset {self.where}")
+            raise ArgumentError(f"cannot specify chunksizes for a contiguous dataset {self.where}")
         if contiguous and (unlimited or filters or codecs):
-            raise NetCDFRuntimeError(f"NetCDF: Invalid argument: contiguous storage {self.where}")
+            raise EditError(f"NetCDF: Invalid argument: contiguous storage {self.where}")
         chunks = None if chunksizes is None else self._checked_chunks(chunksizes, dimensions)
         shards = None if self.shards is None else self._checked_shards(session, dimensions)
         if dimensions and (chunks is not None or filters or codecs or unlimited or shards is not None):
@@ -126,7 +120,7 @@ class VariableOptions:
             if shards == ():
                 shards = types.default_shards_of(type_, dimensions, shape)
             elif shards is not None and (wrong := misfit(shards, shape)):
-                raise NetCDFValueError(
+                raise ArgumentError(
                     f"{wrong} {self.where}",
                     hint="a multiple of chunksizes; 0 in chunksizes chooses a length that fits",
                 )
@@ -137,35 +131,37 @@ class VariableOptions:
         self, chunksizes: Sequence[int], dimensions: Sequence[DimensionNode]
     ) -> tuple[int, ...]:
         if np.ndim(chunksizes) != 1 and not isinstance(chunksizes, str | bytes):
-            raise NetCDFTypeError(f"chunksizes is a sequence with the same length as dimensions {self.where}")
+            raise ArgumentTypeError(
+                f"chunksizes is a sequence with the same length as dimensions {self.where}"
+            )
         chunks = self._lengths("chunksizes", "a chunksize", chunksizes, dimensions)
         for chunk, dimension in zip(chunks, dimensions, strict=True):
             if chunk < 0 or (dimension.unlimited and chunk >= 1 << 64):
-                raise NetCDFOverflowError(f"the chunksize {chunk} is not in 0 to 2**64 - 1 {self.where}")
+                raise RangeError(f"the chunksize {chunk} is not in 0 to 2**64 - 1 {self.where}")
             if not dimension.unlimited and chunk > dimension.size:
-                raise NetCDFValueError(f"chunksize cannot exceed dimension size {self.where}")
+                raise ArgumentError(f"chunksize cannot exceed dimension size {self.where}")
         return chunks
 
     def _checked_shards(self, session: Session, dimensions: Sequence[DimensionNode]) -> tuple[int, ...]:
         """Return the shard shape; ``()`` for an automatic one."""
         if session.rules.netcdf3 or session.rules.restrictions.without_shards:
-            raise NetCDFValueError(
+            raise ArgumentError(
                 f"shards: this format has none {self.where}",
                 hint="Zarr v3 has shards: the layouts nczarr-v3 and zarr-v3",
             )
         if self.contiguous:
-            raise NetCDFValueError(f"cannot specify shards for a contiguous dataset {self.where}")
+            raise ArgumentError(f"cannot specify shards for a contiguous dataset {self.where}")
         if isinstance(self.shards, str) and self.shards == "auto":
             return ()
         if not np.iterable(self.shards) or isinstance(self.shards, str | bytes):
-            raise NetCDFTypeError(
+            raise ArgumentTypeError(
                 f"shards is 'auto' or a sequence with the same length as dimensions {self.where}"
             )
         if not dimensions:
-            raise NetCDFValueError(f"a scalar has no shards {self.where}")
+            raise ArgumentError(f"a scalar has no shards {self.where}")
         shards = self._lengths("shards", "the length of a shard", self.shards, dimensions)
         if any(not 1 <= s < 1 << 63 for s in shards):
-            raise NetCDFValueError(f"the length of a shard is positive, not as in {shards} {self.where}")
+            raise ArgumentError(f"the length of a shard is positive, not as in {shards} {self.where}")
         return shards
 
     def _lengths(
@@ -173,25 +169,23 @@ class VariableOptions:
     ) -> tuple[int, ...]:
         lengths = tuple(given)
         if len(lengths) != len(dimensions):
-            raise NetCDFValueError(
-                f"{name} must be a sequence with the same length as dimensions {self.where}"
-            )
+            raise ArgumentError(f"{name} must be a sequence with the same length as dimensions {self.where}")
         return tuple([whole_number(each, length) for length in lengths])
 
     def _check_chunk(self, type_: Type, shape: tuple[int, ...], filters: tuple[Filter, ...]) -> None:
         """Raise for a chunk that is too large for HDF5, or that szip cannot compress."""
         count = math.prod(shape)
         if count * types.item_size(type_) > _LARGEST_CHUNK:
-            raise NetCDFRuntimeError(
+            raise EditError(
                 f"NetCDF: Bad chunk sizes: {shape} {self.where}", hint="a chunk has less than 4 GiB"
             )
         for pixels in [f.parameters[1] for f in filters if f.id == Filter.SZIP]:
             if type_ == CHAR or isinstance(type_, model.CompoundType):
-                raise NetCDFRuntimeError(
+                raise EditError(
                     f"NetCDF: Invalid argument: szip takes numbers, not {type_.name} {self.where}"
                 )
             if count < pixels:
-                raise NetCDFRuntimeError(
+                raise EditError(
                     f"NetCDF: Invalid argument: szip_pixels_per_block {pixels} is more than "
                     f"the {count} elements of a chunk {self.where}"
                 )
@@ -220,12 +214,12 @@ class VariableOptions:
         """Raise for an unknown byte order or a type without byte order. Warn if a dtype has another byte order."""
         endian = self.endian
         if endian not in ("little", "big", "native"):
-            raise NetCDFValueError(
+            raise ArgumentError(
                 f"'endian' keyword argument must be 'little','big' or 'native', got '{endian}' {self.where}"
             )
         plain = isinstance(type_, PrimitiveType) and type_ != STRING
         if endian != "native" and (not plain or type_ == CHAR):
-            raise NetCDFRuntimeError(
+            raise EditError(
                 f"NetCDF: Invalid argument: endian={endian!r} {self.where}",
                 hint="only numbers have a byte order",
             )
@@ -244,9 +238,9 @@ class VariableOptions:
 
         Raises
         ------
-        NetCDFAttributeError, NetCDFValueError, NetCDFTypeError, NetCDFOverflowError
+        NodeAttributeError, ArgumentError, ArgumentTypeError, RangeError
             As :func:`fill_attribute` and :func:`make_attribute`, or for an unknown mode of quantization.
-        NetCDFRuntimeError
+        EditError
             If the variable does not hold floats, or the number of digits is out of range.
         """
         found = []
@@ -284,7 +278,7 @@ def resolve_datatype(
 
     Raises
     ------
-    NetCDFTypeError, NetCDFValueError, NetCDFRuntimeError
+    ArgumentTypeError, ArgumentError, EditError
         If netCDF or the data model of the dataset lacks the type.
     """
     data_model = data_model_of(group._nc_session)
@@ -296,10 +290,10 @@ def resolve_datatype(
         try:
             dtype = np.dtype(datatype)
         except TypeError as error:
-            raise NetCDFTypeError(f"Illegal data type {datatype!r} {where}: {error}") from error
+            raise ArgumentTypeError(f"Illegal data type {datatype!r} {where}: {error}") from error
     if datatype is str or dtype.kind == "U" or (dtype.kind == "S" and dtype.itemsize > 1):
         if classic:
-            raise NetCDFValueError(
+            raise ArgumentError(
                 f"Variable length strings are only supported for the NETCDF4 format {where}",
                 hint="turn text into characters with stringtochar",
             )
@@ -308,11 +302,11 @@ def resolve_datatype(
         return _complex_type(group, dtype, where)
     code = dtype.str[1:]
     if code not in SUPPORTED_TYPES:
-        raise NetCDFTypeError(
+        raise ArgumentTypeError(
             f"Illegal primitive data type, must be one of {', '.join(SUPPORTED_TYPES)}, got {dtype} {where}"
         )
     if classic and code not in _CLASSIC_TYPES and data_model != "NETCDF3_64BIT_DATA":
-        raise NetCDFRuntimeError(f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}")
+        raise EditError(f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}")
     type_ = primitive_for_dtype(dtype)
     assert type_ is not None
     return type_, None, dtype
@@ -322,13 +316,13 @@ def _complex_type(group: Any, datatype: np.dtype, where: str) -> ResolvedType:
     """Return the compound of a real and an imaginary part, or in netCDF-3 models the type of the pairs' parts."""
     data_model = data_model_of(group._nc_session)
     if not group._nc_session.auto_complex:
-        raise NetCDFValueError(
+        raise ArgumentError(
             f"complex datatypes ({datatype}) are only supported with `auto_complex=True` {where}"
         )
     if data_model.startswith("NETCDF3"):
         return types.complex_parts(datatype)[1], None, datatype
     if data_model in CLASSIC_FORMATS:
-        raise NetCDFRuntimeError(
+        raise EditError(
             f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}: complex numbers",
             hint='they are compounds, which format="NETCDF4" has, or pairs, as in NETCDF3_CLASSIC',
         )
@@ -349,9 +343,7 @@ def _user_type(group: Any, datatype: UserDefinedType, where: str) -> ResolvedTyp
     for candidate in (t for g in scope.ancestors() for t in g.types):
         if candidate.type.name == datatype.name and type(candidate.type) is type(node.type):
             return candidate, shown_type(candidate), None
-    raise NetCDFRuntimeError(
-        f"NetCDF: Bad type ID: the type {datatype.name!r} is not in this dataset {where}"
-    )
+    raise EditError(f"NetCDF: Bad type ID: the type {datatype.name!r} is not in this dataset {where}")
 
 
 def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: object) -> Attribute | None:
@@ -359,9 +351,9 @@ def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: 
 
     Raises
     ------
-    NetCDFAttributeError
+    NodeAttributeError
         For vlen, opaque and compound variables.
-    NetCDFValueError, NetCDFTypeError, NetCDFOverflowError
+    ArgumentError, ArgumentTypeError, RangeError
         If the value is not of the variable's type.
     """
     if fill_value is None or fill_value is False:
@@ -382,12 +374,12 @@ def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: 
         check_unicode(text, "the fill value")
         return Attribute.of(name, text, STRING)
     if not primitive and not isinstance(type_, model.EnumType):
-        raise NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
+        raise NodeAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
     with translating("fill_value {!r} is no value of {}", fill_value, dtype):
         given = np.array(fill_value, dtype)
         value = np.array(given.reshape(-1)[:1], type_.dtype)
     if given.ndim > 1 or given.size > 1 or (not given.size and type_ != CHAR):
-        raise NetCDFAttributeError(f"NetCDF: Invalid argument: fill_value {fill_value!r} is not one value")
+        raise NodeAttributeError(f"NetCDF: Invalid argument: fill_value {fill_value!r} is not one value")
     if type_ == CHAR and value.size == 0:
         value = np.array([b"\0"], "S1")
     return Attribute(name, type_, value)

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
+from nczarr import errors
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError
 from nczarr.formats import local_path, storage_of
 from nczarr.model import normalize_name
-from nczarr.netcdf4 import declarations, errors
+from nczarr.netcdf4 import declarations
 from nczarr.netcdf4.base import AttributeOwner, Named, data_model_of, member, reference_to
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL, get_chunk_cache
 from nczarr.netcdf4.compatibility import storage as storage_rule
 from nczarr.netcdf4.declarations import CompoundType, Dimension, EnumType, OpaqueType, VLType
+from nczarr.netcdf4.errors import translating
 from nczarr.netcdf4.opening import Opening, check_encoding
 from nczarr.netcdf4.variable import Variable
 from nczarr.rooms import Door
@@ -117,9 +119,9 @@ class Dataset(AttributeOwner):
         If the dataset does not exist (also a :class:`FileNotFoundError`).
     DatasetExistsError
         If the dataset exists and must not be replaced (also a :class:`FileExistsError`).
-    NetCDFLockedError
+    LockedError
         If another writer has it open (also a :class:`PermissionError`).
-    NetCDFValueError
+    ArgumentError
         For an unknown mode or format, or an unavailable feature.
 
     Examples
@@ -226,7 +228,7 @@ class Dataset(AttributeOwner):
         session = self._nc_session
         if session.writable or not session.is_open:
             state = "open for writing" if session.is_open else "closed"
-            raise errors.NotPicklableError(
+            raise errors.also(errors.UnsupportedError, NotImplementedError)(
                 f"{type(self).__name__} is not picklable: it is {state}", path=session.name
             )
         return reopened, (type(self), self._nc_origin)
@@ -252,7 +254,7 @@ class Dataset(AttributeOwner):
 
         Raises
         ------
-        NetCDFRuntimeError
+        EditError
             If the dataset is closed.
         """
         _OPEN.pop(id(self), None)
@@ -362,7 +364,7 @@ class Dataset(AttributeOwner):
         group: Any = self
         for name in directory.split("/"):
             if name and name not in group.groups:
-                raise errors.NetCDFKeyError(
+                raise errors.UnknownNameError(
                     f"there is no group {name!r} in {group.path}", hint=did_you_mean(name, group.groups)
                 )
             group = group.groups[name] if name else group
@@ -371,19 +373,19 @@ class Dataset(AttributeOwner):
         if last in group.variables:
             return cast(Variable, group.variables[last])
         names = [*group.groups, *group.variables]
-        raise errors.NetCDFIndexError(f"{last} not found in {group.path}", hint=did_you_mean(last, names))
+        raise errors.SelectionError(f"{last} not found in {group.path}", hint=did_you_mean(last, names))
 
     def _ipython_key_completions_(self) -> list[str]:
         inside = [f"{name}/{key}" for name, g in self.groups.items() for key in g._ipython_key_completions_()]
         return [*self.variables, *self.groups, *inside]
 
     def __iter__(self) -> NoReturn:
-        raise errors.NetCDFTypeError(
+        raise errors.ArgumentTypeError(
             f"{type(self).__name__} is not iterable. Consider iterating on Dataset.variables."
         )
 
     def __contains__(self, key: object) -> NoReturn:
-        raise errors.NetCDFTypeError(
+        raise errors.ArgumentTypeError(
             f"{type(self).__name__} does not support membership operations. "
             "Perhaps try 'varname in dataset.variables' or 'dimname in dataset.dimensions'."
         )
@@ -423,11 +425,11 @@ class Dataset(AttributeOwner):
 
         Raises
         ------
-        NetCDFRuntimeError
+        EditError
             If the name is in use or invalid, the size exceeds the data model's limit, or the dataset is read-only.
-        NetCDFOverflowError
+        RangeError
             If the size is negative, or has more than 63 bits.
-        NetCDFTypeError
+        ArgumentTypeError
             If the size is not a number.
         """
         return Dimension(self, dimname, size)
@@ -446,13 +448,13 @@ class Dataset(AttributeOwner):
 
         Raises
         ------
-        NetCDFRuntimeError
+        EditError
             If the name is in use or invalid, or the dataset is read-only or has a classic data model.
-        NetCDFTypeError
+        ArgumentTypeError
             If the name is not text.
         """
         if not isinstance(groupname, str):
-            raise errors.NetCDFTypeError(f"the name of a group is text, not {groupname!r}")
+            raise errors.ArgumentTypeError(f"the name of a group is text, not {groupname!r}")
         group: Any = self
         for name in posixpath.normpath(groupname).split("/"):
             if not name:
@@ -528,7 +530,7 @@ class Dataset(AttributeOwner):
 
         Raises
         ------
-        NetCDFRuntimeError, NetCDFValueError, NetCDFTypeError, NetCDFAttributeError
+        EditError, ArgumentError, ArgumentTypeError, NodeAttributeError
             As netCDF4-python raises the builtin exceptions.
         """
         varname = kept_name(varname)
@@ -606,9 +608,9 @@ class Dataset(AttributeOwner):
 
         Raises
         ------
-        NetCDFKeyError
+        UnknownNameError
             If `oldname` does not exist.
-        NetCDFRuntimeError
+        EditError
             If `newname` exists, or the dataset is read-only.
         """
         self._nc_rename("dimension", oldname, newname)
@@ -622,9 +624,9 @@ class Dataset(AttributeOwner):
 
         Raises
         ------
-        NetCDFKeyError
+        UnknownNameError
             If `oldname` does not exist.
-        NetCDFRuntimeError
+        EditError
             If `newname` exists, or the dataset is read-only.
         """
         node = self._nc_rename("variable", oldname, newname)
@@ -642,9 +644,9 @@ class Dataset(AttributeOwner):
 
         Raises
         ------
-        NetCDFKeyError
+        UnknownNameError
             If `oldname` does not exist.
-        NetCDFRuntimeError
+        EditError
             If `newname` exists, or the dataset is read-only.
         """
         self._nc_rename("group", oldname, newname)
@@ -748,7 +750,7 @@ class Dataset(AttributeOwner):
 
         Raises
         ------
-        NetCDFRuntimeError
+        EditError
             If the dataset is closed.
         """
         self._nc_session.check_open()
@@ -837,9 +839,7 @@ class Dataset(AttributeOwner):
         suffix = ".nc" if rule == "netcdf" else ".zarr"
         target = source.with_suffix(suffix) if ncfilename is None else Path(ncfilename)
         if format not in DATA_MODELS:
-            raise errors.NetCDFValueError(
-                f"illegal format requested: {format!r}", hint=", ".join(DATA_MODELS)
-            )
+            raise errors.ArgumentError(f"illegal format requested: {format!r}", hint=", ".join(DATA_MODELS))
         if not source.exists():
             raise DatasetNotFoundError("there is no such file", path=str(source))
         if target.exists():
@@ -875,7 +875,7 @@ class Dataset(AttributeOwner):
         stored = self._nc_session.stored.dataset
         if outfile is None:
             return dumps(stored, options)
-        with errors.translating("the output of tocdl is a path, not {!r}", outfile):
+        with translating("the output of tocdl is a path, not {!r}", outfile):
             path = Path(outfile)
         with text_output(path) as file:
             dump(stored, file, options)
@@ -892,7 +892,7 @@ class Group(Dataset):
 
     Raises
     ------
-    NetCDFRuntimeError
+    EditError
         If the name is in use or invalid, or the dataset is read-only or has a classic data model.
 
     Examples
@@ -929,7 +929,7 @@ class Group(Dataset):
 
     def close(self, *, durable: bool | None = None) -> None:
         """Raise an error: only the dataset can be closed."""
-        raise errors.NetCDFOSError("cannot close a `Group` (only applies to Dataset)")
+        raise errors.StoreError("cannot close a `Group` (only applies to Dataset)")
 
 
 def reopened(cls: type[Dataset], origin: dict[str, Any]) -> Dataset:
@@ -940,7 +940,7 @@ def reopened(cls: type[Dataset], origin: dict[str, Any]) -> Dataset:
 def find_dimension(group: Dataset, name: str | bytes) -> Dimension:
     """Return the dimension with a simple name in a group or those above."""
     if not isinstance(name, str | bytes):
-        raise errors.NetCDFAttributeError(
+        raise errors.NodeAttributeError(
             f"a dimension is a Dimension or its name, not {type(name).__name__}", fqn=group.path
         )
     requested = normalize_name(name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name)
@@ -949,7 +949,7 @@ def find_dimension(group: Dataset, name: str | bytes) -> Dimension:
         if node is not None:
             return declarations.shown_dimension(group, node)
     names = [name for scope in group._nc_node.ancestors() for name in list(scope.dimensions)]
-    raise errors.NetCDFValueError(
+    raise errors.ArgumentError(
         f"cannot find dimension {requested} in this group or parent groups",
         fqn=group.path,
         hint=did_you_mean(requested, names),

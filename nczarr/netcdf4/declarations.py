@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nczarr import model
-from nczarr.netcdf4.base import member, reference_to
-from nczarr.netcdf4.errors import (
-    NetCDFAttributeError,
-    NetCDFKeyError,
-    NetCDFRuntimeError,
-    NetCDFTypeError,
-    NetCDFValueError,
-    NotPicklableError,
-    translating,
+from nczarr.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    EditError,
+    NodeAttributeError,
+    UnknownNameError,
+    UnsupportedError,
+    also,
 )
+from nczarr.netcdf4.base import member, reference_to
+from nczarr.netcdf4.errors import translating
 from nczarr.netcdf4.values.types import find_compound, shown_dtype, view_dtype
 from nczarr.rooms import Door
 from nczarr.session import DimensionNode, GroupNode, Session, TypeNode, checked_name, kept_name
@@ -45,7 +46,7 @@ class UserDefinedType:
     _nc_node: TypeNode | None
 
     def __reduce__(self) -> NoReturn:
-        raise NotPicklableError(f"{type(self).__name__} is not picklable")
+        raise also(UnsupportedError, NotImplementedError)(f"{type(self).__name__} is not picklable")
 
     def __repr__(self) -> str:
         kind, name = type(self).__name__, visible(str(self.name))
@@ -87,11 +88,11 @@ class CompoundType(UserDefinedType):
 
     Raises
     ------
-    NetCDFTypeError
+    ArgumentTypeError
         For an array of nested records.
-    NetCDFValueError
+    ArgumentError
         For a field without a netCDF type, or a nested record without a type.
-    NetCDFRuntimeError
+    EditError
         If there are no fields, or a field has no elements or an invalid name.
 
     Examples
@@ -114,7 +115,7 @@ class CompoundType(UserDefinedType):
         dtype: np.dtype = np.dtype(dt)
         group, names = grp._nc_node, dtype.names
         if names is None:
-            raise NetCDFTypeError(f"a compound type needs a structured dtype, not {dtype}")
+            raise ArgumentTypeError(f"a compound type needs a structured dtype, not {dtype}")
 
         def make(fqn: str) -> model.UserType:
             return model.CompoundType(fqn, tuple(_field(group, name, dtype[name]) for name in names))
@@ -133,15 +134,15 @@ def _field(group: GroupNode, name: str, dtype: np.dtype) -> model.Field:
     base, shape = dtype.base, dtype.shape
     if base.names is not None:
         if shape:
-            raise NetCDFTypeError("nested structured dtype arrays not supported", hint=f"field {name!r}")
+            raise ArgumentTypeError("nested structured dtype arrays not supported", hint=f"field {name!r}")
         if not base.names:
-            raise NetCDFRuntimeError(f"NetCDF: Invalid argument: the field {name!r} has no fields")
+            raise EditError(f"NetCDF: Invalid argument: the field {name!r} has no fields")
         return model.Field(name, find_compound(group, base))
     if base.kind == "S" and base.itemsize != 1 and not shape:
         return model.Field(name, model.CHAR, (base.itemsize,))
     type_ = model.primitive_for_dtype(base)
     if type_ is None:
-        kind = NetCDFTypeError if base.kind == "V" else NetCDFValueError
+        kind = ArgumentTypeError if base.kind == "V" else ArgumentError
         raise kind(f"Unsupported compound type element: field {name!r} of {base}")
     return model.Field(name, type_, shape)
 
@@ -163,7 +164,7 @@ class VLType(UserDefinedType):
 
     Raises
     ------
-    NetCDFKeyError
+    UnknownNameError
         If the type cannot be that of elements.
 
     Examples
@@ -187,7 +188,7 @@ class VLType(UserDefinedType):
         with translating("unsupported datatype specified for VLEN"):
             base = model.primitive_for_dtype(dt)
         if base is None:
-            raise NetCDFKeyError(f"unsupported datatype specified for VLEN: {np.dtype(dt)}")
+            raise UnknownNameError(f"unsupported datatype specified for VLEN: {np.dtype(dt)}")
         self._nc_declare(grp._nc_node, dtype_name, lambda fqn: model.VlenType(fqn, base))
 
     def __repr__(self) -> str:
@@ -210,11 +211,11 @@ class EnumType(UserDefinedType):
 
     Raises
     ------
-    NetCDFKeyError
+    UnknownNameError
         If the type is not an integer type.
-    NetCDFRuntimeError
+    EditError
         If there are no members, a name is invalid, or two members have the same value.
-    NetCDFTypeError, NetCDFValueError, NetCDFOverflowError
+    ArgumentTypeError, ArgumentError, RangeError
         If a name is not a string, or a value is not of the type.
 
     Examples
@@ -235,9 +236,11 @@ class EnumType(UserDefinedType):
         with translating("unsupported datatype specified for ENUM"):
             base = model.primitive_for_dtype(dt)
         if base is None or not base.is_integer:
-            raise NetCDFKeyError(f"unsupported datatype specified for ENUM (must be integer): {np.dtype(dt)}")
+            raise UnknownNameError(
+                f"unsupported datatype specified for ENUM (must be integer): {np.dtype(dt)}"
+            )
         if not isinstance(enum_dict, Mapping):
-            raise NetCDFTypeError(f"the members are a mapping of names to values, not {enum_dict!r}")
+            raise ArgumentTypeError(f"the members are a mapping of names to values, not {enum_dict!r}")
         members = tuple([(_member_name(key), _member_value(key, v, base)) for key, v in enum_dict.items()])
         self._nc_declare(grp._nc_node, dtype_name, lambda fqn: model.EnumType(fqn, base, members))
 
@@ -252,7 +255,7 @@ class EnumType(UserDefinedType):
 
 def _member_name(key: object) -> str:
     if not isinstance(key, str | bytes):
-        raise NetCDFTypeError(f"the name of a member is text, not {key!r}")
+        raise ArgumentTypeError(f"the name of a member is text, not {key!r}")
     return key if isinstance(key, str) else kept_name(key)
 
 
@@ -260,7 +263,7 @@ def _member_value(key: object, value: object, base: model.PrimitiveType) -> int:
     with translating("the value {!r} of the member {!r} is no {}", value, key, base.name):
         member = int(np.array(value, base.dtype))
     if isinstance(value, float | np.floating) and value != member:
-        raise NetCDFValueError(f"the value {value!r} of the member {key!r} is no whole number")
+        raise ArgumentError(f"the value {value!r} of the member {key!r} is no whole number")
     return member
 
 
@@ -319,11 +322,11 @@ class Dimension:
 
     Raises
     ------
-    NetCDFRuntimeError
+    EditError
         If the name is in use or invalid, the size exceeds the data model's limit, or the dataset is read-only.
-    NetCDFOverflowError
+    RangeError
         If the size is negative, or has more than 63 bits.
-    NetCDFTypeError
+    ArgumentTypeError
         If the size is not a number.
 
     Examples
@@ -344,7 +347,7 @@ class Dimension:
     def __init__(self, grp: Any, name: str, size: int | None = None) -> None:
         session = grp._nc_session
         if isinstance(size, str | bytes):
-            raise NetCDFTypeError(f"the size of the dimension {name!r} is a number, not {size!r}")
+            raise ArgumentTypeError(f"the size of the dimension {name!r} is a number, not {size!r}")
         with translating("the size of the dimension {!r} is a number, not {!r}", name, size):
             length = 0 if size is None else operator.index(int(size))
         with session.tree.lock:
@@ -366,7 +369,7 @@ class Dimension:
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_nc_"):
-            raise NetCDFAttributeError(f"{name} cannot be altered")
+            raise NodeAttributeError(f"{name} cannot be altered")
         object.__setattr__(self, name, value)
 
     @property
@@ -405,7 +408,7 @@ class Dimension:
     def __repr__(self) -> str:
         try:
             self._nc_session.check_open()
-        except (NetCDFRuntimeError, ReferenceError):
+        except (EditError, ReferenceError):
             return "Dimension object no longer valid"
         kind = " (unlimited)" if self._nc_node.unlimited else ""
         name = visible(self._nc_node.name)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy import ma
 
-from nczarr.netcdf4 import errors
+from nczarr import errors
 from nczarr.netcdf4.base import data_model_of
 from nczarr.netcdf4.dataset import Dataset
 from nczarr.netcdf4.values.attributes import lookup_in
@@ -39,9 +39,9 @@ class MFDataset(Dataset):
 
     Raises
     ------
-    NetCDFOSError
+    StoreError
         If there are no files, nothing to join, or, with `check`, files do not agree.
-    NetCDFValueError
+    ArgumentError
         If the master is not one of the files.
 
     Examples
@@ -73,9 +73,9 @@ class MFDataset(Dataset):
         if isinstance(files, str):
             files = sorted(glob(files))
         if files is None or not len(files):
-            raise errors.NetCDFOSError("no files specified (file list is empty)")
+            raise errors.StoreError("no files specified (file list is empty)")
         if master_file is not None and master_file not in files:
-            raise errors.NetCDFValueError("master_file not in files list")
+            raise errors.ArgumentError("master_file not in files list")
         master = files[0] if master_file is None else master_file
         super().__init__(master)
         try:
@@ -89,17 +89,17 @@ class MFDataset(Dataset):
         own: dict[str, Any] = self.dimensions  # the master's dimensions, before joining
         names = [n for n, d in own.items() if (d.isunlimited() if aggdim is None else n == aggdim)]
         if not names:
-            raise errors.NetCDFOSError(f"master dataset {master} does not have a aggregation dimension")
+            raise errors.StoreError(f"master dataset {master} does not have a aggregation dimension")
         joining = names[-1]
         candidates = [(n, v) for n, v in self.variables.items() if n not in exclude]
         joined = {n: v for n, v in candidates if v.dimensions[:1] == (joining,)}
         if not joined:
-            raise errors.NetCDFOSError(f"master dataset {master} does not have any variables to aggregate")
+            raise errors.StoreError(f"master dataset {master} does not have any variables to aggregate")
         parts: dict[str, list[Variable]] = {name: [] for name in joined}
         lengths = []
         for part in self._nc_parts:
             if joining not in part.dimensions:
-                raise errors.NetCDFOSError(f"there is no dimension {joining}", path=part.filepath())
+                raise errors.StoreError(f"there is no dimension {joining}", path=part.filepath())
             lengths.append(len(part.dimensions[joining]))
             for name, v in joined.items():
                 parts[name].append(_counterpart(part, name, v, check))
@@ -160,7 +160,7 @@ def _counterpart(part: Dataset, name: str, master: Variable, check: bool) -> Var
     path = part.filepath()
     found = part.variables.get(name)
     if found is None:
-        error = errors.NetCDFOSError if check else errors.NetCDFKeyError
+        error = errors.StoreError if check else errors.UnknownNameError
         raise error(f"aggregation variable {name} not defined in {path}")
     if check:
         for what, ours, theirs in (
@@ -169,7 +169,7 @@ def _counterpart(part: Dataset, name: str, master: Variable, check: bool) -> Var
             ("data type", master.dtype, found.dtype),
         ):
             if ours != theirs:
-                raise errors.NetCDFOSError(
+                raise errors.StoreError(
                     f"variable {name} : {what} mismatch: {ours} in the master, {theirs} in {path}"
                 )
     return found
@@ -233,7 +233,7 @@ class _Variable:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
-            raise errors.NetCDFAttributeError(f"no attribute {name!r}")
+            raise errors.NodeAttributeError(f"no attribute {name!r}")
         return self._mastervar.getncattr(name)
 
     def __len__(self) -> int:
@@ -267,7 +267,7 @@ class _Variable:
         axes = parse_selection(elem, self.shape).axes
         items = elem if isinstance(elem, tuple) else (elem,)
         if any(isinstance(i, slice) and (i.step or 1) < 0 for i in items) and any(map(_is_backward, axes)):
-            raise errors.NetCDFIndexError(
+            raise errors.SelectionError(
                 "negative strides not allowed when slicing MFVariable Variable instance"
             )
         records = np.atleast_1d(np.asarray(axes[0], dtype=np.intp))
@@ -322,7 +322,7 @@ class MFTime:
 
     Raises
     ------
-    NetCDFValueError
+    ArgumentError
         If no calendar is given, and files have no or different calendars.
 
     Examples
@@ -350,7 +350,7 @@ class MFTime:
         if calendar is None:
             calendars = {lookup_in(part._nc_node)("calendar") for part in time._recVar}
             if None in calendars or len(calendars) > 1:
-                raise errors.NetCDFValueError(
+                raise errors.ArgumentError(
                     "MFTime requires that the time variable in all files have the same calendar attribute",
                     hint="give a calendar",
                 )
@@ -363,7 +363,7 @@ class MFTime:
             target = cftime.date2num(days, self.units, calendar)
             found = [cftime.date2num(days, part.getncattr("units"), calendar) for part in time._recVar]
         except ValueError as error:
-            raise errors.NetCDFValueError(f"MFTime cannot convert the times: {error}") from error
+            raise errors.ArgumentError(f"MFTime cannot convert the times: {error}") from error
         steps = [_ratio(target[1] - target[0], first[1] - first[0]) for first in found]
         shifts = [target[0] - step * first[0] for step, first in zip(steps, found, strict=True)]
         self._step = np.repeat(steps, time._recLen)
@@ -372,7 +372,7 @@ class MFTime:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
-            raise errors.NetCDFAttributeError(f"no attribute {name!r}")
+            raise errors.NodeAttributeError(f"no attribute {name!r}")
         return getattr(self._time, name)
 
     def __len__(self) -> int:

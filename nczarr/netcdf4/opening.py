@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from nczarr import formats, model
+from nczarr import errors, formats, model
 from nczarr.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
+    LockedError,
     NCZarrError,
     ReadOnlyError,
     StoreError,
     UnsupportedError,
-    WrittenElsewhereError,
 )
-from nczarr.netcdf4 import errors
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.compatibility import storage as storage_rule
+from nczarr.netcdf4.errors import translating
 from nczarr.rooms import Door
 from nczarr.session import Session, SourceOnly, Stored
 from nczarr.stores import LocalStore, Store, open_store
@@ -73,7 +73,7 @@ _NO_PLACE = (
 def check_encoding(encoding: object) -> None:
     """Refuse an encoding of names that Python lacks."""
     if encoding is not None:
-        with errors.translating("the names of files cannot be encoded"):
+        with translating("the names of files cannot be encoded"):
             codecs.lookup(encoding)  # type: ignore[arg-type]
 
 
@@ -82,22 +82,22 @@ def _exclusive(take: Callable[[], Lock], path: object, hint: str) -> Lock:
 
     Raises
     ------
-    NetCDFLockedError
+    LockedError
         If another writer has it open.
     """
     try:
         return take()
-    except (BlockingIOError, WrittenElsewhereError):
+    except (BlockingIOError, LockedError):
         gc.collect()  # a dataset without references may have the lock, HDF5's reader of a file too
         close_dropped()
     try:
         return take()
     except BlockingIOError as error:
         message = "the dataset is open for writing, here or in another process"
-        raise errors.NetCDFLockedError(message, path=str(path), hint=hint) from error
-    except WrittenElsewhereError as error:
+        raise errors.LockedError(message, path=str(path), hint=hint) from error
+    except LockedError as error:
         hint = error.hint if error.hint and "clean" in error.hint else hint
-        raise errors.NetCDFLockedError(error.message, path=error.path, hint=hint) from error
+        raise errors.LockedError(error.message, path=error.path, hint=hint) from error
 
 
 def _lock(path: object, *, shared: bool = False, hint: str = _FILE_HINT) -> FileLock:
@@ -154,15 +154,15 @@ class Opening:
         close_dropped()
         mode, target, memory = self.mode, self.target, self.memory
         if isinstance(mode, bytes) or not np.iterable(mode):
-            raise errors.NetCDFTypeError(f"mode is text, not {type(mode).__name__}")
+            raise errors.ArgumentTypeError(f"mode is text, not {type(mode).__name__}")
         if not isinstance(mode, str) or mode not in _MODES:
-            raise errors.NetCDFValueError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
+            raise errors.ArgumentError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
         if self.parallel:
-            raise errors.NetCDFValueError(
+            raise errors.ArgumentError(
                 "parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI"
             )
         if self.storage is not None and self.storage not in formats.STORAGES:
-            raise errors.NetCDFValueError(
+            raise errors.ArgumentError(
                 f"storage must be one of {', '.join(formats.STORAGES)}, got {self.storage!r}"
             )
         mode = _MODES[mode]
@@ -170,7 +170,7 @@ class Opening:
         # An existing dataset ignores the format, as in netCDF4-python.
         exists = mode == "r" or (mode == "r+" and path is not None and os.path.exists(path))
         if self.format not in DATA_MODELS and not exists:
-            raise errors.NetCDFValueError(
+            raise errors.ArgumentError(
                 f"unrecognized format requested: {self.format!r}", hint=", ".join(DATA_MODELS)
             )
         opening = replace(
@@ -242,7 +242,7 @@ class Opening:
         if isinstance(self.target, str | os.PathLike) and "\0" in self.name:
             if self.mode == "r":
                 raise DatasetNotFoundError("there is no such file: a path has no NUL", path=self.name)
-            raise errors.NetCDFValueError("a path has no NUL", path=self.name)
+            raise errors.ArgumentError("a path has no NUL", path=self.name)
 
     def _empty(self, name: str) -> model.Dataset:
         data_model = DATA_MODELS.get(self.format, "NETCDF4")
@@ -283,7 +283,7 @@ class Opening:
             if formats.is_netcdf(path):
                 return self._read_file(path)
             if not formats.is_zip(_first_bytes(path)) and not formats.is_references(path):
-                raise errors.NetCDFOSError("NetCDF: Unknown file format", path=self.name)
+                raise errors.StoreError("NetCDF: Unknown file format", path=self.name)
         if (
             path is None
             and not writable
@@ -363,7 +363,7 @@ class Opening:
         try:
             with open_store(self.target, "r", storage_options=self.storage_options) as store:
                 if not store.lists_all:
-                    raise errors.NetCDFUnsupportedError(
+                    raise errors.also(errors.UnsupportedError, OSError)(
                         "the store does not list all its keys, so it cannot be loaded into memory as a whole",
                         path=store.url,
                         hint="open it without diskless",
@@ -401,7 +401,7 @@ class Opening:
                 members = [entry for entry in archive.infolist() if not entry.is_dir()]
                 keys = {member_name(entry): archive.read(entry) for entry in members}
         except zipfile.BadZipFile as error:
-            raise errors.NetCDFOSError(
+            raise errors.StoreError(
                 f"memory does not hold a zip archive of a Zarr hierarchy: {error}", path=self.name
             ) from error
         return replace(self, target=keys, storage_options=None)._existing()
@@ -411,19 +411,19 @@ class Opening:
     def _checked_file(self) -> Path:
         """Return the path of a netCDF file for writing, or refuse arguments that it does not support."""
         if self.path is None:
-            raise errors.NetCDFUnsupportedError(
+            raise errors.also(errors.UnsupportedError, OSError)(
                 "a netCDF file behind a URL can be read, not written",
                 path=self.name,
                 hint="write it here and copy it there, or ask for storage='zarr'",
             )
         if self.options is not None or self.shared:
-            raise errors.NetCDFValueError(
+            raise errors.ArgumentError(
                 f"a netCDF file has no {'options' if self.options is not None else 'shared writing'} of Zarr",
                 path=self.name,
                 hint="ask for storage='zarr'",
             )
         if self.isolated:
-            raise errors.NetCDFValueError(
+            raise errors.ArgumentError(
                 "a netCDF file is read in a child process, not written", path=self.name, hint='use mode="r"'
             )
         return self.path
@@ -444,7 +444,7 @@ class Opening:
             path = Path(folder.name) / "memory.nc"
             path.write_bytes(content)
             if not formats.is_netcdf(path):
-                raise errors.NetCDFOSError(
+                raise errors.StoreError(
                     "memory holds neither a zip archive of a Zarr hierarchy nor a netCDF file", path=self.name
                 )
             session = replace(self, isolated=None)._read_file(path)
@@ -469,7 +469,7 @@ class Opening:
     def _edited_file(self, path: Path) -> Session:
         """Open a netCDF file for editing in place."""
         if not os.access(path, os.W_OK):
-            raise errors.NetCDFOSError("the file cannot be written: Permission denied", path=self.name)
+            raise errors.StoreError("the file cannot be written: Permission denied", path=self.name)
         with _locks() as locks:
             locks.append(_exclusive(lambda: _without_readers(path), path, _FILE_HINT))
             return self._session(netcdf.open_file(path), locks)
@@ -490,7 +490,7 @@ class Opening:
         if path.is_dir() or (exists and not self.clobber and self.mode != "r+"):
             raise DatasetExistsError("the file exists", path=self.name)
         if self.persist and not os.access(path.absolute().parent, os.W_OK):
-            raise errors.NetCDFOSError(
+            raise errors.StoreError(
                 "the file cannot be written: its folder does not exist, or is not writable", path=self.name
             )
         with _locks() as locks:
@@ -509,7 +509,7 @@ class Opening:
                         file.write(content.content)
                     output.commit()
                 except OSError as error:
-                    raise errors.NetCDFOSError(
+                    raise errors.StoreError(
                         f"the file cannot be written: {error.strerror}", path=self.name
                     ) from error
                 finally:
@@ -528,13 +528,13 @@ class Opening:
         number = self._system_number(error)
         kind = self._kind(error, number)
         if kind is None and not isinstance(error, OSError):
-            kind = errors.NetCDFOSError
+            kind = errors.StoreError
         told: BaseException = error
         if kind is not None:
             known = error if isinstance(error, NCZarrError) else NCZarrError(error.strerror or str(error))
             told = kind(known.message, path=known.path or self.name, hint=known.hint)
         assert isinstance(told, OSError)
-        if told.errno is None:
+        if told.errno is None or isinstance(told, NotADirectoryError):
             told.errno = self._number(error, number)
         if told is not error or told.filename is None:
             told.filename = self.name
@@ -546,20 +546,20 @@ class Opening:
             if error.hint and "overwrite" in error.hint:
                 error.hint = 'mode "w" replaces it'
                 return None
-            return errors.NetCDFNotReplacedError if self.clobber else None
+            return errors.also(errors.DatasetExistsError, PermissionError) if self.clobber else None
         if isinstance(error, PermissionError) and isinstance(error, NCZarrError):
             return None
         if isinstance(error, ReadOnlyError) or number in (_NO_PLACE if self.mode != "r" else _NO_ACCESS):
-            return errors.NetCDFPermissionError
+            return errors.NotAllowedError
         if number in (errno.EAGAIN, errno.EWOULDBLOCK):
-            return errors.NetCDFLockedError
+            return errors.LockedError
         if number == errno.ENOTDIR:
-            return errors.NetCDFNotADirectoryError
+            return errors.also(errors.DatasetNotFoundError, NotADirectoryError)
         if isinstance(error, DatasetNotFoundError) and number not in (None, errno.ENOENT):
-            return errors.NetCDFOSError
+            return errors.StoreError
         if isinstance(error, UnsupportedError) and not isinstance(error, OSError):
-            return errors.NetCDFUnsupportedError
-        return None if isinstance(error, NCZarrError) else errors.NetCDFOSError
+            return errors.also(errors.UnsupportedError, OSError)
+        return None if isinstance(error, NCZarrError) else errors.StoreError
 
     @property
     def _local(self) -> Path | None:
@@ -598,17 +598,17 @@ class Opening:
 def _check_memory(mode: str, memory: object) -> None:
     """Refuse the arguments that netCDF4-python refuses: a reader needs bytes, a new dataset a number."""
     if mode not in ("r", "w"):
-        raise errors.NetCDFValueError("if memory kwarg specified, mode must be 'r' or 'w'")
+        raise errors.ArgumentError("if memory kwarg specified, mode must be 'r' or 'w'")
     try:
         if mode == "w":
             size = operator.index(memory)  # type: ignore[arg-type]
             if not 0 <= size < 1 << 64:
-                raise errors.NetCDFOverflowError(f"memory is a number of bytes, not {size}")
+                raise errors.RangeError(f"memory is a number of bytes, not {size}")
         else:
             memoryview(memory).release()  # type: ignore[arg-type]
     except TypeError as error:
         kind = "a number of bytes to write" if mode == "w" else "bytes to read"
-        raise errors.NetCDFTypeError(f"memory must be {kind}, got {type(memory).__name__}") from error
+        raise errors.ArgumentTypeError(f"memory must be {kind}, got {type(memory).__name__}") from error
 
 
 def _first_bytes(path: Path) -> bytes:

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nczarr.errors import SelectionError, UnsupportedError, also
 from nczarr.netcdf4.dataset import Dataset, Group, find_dimension
-from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFUnsupportedError
 from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
 from nczarr.netcdf4.values.indexing import AxisIndex, parse_selection
 from nczarr.netcdf4.values.numbers import round_to_digit
@@ -57,7 +57,7 @@ def _StartCountStride(
     if put:
         names = list(dimensions or ())
         if len(names) < len(sizes):
-            raise NetCDFIndexError("list index out of range")
+            raise SelectionError("list index out of range")
         growable = [find_dimension(grp, name).isunlimited() for name in names[: len(sizes)]]
     data_shape = None if datashape is None else tuple(datashape)
     index = parse_selection(elem, sizes, growable=growable, data_shape=data_shape if put else None)
@@ -134,7 +134,7 @@ def ncinfo(arguments: Sequence[str] | None = None) -> None:
 
 def nc3tonc4(*arguments: object, **options: object) -> NoReturn:
     """Raise an error: ``nczarr copy`` converts between the formats."""
-    raise NetCDFUnsupportedError(
+    raise also(UnsupportedError, OSError)(
         "nc3tonc4 and nc4tonc3 are not available",
         hint="nczarr copy --format=nc7 SOURCE TARGET (netCDF-4, classic model), or --format=classic",
     )

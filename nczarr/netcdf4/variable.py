@@ -11,13 +11,13 @@ import numpy as np
 from numpy import ma
 from numpy.typing import DTypeLike
 
-from nczarr import model
+from nczarr import errors, model
 from nczarr.compression import chosen_codecs, netcdf_filters
-from nczarr.netcdf4 import errors
 from nczarr.netcdf4.base import AttributeOwner, data_model_of, reference_to
 from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
 from nczarr.netcdf4.creation import VariableOptions, constructor_signature, resolve_datatype
 from nczarr.netcdf4.declarations import Dimension, UserDefinedType, shown_dimension, shown_type, text_type
+from nczarr.netcdf4.errors import translating
 from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.access import read, write
 from nczarr.netcdf4.values.attributes import lookup_in, make_attribute
@@ -87,19 +87,19 @@ class Variable(AttributeOwner):
         kind, shown, dtype = resolve_datatype(grp, datatype, where)
         type_ = kind.type if isinstance(kind, TypeNode) else kind
         if session.rules.netcdf3 and options.endian != "native":
-            raise errors.NetCDFRuntimeError(
+            raise errors.EditError(
                 f"only endian='native' allowed for NETCDF3 files, got '{options.endian}' {where}"
             )
         dims = tuple([d._nc_node for d in dimensions])
         if session.rules.netcdf3 and any(d.unlimited for d in dims[1:]):
-            raise errors.NetCDFRuntimeError(f"NetCDF: NC_UNLIMITED in the wrong index: {where}")
+            raise errors.EditError(f"NetCDF: NC_UNLIMITED in the wrong index: {where}")
         options.check_endian(type_, dtype)
         changed_cache(get_chunk_cache(), options.chunk_cache, None, None)  # raise before the variable exists
         outside = session.rules.restrictions.strings_outside_chunks
         filters = options.suitable_filters(type_) if outside else options.filters()
         paired = dtype is not None and dtype.kind == "c"
         if paired and options.fill_value is not None and options.fill_value is not False:
-            raise errors.NetCDFTypeError(f"illegal data type for attribute '_FillValue': {dtype} {where}")
+            raise errors.ArgumentTypeError(f"illegal data type for attribute '_FillValue': {dtype} {where}")
         shown_as = dtype if shown is None else shown.dtype
         attributes = options.attributes(type_, shown_as, data_model_of(session))
         if paired:
@@ -255,11 +255,11 @@ class Variable(AttributeOwner):
 
         Raises
         ------
-        NetCDFAttributeError
+        NodeAttributeError
             If the name is ``_FillValue``, or the dataset is read-only.
         """
         if name == "_FillValue":
-            raise errors.NetCDFAttributeError(
+            raise errors.NodeAttributeError(
                 "_FillValue attribute must be set when variable is created (using fill_value keyword to createVariable)"
             )
         super().setncattr(name, value)
@@ -280,15 +280,15 @@ class Variable(AttributeOwner):
 
         Raises
         ------
-        NetCDFAttributeError
+        NodeAttributeError
             If the new name is ``_FillValue``, and the variable has compounds or sequences.
-        NetCDFRuntimeError
+        EditError
             If `oldname` does not exist, `newname` exists, or the dataset is read-only.
         """
         if newname == "_FillValue" and not isinstance(
             self._nc_node.type, model.PrimitiveType | model.EnumType
         ):
-            raise errors.NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
+            raise errors.NodeAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
         super().renameAttribute(oldname, newname)
 
     def _nc_refill(self, value: object) -> None:
@@ -298,13 +298,13 @@ class Variable(AttributeOwner):
             return
         self._nc_check_settable()
         if self._nc_session.has_values(node):
-            raise errors.NetCDFAttributeError(
+            raise errors.NodeAttributeError(
                 "NetCDF: Attempt to define fill value when data already exists.", fqn=node.fqn
             )
         made = make_attribute("_FillValue", value, group=node.group, as_string=node.type == model.STRING)
         of_enum = isinstance(node.type, model.EnumType) and made.type == node.type.base
         if len(made.values) != 1 or not (made.type == node.type or of_enum):
-            raise errors.NetCDFAttributeError(
+            raise errors.NodeAttributeError(
                 "NetCDF: Not a valid data type or _FillValue type mismatch", fqn=node.fqn
             )
         node.set_attribute(model.Attribute("_FillValue", node.type, made.values))
@@ -312,7 +312,7 @@ class Variable(AttributeOwner):
     def __setattr__(self, name: str, value: object) -> None:
         if name in _CAST_ATTRIBUTES and self._nc_kind == "primitive":
             dtype = self.dtype
-            with errors.translating("{} {!r} is no value of {}", name, value, dtype, fqn=self._nc_node.fqn):
+            with translating("{} {!r} is no value of {}", name, value, dtype, fqn=self._nc_node.fqn):
                 np.array(value, dtype)
             cast = cast_safely(np.array(value), dtype)
             if cast is None:
@@ -361,12 +361,12 @@ class Variable(AttributeOwner):
     def __len__(self) -> int:
         shape = self.shape
         if not shape:
-            raise errors.NetCDFTypeError("len() of unsized object", fqn=self._nc_node.fqn)
+            raise errors.ArgumentTypeError("len() of unsized object", fqn=self._nc_node.fqn)
         return shape[0]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise errors.NetCDFValueError(
+            raise errors.ArgumentError(
                 "the values have to be read, which makes a copy", fqn=self._nc_node.fqn
             )
         data = np.asanyarray(self[...])  # masked, which functions like np.mean respect
@@ -382,7 +382,7 @@ class Variable(AttributeOwner):
 
         Raises
         ------
-        NetCDFIndexError
+        SelectionError
             If the variable has dimensions.
         """
         self._nc_check_scalar("to assign values to a non-scalar variable, use a slice")
@@ -393,7 +393,7 @@ class Variable(AttributeOwner):
 
         Raises
         ------
-        NetCDFIndexError
+        SelectionError
             If the variable has dimensions.
         """
         self._nc_check_scalar("to retrieve values from a non-scalar variable, use slicing")
@@ -402,7 +402,7 @@ class Variable(AttributeOwner):
     def _nc_check_scalar(self, message: str) -> None:
         self._nc_session.check_open()
         if self._nc_shown:
-            raise errors.NetCDFIndexError(message, fqn=self._nc_node.fqn)
+            raise errors.SelectionError(message, fqn=self._nc_node.fqn)
 
     # -- storage -------------------------------------------------------------------------------------------
 
@@ -473,11 +473,11 @@ class Variable(AttributeOwner):
 
         Raises
         ------
-        NetCDFOverflowError
+        RangeError
             If `size` or `nelems` is negative or has more than 64 bits.
-        NetCDFRuntimeError
+        EditError
             If `preemption` is not in 0 to 1, or the dataset is closed.
-        NetCDFTypeError
+        ArgumentTypeError
             If an argument is not a number.
         """
         self._nc_session.check_open()

@@ -9,9 +9,9 @@ from typing import NoReturn, Protocol, runtime_checkable
 import numpy as np
 
 from nczarr import model
+from nczarr.errors import ReadOnlyError
 from nczarr.model.parts import Restrictions
 from nczarr.model.sources import OrthogonalIndex
-from nczarr.session.errors import NotWritableError
 from nczarr.system.finalizing import Closable
 
 
@@ -124,7 +124,7 @@ class Stored(Protocol):
 
 
 def _refuse(*arguments: object, **named: object) -> NoReturn:
-    raise NotWritableError("NetCDF: Write to read only")
+    raise ReadOnlyError("NetCDF: Write to read only")
 
 
 class SourceOnly:

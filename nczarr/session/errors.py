@@ -1,78 +1,12 @@
-"""Define the errors of editing, and collect those of a flush.
-
-Each error class is an NCZarrError and the corresponding builtin exception.
-"""
+"""Collect the errors of a flush, and store all parts that a store accepts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from nczarr import model
-from nczarr.errors import NCZarrError, PartlyStoredError, ReadOnlyError
+from nczarr.errors import NCZarrError, PartlyStoredError, TextError, also
 from nczarr.model.parts import Addition, parts_of, without
-
-
-class EditError(NCZarrError, RuntimeError):
-    """A change that the data model forbids, or use of a closed dataset (also a :class:`RuntimeError`)."""
-
-
-class DroppedError(NCZarrError, ReferenceError):
-    """Use of a dataset that was closed because it had no references (also a :class:`ReferenceError`)."""
-
-
-class NotWritableError(ReadOnlyError, RuntimeError):
-    """A change of a read-only dataset (also a :class:`RuntimeError`)."""
-
-
-class NodeAttributeError(NCZarrError, AttributeError):
-    """An invalid name of an attribute, or a missing attribute (also an :class:`AttributeError`)."""
-
-
-class UnknownNameError(NCZarrError, KeyError):
-    """A missing name (also a :class:`KeyError`)."""
-
-
-class ArgumentError(NCZarrError, ValueError):
-    """An invalid value of an argument (also a :class:`ValueError`)."""
-
-
-class ArgumentTypeError(NCZarrError, TypeError):
-    """An invalid type of an argument (also a :class:`TypeError`)."""
-
-
-class RangeError(NCZarrError, OverflowError):
-    """A number out of range (also an :class:`OverflowError`)."""
-
-
-class _UnicodeProblem(NCZarrError):
-    """An error with the arguments of a :class:`UnicodeError`, the second base of its subclasses.
-
-    Parameters
-    ----------
-    cause : UnicodeError
-        The value, the encoding, and the position in the value.
-    """
-
-    def __init__(self, message: str, *, cause: UnicodeError, fqn: str | None = None) -> None:
-        super(NCZarrError, self).__init__(*cause.args)
-        self.message, self.path, self.fqn, self.hint = message, None, fqn, None
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _unpickled, (type(self), self.message, self.fqn, self.args)
-
-
-class TextError(_UnicodeProblem, UnicodeEncodeError):
-    """A string with half a surrogate pair, which no encoding can store (also a :class:`UnicodeEncodeError`)."""
-
-
-class BytesError(_UnicodeProblem, UnicodeDecodeError):
-    """Bytes that are invalid in their encoding (also a :class:`UnicodeDecodeError`)."""
-
-
-def _unpickled(
-    kind: type[_UnicodeProblem], message: str, fqn: str | None, arguments: tuple[object, ...]
-) -> _UnicodeProblem:
-    return kind(message, cause=UnicodeError(*arguments), fqn=fqn)
 
 
 def check_unicode(text: str, what: str, fqn: str | None = None) -> None:
@@ -83,7 +17,7 @@ def check_unicode(text: str, what: str, fqn: str | None = None) -> None:
     >>> check_unicode("caf\u00e9", "the attribute 'a'")
     >>> check_unicode("\\ud800", "the attribute 'a'")
     Traceback (most recent call last):
-    nczarr.session.errors.TextError: the attribute 'a' has half a surrogate pair, which is no character: '\\ud800'
+    nczarr.errors.TextError: the attribute 'a' has half a surrogate pair, which is no character: '\\ud800'
     """
     if text.isascii():
         return
@@ -91,7 +25,7 @@ def check_unicode(text: str, what: str, fqn: str | None = None) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         message = f"{what} has half a surrogate pair, which is no character: {text[:40]!r}"
-        raise TextError(message, cause=error, fqn=fqn) from None
+        raise also(TextError, UnicodeEncodeError)(message, cause=error, fqn=fqn) from None
 
 
 #: After this number of consecutive refusals, the other parts are not tried.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nczarr import model
+from nczarr import errors, model
 from nczarr.errors import NCZarrError
 from nczarr.model.names import is_unicode
 from nczarr.model.nodes import LARGEST_DIMENSION
 from nczarr.model.parts import Restrictions
-from nczarr.session import errors
+from nczarr.session.errors import check_unicode
 from nczarr.system.forks import Origin
 
 #: The value of ``_Format`` of the data model with groups, user types and strings, which is also the default.
@@ -41,7 +41,7 @@ class EditRules:
     >>> rules.check_open()
     >>> rules.check_structure()
     Traceback (most recent call last):
-    nczarr.session.errors.NotWritableError: d.nc: NetCDF: Write to read only
+    nczarr.errors.ReadOnlyError: d.nc: NetCDF: Write to read only
     """
 
     def __init__(
@@ -91,14 +91,16 @@ class EditRules:
                 )
             return
         if self.dropped:
-            raise errors.DroppedError("weakly-referenced object no longer exists", path=self.name)
+            raise errors.also(errors.EditError, ReferenceError)(
+                "weakly-referenced object no longer exists", path=self.name
+            )
         raise errors.EditError("NetCDF: Not a valid ID: the dataset is closed", path=self.name)
 
     def check_writable(self) -> None:
         """Raise if the dataset is closed or read-only."""
         self.check_open()
         if not self.writable:
-            raise errors.NotWritableError("NetCDF: Write to read only", path=self.name)
+            raise errors.ReadOnlyError("NetCDF: Write to read only", path=self.name)
 
     def check_structure(self) -> None:
         """Raise if only values, or nothing, can be changed."""
@@ -130,7 +132,7 @@ class EditRules:
             If the string contains a NUL, and the store's strings end there.
         """
         if not is_unicode(text):
-            errors.check_unicode(text, "the string", fqn)
+            check_unicode(text, "the string", fqn)
         if self.restrictions.strings_end_at_nul and "\0" in text:
             message = f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}"
             raise errors.ArgumentError(message, path=self.name, fqn=fqn)

@@ -21,12 +21,12 @@ from dataclasses import replace
 import numpy as np
 
 from nczarr import model
-from nczarr.errors import NCZarrError, PartlyStoredError
+from nczarr.errors import ArgumentError, EditError, NCZarrError, PartlyStoredError
 from nczarr.model.parts import Addition, without
 from nczarr.model.sources import OrthogonalIndex
 from nczarr.session.backend import Stored, StoredArray
 from nczarr.session.chunk_cache import ChunkCache, weight_of
-from nczarr.session.errors import STORE_ERRORS, ArgumentError, EditError, Failures, store_parts
+from nczarr.session.errors import STORE_ERRORS, Failures, store_parts
 from nczarr.session.rules import EditRules
 from nczarr.session.tree import DimensionNode, EditedTree, GroupNode, VariableNode, freeze, thaw
 from nczarr.system.finalizing import closed

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, TypeVar
 
-from nczarr import model
+from nczarr import errors, model
 from nczarr.errors import ModelError, NCZarrError
 from nczarr.model import Attribute, DimensionRef, Storage, Type, UserType, join_fqn, normalize_name
 from nczarr.model.names import check_new_name, check_reach
 from nczarr.model.types import requalified
-from nczarr.session import errors
 from nczarr.session.backend import StoredArray
+from nczarr.session.errors import check_unicode
 from nczarr.session.rules import EditRules
 from nczarr.system.locks import Rank, make_lock
 
@@ -123,7 +123,7 @@ class _AttributedNode:
             self.touch()
 
     def _no_attribute(self, name: str) -> errors.EditError:
-        errors.check_unicode(kept_name(name), "the name of an attribute", self.fqn)
+        check_unicode(kept_name(name), "the name of an attribute", self.fqn)
         return errors.EditError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
 
     @property
@@ -638,7 +638,7 @@ def checked_name(name: object, what: str, error: type[NCZarrError] = errors.Edit
     'lat'
     """
     text = kept_name(name)
-    errors.check_unicode(text, f"the name of a {what}")
+    check_unicode(text, f"the name of a {what}")
     wrong = check_new_name(text)
     if wrong is not None:
         raise error(f"NetCDF: Name contains illegal characters: {what}: {wrong}", hint=_HINT)

@@ -159,10 +159,6 @@ def is_notice(value: bytes | None) -> bool:
     return value is not None and value.startswith(_NOTICE)
 
 
-class AccessRefusedError(StoreError):
-    """A server refuses to read a key, or to list the keys; the store has noted that it cannot list them."""
-
-
 class Store(ABC):
     """Bytes under keys.
 

@@ -99,7 +99,7 @@ def parse_chunk_key_encoding(name: str, configuration: JsonMapping) -> ChunkKeyE
 
     Raises
     ------
-    ExtensionError
+    MetadataError
         If the encoding is unknown.
 
     Examples

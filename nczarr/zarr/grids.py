@@ -203,7 +203,7 @@ def parse_chunk_grid(name: str, configuration: JsonMapping, shape: tuple[int, ..
 
     Raises
     ------
-    ExtensionError
+    MetadataError
         If the grid is unknown.
     MetadataError
         If the grid does not fit the shape.

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from itertools import accumulate
 
-from nczarr.errors import ZarrNameError
+from nczarr.errors import MetadataError
 
 _DRAFT = re.compile(r"[A-Za-z0-9\-_.]+")
 _PERIODS = re.compile(r"\.+")
@@ -84,20 +84,20 @@ def check_path(path: str, *, writing: bool = True, layout: str = "v3", document:
 
     Raises
     ------
-    ZarrNameError
+    MetadataError
         If a name is invalid.
 
     Examples
     --------
     >>> check_path("g/../v")
     Traceback (most recent call last):
-    nczarr.errors.ZarrNameError: 'g/../v' is not a valid path: the name '..' consists only of periods
+    nczarr.errors.MetadataError: 'g/../v' is not a valid path: the name '..' consists only of periods
     """
     if _PLAIN_PATH.fullmatch(path) and layout in ("v3", "v2") and "zarr.json" not in path:
         return path
     for name in split_path(path):
         if problem := check_name(name, writing=writing, layout=layout):
-            raise ZarrNameError(f"{path!r} is not a valid path: {problem}", path=document)
+            raise MetadataError(f"{path!r} is not a valid path: {problem}", path=document)
     return path
 
 
@@ -113,19 +113,19 @@ def check_siblings(path: str, folded: Mapping[str, str]) -> None:
 
     Raises
     ------
-    ZarrNameError
+    MetadataError
         If such a sibling exists.
 
     Examples
     --------
     >>> check_siblings("g/Temp", {"g": "g", "g/temp": "g/temp"})
     Traceback (most recent call last):
-    nczarr.errors.ZarrNameError: the path 'g/Temp' differs from 'g/temp' only in case (the 2019 draft forbids this)
+    nczarr.errors.MetadataError: the path 'g/Temp' differs from 'g/temp' only in case (the 2019 draft forbids this)
     """
     for part in accumulate(split_path(path), "{}/{}".format):
         other = folded.get(part.lower(), part)
         if other != part:
-            raise ZarrNameError(
+            raise MetadataError(
                 f"the path {part!r} differs from {other!r} only in case", hint="the 2019 draft forbids this"
             )
 
@@ -135,7 +135,7 @@ def check_paths(paths: Collection[str], *, document: str) -> None:
 
     Raises
     ------
-    ZarrNameError
+    MetadataError
         If a path is invalid.
 
     Examples

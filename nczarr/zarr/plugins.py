@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from nczarr.errors import ExtensionError, NCZarrError
+from nczarr.errors import MetadataError, NCZarrError
 from nczarr.system.locks import TABLES
 
 if TYPE_CHECKING:
@@ -111,11 +111,11 @@ class Registry(Generic[T]):
             return self._objects.setdefault(name, value)
 
     def need(self, name: str, key: str) -> T:
-        """Return the object of a name in a document; raise ExtensionError with the key if it is unknown."""
+        """Return the object of a name in a document; raise MetadataError with the key if it is unknown."""
         found = self.find(name)
         if found is None:
             hint = f"known {self._kind}s: {', '.join(self.names())}"
-            raise ExtensionError(f"{key}: {name[:64]!r} is unknown", hint=hint)
+            raise MetadataError(f"{key}: {name[:64]!r} is unknown", hint=hint)
         return found
 
     def _installed(self) -> dict[str, EntryPoint]:

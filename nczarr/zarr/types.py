@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nczarr.errors import ExtensionError, MetadataError, UnsupportedError
+from nczarr.errors import MetadataError, UnsupportedError
 from nczarr.lazy import cached_property
 from nczarr.zarr.plugins import Registry
 
@@ -630,7 +630,7 @@ def parse_data_type(value: object) -> DataType:
 
     Raises
     ------
-    ExtensionError
+    MetadataError
         If the data type is unknown.
     MetadataError
         If the value is not a data type.
@@ -665,9 +665,7 @@ def parse_data_type(value: object) -> DataType:
     parse = DATA_TYPES.find(name)
     if parse is None:
         known = ", ".join((*_PLAIN, *DATA_TYPES.names()))
-        raise ExtensionError(
-            f"the data type {show(name)} is unknown", hint=f"known data types: {known}, r<N>"
-        )
+        raise MetadataError(f"the data type {show(name)} is unknown", hint=f"known data types: {known}, r<N>")
     return parse(name, configuration)
 
 

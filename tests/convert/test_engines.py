@@ -18,8 +18,8 @@ from deadly_source import deadly
 
 import nczarr
 from nczarr.cli import main
-from nczarr.convert.engine import Engine, LostWorkersError, open_engine
-from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.convert.engine import Engine, open_engine
+from nczarr.errors import LostWorkersError, NCZarrError, UnsupportedError
 from nczarr.mapping.dataset.destination import JOB, UNFINISHED
 
 DATA = Path(__file__).parents[1] / "data"

@@ -419,14 +419,14 @@ has a fault or the documentation is silent:
   trials](trust.md#without-the-interpreter-lock).
 * A forked child of a writing process can neither write nor complete the dataset. The child can use datasets that are
   open for reading, and any other process can get them by pickling.
-* A dataset has one writer. A second opening for writing raises `NetCDFLockedError` (a `PermissionError`). The
+* A dataset has one writer. A second opening for writing raises `LockedError` (a `PermissionError`). The
   lock is the operating system's, on the directory or the file itself, and ends with the process that holds it.
   `shared=True` in all processes permits joint writing, but of values only. Processes that store parts of one chunk
   wait for each other. On object stores (`s3://`, …) a mark replaces the lock, and outlives a process that is killed:
   see [](howto/object-stores.md#two-programs-that-write). **There is no lock** in memory, on Windows, and on network
   file systems without `flock`: ensure there that only one process writes.
 * A reader of a netCDF-4 file that was opened beside its writer in the same process stays valid after the writer is
-  closed. Until that reader is closed too, the file is not opened for writing again (`NetCDFLockedError`), since HDF5
+  closed. Until that reader is closed too, the file is not opened for writing again (`LockedError`), since HDF5
   would give the reader wrong values.
 * Partial writes of chunks wait in a cache of decoded chunks, and `sync()` and `close()` write them. The cache has
   64 MiB for each dataset (`NCZARR_CACHE`, `set_chunk_cache`), and one more chunk for each variable that grows, up to

@@ -17,12 +17,7 @@ from hypothesis import strategies as st
 
 from nczarr import cdl
 from nczarr.convert import digest
-from nczarr.errors import (
-    ChunkError,
-    DatasetNotFoundError,
-    MetadataError,
-    NCZarrError,
-)
+from nczarr.errors import ChunkError, DatasetNotFoundError, MetadataError, NCZarrError
 from nczarr.mapping import RecoveryWarning, WriteOptions, check_metadata, open_dataset
 from nczarr.model import (
     BYTE,

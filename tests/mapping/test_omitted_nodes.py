@@ -13,7 +13,7 @@ import pytest
 import nczarr
 from nczarr.cli import main
 from nczarr.convert import diff
-from nczarr.errors import ExtensionError, LossError, MetadataError, ModelError, UnsupportedError
+from nczarr.errors import LossError, MetadataError, ModelError, UnsupportedError
 from nczarr.mapping import RecoveryWarning, check_metadata, open_dataset, repair
 from nczarr.stores import open_store
 from nczarr.zarr import open_hierarchy
@@ -72,7 +72,7 @@ def test_the_other_arrays_are_read(folder: Path, changes: dict[str, Any]) -> Non
     stored, findings = check_metadata(folder)
     stored.close()
     assert [f.what[:7] for f in findings if f.code == "left-out"] == ["'b' is ", "'g/c' i"]
-    with pytest.raises(ExtensionError):
+    with pytest.raises(MetadataError):
         open_hierarchy(open_store(folder), consolidated=False).array("b")
 
 

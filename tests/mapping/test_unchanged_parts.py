@@ -14,9 +14,8 @@ import pytest
 
 import nczarr
 from nczarr.cli import main
-from nczarr.errors import ModelError, UnsupportedError
+from nczarr.errors import ArgumentError, ModelError, UnsupportedError
 from nczarr.mapping import RecoveryWarning, open_dataset, repair
-from nczarr.session.errors import ArgumentError
 
 zarr = pytest.importorskip("zarr")
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as ours
-from nczarr.errors import NCZarrError
-from nczarr.netcdf4.errors import NetCDFLockedError
+from nczarr.errors import LockedError, NCZarrError
 from nczarr.stores import LocalStore
 from nczarr.system import atomic
 
@@ -67,11 +66,11 @@ def test_others_cannot_write_to_what_is_going_to_be_replaced(mode: str, name: st
     with ours.Dataset(path, mode, diskless=True, persist=True) as ds:
         ds.a = 1
         for persist in (False, True):
-            with pytest.raises(NetCDFLockedError):
+            with pytest.raises(LockedError):
                 ours.Dataset(path, "a", diskless=persist, persist=persist)
     with ours.Dataset(path, "a") as ds:
         assert ds.a == 1
-        with pytest.raises(NetCDFLockedError):
+        with pytest.raises(LockedError):
             ours.Dataset(path, mode, diskless=True, persist=True)
         with ours.Dataset(path, "a", diskless=True) as copy:  # goes nowhere
             copy.b = 2

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.errors import NetCDFRuntimeError
+from nczarr.errors import EditError
 from nczarr.netcdf4.values import numbers as masking
 from nczarr.netcdf4.values.numbers import Missing, Packing, as_unsigned, mask_missing
 
@@ -336,7 +336,7 @@ def test_packing_in_blocks_gives_what_the_steps_give(data: st.DataObject) -> Non
     def attempt(pack: Callable[[], np.ndarray]) -> object:
         try:
             return pack().tobytes()
-        except NetCDFRuntimeError as error:
+        except EditError as error:
             return str(error)
 
     def in_steps() -> np.ndarray:

@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 
 import nczarr
 import nczarr.netcdf4 as ours
-from nczarr.errors import DatasetExistsError, NetCDFFileError
+from nczarr.errors import DatasetExistsError, LockedError, NetCDFFileError
 from nczarr.formats import storage_of
 from nczarr.mapping import WriteOptions
 from nczarr.netcdf.bytes.file import write_all
 from nczarr.netcdf.edit import classic_file
-from nczarr.netcdf4.errors import NetCDFLockedError
 
 FORMATS = ["NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"]
 DISK = {"NETCDF4": "HDF5", "NETCDF4_CLASSIC": "HDF5"}
@@ -561,7 +560,7 @@ def test_a_second_writer_is_refused(tmp_path: Path, format: str) -> None:
     start(ours, path, format)
     with ours.Dataset(path, "a") as ds:
         for mode in ("a", "w"):
-            with pytest.raises(NetCDFLockedError):
+            with pytest.raises(LockedError):
                 ours.Dataset(path, mode, format=format)
         ds.mine = 1
     with ours.Dataset(path, "a") as ds:
@@ -573,14 +572,14 @@ def test_netcdf4_and_nczarr_keep_each_other_away(tmp_path: Path) -> None:
     start(ours, path, "NETCDF4")
     with ours.Dataset(path, "a"), pytest.raises(OSError, match=r"HDF error|denied|unavailable"):
         netCDF4.Dataset(path, "a")
-    with netCDF4.Dataset(path, "a"), pytest.raises(NetCDFLockedError):
+    with netCDF4.Dataset(path, "a"), pytest.raises(LockedError):
         ours.Dataset(path, "a")
 
 
 BESIDE = """
 import random, sys
 import nczarr.netcdf4 as nc
-from nczarr.netcdf4.errors import NetCDFLockedError
+from nczarr.errors import LockedError
 
 path = sys.argv[1]
 for seed in range(50, 60):
@@ -594,7 +593,7 @@ for seed in range(50, 60):
         if step == 0 and writer is None:
             try:
                 writer = nc.Dataset(path, "a")
-            except NetCDFLockedError:
+            except LockedError:
                 assert readers
                 refused += 1
         elif step == 1 and writer:

@@ -29,7 +29,7 @@ sys.path[:0] = [str(HERE.parent / "helpers"), str(HERE.parent / "s3")]
 import nczarr  # noqa: E402
 from nczarr.errors import NCZarrError  # noqa: E402
 from nczarr.model import INT, Dataset, Dimension, MemorySource, Variable  # noqa: E402
-from nczarr.netcdf4.errors import NetCDFLockedError  # noqa: E402
+from nczarr.netcdf4.errors import LockedError  # noqa: E402
 
 #: Changes a dataset, prints what is acknowledged, and ends with status 1 if it is refused.
 PROGRAM = """
@@ -84,7 +84,7 @@ class Trials:
         first = nczarr.Dataset(url, "a")
         try:
             nczarr.Dataset(url, "a").close()
-        except NetCDFLockedError:
+        except LockedError:
             pass
         else:
             raise AssertionError("the second writer was let in")

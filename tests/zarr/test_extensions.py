@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nczarr.errors import ExtensionError, MetadataError, SelectionError, UnsupportedError
+from nczarr.errors import MetadataError, SelectionError, UnsupportedError
 from nczarr.stores import MemoryStore
 from nczarr.zarr.documents import extensions
 from nczarr.zarr.documents.extensions import (
@@ -35,7 +35,7 @@ class Offset(Extension):
         offset = entry.configuration.get("offset")
         fits = isinstance(offset, list) and len(offset) == metadata.ndim
         if not fits or not all(0 <= n <= size for n, size in zip(offset, metadata.shape, strict=True)):
-            raise ExtensionError(f"example.offset: {offset} does not fit the shape {metadata.shape}")
+            raise MetadataError(f"example.offset: {offset} does not fit the shape {metadata.shape}")
         return metadata
 
     def on_shape(self, array, shape, entry):
@@ -64,7 +64,7 @@ class Statistics(Extension):
     def on_write(self, array, selection, values, entry):
         low, high = entry.configuration["min"], entry.configuration["max"]
         if values.min() < low or values.max() > high:
-            raise ExtensionError(f"example.array-statistics: a value is outside {low} to {high}")
+            raise MetadataError(f"example.array-statistics: a value is outside {low} to {high}")
         return selection, values
 
     def on_values(self, array, values, entry):
@@ -166,7 +166,7 @@ def test_hooks_at_metadata_are_undone_on_writing(plug_ins):
 def test_hooks_at_writing_can_refuse(plug_ins):
     array = create_hierarchy(MemoryStore()).put_array("g/v", array_with(STATISTICS))
     array.write((0, 0), 6)
-    with pytest.raises(ExtensionError, match="outside 5 to 1023") as caught:
+    with pytest.raises(MetadataError, match="outside 5 to 1023") as caught:
         array.write((0, 0), 4)
     assert caught.value.fqn == "/g/v"
     assert array.read((0, 0)) == 6
@@ -175,7 +175,7 @@ def test_hooks_at_writing_can_refuse(plug_ins):
 def test_extensions_stack(plug_ins):
     array = create_hierarchy(MemoryStore()).put_array("v", array_with(STATISTICS, OFFSET))
     array.write((0, slice(None)), 7)
-    with pytest.raises(ExtensionError):
+    with pytest.raises(MetadataError):
         array.write((0, slice(None)), 2000)
     assert array.below.below.read((12, slice(24, None))).tolist() == [7] * 6
 
@@ -187,7 +187,7 @@ def test_a_plug_in_can_refuse_a_document(plug_ins):
     document = parse_object(store.get("v/zarr.json"), "")
     document["extensions"][0]["configuration"]["offset"] = [21, 0]
     store.set("v/zarr.json", dump_json(document))
-    with pytest.raises(ExtensionError, match="does not fit"):
+    with pytest.raises(MetadataError, match="does not fit"):
         open_hierarchy(store).nodes["v"]
 
 
@@ -201,7 +201,7 @@ def test_without_the_plug_in_the_node_is_refused_and_only_the_node():
     hierarchy = open_hierarchy(store)
     assert list(hierarchy.nodes) == ["", "v", "w"]
     assert hierarchy.array("w").shape == (20, 30)
-    with pytest.raises(ExtensionError, match=r"'example\.offset' must be understood") as caught:
+    with pytest.raises(MetadataError, match=r"'example\.offset' must be understood") as caught:
         hierarchy.array("v")
     assert caught.value.path.endswith("v/zarr.json")
 
@@ -238,7 +238,7 @@ def test_a_bare_name_stands_for_an_extension_without_configuration():
     }
     store = MemoryStore()
     store.set("zarr.json", dump_json(document))
-    with pytest.raises(ExtensionError):
+    with pytest.raises(MetadataError):
         _ = open_hierarchy(store).nodes[""]
     register_extension(SkipEmpty())
     try:
@@ -262,7 +262,7 @@ def test_entry_points(monkeypatch):
     assert find_extension("example.entry") is first
     assert find_extension("example.nothing") is None
     for name in ("example.broken", "example.other"):
-        with pytest.raises(ExtensionError, match=name):
+        with pytest.raises(MetadataError, match=name):
             find_extension(name)
 
 

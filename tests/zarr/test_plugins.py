@@ -156,7 +156,7 @@ def test_all_parts_of_an_array(tmp_path: Path) -> None:
 
 def test_without_the_package(tmp_path: Path) -> None:
     done = run(WRITE, tmp_path, str(tmp_path / "store"), installed=False)
-    assert "ExtensionError" in done.stderr
+    assert "MetadataError" in done.stderr
     assert "is unknown" in done.stderr
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from nczarr import mapping, model, netcdf
 from nczarr.convert.endpoints import open_source
-from nczarr.errors import LostChunkError, NCZarrError, NotAllowedError, StoreError
+from nczarr.errors import NCZarrError, NotAllowedError, StoreError
 from nczarr.formats import kind_of_source
 from nczarr.mapping import Finding
 from nczarr.mapping.values.declarations import type_name, types_to_json
@@ -108,9 +108,9 @@ def _unreadable_chunks(dataset: Dataset, progress: Progress) -> Iterator[Finding
                     source.read(region)
                 except NotAllowedError:
                     raise
-                except LostChunkError:  # a finding of its own
-                    continue
                 except NCZarrError as error:
+                    if error.reason == "lost":  # a finding of its own
+                        continue
                     yield Finding("chunk", fqn, str(error), "error")
                 count = math.prod(s.stop - s.start for s in region)
                 progress.advance(count * value_bytes(source.dtype), fqn)

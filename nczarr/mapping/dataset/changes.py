@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, WrittenElsewhereError
+from nczarr.errors import DatasetNotFoundError, LockedError, NCZarrError, StoreError
 from nczarr.stores import LocalStore, Store
 from nczarr.system.atomic import WriterState, new_writer, writer_state
 from nczarr.system.locks import FileLock
@@ -45,7 +45,7 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
 
     Raises
     ------
-    WrittenElsewhereError
+    LockedError
         The dataset is open for writing, in this or another process.
 
     Examples
@@ -87,7 +87,7 @@ class WriterMark:
 
     Raises
     ------
-    WrittenElsewhereError
+    LockedError
         Another writer has marked the dataset, and may be alive.
     StoreError
         The store refuses the key, so it would refuse all changes.
@@ -127,7 +127,7 @@ class WriterMark:
         if writer is not None and writer.rpartition("-")[0] == self._writer.rpartition("-")[0]:
             state = WriterState.ALIVE if writer in _open_writers else WriterState.ENDED
         if writer is not None and state is WriterState.UNKNOWN:
-            raise WrittenElsewhereError(
+            raise LockedError(
                 "a process on another machine is writing to the dataset, or was stopped before it finished",
                 path=store.url,
                 hint="if it was stopped, nczarr clean --force removes its marker",
@@ -214,8 +214,8 @@ def remove_marker(store: Store) -> None:
         store.delete(key)
 
 
-def _written_elsewhere(store: Store) -> WrittenElsewhereError:
-    return WrittenElsewhereError(
+def _written_elsewhere(store: Store) -> LockedError:
+    return LockedError(
         "the dataset is open for writing, here or in another process", path=store.url, hint="close it there"
     )
 

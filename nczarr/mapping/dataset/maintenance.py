@@ -540,7 +540,7 @@ def remove(target: object, *, storage_options: StorageOptions | None = None, for
         There is no Zarr hierarchy.
     UnsupportedError
         The target is a group of a dataset, or contains foreign objects.
-    WrittenElsewhereError
+    LockedError
         The dataset is open for writing.
 
     Examples

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Literal, cast
 
-from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.mapping.dataset import subgroup
 from nczarr.mapping.dataset.changes import moment, stale_nodes, unstored_reason
 from nczarr.mapping.dataset.destination import open_destination, refuse_unfinished
@@ -30,7 +30,6 @@ from nczarr.mapping.plain.write import plan_plain
 from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
-from nczarr.stores.base import AccessRefusedError
 from nczarr.system.atomic import ignores_case
 from nczarr.system.environment import limit
 from nczarr.system.failures import is_unreached
@@ -111,8 +110,8 @@ def open_dataset(
         try:
             try:
                 hierarchy, found = _open_hierarchy(store, use, mode)
-            except AccessRefusedError:
-                if store.listable or use is not ConsolidatedUse.NEVER:
+            except StoreError as error:
+                if error.reason != "refused" or store.listable or use is not ConsolidatedUse.NEVER:
                     raise
                 use = ConsolidatedUse.IF_STORED
                 hierarchy, found = _open_hierarchy(store, use, mode)

@@ -32,10 +32,6 @@ _LARGEST_SCALE = 1 << 62
 _LARGEST_RANK = 32
 
 
-class FixedFileError(NetCDFFileError):
-    """The file is readable but cannot be changed."""
-
-
 class EditedHDF5(EditedFile):
     """A netCDF-4 file, open for reading and writing.
 
@@ -55,7 +51,7 @@ class EditedHDF5(EditedFile):
 
     Raises
     ------
-    FixedFileError
+    NetCDFFileError
         If the file lacks the creation order that netCDF-4 requires for writing, or has an object under two
         names.
     NetCDFFileError
@@ -215,7 +211,9 @@ def _check_changeable(root: FoundGroup) -> None:
     message = "the HDF5 file is readable but cannot be changed: "
     hint = "copy it first, which makes a netCDF-4 file"
     if not root.id.get_create_plist().get_link_creation_order() & hdf5().h5p.CRT_ORDER_TRACKED:
-        raise FixedFileError(f"{message}it does not record the order of its objects", hint=hint)
+        raise NetCDFFileError(
+            f"{message}it does not record the order of its objects", hint=hint, reason="fixed"
+        )
     seen = set()
     file = address_of(root.id)[0]
     for group in root.walk():
@@ -223,5 +221,7 @@ def _check_changeable(root: FoundGroup) -> None:
         for fqn, found in [(group.fqn, group.id), *datasets]:
             address = address_of(found)
             if address in seen or address[0] != file:
-                raise FixedFileError(f"{message}a link leads to another name or file", fqn=fqn, hint=hint)
+                raise NetCDFFileError(
+                    f"{message}a link leads to another name or file", fqn=fqn, hint=hint, reason="fixed"
+                )
             seen.add(address)

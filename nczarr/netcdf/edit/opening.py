@@ -157,7 +157,7 @@ def edit_copy(path: str | os.PathLike[str]) -> Iterator[EditedFile]:
 
     Raises
     ------
-    FixedFileError
+    NetCDFFileError
         If the file is readable but cannot be changed.
     NetCDFFileError
         If the file cannot be copied, or is open for writing elsewhere.

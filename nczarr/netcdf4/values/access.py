@@ -16,8 +16,8 @@ import numpy as np
 from numpy import ma
 from numpy.typing import ArrayLike
 
-from nczarr import model
-from nczarr.netcdf4 import errors
+from nczarr import errors, model
+from nczarr.netcdf4.errors import translating
 from nczarr.netcdf4.values import numbers
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import RAW, chartostring, stringtochar
@@ -69,7 +69,7 @@ def read_stored(session: Session, node: VariableNode, index: Index, shape: tuple
     """Return the stored values in the model's form; a scalar if all indices are integers."""
     if not shape:
         if 0 in index.counts:
-            raise errors.NetCDFIndexError("the selection of a scalar is empty", fqn=node.fqn)
+            raise errors.SelectionError("the selection of a scalar is empty", fqn=node.fqn)
         value = session.read(node, ())
         whole = not isinstance(index.axes[0], int) and value.dtype != object
         return value if whole else value[()]
@@ -172,9 +172,9 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
 
     Raises
     ------
-    NetCDFReadOnlyError
+    ReadOnlyError
         If the dataset is read-only.
-    NetCDFIndexError, NetCDFValueError, NetCDFTypeError, NetCDFRuntimeError
+    SelectionError, ArgumentError, ArgumentTypeError, EditError
         If the indices, the shape or the values do not fit. Nothing is written then.
     """
     session.check_open()
@@ -227,7 +227,7 @@ def _grow(node: VariableNode, extent: tuple[int, ...]) -> None:
     """Grow unlimited dimensions to the extent of a selection."""
     short = [(d, n) for d, n in zip(node.dimensions, extent, strict=False) if n > d.size]
     if any(not d.unlimited for d, _ in short):
-        raise errors.NetCDFRuntimeError("NetCDF: Index exceeds dimension bound", fqn=node.fqn)
+        raise errors.EditError("NetCDF: Index exceeds dimension bound", fqn=node.fqn)
     for dimension, size in short:
         dimension.grow(size)
 
@@ -251,7 +251,7 @@ def _as_array(
     if not isinstance(data, np.ndarray | np.generic):
         packed = bool(packing_of(lookup_in(node))) and settings.scale
         dtype = np.dtype(np.float64) if packed and type_.dtype.kind in "iuf" else settings.dtype
-        with errors.translating("the data cannot be turned into {}", dtype, fqn=node.fqn):
+        with translating("the data cannot be turned into {}", dtype, fqn=node.fqn):
             data = np.array(data, dtype)
     if isinstance(type_, model.EnumType):
         _check_members(node, type_, data)
@@ -263,9 +263,9 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
 
     Raises
     ------
-    NetCDFValueError
+    ArgumentError
         If a text exceeds the last dimension.
-    NetCDFUnicodeError, BytesError
+    TextError, TextError
         If the encoding lacks a character, or bytes are invalid in it.
     """
     encoding = lookup_in(node)("_Encoding")
@@ -274,13 +274,13 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
     texts = _text_array(data)
     if texts is None:
         if (not ma.isMA(data) and np.asarray(data).dtype.kind not in "SUO") or data is None:
-            raise errors.NetCDFTypeError(f"text is needed, not {type(data).__name__}", fqn=node.fqn)
+            raise errors.ArgumentTypeError(f"text is needed, not {type(data).__name__}", fqn=node.fqn)
         return data
     length = node.shape[-1]
     if encoding in RAW and texts.dtype.kind == "U":
         encoding = "utf-8"
     flat = texts.reshape(-1)
-    with errors.translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
+    with translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
         if texts.dtype.kind == "S" and encoding not in RAW:
             for text in flat.tolist():  # raises for bytes that are invalid in the encoding
                 text.ljust(length, b"\0").decode(encoding)
@@ -290,7 +290,7 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
     rest = np.ascontiguousarray(chars[:, length:]).view(np.uint8)
     if rest.any():
         longest = flat[int(rest.any(axis=1).argmax())]
-        raise errors.NetCDFValueError(
+        raise errors.ArgumentError(
             f"the text {longest[:40]!r} needs more than the {length} bytes of the last dimension",
             fqn=node.fqn,
         )
@@ -327,9 +327,7 @@ def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
             return data
         data = np.array(data, view)
     if data.dtype.names != own.names:  # like numpy, by position
-        with errors.translating(
-            "the fields {} are not those of {}", data.dtype.names, own.names, fqn=node.fqn
-        ):
+        with translating("the fields {} are not those of {}", data.dtype.names, own.names, fqn=node.fqn):
             data = data.astype(own if view.hasobject else view)
     holds_text = any(data.dtype[n] == view[n] != own[n] for n in own.names or ())
     if own != view and not view.hasobject and holds_text:
@@ -340,7 +338,7 @@ def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
 def _check_members(node: VariableNode, type_: model.EnumType, data: np.ndarray | np.generic) -> None:
     values = data.filled() if ma.isMA(data) else data
     if not type_.are_members(values).all():
-        raise errors.NetCDFValueError("trying to assign illegal value to Enum variable", fqn=node.fqn)
+        raise errors.ArgumentError("trying to assign illegal value to Enum variable", fqn=node.fqn)
 
 
 def _texts(node: VariableNode, elem: object, data: object) -> tuple[object, np.ndarray]:
@@ -348,10 +346,12 @@ def _texts(node: VariableNode, elem: object, data: object) -> tuple[object, np.n
         return _single(node, elem, data)
     if data.dtype.kind in "SU":
         if ma.isMA(data):
-            raise errors.NetCDFTypeError("masked arrays cannot be assigned by VLEN str slices", fqn=node.fqn)
+            raise errors.ArgumentTypeError(
+                "masked arrays cannot be assigned by VLEN str slices", fqn=node.fqn
+            )
         return elem, data.astype(object)
     if data.dtype != object:
-        raise errors.NetCDFTypeError(
+        raise errors.ArgumentTypeError(
             "only numpy string, unicode or object arrays can be assigned to VLEN str var slices", fqn=node.fqn
         )
     return elem, np.asarray(data)
@@ -367,7 +367,7 @@ def _sequences(
         array = np.asanyarray(data)
         if settings.scale:
             lookup = lookup_in(node)
-            with errors.translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
+            with translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
                 array = fill_masked(
                     packing_of(lookup).pack(array, base.dtype).astype(base.dtype), base.dtype, lookup
                 )
@@ -388,11 +388,11 @@ def _single(node: VariableNode, elem: object, data: object) -> tuple[object, np.
         try:
             list(map(operator.index, indices))
         except TypeError:
-            raise errors.NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn) from None
+            raise errors.SelectionError(_ONLY_INTEGERS, fqn=node.fqn) from None
     if not isinstance(elem, tuple) and ndim > 1:
-        raise errors.NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
+        raise errors.SelectionError(_ONLY_INTEGERS, fqn=node.fqn)
     if len(indices) != max(ndim, 1):
-        raise errors.NetCDFIndexError("Illegal index", fqn=node.fqn)
+        raise errors.SelectionError("Illegal index", fqn=node.fqn)
     boxed = np.empty((), object)
     boxed[()] = data
     return elem, boxed
@@ -409,7 +409,7 @@ def _check_fits(node: VariableNode, values: np.ndarray, shape: tuple[int, ...]) 
     try:
         np.broadcast_shapes(values.shape, shape)
     except ValueError as error:
-        raise errors.NetCDFValueError(
+        raise errors.ArgumentError(
             f"data of the shape {values.shape} do not fit the shape {shape}", fqn=node.fqn
         ) from error
 
@@ -421,13 +421,13 @@ def _conform(values: np.ndarray, counts: tuple[int, ...]) -> np.ndarray:
     if values.shape == ():
         return values.reshape(counts) if math.prod(counts) == 1 else _broadcast(values, counts)
     if values.ndim == len(counts) == 1 and 0 not in counts:
-        raise errors.NetCDFIndexError("size of data array does not conform to slice")
+        raise errors.SelectionError("size of data array does not conform to slice")
     if values.size == math.prod(counts):
         return values.reshape(counts)
     try:
         return _broadcast(values, counts)
     except ValueError as error:
-        raise errors.NetCDFValueError(
+        raise errors.ArgumentError(
             f"data of the shape {values.shape} do not fit the selection {counts}"
         ) from error
 
@@ -487,25 +487,23 @@ def _rounded(node: VariableNode, values: np.ndarray, digit: float) -> np.ndarray
     try:
         return numbers.round_to_digit(values, digit)
     except TypeError as error:
-        raise errors.NetCDFTypeError(
+        raise errors.ArgumentTypeError(
             f"least_significant_digit rounds numbers, and these are {values.dtype}", fqn=node.fqn
         ) from error
     except (ValueError, OverflowError) as error:
-        raise errors.NetCDFOverflowError(
-            f"least_significant_digit is {digit}: {error}", fqn=node.fqn
-        ) from error
+        raise errors.RangeError(f"least_significant_digit is {digit}: {error}", fqn=node.fqn) from error
 
 
 def _cast(node: VariableNode, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if values.dtype == dtype:
         return values
     if values.dtype.kind in "mM":
-        raise errors.NetCDFValueError(
+        raise errors.ArgumentError(
             f"{values.dtype} cannot be turned into {dtype}",
             fqn=node.fqn,
             hint="date2num makes numbers of times",
         )
-    with errors.translating("{} cannot be turned into {}", values.dtype, dtype, fqn=node.fqn):
+    with translating("{} cannot be turned into {}", values.dtype, dtype, fqn=node.fqn):
         return values.astype(dtype)
 
 
@@ -525,13 +523,13 @@ def _text(node: VariableNode, text: Any) -> str:
     if encoded:
         text = text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
-        raise errors.NetCDFTypeError(f"the value must be a string, not {type(text).__name__}", fqn=node.fqn)
+        raise errors.ArgumentTypeError(f"the value must be a string, not {type(text).__name__}", fqn=node.fqn)
     if text.isascii() or encoded:
         node.tree.rules.check_text(text, node.fqn)
         return str(text)
     encoding = lookup_in(node)("_Encoding")
     if isinstance(encoding, str):
-        with errors.translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
+        with translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
             text = text.encode(encoding).decode("utf-8", "surrogateescape")
     node.tree.rules.check_text(text, node.fqn)
     return str(text)
@@ -555,10 +553,10 @@ def _check_texts(node: VariableNode, values: np.ndarray, type_: model.Type) -> N
 
 def _sequence(node: VariableNode, sequence: ArrayLike) -> np.ndarray:
     base = node.type.base  # type: ignore[attr-defined]
-    with errors.translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
+    with translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
         array = np.asarray(sequence, object) if base.dtype == object else np.asarray(sequence)
         if base.dtype.kind in "iufS" and array.dtype.newbyteorder("=") != base.dtype:
-            raise errors.NetCDFTypeError(
+            raise errors.ArgumentTypeError(
                 f"wrong data type in object array: should be {base.dtype}, got {array.dtype}", fqn=node.fqn
             )
         return array.astype(base.dtype).reshape(-1)

@@ -6,15 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from nczarr.errors import ArgumentError, ArgumentTypeError, NodeAttributeError, RangeError, StoreError
 from nczarr.model import CHAR, STRING, Attribute, CompoundType, primitive_for_dtype
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES
-from nczarr.netcdf4.errors import (
-    NetCDFAttributeError,
-    NetCDFOSError,
-    NetCDFOverflowError,
-    NetCDFTypeError,
-    NetCDFValueError,
-)
 from nczarr.netcdf4.values.numbers import Lookup
 from nczarr.netcdf4.values.types import converted_records, find_compound, view_dtype
 from nczarr.session import GroupNode, VariableNode, kept_name
@@ -82,17 +76,17 @@ def make_attribute(
 
     Raises
     ------
-    NetCDFTypeError
+    ArgumentTypeError
         If netCDF lacks a type for the value.
-    NetCDFValueError
+    ArgumentError
         If the value has more than one dimension.
-    NetCDFOSError
+    StoreError
         For several strings in a classic model.
-    NetCDFUnicodeError
+    TextError
         For text with half a surrogate pair.
-    NetCDFAttributeError
+    NodeAttributeError
         For unsigned numbers in a classic model.
-    NetCDFOverflowError
+    RangeError
         If a number exceeds the ``int`` of a classic model.
 
     Examples
@@ -106,9 +100,9 @@ def make_attribute(
     try:
         array = np.array(value)
     except ValueError as error:
-        raise NetCDFValueError(f"the value of the attribute {name!r} is not a vector: {error}") from error
+        raise ArgumentError(f"the value of the attribute {name!r} is not a vector: {error}") from error
     if array.ndim > 1:
-        raise NetCDFValueError(
+        raise ArgumentError(
             f"the attribute {name!r} has {array.ndim} dimensions", hint="at most one is possible"
         )
     classic = data_model in CLASSIC_FORMATS
@@ -119,16 +113,16 @@ def make_attribute(
         return Attribute(name, model_type, converted_records(np.atleast_1d(array), model_type.dtype))
     code = array.dtype.str[1:]
     if code not in SUPPORTED_TYPES:
-        raise NetCDFTypeError(
+        raise ArgumentTypeError(
             f"illegal data type for attribute {name!r}, must be one of {', '.join(SUPPORTED_TYPES)}, got {code}"
         )
     if classic and data_model != "NETCDF3_64BIT_DATA":
         if code == "i8":
             if array.size and (array.min() < -(2**31) or array.max() >= 2**31):
-                raise NetCDFOverflowError(f"the value of the attribute {name!r} does not fit into an int")
+                raise RangeError(f"the value of the attribute {name!r} does not fit into an int")
             array = array.astype("i4")
         elif array.dtype.kind == "u":
-            raise NetCDFAttributeError(
+            raise NodeAttributeError(
                 f"NetCDF: Attempting netcdf-4 operation: the attribute {name!r} is unsigned, and {data_model} "
                 "has no such type"
             )
@@ -147,7 +141,7 @@ def _text(name: str, array: np.ndarray, *, classic: bool, as_string: bool) -> At
         texts.append(text)
     if len(texts) > 1:
         if classic:
-            raise NetCDFOSError(f"the attribute {name!r} has several strings; only NETCDF4 has room for them")
+            raise StoreError(f"the attribute {name!r} has several strings; only NETCDF4 has room for them")
         return Attribute.of(name, texts, STRING)
     text = "".join(texts)
     wants_string = as_string or (array.dtype.kind == "U" and not text.isascii())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy import ma
 
-from nczarr.netcdf4.errors import NetCDFValueError, translating
+from nczarr.errors import ArgumentError
+from nczarr.netcdf4.errors import translating
 
 #: Encodings of raw bytes.
 RAW = ("none", "None", "bytes")
@@ -33,9 +34,9 @@ def stringtoarr(string: str, NUMCHARS: int, dtype: str = "S") -> np.ndarray:
     [b'a', b'b', b'']
     """
     if dtype not in ("S", "U"):
-        raise NetCDFValueError(f"dtype must be 'S' or 'U', got {dtype!r}")
+        raise ArgumentError(f"dtype must be 'S' or 'U', got {dtype!r}")
     if len(string) > NUMCHARS:
-        raise NetCDFValueError(f"the text has {len(string)} characters, more than {NUMCHARS}")
+        raise ArgumentError(f"the text has {len(string)} characters, more than {NUMCHARS}")
     array = np.zeros(NUMCHARS, dtype + "1")
     array[: len(string)] = list(string)
     return array
@@ -43,7 +44,7 @@ def stringtoarr(string: str, NUMCHARS: int, dtype: str = "S") -> np.ndarray:
 
 def _encoding(array: np.ndarray, encoding: str | None) -> str:
     if array.dtype.kind not in "SU":
-        raise NetCDFValueError(f"an array of 'S' or 'U' is needed, got {array.dtype}")
+        raise ArgumentError(f"an array of 'S' or 'U' is needed, got {array.dtype}")
     if encoding is not None:
         return encoding
     return "ascii" if array.dtype.kind == "S" else "utf-8"
@@ -75,7 +76,7 @@ def stringtochar(a: np.ndarray, encoding: str | None = None, n_strlen: int | Non
     a = ma.filled(a)
     length = a.dtype.itemsize if n_strlen is None else n_strlen
     if length < 0:
-        raise NetCDFValueError(f"n_strlen is negative: {length}")
+        raise ArgumentError(f"n_strlen is negative: {length}")
     if encoding in RAW:
         raw = np.frombuffer(a.tobytes(), "S1").reshape(*a.shape, a.dtype.itemsize)
         return _resized(raw, length)
@@ -123,7 +124,7 @@ def chartostring(b: np.ndarray, encoding: str | None = None) -> np.ndarray:
     """
     encoding = _encoding(b, encoding)
     if b.dtype.itemsize != (4 if b.dtype.kind == "U" else 1):
-        raise NetCDFValueError(f"single characters are needed, not {b.dtype}")
+        raise ArgumentError(f"single characters are needed, not {b.dtype}")
     length = int(b.shape[-1])
     raw = b.tobytes()
     step = length * b.dtype.itemsize

@@ -13,13 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nczarr.netcdf4.errors import (
-    NetCDFIndexError,
-    NetCDFOverflowError,
-    NetCDFTooManyIndicesError,
-    NetCDFTypeError,
-    NetCDFValueError,
-)
+from nczarr.errors import ArgumentError, ArgumentTypeError, RangeError, SelectionError, also
 
 _VALID_INDICES = (
     "only integers, slices (`:`), ellipsis (`...`), and 1-d integer or boolean arrays are valid indices"
@@ -133,14 +127,14 @@ def parse_selection(
 
     Raises
     ------
-    NetCDFIndexError
+    SelectionError
         If an index has an unknown kind or more than one dimension, or is outside of the shape. On writing, an integer
         behind the end is accepted: the writer checks the growth of the axis after the shape of the data.
-    NetCDFValueError
+    ArgumentError
         If there are more indices than axes (also a :class:`IndexError`), or the step of a slice is zero.
-    NetCDFTypeError
+    ArgumentTypeError
         If the parts of a slice are not integers.
-    NetCDFOverflowError
+    RangeError
         If a position has more than 63 bits.
 
     Examples
@@ -195,12 +189,14 @@ def _expand(elem: Any, ndim: int) -> list[object]:
         items = [elem] if all(_means_integer(e) for e in listed) else listed
     dots = [i for i, e in enumerate(items) if e is Ellipsis]
     if len(dots) > 1:
-        raise NetCDFIndexError("At most one ellipsis allowed in a slicing expression")
+        raise SelectionError("At most one ellipsis allowed in a slicing expression")
     if dots:
         missing = ndim - len(items) + 1
         items[dots[0] : dots[0] + 1] = [slice(None)] * max(missing, 0)
     if len(items) > ndim:
-        raise NetCDFTooManyIndicesError("slicing expression exceeds the number of dimensions of the variable")
+        raise also(SelectionError, ValueError)(
+            "slicing expression exceeds the number of dimensions of the variable"
+        )
     return items + [slice(None)] * (ndim - len(items))
 
 
@@ -219,29 +215,29 @@ def _classify(item: object, size: int, grow: bool) -> int | slice | AxisIndex:
         try:
             return int(item)
         except ValueError:
-            raise NetCDFIndexError(_VALID_INDICES) from None
+            raise SelectionError(_VALID_INDICES) from None
     try:
         array = np.asarray(item)
     except ValueError:
-        raise NetCDFIndexError(_VALID_INDICES) from None
+        raise SelectionError(_VALID_INDICES) from None
     if np.ma.is_masked(item):
-        raise NetCDFIndexError(f"{_VALID_INDICES}, and of these some are masked")
+        raise SelectionError(f"{_VALID_INDICES}, and of these some are masked")
     if array.ndim > 1:
-        raise NetCDFIndexError("Index cannot be multidimensional")
+        raise SelectionError("Index cannot be multidimensional")
     if array.ndim == 0:
         return _scalar(array)
     if array.dtype.kind == "b":
         if not grow and len(array) != size:
-            raise NetCDFIndexError("Boolean array must have the same shape as the data along this dimension.")
+            raise SelectionError("Boolean array must have the same shape as the data along this dimension.")
         array = np.flatnonzero(array)
     if array.dtype.kind not in "iu":
-        raise NetCDFIndexError(_VALID_INDICES)
+        raise SelectionError(_VALID_INDICES)
     if array.dtype.kind == "u" and array.size and int(array.max()) > _MAX_PLACE:
-        raise NetCDFIndexError("integer index exceeds dimension size")
+        raise SelectionError("integer index exceeds dimension size")
     positions = array.astype(np.intp)
     positions = np.where(positions < 0, positions + size, positions)
     if positions.size and (positions.min() < 0 or (not grow and positions.max() >= size)):
-        raise NetCDFIndexError("integer index exceeds dimension size")
+        raise SelectionError("integer index exceeds dimension size")
     return _as_range(positions)
 
 
@@ -255,7 +251,7 @@ def _scalar(array: np.ndarray) -> int:
             return operator.index(array.item())
         except TypeError:
             pass
-    raise NetCDFIndexError(_VALID_INDICES)
+    raise SelectionError(_VALID_INDICES)
 
 
 def _as_range(positions: np.ndarray) -> range | np.ndarray:
@@ -278,13 +274,13 @@ def axis_integer(index: int, size: int, *, writing: bool) -> int:
     """Return an integer index from the start of the axis; errors as :func:`parse_selection`."""
     if index < 0:
         if -index > size:
-            raise NetCDFIndexError("Index out of range")
+            raise SelectionError("Index out of range")
         return index + size
     if index >= size:
         if index > _MAX_PLACE:
-            raise NetCDFOverflowError(f"the index {index} needs more than 63 bits")
+            raise RangeError(f"the index {index} needs more than 63 bits")
         if not writing:
-            raise NetCDFIndexError("index exceeds dimension bounds")
+            raise SelectionError("index exceeds dimension bounds")
     return index
 
 
@@ -309,12 +305,12 @@ def _range(item: slice, size: int, written: tuple[bool, int | None] | None, lone
     try:
         length = size if written is None else _grown(item, size, *written, lone)
         if length > _MAX_PLACE:
-            raise NetCDFOverflowError(f"the slice ends at {length}, which needs more than 63 bits")
+            raise RangeError(f"the slice ends at {length}, which needs more than 63 bits")
         found = range(*item.indices(length))
     except TypeError as error:
-        raise NetCDFTypeError(f"{_VALID_INDICES}: {error}") from error
+        raise ArgumentTypeError(f"{_VALID_INDICES}: {error}") from error
     except ValueError as error:
-        raise NetCDFValueError(str(error)) from error
+        raise ArgumentError(str(error)) from error
     # The step of a single position is irrelevant, and may exceed the store's integers.
     return range(found[0], found[0] + 1) if len(found) == 1 else found
 
@@ -327,9 +323,9 @@ def _grown(item: slice, size: int, single: bool, count: int | None, lone: bool) 
     if single:
         return 1 if size == 0 and lone else size
     if count is None:
-        raise NetCDFIndexError("shape of data does not conform to slice")
+        raise SelectionError("shape of data does not conform to slice")
     if start >= 0:
         return start + count
     if -start > size and count and (item.step is None or operator.index(item.step) > 0):
-        raise NetCDFValueError(f"the slice begins {-start} before the end of an axis of {size}")
+        raise ArgumentError(f"the slice begins {-start} before the end of an axis of {size}")
     return max(size, size + start + count) if -start <= size else size

@@ -11,15 +11,9 @@ import numpy as np
 
 from nczarr import model
 from nczarr.compression import CHECKSUMS, FILTERS, NamedConfig
-from nczarr.errors import NCZarrError
+from nczarr.errors import ArgumentError, ArgumentTypeError, EditError, NCZarrError, RangeError
 from nczarr.model import Attribute, Filter, Type
-from nczarr.netcdf4.errors import (
-    NetCDFOverflowError,
-    NetCDFRuntimeError,
-    NetCDFTypeError,
-    NetCDFValueError,
-    translating,
-)
+from nczarr.netcdf4.errors import translating
 from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.attributes import make_attribute
 from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
@@ -48,11 +42,11 @@ def filters_by_keywords(
 
     Raises
     ------
-    NetCDFValueError
+    ArgumentError
         For an unknown compression or coding.
-    NetCDFRuntimeError
+    EditError
         For a level, a shuffling or a number of pixels out of range.
-    NetCDFTypeError
+    ArgumentTypeError
         For a level or a shuffling that is not a number.
 
     Examples
@@ -69,7 +63,7 @@ def filters_by_keywords(
         if kind.number == Filter.SZIP:
             found.append(_szip(szip_coding, szip_pixels_per_block))
         elif not low <= level <= high:
-            raise NetCDFRuntimeError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
+            raise EditError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
         elif kind.number != Filter.BLOSC:
             if shuffle and kind.number == Filter.DEFLATE:
                 found.append(Filter(Filter.SHUFFLE))
@@ -77,9 +71,9 @@ def filters_by_keywords(
         else:
             shuffling = _int("blosc_shuffle", blosc_shuffle)
             if shuffling < 0:
-                raise NetCDFOverflowError(f"blosc_shuffle is negative: {shuffling}")
+                raise RangeError(f"blosc_shuffle is negative: {shuffling}")
             if shuffling not in (0, 1, 2):
-                raise NetCDFRuntimeError(f"NetCDF: Invalid argument: blosc_shuffle {shuffling}")
+                raise EditError(f"NetCDF: Invalid argument: blosc_shuffle {shuffling}")
             parameters = (0, 0, 0, 0, level, shuffling, types.BLOSC.index(compression))
             found.append(Filter(Filter.BLOSC, parameters))
     if fletcher32:
@@ -92,7 +86,7 @@ def codecs_by_keyword(compression: Any, *, fletcher32: bool = False) -> tuple[Na
 
     Raises
     ------
-    NetCDFValueError
+    ArgumentError
         For an unknown compression.
 
     Examples
@@ -107,10 +101,10 @@ def codecs_by_keyword(compression: Any, *, fletcher32: bool = False) -> tuple[Na
         listed = compression if isinstance(compression, list | tuple) else ()
         # `complevel` and `shuffle` would not apply to a keyword in a list.
         if found := {one for one in listed if isinstance(one, str)} & {*_COMPRESSIONS}:
-            raise NetCDFValueError(f"{found.pop()!r} is a keyword of netCDF: a codec in a list has a level")
+            raise ArgumentError(f"{found.pop()!r} is a keyword of netCDF: a codec in a list has a level")
         codecs = requested_codecs(compression)
     except NCZarrError as error:
-        raise NetCDFValueError(
+        raise ArgumentError(
             f"Unsupported value for compression kwarg: {compression!r}",
             hint=f"one of {', '.join(_COMPRESSIONS)}, or a codec of Zarr: its name, JSON or object",
         ) from error
@@ -125,9 +119,9 @@ def with_checksum(codecs: tuple[NamedConfig, ...]) -> tuple[NamedConfig, ...]:
 def _szip(coding: str, pixels_per_block: object) -> Filter:
     pixels = _int("szip_pixels_per_block", pixels_per_block)
     if coding not in types.SZIP:
-        raise NetCDFValueError(f"unknown szip coding {coding!r} ('ec' or 'nn' supported)")
+        raise ArgumentError(f"unknown szip coding {coding!r} ('ec' or 'nn' supported)")
     if pixels % 2 or not 2 <= pixels <= _SZIP_MOST_PIXELS:
-        raise NetCDFRuntimeError(
+        raise EditError(
             f"NetCDF: Invalid argument: szip_pixels_per_block {pixels}",
             hint=f"an even number up to {_SZIP_MOST_PIXELS}",
         )
@@ -139,9 +133,9 @@ def quantization_attribute(type_: Type, significant_digits: object, mode: object
 
     Raises
     ------
-    NetCDFValueError
+    ArgumentError
         For an unknown mode.
-    NetCDFRuntimeError
+    EditError
         If the variable does not hold floats, or the number of digits is out of range.
 
     Examples
@@ -151,15 +145,15 @@ def quantization_attribute(type_: Type, significant_digits: object, mode: object
     """
     digits = _int("significant_digits", significant_digits)
     if not isinstance(mode, str) or mode not in ATTRIBUTE_OF_MODE:
-        raise NetCDFValueError(
+        raise ArgumentError(
             f"'quantize_mode' keyword argument must be 'BitGroom','GranularBitRound' or 'BitRound', got '{mode}'"
         )
     if type_.dtype.kind != "f":
-        raise NetCDFRuntimeError(f"NetCDF: Invalid argument: only floats can be quantised {where}")
+        raise EditError(f"NetCDF: Invalid argument: only floats can be quantised {where}")
     single = type_.dtype.itemsize == 4
     most = (6 if single else 15) if mode != "BitRound" else (23 if single else 52)
     if not 1 <= digits <= most:
-        raise NetCDFRuntimeError(f"NetCDF: Invalid argument: significant_digits {digits} for {mode} {where}")
+        raise EditError(f"NetCDF: Invalid argument: significant_digits {digits} for {mode} {where}")
     return Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, model.INT)
 
 
@@ -168,7 +162,7 @@ def digit_attribute(digit: Any, data_model: str, where: str) -> Attribute:
 
     Raises
     ------
-    NetCDFValueError, NetCDFTypeError
+    ArgumentError, ArgumentTypeError
         If the digit is not one number.
 
     Examples
@@ -179,11 +173,11 @@ def digit_attribute(digit: Any, data_model: str, where: str) -> Attribute:
     name = "least_significant_digit"
     attribute = make_attribute(name, digit, group=None, data_model=data_model)
     if np.size(digit) != 1:
-        raise NetCDFValueError(f"{name} is one number, not {digit!r} {where}")
+        raise ArgumentError(f"{name} is one number, not {digit!r} {where}")
     if np.array(digit).dtype.kind not in "biuf":
-        raise NetCDFTypeError(f"{name} is a number, not {digit!r} {where}")
+        raise ArgumentTypeError(f"{name} is a number, not {digit!r} {where}")
     if np.isnan(digit).any():
-        raise NetCDFValueError(f"{name} is not a number {where}")
+        raise ArgumentError(f"{name} is not a number {where}")
     return attribute
 
 
@@ -192,7 +186,7 @@ def whole_number(name: str, value: object) -> int:
 
     Raises
     ------
-    NetCDFTypeError
+    ArgumentTypeError
         If it is none.
 
     Examples
@@ -201,7 +195,7 @@ def whole_number(name: str, value: object) -> int:
     4
     """
     if isinstance(value, str | bytes):
-        raise NetCDFTypeError(f"{name} is a whole number, not {value!r}")
+        raise ArgumentTypeError(f"{name} is a whole number, not {value!r}")
     with translating("{} is a whole number, not {!r}", name, value):
         return int(value)  # type: ignore[call-overload]
 
@@ -210,5 +204,5 @@ def _int(name: str, value: object) -> int:
     """Return a number in the range of a C ``int``."""
     number = whole_number(name, value)
     if not -(1 << 31) <= number < 1 << 31:
-        raise NetCDFOverflowError(f"{name} does not fit into 32 bits: {number}")
+        raise RangeError(f"{name} does not fit into 32 bits: {number}")
     return number

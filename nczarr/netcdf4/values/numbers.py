@@ -25,8 +25,8 @@ import numpy as np
 from numpy import ma
 from numpy.typing import ArrayLike
 
+from nczarr.errors import ArgumentError, ArgumentTypeError, EditError
 from nczarr.netcdf4.compatibility import default_fillvals
-from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.zarr.pool import run
 
 #: Elements of a block, which fits the second-level cache with its result and masks.
@@ -81,13 +81,13 @@ class Packing(NamedTuple):
 
         Raises
         ------
-        NetCDFTypeError
+        ArgumentTypeError
             If an attribute is not a number, or the data are not numbers.
         """
         if not self:
             return data
         if not self.valid:  # a reader would not unpack the values
-            raise NetCDFTypeError(
+            raise ArgumentTypeError(
                 "scale_factor or add_offset is not a number",
                 hint="change the attribute, or set_auto_scale(False) to write values as they are",
             )
@@ -97,7 +97,9 @@ class Packing(NamedTuple):
             if self.scale is not None:
                 data = data / self.scale
         except TypeError as error:
-            raise NetCDFTypeError(f"{data.dtype} cannot be packed by scale_factor and add_offset") from error
+            raise ArgumentTypeError(
+                f"{data.dtype} cannot be packed by scale_factor and add_offset"
+            ) from error
         return np.around(data) if dtype.kind in "iu" else data
 
 
@@ -288,7 +290,7 @@ def _check_limit(limit: np.ndarray, data: np.ndarray) -> None:
     except ValueError:
         fits = False
     if not fits:
-        raise NetCDFValueError(
+        raise ArgumentError(
             f"valid_min or valid_max has {np.size(limit)} values, which do not fit an array of {np.shape(data)}",
             hint="change the attribute, or set_auto_mask(False) to read values as they are",
         )
@@ -303,9 +305,9 @@ def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray
 
     Raises
     ------
-    NetCDFRuntimeError
+    EditError
         If ``missing_value`` has several values.
-    NetCDFTypeError
+    ArgumentTypeError
         If it is a string and the values are numbers.
     """
     if not ma.isMA(data):
@@ -315,7 +317,7 @@ def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray
         return np.asarray(data.data)
     if missing is not None:
         if np.shape(missing) != ():
-            raise NetCDFRuntimeError(
+            raise EditError(
                 "cannot assign fill_value for masked array when missing_value attribute is not a scalar"
             )
         fill = missing
@@ -324,7 +326,7 @@ def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray
         if fill is None:
             fill = default_fillvals[dtype.str[1:]]
     if np.asarray(fill).dtype.kind in "SU" and data.dtype.kind not in "SU":
-        raise NetCDFTypeError(f"the text {fill!r} cannot stand for masked values of {data.dtype}")
+        raise ArgumentTypeError(f"the text {fill!r} cannot stand for masked values of {data.dtype}")
     return np.where(ma.getmaskarray(data), np.array(fill).astype(data.dtype), data.data)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.netcdf4 import errors
+from nczarr import errors
 from nczarr.netcdf4.values.access import present, read
 from nczarr.netcdf4.values.indexing import AxisIndex, Index, reordered
 from nczarr.netcdf4.values.types import Settings
@@ -57,7 +57,7 @@ def read_points(session: Session, node: VariableNode, settings: Settings, key: o
 
     Raises
     ------
-    NetCDFIndexError
+    SelectionError
         If a position is no integer or outside of the variable, the arrays cannot be broadcast, or there are too many.
     """
     session.check_open()
@@ -86,13 +86,13 @@ def _parse(
     mask = np.asarray(key) if isinstance(key, np.ndarray | list) else None
     if mask is not None and mask.dtype == bool:
         if mask.shape != shape:
-            raise errors.NetCDFIndexError(f"the mask has the shape {mask.shape}, not {shape}", fqn=fqn)
+            raise errors.SelectionError(f"the mask has the shape {mask.shape}, not {shape}", fqn=fqn)
         return np.nonzero(mask), (int(mask.sum()),)
     entries = list(key) if isinstance(key, tuple) else [key]
     ellipses = [number for number, entry in enumerate(entries) if entry is Ellipsis]
     missing = len(shape) - len(entries) + len(ellipses[:1])
     if len(ellipses) > 1 or missing < 0:
-        raise errors.NetCDFIndexError(
+        raise errors.SelectionError(
             f"{len(entries)} indices for {len(shape)} dimensions" if missing < 0 else "two ellipses", fqn=fqn
         )
     place = ellipses[0] if ellipses else len(entries)
@@ -108,7 +108,7 @@ def _parse(
         together = np.broadcast_arrays(*positions.values())
     except ValueError:
         shapes = ", ".join(str(array.shape) for array in positions.values())
-        raise errors.NetCDFIndexError(f"the positions have the shapes {shapes}", fqn=fqn) from None
+        raise errors.SelectionError(f"the positions have the shapes {shapes}", fqn=fqn) from None
     flat = dict(zip(positions, (array.reshape(-1) for array in together), strict=True))
     axes = (
         flat[axis] if axis in flat else range(*_slice(entry).indices(size))
@@ -129,14 +129,12 @@ def _positions(entry: object, size: int, fqn: str) -> np.ndarray:
     except (TypeError, ValueError):
         array = np.empty(1)
     if array.size and array.dtype.kind not in "iu":
-        raise errors.NetCDFIndexError(f"{entry!r} is no integer position, array of them, or slice", fqn=fqn)
+        raise errors.SelectionError(f"{entry!r} is no integer position, array of them, or slice", fqn=fqn)
     array = array.astype(np.int64)
     outside = (array < -size) | (array >= size)
     if outside.any():
         found = int(array[outside].flat[0])
-        raise errors.NetCDFIndexError(
-            f"the position {found} is outside of a dimension of size {size}", fqn=fqn
-        )
+        raise errors.SelectionError(f"the position {found} is outside of a dimension of size {size}", fqn=fqn)
     return np.where(array < 0, array + size, array)
 
 

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 
 from nczarr import model
 from nczarr.compression import BLOSC_COMPRESSORS, ENCODED, FILTERS, signed
+from nczarr.errors import ArgumentError, ArgumentTypeError, EditError
 from nczarr.model.chunk_shapes import default_chunks, default_shards, netcdf_c_chunks
-from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.session import DimensionNode, GroupNode, Session, TypeNode, VariableNode
 
 #: netCDF-C's names of blosc's compressors, by their number.
@@ -187,7 +187,7 @@ def find_compound(group: GroupNode, dtype: np.dtype) -> model.CompoundType:
 
     Raises
     ------
-    NetCDFValueError
+    ArgumentError
         If no type has these fields.
     """
     for node in (node for scope in group.ancestors() for node in scope.types):
@@ -196,7 +196,7 @@ def find_compound(group: GroupNode, dtype: np.dtype) -> model.CompoundType:
             _same_fields(dtype, aligned_dtype(found)) or _same_fields(dtype, view_dtype(found))
         ):
             return found
-    raise NetCDFValueError("cannot find compound type in this group or parent groups", hint=str(dtype))
+    raise ArgumentError("cannot find compound type in this group or parent groups", hint=str(dtype))
 
 
 _NAMES = {8: ("_PFNC_FLOAT_COMPLEX_TYPE", model.FLOAT), 16: ("_PFNC_DOUBLE_COMPLEX_TYPE", model.DOUBLE)}
@@ -234,7 +234,7 @@ def complex_type(group: GroupNode, dtype: np.dtype) -> TypeNode:
 
     Raises
     ------
-    NetCDFTypeError
+    ArgumentTypeError
         If netCDF lacks floats of this size.
     """
     name, part = complex_parts(dtype)
@@ -250,7 +250,7 @@ def complex_type(group: GroupNode, dtype: np.dtype) -> TypeNode:
 def complex_parts(dtype: np.dtype) -> tuple[str, model.Type]:
     """Return the name of the compound of complex numbers, and the type of its parts; errors as above."""
     if dtype.itemsize not in _NAMES:
-        raise NetCDFTypeError(f"netCDF has no floats for {dtype}", hint="complex64 or complex128")
+        raise ArgumentTypeError(f"netCDF has no floats for {dtype}", hint="complex64 or complex128")
     return _NAMES[dtype.itemsize]
 
 
@@ -259,12 +259,12 @@ def pair_dimension(group: GroupNode) -> DimensionNode | None:
 
     Raises
     ------
-    NetCDFRuntimeError
+    EditError
         If the dimension with this name has another size.
     """
     found = group.find_dimension(PAIR)
     if found is not None and (found.size != 2 or found.unlimited):
-        raise NetCDFRuntimeError(f"the dimension {PAIR!r} is not one of pairs: its size is {found.size}")
+        raise EditError(f"the dimension {PAIR!r} is not one of pairs: its size is {found.size}")
     return found
 
 
@@ -289,14 +289,14 @@ def complex_values(data: ArrayLike, dtype: np.dtype) -> np.ndarray:
 
     Raises
     ------
-    NetCDFTypeError
+    ArgumentTypeError
         If the data are not numbers.
     """
     values = np.asanyarray(data)
     if values.dtype == object:
         values = np.array(ma.getdata(values).tolist())
     if values.dtype.kind not in "biufc":
-        raise NetCDFTypeError(f"complex numbers are needed, not {values.dtype}")
+        raise ArgumentTypeError(f"complex numbers are needed, not {values.dtype}")
     plain = np.ascontiguousarray(ma.getdata(values), dtype).reshape(values.shape)
     return ma.array(plain, mask=ma.getmaskarray(values)) if ma.isMA(values) else plain
 

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from nczarr.errors import NCZarrError, StoreError
+from nczarr.errors import NCZarrError, StoreError, suppress_reason
 from nczarr.lazy import cached_property
 from nczarr.stores.base import (
     DOCUMENTS,
     REPLACED,
-    AccessRefusedError,
     Answers,
     Buffer,
     Names,
@@ -275,12 +274,12 @@ class ConcurrentStore(Store):
         reason, hint = reason_of(error)
         # The keys of nczarr's own marks say nothing to a user.
         place = self.url if lacks_bucket(error) or key.startswith(".nczarr-") else self.place(key)
-        kind = StoreError
-        if what in ("read", "list") and may_mean_missing(error):
-            kind = AccessRefusedError
-            if what == "list":
-                self._give_up_listing()
-        raise kind(f"cannot {what}: {reason}", path=place, hint=hint) from error
+        refused = what in ("read", "list") and may_mean_missing(error)
+        if refused and what == "list":
+            self._give_up_listing()
+        raise StoreError(
+            f"cannot {what}: {reason}", path=place, hint=hint, reason="refused" if refused else None
+        ) from error
 
     def _give_up_listing(self) -> None:
         """Note that the server refuses to list."""
@@ -384,8 +383,8 @@ class ConcurrentStore(Store):
         """Run a batch of requests to read. Without the right to list, S3 answers 403 for missing keys."""
         try:
             answers = self._batch(function, requests)
-        except AccessRefusedError:
-            if self._conceals_missing or self._may_list():
+        except StoreError as error:
+            if error.reason != "refused" or self._conceals_missing or self._may_list():
                 raise
             self._conceals_missing = True
             answers = self._batch(function, requests)
@@ -402,11 +401,10 @@ class ConcurrentStore(Store):
         return answers
 
     def _may_list(self) -> bool:
-        try:
+        with suppress_reason("refused"):
             self.list_dir()
-        except AccessRefusedError:
-            return False
-        return True
+            return True
+        return False
 
     def get(self, key: str) -> bytes | None:
         return self.get_ranges([(key, 0, None)])[0]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, suppress_reason
 from nczarr.stores.base import (
-    AccessRefusedError,
     Buffer,
     Names,
     Request,
@@ -158,7 +156,7 @@ class FsspecStore(FileSystemStore):
             return
         if not self._has_answered:
             # A short request first, so that the timeout does not limit a long write. A refusal is an answer, too.
-            with suppress(AccessRefusedError):
+            with suppress_reason("refused"):
                 await self._safe_size(key)
         await getattr(self.fs, f"_{method}")(self._path(key), *arguments, **options)
 

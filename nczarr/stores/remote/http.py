@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from nczarr.errors import StoreError
 from nczarr.lazy import cached_property
-from nczarr.stores.base import DOCUMENTS, AccessRefusedError, Names, Store, check_prefix, clip, start_of
+from nczarr.stores.base import DOCUMENTS, Names, Store, check_prefix, clip, start_of
 from nczarr.stores.remote.concurrent import FileSystem, FileSystemStore
 from nczarr.system.logs import logger_of
 from nczarr.text import shown_location
@@ -171,8 +171,8 @@ class HTTPStore(FileSystemStore):
                 hint = "the server wants credentials" if answer.status in (401, 403) else None
                 reason = f"cannot read: the server answers {answer.status} {answer.reason}"
                 may_pass = answer.status in _PASSING
-                kind = AccessRefusedError if refused else _PassingError if may_pass else StoreError
-                raise kind(reason, path=self.place(key), hint=hint)
+                cause = "refused" if refused else "temporary" if may_pass else None
+                raise StoreError(reason, path=self.place(key), hint=hint, reason=cause)
             limit, enough = most, None
             if answer.status == 206 and (start < 0 or length is not None):
                 limit = -start if start < 0 else length or 0
@@ -226,7 +226,9 @@ class HTTPStore(FileSystemStore):
                 )
         promised = _promised(answer)
         if promised not in (None, size):
-            raise _PassingError(f"cannot read: {size} of {promised} bytes came", path=self.place(key))
+            raise StoreError(
+                f"cannot read: {size} of {promised} bytes came", path=self.place(key), reason="temporary"
+            )
         return b"".join(parts)
 
     def _check_part(
@@ -239,8 +241,10 @@ class HTTPStore(FileSystemStore):
         first, last = int(content[1]), int(content[2])
         whole = int(content[3]) if content[3].isdecimal() else None
         if last - first + 1 != size:
-            raise _PassingError(
-                f"cannot read: {size} of {last - first + 1} bytes of a part came", path=self.place(key)
+            raise StoreError(
+                f"cannot read: {size} of {last - first + 1} bytes of a part came",
+                path=self.place(key),
+                reason="temporary",
             )
         if whole is not None:
             fits = (first, last + 1) == clip(whole, start, None if start < 0 else length)
@@ -273,17 +277,14 @@ class HTTPStore(FileSystemStore):
         return self._walk(check_prefix(prefix))
 
 
-class _PassingError(StoreError):
-    """The server refuses for a temporary reason."""
-
-
 def _may_pass(error: BaseException) -> bool:
     import aiohttp
 
     if isinstance(error, (aiohttp.ClientConnectorError, TimeoutError)):
         return False
-    dropped = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, _PassingError)
-    return isinstance(error, dropped)
+    if isinstance(error, StoreError):
+        return error.reason == "temporary"
+    return isinstance(error, (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError))
 
 
 def _promised(answer: ClientResponse) -> int | None:

@@ -16,11 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from nczarr.compression import NamedConfig
-from nczarr.errors import CodecError, ReadOnlyError, SelectionError, UnsupportedError, error_context
+from nczarr.errors import (
+    CodecError,
+    ReadOnlyError,
+    SelectionError,
+    UnsupportedError,
+    error_context,
+    suppress_reason,
+)
 from nczarr.lazy import cached_property
 from nczarr.rooms import Door
 from nczarr.stores import LocalStore, Store
-from nczarr.stores.base import AccessRefusedError, batched
+from nczarr.stores.base import batched
 from nczarr.zarr.chunks.chunks import Chunks, forget_chunks
 from nczarr.zarr.chunks.plan import chunk_count, plan, steps
 from nczarr.zarr.chunks.read_files import read_from_files, supported
@@ -481,7 +488,7 @@ class Array:
         Costs one listing; if listings are incomplete, the result has all indices of the grid.
         """
         if self.store.lists_all:
-            with suppress(AccessRefusedError):  # now the store is one that cannot list
+            with suppress_reason("refused"):  # now the store is one that cannot list
                 return sorted(self._listed(self.grid_shape))
         return grid_places(self.grid_shape)
 
@@ -515,7 +522,7 @@ class Array:
         return [index for index in recorded if index not in there]
 
     def refuse_lost(self, places: Iterable[tuple[int, ...]]) -> None:
-        """Raise LostChunkError if the array's record names a chunk that is not among the stored ones."""
+        """Raise StoreError if the array's record names a chunk that is not among the stored ones."""
         for index in self.lost_chunks(places):
             self._chunks.refuse_lost(index)
 

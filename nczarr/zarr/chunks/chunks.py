@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from nczarr.errors import ChunkError, CodecError, LostChunkError, StoreError, error_context
+from nczarr.errors import ChunkError, CodecError, StoreError, error_context
 from nczarr.lazy import cached_property
 from nczarr.stores import LocalStore, Store
 from nczarr.system.locks import TABLES, LockTable, Rank
@@ -221,14 +221,14 @@ class Chunks:
 
         Raises
         ------
-        LostChunkError
+        StoreError
             If the array's record names the chunk.
         """
         self.refuse_lost(index)
         self.missed = object()
 
     def refuse_lost(self, index: Index) -> None:
-        """Raise LostChunkError if the array's record names a chunk, which is missing."""
+        """Raise StoreError if the array's record names a chunk, which is missing."""
         metadata = self.metadata
         if RECORD_KEY not in metadata.extra:
             return
@@ -243,11 +243,12 @@ class Chunks:
         ):
             return
         if bits[index]:
-            raise LostChunkError(
+            raise StoreError(
                 f"the chunk {self.key(index)} was written, but is missing",
                 path=self.store.url,
                 fqn=self.fqn,
                 hint="restore it from a copy, or write the whole chunk again; nczarr check --data lists all",
+                reason="lost",
             )
 
     # --- errors

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Literal
 
 from nczarr.compression import NamedConfig
-from nczarr.errors import ExtensionError, MetadataError, error_context
+from nczarr.errors import MetadataError, error_context
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents import v2 as encoding
@@ -60,7 +60,7 @@ def check_bootstrap(document: JsonMapping, place: str) -> None:
 
     Raises
     ------
-    MetadataError, ExtensionError
+    MetadataError
         If the version or the encoding is unknown, or an extension that must be understood.
     """
     with error_context(place):
@@ -89,7 +89,7 @@ def _extensions(document: JsonMapping) -> tuple[NamedConfig, ...]:
         )
         uri = item["extension"]
         if must_understand and uri != _FILTERS_URI and find_extension(uri) is None:
-            raise ExtensionError(f"extensions[{i}]: the extension {uri!r} must be understood, but is unknown")
+            raise MetadataError(f"extensions[{i}]: the extension {uri!r} must be understood, but is unknown")
         rest = {key: setting for key, setting in item.items() if key not in ("extension", "must_understand")}
         entries.append(NamedConfig(uri, rest, must_understand))
     return tuple(entries)
@@ -206,7 +206,7 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
 
     Raises
     ------
-    MetadataError, ExtensionError, UnsupportedError
+    MetadataError, UnsupportedError
 
     Examples
     --------

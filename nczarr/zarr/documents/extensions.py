@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from nczarr.compression import NamedConfig
-from nczarr.errors import ExtensionError
+from nczarr.errors import MetadataError
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, parse_named_configs
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types import bad
@@ -43,7 +43,7 @@ class Extension:
     def on_metadata(
         self, metadata: ArrayMetadata | GroupMetadata, entry: NamedConfig
     ) -> ArrayMetadata | GroupMetadata:
-        """Check or change metadata after reading; raise an :class:`ExtensionError` to refuse the node.
+        """Check or change metadata after reading; raise a :class:`MetadataError` to refuse the node.
 
         The hook must not change the shape or the storage of chunks; `on_shape` changes the shape for users.
         """
@@ -91,7 +91,7 @@ def _extension(loaded: object) -> Extension:
     return extension
 
 
-EXTENSIONS = Registry[Extension]("nczarr.extensions", "extension", ExtensionError, _extension)
+EXTENSIONS = Registry[Extension]("nczarr.extensions", "extension", MetadataError, _extension)
 
 
 def register_extension(extension: Extension) -> None:
@@ -99,11 +99,11 @@ def register_extension(extension: Extension) -> None:
 
     Raises
     ------
-    ExtensionError
+    MetadataError
         If the extension has no name.
     """
     if not extension.name:
-        raise ExtensionError(
+        raise MetadataError(
             "an extension without a name cannot be registered", hint="set its attribute `name`"
         )
     EXTENSIONS.register(extension.name, extension)
@@ -119,7 +119,7 @@ def find_extension(name: str) -> Extension | None:
 
     Raises
     ------
-    ExtensionError
+    MetadataError
         If a package provides the extension, but loading it fails.
 
     Examples
@@ -136,7 +136,7 @@ def parse_extensions(value: object) -> tuple[NamedConfig, ...]:
     ------
     MetadataError
         If the value is not a list, or is empty (ZEP 10: at least one entry, or no key).
-    ExtensionError
+    MetadataError
         If an extension that must be understood is unknown.
     """
     entries = parse_named_configs(value, "extensions")
@@ -144,7 +144,7 @@ def parse_extensions(value: object) -> tuple[NamedConfig, ...]:
         raise bad("extensions: the list is empty; a document without extensions must omit the key")
     for i, entry in enumerate(entries):
         if entry.must_understand and find_extension(entry.name) is None:
-            raise ExtensionError(
+            raise MetadataError(
                 f"extensions[{i}]: the extension {entry.name!r} must be understood, but is unknown",
                 hint=f"install a package that provides it in the entry point group {EXTENSIONS.group!r}",
             )

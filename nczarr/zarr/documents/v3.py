@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TypeVar
 
 from nczarr.compression import NamedConfig
-from nczarr.errors import ExtensionError, MetadataError, error_context
+from nczarr.errors import MetadataError, error_context
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
 from nczarr.zarr.documents import extensions
@@ -75,7 +75,7 @@ def parse_node(document: JsonObject, place: str) -> ArrayMetadata | GroupMetadat
     ------
     MetadataError
         If the document violates the specification; the message has the key path.
-    ExtensionError
+    MetadataError
         If an extension that must be understood is unknown.
 
     Examples
@@ -177,7 +177,7 @@ def _encoding(data_type_json: object, fill: object, key_encoding: object, codecs
         if fill is not None:
             raise
         # GDAL writes null: missing chunks have no value then, but the other chunks are readable.
-        raise ExtensionError(error.message, hint="write the array again with a fill value") from None
+        raise MetadataError(error.message, hint="write the array again with a fill value") from None
     keys = _required(key_encoding, "chunk_key_encoding")
     return data_type, fill_value, parse_chunk_key_encoding(keys.name, keys.configuration), configs
 
@@ -218,7 +218,7 @@ def _transformers(value: object) -> tuple[NamedConfig, ...]:
     transformers = parse_named_configs(value, "storage_transformers")
     for i, transformer in enumerate(transformers):
         if transformer.must_understand:
-            raise ExtensionError(f"storage_transformers[{i}]: {show(transformer.name)} is unknown")
+            raise MetadataError(f"storage_transformers[{i}]: {show(transformer.name)} is unknown")
     return transformers
 
 
@@ -232,7 +232,7 @@ def _ignorable(value: object, key: str) -> Json:
     if may_ignore or (isinstance(value, dict) and extensions.find_extension(key) is not None):
         return value
     message = f'{show(key)}: an unknown key that is not an object with "must_understand": false'
-    raise ExtensionError(message) if isinstance(value, dict) else bad(message)
+    raise MetadataError(message) if isinstance(value, dict) else bad(message)
 
 
 def _extra(document: JsonObject, known: frozenset[str]) -> JsonObject:

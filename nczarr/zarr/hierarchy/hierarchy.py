@@ -14,7 +14,6 @@ from nczarr.errors import (
     ReadOnlyError,
     StoreError,
     UnsupportedError,
-    ZarrNameError,
 )
 from nczarr.rooms import Door
 from nczarr.stores import LocalStore, Store
@@ -284,7 +283,7 @@ class Hierarchy:
 
         Raises
         ------
-        ReadOnlyError, ZarrNameError
+        ReadOnlyError, MetadataError
         MetadataError
             If the path or one of its parents is an array.
         """
@@ -297,7 +296,7 @@ class Hierarchy:
 
         Raises
         ------
-        ReadOnlyError, ZarrNameError
+        ReadOnlyError, MetadataError
         MetadataError
             If the path is a group, one of its parents is an array, or the metadata are invalid in the layout.
         UnsupportedError
@@ -437,7 +436,7 @@ class Hierarchy:
         ------
         DatasetNotFoundError
             If a node does not exist.
-        ZarrNameError
+        MetadataError
             If a path is the root, which cannot be deleted.
         """
         paths = list(paths)
@@ -445,7 +444,7 @@ class Hierarchy:
             self._check_writable()
             for path in paths:
                 if not path:
-                    raise ZarrNameError("the root cannot be deleted", path=self.store.url)
+                    raise MetadataError("the root cannot be deleted", path=self.store.url)
                 self._known(path)
             for path in paths:
                 for node in [p for p in self._nodes if p == path or p.startswith(path + "/")]:
