@@ -178,18 +178,17 @@ def describe_type(type_: Type) -> str:
     >>> describe_type(EnumType("/e", BYTE, (("a", 1),)))
     'byte enum /e {a = 1}'
     """
-    if not isinstance(type_, UserType):
-        return type_.name
-    if isinstance(type_, EnumType):
-        inside = ", ".join(f"{n} = {v}" for n, v in type_.members)
-        return f"{type_.base.name} enum {type_.fqn} {{{inside}}}"
-    if isinstance(type_, OpaqueType):
-        return f"opaque({type_.size}) {type_.fqn}"
-    if isinstance(type_, VlenType):
-        return f"{describe_type(type_.base)}(*) {type_.fqn}"
-    assert isinstance(type_, CompoundType)
-    inside = "; ".join(f"{describe_type(f.type)} {f.name}{list(f.shape) or ''}" for f in type_.fields)
-    return f"compound {type_.fqn} {{{inside}}}"
+    match type_:
+        case EnumType(fqn=fqn, base=base, members=members):
+            return f"{base.name} enum {fqn} {{{', '.join(f'{name} = {value}' for name, value in members)}}}"
+        case OpaqueType(fqn=fqn, size=size):
+            return f"opaque({size}) {fqn}"
+        case VlenType(fqn=fqn, base=base):
+            return f"{describe_type(base)}(*) {fqn}"
+        case CompoundType(fqn=fqn, fields=fields):
+            inside = "; ".join(f"{describe_type(f.type)} {f.name}{list(f.shape) or ''}" for f in fields)
+            return f"compound {fqn} {{{inside}}}"
+    return type_.name
 
 
 def _block(shape: tuple[int, ...], chunk: tuple[int, ...] | None) -> tuple[int, ...]:

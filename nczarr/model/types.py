@@ -456,19 +456,20 @@ def default_fill(type_: Type) -> Any:
     >>> int(default_fill(SHORT)), int(default_fill(EnumType("/e", UBYTE, (("good", 0),))))
     (-32767, 255)
     """
-    if isinstance(type_, VlenType):
-        return np.empty(0, type_.base.dtype)
-    if isinstance(type_, CompoundType):
-        record = np.zeros((), type_.dtype)
-        for f in type_.fields:
-            if f.type.dtype.hasobject:
-                value = default_fill(f.type)
-                for index in np.ndindex(f.shape):
-                    record[f.name][index] = value
-        return record[()]
-    if isinstance(type_, OpaqueType):
-        return np.zeros((), type_.dtype)[()]
-    if isinstance(type_, EnumType):
-        return default_fill(type_.base)
+    match type_:
+        case VlenType(base=base):
+            return np.empty(0, base.dtype)
+        case CompoundType(fields=fields):
+            record = np.zeros((), type_.dtype)
+            for f in fields:
+                if f.type.dtype.hasobject:
+                    value = default_fill(f.type)
+                    for index in np.ndindex(f.shape):
+                        record[f.name][index] = value
+            return record[()]
+        case OpaqueType():
+            return np.zeros((), type_.dtype)[()]
+        case EnumType(base=base):
+            return default_fill(base)
     value = DEFAULT_FILL[type_.name]
     return value if type_.dtype == object else type_.dtype.type(value)

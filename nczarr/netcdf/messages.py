@@ -215,14 +215,17 @@ def dataset_message(dataset: model.Dataset) -> Message:
         return [[a.name, named(a.type), len(a.values)] for a in owner.attributes]
 
     def declaration(type_: model.UserType) -> list[object]:
-        if isinstance(type_, model.EnumType):
-            return [type_.kind, type_.fqn, named(type_.base), type_.members]
-        if isinstance(type_, model.OpaqueType):
-            return [type_.kind, type_.fqn, type_.size]
-        if isinstance(type_, model.VlenType):
-            return [type_.kind, type_.fqn, named(type_.base)]
-        assert isinstance(type_, model.CompoundType)
-        return [type_.kind, type_.fqn, [[f.name, named(f.type), f.shape] for f in type_.fields]]
+        parts: list[object] = []
+        match type_:
+            case model.EnumType(base=base, members=members):
+                parts = [named(base), members]
+            case model.OpaqueType(size=size):
+                parts = [size]
+            case model.VlenType(base=base):
+                parts = [named(base)]
+            case model.CompoundType(fields=fields):
+                parts = [[[f.name, named(f.type), f.shape] for f in fields]]
+        return [type_.kind, type_.fqn, *parts]
 
     def variable(v: model.Variable) -> list[object]:
         s = v.storage

@@ -83,12 +83,13 @@ def types_to_json(types: Iterable[UserType], *, full_names: bool = False) -> lis
 
 
 def _declaration(type_: UserType) -> dict[str, object]:
-    if isinstance(type_, model.EnumType):
-        return {"class": "enum", "base": type_name(type_.base), "members": [list(m) for m in type_.members]}
-    if isinstance(type_, model.OpaqueType):
-        return {"class": "opaque", "size": type_.size}
-    if isinstance(type_, model.VlenType):
-        return {"class": "vlen", "base": type_name(type_.base)}
+    match type_:
+        case model.EnumType(base=base, members=members):
+            return {"class": "enum", "base": type_name(base), "members": [list(m) for m in members]}
+        case model.OpaqueType(size=size):
+            return {"class": "opaque", "size": size}
+        case model.VlenType(base=base):
+            return {"class": "vlen", "base": type_name(base)}
     assert isinstance(type_, model.CompoundType)
     fields = [
         {"name": f.name, "type": type_name(f.type), **({"shape": list(f.shape)} if f.shape else {})}

@@ -205,14 +205,15 @@ def scalar_to_json(type_: Type, value: Scalar) -> object:
     >>> scalar_to_json(OpaqueType("/o", 2), np.void(b"ab"))
     'YWI='
     """
-    if isinstance(type_, CompoundType):
-        return {f.name: _field_to_json(f, value[f.name]) for f in type_.fields}
-    if isinstance(type_, VlenType):
-        if type_.base == CHAR:
-            return bytes_to_json(np.asarray(value).tobytes())
-        return [scalar_to_json(type_.base, item) for item in value]
-    if isinstance(type_, OpaqueType):
-        return _base64(np.asarray(value, type_.dtype).tobytes())["base64"]
+    match type_:
+        case CompoundType(fields=fields):
+            return {f.name: _field_to_json(f, value[f.name]) for f in fields}
+        case VlenType(base=base):
+            if base == CHAR:
+                return bytes_to_json(np.asarray(value).tobytes())
+            return [scalar_to_json(base, item) for item in value]
+        case OpaqueType():
+            return _base64(np.asarray(value, type_.dtype).tobytes())["base64"]
     if type_ == STRING:
         return bytes_to_json((value or "").encode("utf-8", "surrogateescape"))
     if type_ == CHAR:
@@ -252,19 +253,20 @@ def scalar_from_json(type_: Type, value: object) -> Scalar:
     >>> scalar_from_json(t, {"a": 1, "b": "xy"})["b"].tolist()
     [b'x', b'y', b'']
     """
-    if isinstance(type_, CompoundType):
-        return _record_from_json(type_, value)[()]
-    if isinstance(type_, VlenType):
-        if type_.base == CHAR:
-            return np.frombuffer(bytes_from_json(value), "S1").copy()
-        if not isinstance(value, list):
-            raise MetadataError(f"{show(value)} is not a list, as values of {type_.fqn} are")
-        return array_of(type_.base, [scalar_from_json(type_.base, item) for item in value])
-    if isinstance(type_, OpaqueType):
-        data = from_base64(value)
-        if len(data) != type_.size:
-            raise MetadataError(f"{len(data)} bytes for a value of {type_.fqn}, which has {type_.size}")
-        return np.void(data)
+    match type_:
+        case CompoundType():
+            return _record_from_json(type_, value)[()]
+        case VlenType(fqn=fqn, base=base):
+            if base == CHAR:
+                return np.frombuffer(bytes_from_json(value), "S1").copy()
+            if not isinstance(value, list):
+                raise MetadataError(f"{show(value)} is not a list, as values of {fqn} are")
+            return array_of(base, [scalar_from_json(base, item) for item in value])
+        case OpaqueType(fqn=fqn, size=size):
+            data = from_base64(value)
+            if len(data) != size:
+                raise MetadataError(f"{len(data)} bytes for a value of {fqn}, which has {size}")
+            return np.void(data)
     if type_ == STRING:
         return bytes_from_json(value).decode("utf-8", "surrogateescape")
     if type_ == CHAR:

@@ -20,7 +20,7 @@ from nczarr.netcdf.hdf5.objects import ObjectMaker, coordinate_of
 from nczarr.netcdf.hdf5.reader import FoundObjects
 from nczarr.netcdf.hdf5.source import OWN_CACHE, HDF5File, HDF5Source, fill_with
 from nczarr.netcdf.hdf5.tree import NON_COORDINATE, GroupObject
-from nczarr.netcdf.hdf5.types import Converted, encode, has_fixed_text, has_pointers, layout_of
+from nczarr.netcdf.hdf5.types import Converted, layout_of
 
 if TYPE_CHECKING:
     from h5py.h5d import DatasetID
@@ -55,8 +55,8 @@ class HDF5Values(HDF5Source, EditedValues):
 
     def __post_init__(self) -> None:
         #: True if the values are strings or sequences.
-        self.pointers = has_pointers(self.layout)
-        self.limited = has_fixed_text(self.layout) or isinstance(self.layout, Converted)
+        self.pointers = self.layout.has_pointers
+        self.limited = self.layout.has_fixed_text or isinstance(self.layout, Converted)
 
     @cached_property
     def chunk_shape(self) -> tuple[int, ...]:
@@ -78,7 +78,7 @@ class HDF5Values(HDF5Source, EditedValues):
                 "the file stores numbers of a form that netCDF lacks; they are only readable",
                 hint="copy the dataset, which stores them in their netCDF type",
             )
-        encode(self.layout, values, self.type, [])
+        self.layout.encode(values, self.type, [])
 
     def _read(self, axes: Axes) -> np.ndarray:
         return self.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
@@ -89,7 +89,7 @@ class HDF5Values(HDF5Source, EditedValues):
         keep: list[object] = []
         file = self.file
         with error_context(file.path, fqn=self.fqn):
-            raw = np.ascontiguousarray(encode(self.layout, values, self.type, keep)).reshape(values.shape)
+            raw = np.ascontiguousarray(self.layout.encode(values, self.type, keep)).reshape(values.shape)
         with hdf5().phil, hdf5_errors(file.path, self.fqn, "the values cannot be written"):
             file.check()
             opened = file.opened(self.path)

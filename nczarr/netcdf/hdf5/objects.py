@@ -131,7 +131,7 @@ class ObjectMaker:
                     f"the variable's size exceeds HDF5's 64-bit byte count; the shape is {dataset.shape_of(variable)}"
                 )
             layout = types.layout_of(type_id, variable.type)
-            if not types.has_pointers(layout) and not is_ours(variable.storage.filters):
+            if not layout.has_pointers and not is_ours(variable.storage.filters):
                 for filter_ in variable.storage.filters:
                     self._put_filter(hdf5().h5p.create(hdf5().h5p.DATASET_CREATE), filter_)
 
@@ -160,7 +160,7 @@ class ObjectMaker:
         else:
             space = api.h5s.create(api.h5s.SCALAR)
         filters, ours = storage.filters, is_ours(storage.filters)
-        if ours and types.has_pointers(layout):
+        if ours and layout.has_pointers:
             # A chunk contains references only: plugins gain nothing, and netCDF refuses them there.
             filters, ours = tuple(f for f in filters if f.id in BUILT_IN), False
         ours = ours and chunk is not None
@@ -171,7 +171,7 @@ class ObjectMaker:
                 creation.set_chunk(chunk)
                 for filter_ in filters:
                     # The checksum would cover the pointers, not their targets. Newer versions of HDF5 refuse it.
-                    if filter_.id == model.Filter.FLETCHER32 and types.has_pointers(layout):
+                    if filter_.id == model.Filter.FLETCHER32 and layout.has_pointers:
                         continue
                     if ours and filter_.id not in BUILT_IN:
                         filter_ = complete(filter_, itemsize, math.prod(chunk) * itemsize)
@@ -184,8 +184,8 @@ class ObjectMaker:
                 keep: list[object] = []
                 value = np.empty(1, variable.type.dtype)
                 value[0] = model.fill_value_of(variable)
-                call("H5Pset_fill_value", creation, type_id, types.encode(layout, value, variable.type, keep))
-            elif not types.has_pointers(layout):  # HDF5 must set unwritten pointers to NULL
+                call("H5Pset_fill_value", creation, type_id, layout.encode(value, variable.type, keep))
+            elif not layout.has_pointers:  # HDF5 must set unwritten pointers to NULL
                 creation.set_fill_time(api.h5d.FILL_TIME_NEVER)
             made = OpenDataset(api.h5d.create(group, link, type_id, space, creation))
         # HDF5 would have to be asked for these.
@@ -251,7 +251,7 @@ class ObjectMaker:
             isinstance(type_, model.PrimitiveType) and type_ != model.STRING
         ):  # most attributes: without a layout
             return type_id, space, values.astype(type_.dtype, copy=False).tobytes()
-        return type_id, space, types.encode(types.layout_of(type_id, type_), values, type_, keep)
+        return type_id, space, types.layout_of(type_id, type_).encode(values, type_, keep)
 
     def text(self, owner: ObjectID, name: bytes, text: bytes) -> None:
         """Create an attribute of characters."""

@@ -184,8 +184,8 @@ class FoundObjects:
         raw = np.zeros(attribute.shape or (1,), layout.dtype)
         if raw.size:
             call("H5Aread", attribute, type_id, raw)
-        values = types.decode(layout, raw, type_)
-        if raw.size and types.has_pointers(layout):
+        values = layout.decode(raw, type_)
+        if raw.size and layout.has_pointers:
             reclaim(type_id, raw)
         return model.Attribute(name, type_, values)
 

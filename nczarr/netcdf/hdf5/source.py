@@ -23,7 +23,7 @@ from nczarr.netcdf.bytes.guarded import GuardedFile
 from nczarr.netcdf.hdf5 import chunks
 from nczarr.netcdf.hdf5.library import available_filter, call, hdf5, hdf5_errors, reclaim
 from nczarr.netcdf.hdf5.tree import FOLLOW
-from nczarr.netcdf.hdf5.types import MemoryLayout, decode, has_pointers, is_raw, memory_type
+from nczarr.netcdf.hdf5.types import MemoryLayout, memory_type
 from nczarr.system.environment import is_on
 from nczarr.system.finalizing import close_dropped, close_with
 from nczarr.system.forks import Origin
@@ -381,18 +381,18 @@ class HDF5Source:
         if raw is None:
             with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
                 opened = self.file.opened(self.path)
-                if opened.is_ours and not is_raw(self.layout):
+                if opened.is_ours and not self.layout.is_raw:
                     raise NetCDFFileError("only HDF5 can read these values, and it lacks their filters")
-                if has_pointers(self.layout):
+                if self.layout.has_pointers:
                     return self._with_pointers(opened, axes, shape)
                 raw = opened.read(axes, self.layout.dtype)
-        return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
+        return raw if raw.dtype == self.dtype else self.layout.decode(raw, self.type)
 
     def _beside_hdf5(self, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray | None:
         """Read whole chunks without HDF5's lock. Return None if that is impossible or not faster."""
         requested = math.prod(shape) * self.layout.dtype.itemsize
         least = chunks.SMALLEST_WHOLE if shape == self.stored else chunks.SMALLEST
-        if requested < least or not is_raw(self.layout):
+        if requested < least or not self.layout.is_raw:
             return None
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             opened = self.file.opened(self.path)
@@ -428,7 +428,7 @@ class HDF5Source:
 
     def chunk_places(self) -> FilePlaces | None:
         """Return the locations of the chunks, or None if the values need more than their bytes."""
-        if not is_raw(self.layout) or self.shape != self.stored:
+        if not self.layout.is_raw or self.shape != self.stored:
             return None
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
             opened, file = self.file.opened(self.path), self.file.ranges
@@ -470,7 +470,7 @@ class HDF5Source:
         raw = np.empty([len(axis) for axis in axes], self.layout.dtype)
         call("H5Dread", opened.id, opened.type_id, *hyperslab(opened.id, axes), 0, raw)
         try:
-            return decode(self.layout, raw, self.type)
+            return self.layout.decode(raw, self.type)
         finally:
             reclaim(opened.type_id, raw)
 

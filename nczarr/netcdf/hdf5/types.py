@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -34,20 +35,62 @@ _SEQUENCE = np.dtype([("length", f"u{ctypes.sizeof(ctypes.c_size_t)}"), ("data",
 
 
 @dataclass(frozen=True)
-class MemoryLayout:
+class MemoryLayout(ABC):
     """The layout of one value in memory. `dtype` has pointers as unsigned integers."""
 
     dtype: np.dtype
+
+    @property
+    def has_pointers(self) -> bool:
+        """True if HDF5 allocates memory for values of the layout."""
+        return False
+
+    @property
+    def has_fixed_text(self) -> bool:
+        """True if strings of the layout have a maximum length."""
+        return False
+
+    @property
+    def is_raw(self) -> bool:
+        """True if values are readable without HDF5: their bytes in the file are those in memory."""
+        return not self.has_pointers
+
+    @abstractmethod
+    def decode(self, raw: np.ndarray, type_: model.Type) -> np.ndarray:
+        """Copy a buffer of `dtype` that HDF5 filled into values of the model."""
+
+    @abstractmethod
+    def encode(self, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
+        """Encode values of the model into a buffer for HDF5. The inverse of :meth:`decode`.
+
+        The method appends the targets of the pointers to `keep`. The contiguous buffer is valid as long as that list
+        is.
+
+        Raises
+        ------
+        UnsupportedError
+            If a string contains a NUL, or is too long for strings of fixed size.
+        """
 
 
 @dataclass(frozen=True)
 class Plain(MemoryLayout):
     """A value without pointers, which numpy can read directly in any byte order."""
 
+    def decode(self, raw: np.ndarray, type_: model.Type) -> np.ndarray:
+        return raw.astype(type_.dtype)
+
+    def encode(self, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
+        return np.ascontiguousarray(values, self.dtype).reshape(values.shape)
+
 
 @dataclass(frozen=True)
 class Converted(Plain):
     """A number whose form in the file netCDF lacks: HDF5 converts it to the next larger type."""
+
+    @property
+    def is_raw(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True)
@@ -65,12 +108,52 @@ class FixedText(MemoryLayout):
     room: int
     pad: bytes = b"\0"
 
+    @property
+    def has_fixed_text(self) -> bool:
+        return True
+
+    def decode(self, raw: np.ndarray, type_: model.Type) -> np.ndarray:
+        out = np.empty(raw.shape, type_.dtype)
+        size, data = self.dtype.itemsize, raw.tobytes()
+        texts = (data[i : i + size].split(b"\0", 1)[0] for i in range(0, len(data), size))
+        out.reshape(-1)[:] = [text_of(text) for text in texts]
+        return out
+
+    def encode(self, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
+        out = np.zeros(values.shape, self.dtype)
+        out.reshape(-1)[:] = [self._bytes(text or "") for text in values.reshape(-1)]
+        return out
+
+    def _bytes(self, text: str) -> bytes:
+        data = _text_bytes(text)
+        if len(data) > self.room:
+            raise UnsupportedError(
+                f"the text {text[:40]!r} has {len(data)} bytes, and the file's strings have at most {self.room}"
+            )
+        return data.ljust(self.dtype.itemsize, self.pad)
+
 
 @dataclass(frozen=True)
 class Text(MemoryLayout):
     """A pointer to a string that ends with a NUL."""
 
     dtype: np.dtype = _POINTER
+
+    @property
+    def has_pointers(self) -> bool:
+        return True
+
+    def decode(self, raw: np.ndarray, type_: model.Type) -> np.ndarray:
+        out = np.empty(raw.shape, type_.dtype)
+        addresses = raw.reshape(-1).tolist()
+        out.reshape(-1)[:] = [text_of(ctypes.string_at(at)) if at else NullText() for at in addresses]
+        return out
+
+    def encode(self, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
+        out = np.zeros(values.shape, self.dtype)
+        texts = values.reshape(-1)
+        out.reshape(-1)[:] = [0 if isinstance(t, NullText | None) else _keep_text(t, keep) for t in texts]
+        return out
 
 
 @dataclass(frozen=True)
@@ -80,6 +163,34 @@ class Sequence(MemoryLayout):
     dtype: np.dtype = _SEQUENCE
     base: MemoryLayout = field(kw_only=True)
 
+    @property
+    def has_pointers(self) -> bool:
+        return True
+
+    @property
+    def has_fixed_text(self) -> bool:
+        return self.base.has_fixed_text
+
+    def decode(self, raw: np.ndarray, type_: model.Type) -> np.ndarray:
+        assert isinstance(type_, model.VlenType)
+        out = np.empty(raw.shape, type_.dtype)
+        flat, base = out.reshape(-1), self.base
+        for i, (length, address) in enumerate(raw.reshape(-1).tolist()):
+            inside = ctypes.string_at(address, length * base.dtype.itemsize) if address else b""
+            flat[i] = base.decode(np.frombuffer(inside, base.dtype), type_.base)
+        return out
+
+    def encode(self, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
+        assert isinstance(type_, model.VlenType)
+        out = np.zeros(values.shape, self.dtype)
+        flat = out.reshape(-1)
+        for i, inside in enumerate(values.reshape(-1)):
+            if inside is not None and len(inside):
+                data = self.base.encode(_as_vector(inside, type_.base), type_.base, keep)
+                keep.append(data)
+                flat[i] = len(inside), data.ctypes.data
+        return out
+
 
 @dataclass(frozen=True)
 class Record(MemoryLayout):
@@ -87,92 +198,27 @@ class Record(MemoryLayout):
 
     fields: tuple[MemoryLayout, ...]
 
+    @property
+    def has_pointers(self) -> bool:
+        return any(field.has_pointers for field in self.fields)
 
-def has_pointers(layout: MemoryLayout) -> bool:
-    """Return True if HDF5 allocates memory for values of the layout."""
-    if isinstance(layout, Record):
-        return any(map(has_pointers, layout.fields))
-    return isinstance(layout, Text | Sequence)
+    @property
+    def has_fixed_text(self) -> bool:
+        return any(field.has_fixed_text for field in self.fields)
 
-
-def is_raw(layout: MemoryLayout) -> bool:
-    """Return True if values are readable without HDF5: their bytes in the file are those in memory."""
-    return not has_pointers(layout) and not isinstance(layout, Converted)
-
-
-def has_fixed_text(layout: MemoryLayout) -> bool:
-    """Return True if strings of the layout have a maximum length."""
-    if isinstance(layout, Record | Sequence):
-        return any(map(has_fixed_text, layout.fields if isinstance(layout, Record) else (layout.base,)))
-    return isinstance(layout, FixedText)
-
-
-def decode(layout: MemoryLayout, raw: np.ndarray, type_: model.Type) -> np.ndarray:
-    """Copy a buffer of ``layout.dtype`` that HDF5 filled into values of the model."""
-    if isinstance(layout, Plain):
-        return raw.astype(type_.dtype)
-    out = np.empty(raw.shape, type_.dtype)
-    flat = out.reshape(-1)
-    if isinstance(layout, Text):
-        flat[:] = [text_of(ctypes.string_at(at)) if at else NullText() for at in raw.reshape(-1).tolist()]
-    elif isinstance(layout, FixedText):
-        size, data = layout.dtype.itemsize, raw.tobytes()
-        flat[:] = [text_of(data[i : i + size].split(b"\0", 1)[0]) for i in range(0, len(data), size)]
-    elif isinstance(layout, Sequence):
-        assert isinstance(type_, model.VlenType)
-        for i, (length, address) in enumerate(raw.reshape(-1).tolist()):
-            size = length * layout.base.dtype.itemsize
-            inside = ctypes.string_at(address, size) if address else b""
-            flat[i] = decode(layout.base, np.frombuffer(inside, layout.base.dtype), type_.base)
-    else:
-        assert isinstance(layout, Record)
+    def decode(self, raw: np.ndarray, type_: model.Type) -> np.ndarray:
         assert isinstance(type_, model.CompoundType)
-        for field, part in zip(type_.fields, layout.fields, strict=True):
-            out[field.name] = decode(part, raw[field.name], field.type)
-    return out
+        out = np.empty(raw.shape, type_.dtype)
+        for member, part in zip(type_.fields, self.fields, strict=True):
+            out[member.name] = part.decode(raw[member.name], member.type)
+        return out
 
-
-def encode(layout: MemoryLayout, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
-    """Encode values of the model into a buffer for HDF5. The inverse of :func:`decode`.
-
-    The function appends the targets of the pointers to `keep`. The contiguous buffer is valid as long as that
-    list is.
-
-    Raises
-    ------
-    UnsupportedError
-        If a string contains a NUL, or is too long for strings of fixed size.
-    """
-    if isinstance(layout, Plain):
-        return np.ascontiguousarray(values, layout.dtype).reshape(values.shape)
-    out = np.zeros(values.shape, layout.dtype)
-    flat, items = out.reshape(-1), values.reshape(-1)
-    if isinstance(layout, Text):
-        flat[:] = [0 if isinstance(text, NullText | None) else _keep_text(text, keep) for text in items]
-    elif isinstance(layout, FixedText):
-        flat[:] = [_fixed_text(text or "", layout) for text in items]
-    elif isinstance(layout, Sequence):
-        assert isinstance(type_, model.VlenType)
-        for i, inside in enumerate(items):
-            if inside is not None and len(inside):
-                data = encode(layout.base, _as_vector(inside, type_.base), type_.base, keep)
-                keep.append(data)
-                flat[i] = len(inside), data.ctypes.data
-    else:
-        assert isinstance(layout, Record)
+    def encode(self, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
         assert isinstance(type_, model.CompoundType)
-        for field, part in zip(type_.fields, layout.fields, strict=True):
-            out[field.name] = encode(part, values[field.name], field.type, keep)
-    return out
-
-
-def _fixed_text(text: str, layout: FixedText) -> bytes:
-    data = _text_bytes(text)
-    if len(data) > layout.room:
-        raise UnsupportedError(
-            f"the text {text[:40]!r} has {len(data)} bytes, and the file's strings have at most {layout.room}"
-        )
-    return data.ljust(layout.dtype.itemsize, layout.pad)
+        out = np.zeros(values.shape, self.dtype)
+        for member, part in zip(type_.fields, self.fields, strict=True):
+            out[member.name] = part.encode(values[member.name], member.type, keep)
+        return out
 
 
 def _text_bytes(text: str) -> bytes:
@@ -382,13 +428,16 @@ def bases_to_record(type_: model.UserType, declared: Collection[model.UserType])
 
 def _definition(type_: model.Type) -> object:
     """Return a type without its name and those of the types inside it, for a comparison."""
-    if isinstance(type_, model.CompoundType):
-        return [(field.name, field.shape, _definition(field.type)) for field in type_.fields]
-    if isinstance(type_, model.VlenType):
-        return "vlen", _definition(type_.base)
-    if isinstance(type_, model.EnumType):
-        return type_.base, dict(type_.members)
-    return type_.size if isinstance(type_, model.OpaqueType) else type_
+    match type_:
+        case model.CompoundType(fields=fields):
+            return [(field.name, field.shape, _definition(field.type)) for field in fields]
+        case model.VlenType(base=base):
+            return "vlen", _definition(base)
+        case model.EnumType():
+            return type_.base, dict(type_.members)
+        case model.OpaqueType(size=size):
+            return size
+    return type_
 
 
 def memory_type(type_id: TypeID) -> TypeID:
@@ -463,19 +512,21 @@ def build_type(type_: model.UserType, committed: Mapping[str, TypeID]) -> TypeID
         If two members of an enum have equal values, which HDF5 cannot represent.
     """
     h5t = hdf5().h5t
-    if isinstance(type_, model.EnumType):
-        made = h5t.enum_create(make_type(type_.base, committed))
-        if len({value for _, value in type_.members}) != len(type_.members):
-            raise LossError("netCDF-4 files cannot store an enum with two names for one value", fqn=type_.fqn)
-        for name, value in type_.members:
-            call("H5Tenum_insert", made, bytes_of(name), np.array(value, type_.dtype))
-        return made
-    if isinstance(type_, model.OpaqueType):
-        made = h5t.create(h5t.OPAQUE, type_.size)
-        made.set_tag(b"")
-        return made
-    if isinstance(type_, model.VlenType):
-        return h5t.vlen_create(make_type(type_.base, committed))
+    match type_:
+        case model.EnumType():
+            made = h5t.enum_create(make_type(type_.base, committed))
+            if len({value for _, value in type_.members}) != len(type_.members):
+                message = "netCDF-4 files cannot store an enum with two names for one value"
+                raise LossError(message, fqn=type_.fqn)
+            for name, value in type_.members:
+                call("H5Tenum_insert", made, bytes_of(name), np.array(value, type_.dtype))
+            return made
+        case model.OpaqueType():
+            made = h5t.create(h5t.OPAQUE, type_.size)
+            made.set_tag(b"")
+            return made
+        case model.VlenType(base=base):
+            return h5t.vlen_create(make_type(base, committed))
     assert isinstance(type_, model.CompoundType)
     offset, alignment, parts = 0, _alignment(type_), []
     for f in type_.fields:
@@ -498,14 +549,19 @@ def layout_of(type_id: TypeID, type_: model.Type) -> MemoryLayout:
         size, padding = type_id.get_size(), type_id.get_strpad()
         pad = b" " if padding == h5t.STR_SPACEPAD else b"\0"
         return FixedText(np.dtype(f"S{size}"), size - (padding == h5t.STR_NULLTERM), pad)
-    if type_ == model.CHAR or isinstance(type_, model.OpaqueType):
-        return Plain(type_.dtype)
-    if isinstance(type_, model.EnumType):
-        return Plain(_number_dtype(type_id.get_super()))
-    if isinstance(type_, model.VlenType):
-        return Sequence(base=layout_of(type_id.get_super(), type_.base))
-    if not isinstance(type_, model.CompoundType):
-        return Plain(_number_dtype(type_id))
+    match type_:
+        case model.CHAR | model.OpaqueType():
+            return Plain(type_.dtype)
+        case model.EnumType():
+            return Plain(_number_dtype(type_id.get_super()))
+        case model.VlenType(base=base):
+            return Sequence(base=layout_of(type_id.get_super(), base))
+        case model.CompoundType():
+            return _record_layout(type_id, type_)
+    return Plain(_number_dtype(type_id))
+
+
+def _record_layout(type_id: TypeID, type_: model.CompoundType) -> MemoryLayout:
     members = [_array_base(type_id.get_member_type(i))[0] for i in range(len(type_.fields))]
     parts = [layout_of(base, f.type) for base, f in zip(members, type_.fields, strict=True)]
     dtype = np.dtype(
@@ -521,8 +577,9 @@ def layout_of(type_id: TypeID, type_: model.Type) -> MemoryLayout:
 
 def _alignment(type_: model.Type) -> int:
     """Return the alignment that a C compiler gives, so that netCDF programs see the expected struct."""
-    if isinstance(type_, model.CompoundType):
-        return max(_alignment(f.type) for f in type_.fields)
-    if isinstance(type_, model.OpaqueType):
-        return 1
+    match type_:
+        case model.CompoundType(fields=fields):
+            return max(_alignment(f.type) for f in fields)
+        case model.OpaqueType():
+            return 1
     return 8 if type_.dtype == object else type_.dtype.itemsize
