@@ -117,6 +117,15 @@ def test_sub_packages_import_only_from_floors_below() -> None:
     assert not found, "\n".join(found)
 
 
+def test_the_edge_to_xarray_stands_on_the_values_of_netcdf4() -> None:
+    """It creates variables by the rules of netCDF4-python, which lie below its classes: in ``netcdf4.values``."""
+    inside_only = re.compile(r"nczarr\.netcdf4\.(creation|declarations|variable|dataset|multi_file)")
+    edge = [m for m in MODULES if m.startswith(("nczarr.xarray.", "nczarr.xarray_model."))]
+    found = [f"{m} imports {i}" for m in edge for i in import_graph.imports_of(m) if inside_only.match(i)]
+    assert len(edge) > 4
+    assert not found, "\n".join(found)
+
+
 def inner_imports(module: str) -> Iterator[tuple[str, str]]:
     """Names that a module imports, as it is loaded, from modules of other rooms. In functions it may: to load less."""
     package = module if module in PACKAGES else module.rpartition(".")[0]

@@ -1,7 +1,8 @@
 """Read and write the record of an array's written chunks, which proves that a missing chunk was lost.
 
 A missing chunk reads as fill values, whether it was never written or its file was deleted. The record is the object
-``nczarr_chunks`` of an array's document: one bit for each chunk, in the order of the grid.
+``nczarr_chunks`` of an array's document: one bit for each chunk, in the order of the grid. The option ``--manifest``
+asks for it.
 """
 
 from __future__ import annotations
