@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import cftime
 import numpy as np
@@ -29,6 +29,8 @@ from nczarr.model.stored_form import PART_OF_STEP, Conversion, ConvertedSource, 
 from nczarr.model.times import AGREE, CALENDARS, calendar_of
 
 _G = TypeVar("_G", bound=Group)
+#: A packing, a variable that has it, and its error bound in words.
+Packing: TypeAlias = tuple[StoredForm, Variable, str]
 #: Attributes whose numbers are packed like the values.
 _PACKED = ("valid_min", "valid_max", "valid_range", "flag_values", "flag_masks")
 
@@ -421,7 +423,7 @@ def repacked(
 
 def target_packing(
     mode: str, variables: Sequence[Variable], packings: Sequence[StoredForm], *, fixed: bool
-) -> tuple[StoredForm, Variable, str]:
+) -> Packing:
     """Return the common packing of variables, a variable that has it, and its error bound in words.
 
     Parameters
@@ -432,54 +434,97 @@ def target_packing(
     fixed : bool
         The first variable cannot change.
     """
-    first = packings[0]
     if mode in ("unpacked", "common") and not any(p.is_packed for p in packings):
         mode = "promote"
     if mode == "first" or fixed:
-        like, new = variables[0], first
-        if model.own_fill_value(like) is None and any(map(declares_missing, variables[1:])):
-            new = replace(new, fill=None)
-            if not fixed and like.type.dtype.itemsize > 1:
-                new = replace(new, fill=first.fill)
-                own = Attribute.of("_FillValue", model.default_fill(like.type), like.type)
-                like = replace(like, attributes=(*like.attributes, own))
-        bound = f"no value changes by more than its rounding, or {PART_OF_STEP:.1g} of its old step"
-        return new, like, bound
+        return _packing_of_first(variables, packings[0], fixed=fixed)
     if mode == "promote":
-        dtype = np.result_type(*[p.dtype for p in packings])
-        declaring = [i for i, v in enumerate(variables) if declares_missing(v)] or [0]
-        at = min(declaring, key=lambda i: packings[i].dtype != dtype)  # the widest, if there is one
-        bound, scale, offset, fill = "no value changes", first.scale, first.offset, packings[at].fill
-        declared = declares_missing(variables[at])
-    elif mode == "unpacked":
-        narrow = all(p.narrow and (p.dtype.kind == "f" or p.dtype.itemsize <= 2) for p in packings)
-        dtype, scale, offset, fill, declared = np.dtype("f4" if narrow else "f8"), None, None, np.nan, True
-        bound = f"values are decoded in float64 and stored as {dtype.name}"
-    else:
-        low, high = _range(variables, packings)
-        dtype = first.dtype if first.dtype.kind in "iu" and first.dtype.itemsize <= 4 else np.dtype("i2")
-        limits, declared = np.iinfo(dtype), True
-        fill = int(limits.max if dtype.kind == "u" else limits.min)
-        scale = (high - low) / (2.0 ** (8 * dtype.itemsize) - 2) or 1.0
-        # The numbers of unsigned types begin at 0, those of signed types behind the fill value.
-        offset = low if dtype.kind == "u" else low - scale * (limits.min + 1)
-        bound = f"no value changes by more than {scale / 2:.3g}"
+        return _widest_packing(variables, packings)
+    return _unpacked(packings) if mode == "unpacked" else _packing_for_range(variables, packings)
+
+
+def _packing_of_first(variables: Sequence[Variable], first: StoredForm, *, fixed: bool) -> Packing:
+    """Return the packing of the first variable, with a fill value if only others declare missing values."""
+    like, new = variables[0], first
+    if model.own_fill_value(like) is None and any(map(declares_missing, variables[1:])):
+        # Readers take the default fill value of a byte for a value, and a fixed variable gets no attribute: there a
+        # missing value of another file is refused, not stored as a number that no reader masks.
+        new = replace(new, fill=None)
+        if not fixed and like.type.dtype.itemsize > 1:
+            new = replace(new, fill=first.fill)
+            own = Attribute.of("_FillValue", model.default_fill(like.type), like.type)
+            like = replace(like, attributes=(*like.attributes, own))
+    return new, like, f"no value changes by more than its rounding, or {PART_OF_STEP:.1g} of its old step"
+
+
+def _widest_packing(variables: Sequence[Variable], packings: Sequence[StoredForm]) -> Packing:
+    """Return the packing of the first variable in the type that holds the numbers of all."""
+    first, dtype = packings[0], np.result_type(*[p.dtype for p in packings])
+    declaring = [i for i, v in enumerate(variables) if declares_missing(v)] or [0]
+    at = min(declaring, key=lambda i: packings[i].dtype != dtype)  # the widest, if there is one
+    fill, is_declared = packings[at].fill, declares_missing(variables[at])
+    if (fill is None or not is_declared) and dtype.itemsize > 1:
+        fill = special_numbers(Variable("v", _type_of(dtype)))[-1]
+    elif not is_declared:
+        fill = None
+    new = _form(dtype, first.scale, first.offset, fill, narrow=first.narrow)
+    numbers = {"scale_factor": first.scale, "add_offset": first.offset}
+    # The attributes themselves, since a scale_factor in float32 decodes to other values than one in float64.
+    attributes = [variables[0].attribute[name] for name, number in numbers.items() if number is not None]
+    return new, _variable_of(new, attributes, is_declared=is_declared), "no value changes"
+
+
+def _unpacked(packings: Sequence[StoredForm]) -> Packing:
+    """Return the floats that hold the values of all packings."""
+    # float32 has 24 bits: all of a packing that readers decode in float32, from numbers of at most 16 bits.
+    narrow = all(p.narrow and (p.dtype.kind == "f" or p.dtype.itemsize <= 2) for p in packings)
+    new = _form(np.dtype("f4" if narrow else "f8"), None, None, np.nan)
+    return new, _variable_of(new), f"values are decoded in float64 and stored as {new.dtype.name}"
+
+
+def _packing_for_range(variables: Sequence[Variable], packings: Sequence[StoredForm]) -> Packing:
+    """Return a packing in integers for the range of all values, with one number for missing ones."""
+    low, high = _range(variables, packings)
+    first = packings[0].dtype
+    dtype = first if first.kind in "iu" and first.itemsize <= 4 else np.dtype("i2")
+    limits = np.iinfo(dtype)
+    fill = int(limits.max if dtype.kind == "u" else limits.min)
+    scale = (high - low) / (2.0 ** (8 * dtype.itemsize) - 2) or 1.0
+    # The numbers of unsigned types begin at 0, those of signed types behind the fill value.
+    offset = low if dtype.kind == "u" else low - scale * (limits.min + 1)
+    new = _form(dtype, scale, offset, fill)
+    attributes = [Attribute.of("scale_factor", scale), Attribute.of("add_offset", offset)]
+    return new, _variable_of(new, attributes), f"no value changes by more than {scale / 2:.3g}"
+
+
+def _form(
+    dtype: np.dtype,
+    scale: float | None,
+    offset: float | None,
+    fill: int | float | None,
+    *,
+    narrow: bool = False,
+) -> StoredForm:
+    """Return the form of numbers whose only missing value is the fill value."""
+    missing = () if fill is None else (fill,)
+    return StoredForm(dtype, scale, offset, narrow or dtype == "f4", fill, missing)
+
+
+def _variable_of(
+    form: StoredForm, packing: Sequence[Attribute] = (), *, is_declared: bool = True
+) -> Variable:
+    """Return a variable of a form with the attributes of its packing, and its fill value if that is declared."""
+    type_, attributes = _type_of(form.dtype), [*packing]
+    if is_declared and form.fill is not None:
+        attributes.append(Attribute.of("_FillValue", form.dtype.type(form.fill), type_))
+    return Variable("v", type_, attributes=tuple(attributes))
+
+
+def _type_of(dtype: np.dtype) -> PrimitiveType:
     type_ = model.primitive_for_dtype(dtype)
     if type_ is None:
         raise UnsupportedError("no type holds the numbers of all files")
-    if fill is None or not declared:
-        fill = special_numbers(Variable("v", type_))[-1] if dtype.itemsize > 1 else None
-    same = mode == "promote" and variables[0].attribute
-    attributes = [
-        same[name] if same else Attribute.of(name, number)
-        for name, number in (("scale_factor", scale), ("add_offset", offset))
-        if number is not None
-    ]
-    if declared and fill is not None:
-        attributes.append(Attribute.of("_FillValue", dtype.type(fill), type_))
-    new = StoredForm(dtype, scale, offset, (first.narrow and mode == "promote") or dtype == "f4", fill)
-    new = replace(new, missing=() if fill is None else (fill,))
-    return new, Variable("v", type_, attributes=tuple(attributes)), bound
+    return type_
 
 
 def _range(variables: Sequence[Variable], packings: Sequence[StoredForm]) -> tuple[float, float]:
