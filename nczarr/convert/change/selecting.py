@@ -376,19 +376,12 @@ class _CoordinateAxis:
         values = self.values()
         if not len(values):
             return 0, 0
-        descending = len(values) > 1 and bool(values[0] > values[-1])
-        ordered = values[::-1] if descending else values
+        is_descending = len(values) > 1 and bool(values[0] > values[-1])
+        ordered = values[::-1] if is_descending else values
         if not (np.isfinite(values).all() and (ordered[1:] > ordered[:-1]).all()):
             raise self.unusable("is not monotonic")
         dates = isinstance(start, str) or isinstance(stop, str)
-        first, second = (self.period(end) if dates else _in_type(end, values) for end in (start, stop))
-        if descending and first[0] is not None and second[0] is not None and first[0] > second[0]:
-            first, second = second, first
-        low, high = (self.snapped(end, values, dates) for end in (first[0], second[1]))
-        if low is not None and high is not None and low > high:
-            raise UnsupportedError(
-                f"-d: the range of {self.fqn} begins after its end", hint="copy the two parts one by one"
-            )
+        low, high = self.lowest_and_highest(start, stop, values, dates)
         begin = 0 if low is None else int(np.searchsorted(ordered, low, "left"))
         # The end of a period belongs to the next period.
         side: Literal["left", "right"] = "left" if dates else "right"
@@ -397,13 +390,26 @@ class _CoordinateAxis:
             raise UnsupportedError(
                 f"-d: {self.fqn} has no value {start}", hint=f"the nearest is {_nearest(values, low)}"
             )
-        if is_range and begin < end and len(values) > 1:
-            step = float(np.abs(np.diff(values)).max())
-            below = low is not None and float(low) < float(ordered[0]) - step
-            if below or (high is not None and float(high) > float(ordered[-1]) + step):
-                ends = f"{self.shown(values[0])} to {self.shown(values[-1])}"
-                self.warn(start, stop, f"{len(values)} values from {ends}")
-        return (len(values) - end, len(values) - begin) if descending else (begin, end)
+        if is_range and begin < end and _exceeds(ordered, low, high):
+            ends = f"{self.shown(values[0])} to {self.shown(values[-1])}"
+            self.warn(start, stop, f"{len(values)} values from {ends}")
+        return (len(values) - end, len(values) - begin) if is_descending else (begin, end)
+
+    def lowest_and_highest(
+        self, start: _End, stop: _End, values: np.ndarray, dates: bool
+    ) -> tuple[_Value, _Value]:
+        """Return the ends of a range in the units of the coordinate, the lower one first; None for an open end."""
+        first, second = (self.period(end) if dates else _in_type(end, values) for end in (start, stop))
+        is_backwards = first[0] is not None and second[0] is not None and first[0] > second[0]
+        if is_backwards and len(values) > 1 and values[0] > values[-1]:
+            # A descending axis, such as latitudes from north to south, is also selected in its own order: 60.:30.
+            first, second = second, first
+        low, high = (self.snapped(end, values, dates) for end in (first[0], second[1]))
+        if low is not None and high is not None and low > high:
+            raise UnsupportedError(
+                f"-d: the range of {self.fqn} begins after its end", hint="copy the two parts one by one"
+            )
+        return low, high
 
     def snapped(self, end: _Value, values: np.ndarray, dates: bool) -> _Value:
         """Replace the end of a range by a coordinate value that differs only by rounding: 53 × 0.1 is not quite 5.3."""
@@ -452,6 +458,16 @@ class _CoordinateAxis:
             return cftime.date2num(begin, units, calendar), cftime.date2num(end, units, calendar)
         except (ValueError, TypeError, OverflowError) as error:
             raise UnsupportedError(f"-d: {text!r} is not a date of {self.fqn}: {error}") from None
+
+
+def _exceeds(ordered: np.ndarray, low: _Value, high: _Value) -> bool:
+    """True if a range goes beyond the values of a coordinate by more than its largest step."""
+    if len(ordered) < 2:
+        return False
+    # Cells reach beyond their centres, so that -90.:90. of centres at -89.75 … 89.75 is the whole axis.
+    step = float(np.diff(ordered).max())
+    below = low is not None and float(low) < float(ordered[0]) - step
+    return below or (high is not None and float(high) > float(ordered[-1]) + step)
 
 
 def _nearest(values: np.ndarray, value: _Value) -> float:
