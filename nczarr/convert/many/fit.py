@@ -142,14 +142,8 @@ def differences(
     growing : frozenset of str
         The variables to join; their units of time may differ.
     """
-    for what in () if along is None else ("variable", "dimension", "type", "group"):
-        mine, theirs = getattr(first, f"all_{what}s"), getattr(other, f"all_{what}s")
-        yield from (
-            JoinObstacle(f"{n}: the {what} is missing", "--join fill") for n in mine if n not in theirs
-        )
-        yield from (
-            JoinObstacle(f"{n}: the first has no such {what}", "--join fill") for n in theirs if n not in mine
-        )
+    if along is not None:
+        yield from _missing_nodes(first, other)
     for fqn, dimension in first.all_dimensions.items():
         size = other.all_dimensions.get(fqn, dimension).size
         if fqn != along and size != dimension.size:
@@ -159,19 +153,10 @@ def differences(
         if (found := other.all_types.get(fqn, type_)) != type_:
             yield JoinObstacle(f"{fqn}: the type is {describe_type(found)}, not {describe_type(type_)}")
     for fqn, a, b, names in _common(first, other, groups=exact):
-        if isinstance(a, Variable) and isinstance(b, Variable):
-            if a.type != b.type:
-                text = f"{fqn}: the type is {b.type.name}, not {a.type.name}"
-                is_number = not any(v.type.is_user_defined or v.type.dtype.kind not in "iuf" for v in (a, b))
-                packed = any(a.attribute.get(n) != b.attribute.get(n) for n in PACKING - {"_FillValue"})
-                cure = "--repack first, common or unpacked" if packed else "--adjust promote"
-                yield JoinObstacle(text, cure if is_number else None)
-                continue
-            if a.dimensions != b.dimensions:
-                shown = [f"({', '.join(map(str, v.dimensions))})" for v in (b, a)]
-                text = f"{fqn}: the dimensions are {shown[0]}, not {shown[1]}"
-                yield JoinObstacle(text, "--adjust order" if have_same_axes(a, b) else None)
-                continue
+        # The attributes of another type differ as a consequence: one sentence for a variable.
+        if (obstacle := _other_array(fqn, a, b)) is not None:
+            yield obstacle
+            continue
         for name in names:
             if exact or (isinstance(a, Variable) and name in DECODING):
                 is_free = fqn in growing and _is_unit_of_time(name, a, b, exact)
@@ -179,11 +164,45 @@ def differences(
                     yield JoinObstacle(_difference(fqn, name, a, b), _cure(name, a, b))
 
 
+def _missing_nodes(first: Dataset, other: Dataset) -> Iterator[JoinObstacle]:
+    """Yield the nodes that only one of two datasets has."""
+    for what in ("variable", "dimension", "type", "group"):
+        mine, theirs = getattr(first, f"all_{what}s"), getattr(other, f"all_{what}s")
+        yield from (
+            JoinObstacle(f"{n}: the {what} is missing", "--join fill") for n in mine if n not in theirs
+        )
+        yield from (
+            JoinObstacle(f"{n}: the first has no such {what}", "--join fill") for n in theirs if n not in mine
+        )
+
+
+def _other_array(fqn: str, a: _Node, b: _Node) -> JoinObstacle | None:
+    """Return the difference of the types of two variables, or of their dimensions; None for groups."""
+    if not (isinstance(a, Variable) and isinstance(b, Variable)):
+        return None
+    if a.type != b.type:
+        packed = any(a.attribute.get(n) != b.attribute.get(n) for n in PACKING - {"_FillValue"})
+        cure = "--repack first, common or unpacked" if packed else "--adjust promote"
+        are_numbers = _has_numbers(a) and _has_numbers(b)
+        return JoinObstacle(
+            f"{fqn}: the type is {b.type.name}, not {a.type.name}", cure if are_numbers else None
+        )
+    if a.dimensions != b.dimensions:
+        mine, theirs = (f"({', '.join(map(str, v.dimensions))})" for v in (a, b))
+        text = f"{fqn}: the dimensions are {theirs}, not {mine}"
+        return JoinObstacle(text, "--adjust order" if have_same_axes(a, b) else None)
+    return None
+
+
+def _has_numbers(variable: Variable) -> bool:
+    return not variable.type.is_user_defined and variable.type.dtype.kind in "iuf"
+
+
 def _cure(name: str, a: _Node, b: _Node) -> str | None:
     """Return the option that removes the difference of an attribute."""
     if not (isinstance(a, Variable) and isinstance(b, Variable)):
         return None
-    if name in PACKING and not (a.type.is_user_defined or a.type.dtype.kind not in "iuf"):
+    if name in PACKING and _has_numbers(a):
         return "--repack first, common or unpacked"
     if name == "units" and same_unit(a, b):
         return "--adjust units"
