@@ -70,7 +70,7 @@ class Subset:
             return dataset
         all_variables, all_groups = dataset.all_variables, dataset.all_groups
         kept, kept_groups = set(all_variables), set(all_groups)
-        left_out = dataset.left_out
+        excluded: set[str] = set()
         if variables or only:
             kept = _with_references(dataset, _matching(variables, all_variables, "variable", "-v"))
             kept |= _matching(only, all_variables, "variable", "-V")
@@ -80,7 +80,6 @@ class Subset:
             kept_groups = inside | _around(all_groups, inside)
         if exclude:
             excluded = _matching(exclude, _all_nodes(dataset), "variable or group", "-x")
-            left_out = tuple(loss for loss in left_out if not _inside([_owner(dataset, loss)], excluded))
             kept -= _inside(all_variables, excluded)
             kept_groups -= _inside(all_groups, excluded) - {"/"}
         homes = {
@@ -96,11 +95,16 @@ class Subset:
         part = model.rewrite(
             dataset, variable=lambda fqn, v: v if fqn in kept else None, group=lambda fqn: fqn in kept_groups
         )
-        if not (variables or only or groups):
-            return replace(part, left_out=left_out)
-        # If the request names nodes, it does not need the unreadable ones, but loses what the named ones lose.
-        left_out = tuple(loss for loss in left_out if _owner(dataset, loss) in kept)
-        return replace(part, left_out=left_out, gone=())
+        # If the request names nodes, it does not need the unreadable ones.
+        gone = () if variables or only or groups else part.gone
+        return replace(part, left_out=self._losses(dataset, kept, excluded), gone=gone)
+
+    def _losses(self, dataset: Dataset, kept: set[str], excluded: set[str]) -> tuple[str, ...]:
+        """Return the losses of the source that concern the named nodes, or all but the excluded ones."""
+        owners = [(loss, _owner(dataset, loss)) for loss in dataset.left_out]
+        if self.variables or self.only or self.groups:
+            return tuple(loss for loss, owner in owners if owner in kept)
+        return tuple(loss for loss, owner in owners if not _inside([owner], excluded))
 
     def nodes_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
         """Return the requested nodes of datasets to join; an excluded node must exist in one of them."""
