@@ -5,7 +5,7 @@ The values are in the model's form: as stored, as far as a program has not chang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import index
 from typing import Any
@@ -586,44 +586,50 @@ class XarrayVariable:
 
     def storage(self, unlimited: Sequence[bool]) -> Storage:
         """Return the storage: that of the source, unless the encoding says another."""
-        encoding, shape = self.variable.encoding, self.shape
-        stored = self.stored
-        then = {} if stored is None else stored.encoding
-        if self.origin is not None and all(same(encoding.get(k), then.get(k)) for k in _STORAGE):
+        shape, stored = self.shape, self.stored
+        if self.origin is not None and self._keeps_encoding(_STORAGE):
             storage, places = self.origin.variable.storage, [self.place(i) for i in range(len(shape))]
             if stored is not None and shape == stored.shape:
                 return storage
+            if None in places:  # the chunks of the source say nothing of a dimension that it does not have
+                storage = replace(storage, chunk_shape=None, array_chunks=None, shard_shape=None)
+            storage = storage.with_axes(places)
         else:
-            is_netcdf = encoding.get("chunksizes") and same(encoding.get("chunks"), then.get("chunks"))
-            if is_netcdf and not encoding.get("shards"):
-                encoding = {k: v for k, v in encoding.items() if k != "chunks"}
-            chunks = self.variable.chunks if is_duck_dask_array(self.variable._data) else None
-            if chunks and not {"chunks", "chunksizes"} & encoding.keys() and len(chunks) == len(shape):
-                encoding = {**encoding, "chunks": tuple(c[0] for c in chunks)}
-            storage, places = _storage(self.name, encoding, shape, unlimited), list(range(len(shape)))
-            if self.origin is not None and all(same(encoding.get(k), then.get(k)) for k in _PACKED):
-                own = self.origin.variable.storage
-                storage = replace(storage, filters=own.filters, codecs=own.codecs)
-
-        if None in places:
-            storage = replace(storage, chunk_shape=None, array_chunks=None, shard_shape=None)
-        storage = storage.with_axes(places)
-
+            storage = self._storage_by_encoding(unlimited)
         storage = replace(storage, data_type=self.data_type())
-
-        def fitted(chunks: tuple[int, ...] | None) -> tuple[int, ...] | None:
-            if not chunks or storage.shard_shape:
-                return chunks
-            return tuple(
-                c if u else max(1, min(c, n)) for c, n, u in zip(chunks, shape, unlimited, strict=True)
-            )
-
         if not shape:
             unchunked = replace(storage, layout=None, chunk_shape=None, array_chunks=None, shard_shape=None)
             return replace(unchunked, filters=())
         layout = "chunked" if any(unlimited) and storage.layout == "contiguous" else storage.layout
-        chunks, stored = fitted(storage.chunk_shape), fitted(storage.array_chunks)
-        return replace(storage, chunk_shape=chunks, array_chunks=stored, layout=layout)
+        if storage.shard_shape:
+            return replace(storage, layout=layout)
+        chunks, array_chunks = (
+            _cut_chunks(lengths, shape, unlimited) for lengths in (storage.chunk_shape, storage.array_chunks)
+        )
+        return replace(storage, chunk_shape=chunks, array_chunks=array_chunks, layout=layout)
+
+    def _keeps_encoding(self, keys: Iterable[str]) -> bool:
+        """True if the variable comes from a source, and the encoding has the values of the source under the keys."""
+        now, then = self.variable.encoding, {} if self.stored is None else self.stored.encoding
+        return self.origin is not None and all(same(now.get(k), then.get(k)) for k in keys)
+
+    def _storage_by_encoding(self, unlimited: Sequence[bool]) -> Storage:
+        """Return the storage that the encoding describes, with the chunks of Dask if it names none."""
+        encoding, shape = self.variable.encoding, self.shape
+        then = {} if self.stored is None else self.stored.encoding
+        # The engine notes `chunks` and `chunksizes`: where a program has set `chunksizes` alone, the others are old.
+        is_netcdf = encoding.get("chunksizes") and same(encoding.get("chunks"), then.get("chunks"))
+        if is_netcdf and not encoding.get("shards"):
+            encoding = {k: v for k, v in encoding.items() if k != "chunks"}
+        chunks = self.variable.chunks if is_duck_dask_array(self.variable._data) else None
+        if chunks and not {"chunks", "chunksizes"} & encoding.keys() and len(chunks) == len(shape):
+            encoding = {**encoding, "chunks": tuple(c[0] for c in chunks)}
+        storage = _storage(self.name, encoding, shape, unlimited)
+        if self.origin is not None and self._keeps_encoding(_PACKED):
+            # New chunks alone leave the compression, of which an encoding cannot express all: filters by number.
+            own = self.origin.variable.storage
+            storage = replace(storage, filters=own.filters, codecs=own.codecs)
+        return storage
 
     # -- values
 
@@ -652,6 +658,15 @@ class XarrayVariable:
         return (
             encoded if values.dtype != made.type.dtype else kept_source(encoded, values, self.origin.decoded)
         )
+
+
+def _cut_chunks(
+    chunks: tuple[int, ...] | None, shape: tuple[int, ...], unlimited: Sequence[bool]
+) -> tuple[int, ...] | None:
+    """Return chunks that are no longer than dimensions that cannot grow: HDF5 refuses others."""
+    if not chunks:
+        return chunks
+    return tuple(c if u else max(1, min(c, n)) for c, n, u in zip(chunks, shape, unlimited, strict=True))
 
 
 def check_encoding(name: str, given: Mapping[str, Any]) -> None:
@@ -723,24 +738,8 @@ def _storage(
     name: str, encoding: Mapping[str, Any], shape: tuple[int, ...], unlimited: Sequence[bool]
 ) -> Storage:
     """Return the storage that an encoding describes, under the names of xarray's netCDF and Zarr engines."""
-    given = {k: encoding[k] for k in _FILTERS if encoding.get(k) is not None}
-    flags = [k for k in _FLAGS if encoding.get(k)]
-    compression = encoding.get("compression") or (flags[0] if flags else None)
-    if isinstance(encoding.get("blosc"), dict):
-        compression, given["blosc_shuffle"] = encoding["blosc"]["compressor"], encoding["blosc"]["shuffle"]
-    filters = filters_by_keywords(compression, **given)
-    with error_context(fqn=name):
-        codecs = _codecs(encoding)
-        if codecs is None:
-            codecs = codecs_by_keyword(compression)
-    if codecs is not None:
-        filters = ()
-        codecs = with_checksum(codecs) if encoding.get("fletcher32") else codecs
-    chunks, shards = encoding.get("chunks") or encoding.get("chunksizes"), encoding.get("shards")
-    was_other = encoding.get("original_shape") not in (None, shape) and "chunks" not in encoding
-    chunks = (chunks,) * len(shape) if isinstance(chunks, int) else chunks
-    if isinstance(chunks, str) or len(chunks or shape) != len(shape) or (was_other and not any(unlimited)):
-        chunks = None  # like xarray
+    filters, codecs = _compression(name, encoding)
+    chunks, shards = _chunks(encoding, shape, unlimited), encoding.get("shards")
     if chunks and shards and "chunks" in encoding and any(s % c for s, c in zip(shards, chunks, strict=True)):
         raise ValueError(f"the shards {shards} of {name!r} are not divisible by the chunks {chunks}")
     chunked = chunks or filters or codecs or shards or any(unlimited)
@@ -754,6 +753,35 @@ def _storage(
         shard_shape=tuple(map(index, shards)) if shards else None,
         codecs=codecs,
     )
+
+
+def _compression(
+    name: str, encoding: Mapping[str, Any]
+) -> tuple[tuple[model.Filter, ...], tuple[NamedConfig, ...] | None]:
+    """Return the filters of an encoding, or its codecs, which leave nothing to filters."""
+    given = {k: encoding[k] for k in _FILTERS if encoding.get(k) is not None}
+    flags = [k for k in _FLAGS if encoding.get(k)]
+    compression = encoding.get("compression") or (flags[0] if flags else None)
+    if isinstance(encoding.get("blosc"), dict):  # as netCDF4-python's filters() gives it, and xarray's engine
+        compression, given["blosc_shuffle"] = encoding["blosc"]["compressor"], encoding["blosc"]["shuffle"]
+    filters = filters_by_keywords(compression, **given)
+    with error_context(fqn=name):
+        codecs = _codecs(encoding)
+        if codecs is None:
+            codecs = codecs_by_keyword(compression)
+    if codecs is None:
+        return filters, None
+    return (), with_checksum(codecs) if encoding.get("fletcher32") else codecs
+
+
+def _chunks(encoding: Mapping[str, Any], shape: tuple[int, ...], unlimited: Sequence[bool]) -> Any:
+    """Return the lengths of the chunks of an encoding; None of those of another array, as in xarray."""
+    chunks = encoding.get("chunks") or encoding.get("chunksizes")
+    if isinstance(chunks, int):
+        return (chunks,) * len(shape)
+    was_other = encoding.get("original_shape") not in (None, shape) and "chunks" not in encoding
+    fits = not isinstance(chunks, str) and len(chunks or shape) == len(shape)
+    return chunks if fits and (not was_other or any(unlimited)) else None
 
 
 def _codecs(encoding: Mapping[str, Any]) -> tuple[NamedConfig, ...] | None:

@@ -200,21 +200,10 @@ class _Writing:
 
     def _fill(self, group: _XarrayGroup) -> None:
         ds, given = group.labelled, dict(self.encoding.get(group.path, {}))
-        unlimited = given.pop("unlimited_dims", self.unlimited)
-        if unlimited is None and "unlimited_dims" in ds.encoding:
-            seen = group.kept.store.unlimited() if group.kept else None
-            unlimited = None if seen == ds.encoding["unlimited_dims"] else ds.encoding["unlimited_dims"]
-        unlimited = [unlimited] if isinstance(unlimited, str) else unlimited
+        asked = given.pop("unlimited_dims", self.unlimited)
         if unknown := sorted(given.keys() - ds.variables.keys()):
             raise KeyError(f"unexpected encoding for variables that are not in the dataset: {unknown}")
-        gone = (
-            [] if unlimited is None or unlimited is self.unlimited else sorted(set(unlimited) - set(ds.dims))
-        )
-        if gone:
-            warnings.warn(
-                f"Unlimited dimension(s) {gone!r} declared in 'dataset.encoding' are not part of the dataset",
-                stacklevel=2,
-            )
+        unlimited = self._unlimited(group, asked)
         for name in {**ds.variables, **ds.sizes}:
             _check_name(name)
             check_encoding(str(name), given.get(name, {}))
@@ -233,19 +222,40 @@ class _Writing:
             )
         group.attributes = self._attributes(group, _global(group, ds, parts), group.before)
         encode([part for part in parts.values() if not part.is_same])
-        for part in parts.values():
-            references = tuple(
-                self._dimension(group, part, i, n, unlimited) for i, n in enumerate(part.shape)
+        group.variables += [self._variable(group, part, unlimited) for part in parts.values()]
+
+    def _unlimited(self, group: _XarrayGroup, asked: Any) -> Collection[str] | None:
+        """Return the unlimited dimensions: those asked for, or those of an encoding that the program has changed.
+
+        Return None where each dimension is as in its source.
+        """
+        noted = group.labelled.encoding.get("unlimited_dims")
+        if asked is None and noted is not None:
+            seen = group.kept.store.unlimited() if group.kept else None
+            asked = None if seen == noted else noted
+        unlimited = [asked] if isinstance(asked, str) else asked
+        is_own = unlimited is not None and unlimited is not self.unlimited
+        # As in xarray, a warning: an encoding outlives the selection of one step, which drops the dimension.
+        if is_own and (gone := sorted(set(unlimited) - set(group.labelled.dims))):
+            warnings.warn(
+                f"Unlimited dimension(s) {gone!r} declared in 'dataset.encoding' are not part of the dataset",
+                stacklevel=3,
             )
-            type_ = self._declared(group, part.type())
-            attributes = self._attributes(
-                group, part.attributes(type_), part.origin.variable if part.origin else None
-            )
-            if part.encoded is not None:
-                attributes = tuple(_as_fill(a, type_) if a.name == "_FillValue" else a for a in attributes)
-            storage = part.storage([self._is_unlimited(ref) for ref in references])
-            made = Variable(part.name, type_, references, attributes=attributes, storage=storage)
-            group.variables.append(made.with_data(part.source(made)))
+        return unlimited
+
+    def _variable(
+        self, group: _XarrayGroup, part: XarrayVariable, unlimited: Collection[str] | None
+    ) -> Variable:
+        """Return a variable of the new model, with its values; declare its type and dimensions."""
+        references = tuple(self._dimension(group, part, i, n, unlimited) for i, n in enumerate(part.shape))
+        type_ = self._declared(group, part.type())
+        before = part.origin.variable if part.origin else None
+        attributes = self._attributes(group, part.attributes(type_), before)
+        if part.encoded is not None:
+            attributes = tuple(_as_fill(a, type_) if a.name == "_FillValue" else a for a in attributes)
+        storage = part.storage([self._is_unlimited(ref) for ref in references])
+        made = Variable(part.name, type_, references, attributes=attributes, storage=storage)
+        return made.with_data(part.source(made))
 
     def _variable_origin(self, variable: xr.Variable) -> VariableOrigin | None:
         kept = variable.encoding.get(KEPT)
