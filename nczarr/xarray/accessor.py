@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -126,24 +126,14 @@ class NCZarrAccessor:
             raise ValueError(
                 f"{store!r} is no name of a Zarr hierarchy: to_netcdf and nczarr.copy write files"
             )
-        mode = mode or ("a" if append_dim is not None else "r+" if region is not None else "w-")
-        if mode not in ("w", "w-", "a", "a-", "r+"):
-            raise ValueError(
-                f"The only supported options for mode are 'w', 'w-', 'a', 'a-' and 'r+', but mode={mode!r}"
-            )
-        if region is not None and mode not in ("a", "a-", "r+"):
-            raise ValueError("cannot set region unless mode='a', mode='a-', mode='r+' or mode=None")
-        if region not in (None, "auto") and not isinstance(region, Mapping):
-            raise TypeError(f"``region`` must be a dict or 'auto', got {region!r}")
-        if append_dim is not None and mode not in ("a", "a-"):
-            raise ValueError("cannot set append_dim unless mode='a', mode='a-' or mode=None")
+        how = _mode(mode, append_dim, region)
         place = Shared(store, None if storage_options is None else dict(storage_options))
         group = None if group is None else plain_path(group)
         top = fqn_of(group or "")
         is_safe = not safe_chunks or align_chunks
-        if group and top != "/" and mode in ("w", "w-") and (there := place.groups()):
+        if group and top != "/" and how in ("w", "w-") and (there := place.groups()):
             if top in there:
-                if mode == "w-" or not compute:
+                if how == "w-" or not compute:
                     raise DatasetExistsError(
                         "the group exists",
                         path=place_of(store),
@@ -155,33 +145,27 @@ class NCZarrAccessor:
                         store, mode, beside, encoding, unlimited_dims=unlimited_dims, safe_chunks=safe_chunks,
                         align_chunks=align_chunks, unsafe=unsafe, storage_options=storage_options, **options,
                     )  # fmt: skip
-            mode = "a"
+            how = "a"
         groups, given = groups_of(self._data, encoding, group)
-        starts: dict[str, tuple[int, ...]] = {}
-        found = None
-        if mode in ("a", "a-", "r+"):
-            update = Update(place, mode, append_dim, region, options, is_unsafe=unsafe)
-            found = update.run(groups, given, unlimited_dims, is_safe=is_safe)
-        if found is not None:
-            work, blocks, starts = found
-        else:
+        late: LateValues | None = None
+        if how in ("a", "a-", "r+"):
+            update = Update(place, how, append_dim, region, options, is_unsafe=unsafe)
+            late = update.run(groups, given, unlimited_dims, is_safe=is_safe)
+        if late is None:
             dataset = unchecked(model_of(groups, given, unlimited_dims), unsafe=unsafe)
             work = chunked_work(dataset)
             for one in () if is_safe else work:
                 block = block_of(one)
                 check_aligned(one, (0,) * len(block or ()), block)
             if not compute:
-                late = {fqn for fqn, _, _ in work}
-                dataset = model.rewrite(
-                    dataset, variable=lambda at, v: v.with_data(None) if at in late else v
-                )
-            convert.copy(dataset, store, overwrite=mode == "w", target_options=storage_options, **options)
+                dataset = without_values(dataset, {fqn for fqn, _, _ in work})
+            convert.copy(dataset, store, overwrite=how == "w", target_options=storage_options, **options)
             if compute:
                 return None
-            blocks = place.blocks(late)
-        if compute and not work:
+            late = LateValues(work, place.blocks(fqn for fqn, _, _ in work))
+        if compute and not late.work:
             return None
-        return store_chunked(work, place, blocks, starts=starts, compute=compute)
+        return store_chunked(late.work, place, late.blocks, starts=late.starts, compute=compute)
 
     def to_netcdf(
         self,
@@ -238,6 +222,22 @@ class NCZarrAccessor:
         import dask
 
         return dask.delayed(write, traverse=False)()
+
+
+def _mode(mode: str | None, append_dim: str | None, region: object) -> str:
+    """Return the mode of :meth:`NCZarrAccessor.to_zarr`; raise as xarray for arguments that exclude each other."""
+    chosen = mode or ("a" if append_dim is not None else "r+" if region is not None else "w-")
+    if chosen not in ("w", "w-", "a", "a-", "r+"):
+        raise ValueError(
+            f"The only supported options for mode are 'w', 'w-', 'a', 'a-' and 'r+', but mode={mode!r}"
+        )
+    if region is not None and chosen not in ("a", "a-", "r+"):
+        raise ValueError("cannot set region unless mode='a', mode='a-', mode='r+' or mode=None")
+    if region not in (None, "auto") and not isinstance(region, Mapping):
+        raise TypeError(f"``region`` must be a dict or 'auto', got {region!r}")
+    if append_dim is not None and chosen not in ("a", "a-"):
+        raise ValueError("cannot set append_dim unless mode='a', mode='a-' or mode=None")
+    return chosen
 
 
 def _update_file(
@@ -337,6 +337,11 @@ def chunked_work(dataset: model.Dataset) -> list[Work]:
     return [one for one in found if is_chunked(one)]
 
 
+def without_values(dataset: model.Dataset, fqns: Collection[str]) -> model.Dataset:
+    """Return a dataset without the values of some variables, which tasks write later."""
+    return model.rewrite(dataset, variable=lambda at, v: v.with_data(None) if at in fqns else v)
+
+
 def block_of(one: Work) -> tuple[int, ...] | None:
     """Return the shape of the shards or chunks that a new variable asks for."""
     storage = one[1].storage
@@ -353,6 +358,21 @@ def check_aligned(one: Work, start: tuple[int, ...], block: tuple[int, ...] | No
             "multiple Dask chunks: two tasks would write one chunk, and Zarr has uniform chunk sizes. Rechunk the "
             "array with chunk(), modify or delete encoding['chunks'], or give align_chunks=True."
         )
+
+
+@dataclass(frozen=True)
+class LateValues:
+    """The Dask arrays whose values are written after the metadata, task by task, and their place in the store.
+
+    Parameters
+    ----------
+    blocks, starts : dict
+        By FQN, the shapes of the chunks or shards, and the positions of the first values.
+    """
+
+    work: list[Work]
+    blocks: dict[str, tuple[int, ...]]
+    starts: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass
@@ -381,16 +401,13 @@ class Update:
         unlimited_dims: Collection[str] | None,
         *,
         is_safe: bool = True,
-    ) -> tuple[list[Work], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]] | None:
+    ) -> LateValues | None:
         """Check everything, grow dimensions, and write the values, to Zarr all but those of Dask arrays.
 
         Returns
         -------
-        work : list of Work
-            The Dask arrays that remain.
-        blocks, starts : dict
-            By FQN, the shapes of the chunks or shards, and the positions of the first values.
-        None if there is no dataset, and the mode creates it.
+        LateValues or None
+            None if there is no dataset, and the mode creates it.
         """
         if not self.place.groups():
             if self.mode == "r+" or self.region is not None:
@@ -405,24 +422,12 @@ class Update:
                     hint="give options of a new dataset only with mode='w' or 'w-'",
                 )
             session = target._nc_session
-            known = {node.fqn: node for node in session.root.walk()}
-            places: Places = {}
-            with closing(
-                ReopenedDataset(target if self.in_file else self.place.store, self.place.options)
-            ) as source:
-                for path, ds in groups.items():
-                    at = "/".join(model.parse_fqn(path))
-                    old = opened(source, at, {}) if path in known else xr.Dataset()
-                    places[path] = self._places(ds, old) if ds.variables else {}
-                    groups[path] = self._checked(
-                        path, ds, old, places[path], given.get(path, {}), known.get(path)
-                    )
+            groups, places = self._compared(target, groups, given)
             dataset = model_of(groups, given, unlimited_dims)
-            starts = {}
-            for fqn, variable in dataset.all_variables.items():
-                path, name = model.split_fqn(fqn)
-                start = [places[path][d].start if d in places[path] else 0 for d in groups[path][name].dims]
-                starts[fqn] = (*start, *[0] * (len(variable.dimensions) - len(start)))  # characters
+            starts = {
+                fqn: _start(groups, places, fqn, len(variable.dimensions))
+                for fqn, variable in dataset.all_variables.items()
+            }
             nodes = _nodes(session)
             forms: dict[str, tuple[Attribute, ...]] = {}
             dataset = model.rewrite(
@@ -441,12 +446,31 @@ class Update:
             for fqn, attributes in forms.items():
                 for attribute in attributes:
                     nodes[fqn].set_attribute(attribute)
-            blocks = {fqn: session.chunk_shape(nodes[fqn]) or () for fqn in starts}
-            late = {fqn for fqn, _, _ in work}
-            for fqn, variable in dataset.all_variables.items():
-                if variable.data is not None and fqn not in late:
-                    _write(session, nodes[fqn], variable.data, starts[fqn], blocks[fqn])
-        return work, blocks, starts
+            late = LateValues(work, {fqn: session.chunk_shape(nodes[fqn]) or () for fqn in starts}, starts)
+            now = without_values(dataset, {fqn for fqn, _, _ in work})
+            for fqn, variable in now.all_variables.items():
+                if variable.data is not None:
+                    _write(session, nodes[fqn], variable.data, starts[fqn], late.blocks[fqn])
+        return late
+
+    def _compared(
+        self, target: Dataset, groups: Mapping[str, xr.Dataset], given: Mapping[str, Any]
+    ) -> tuple[dict[str, xr.Dataset], Places]:
+        """Return the datasets with the encoding of the target, and the parts of it to write, or raise as xarray."""
+        known = {node.fqn: node for node in target._nc_session.root.walk()}
+        checked: dict[str, xr.Dataset] = {}
+        places: Places = {}
+        # HDF5 has one handle of a file here: a second one would not see what this one has not written.
+        again = target if self.in_file else self.place.store
+        with closing(ReopenedDataset(again, self.place.options)) as source:
+            for path, ds in groups.items():
+                at = "/".join(model.parse_fqn(path))
+                old = opened(source, at, {}) if path in known else xr.Dataset()
+                places[path] = self._places(ds, old) if ds.variables else {}
+                checked[path] = self._checked(
+                    path, ds, old, places[path], given.get(path, {}), known.get(path)
+                )
+        return checked, places
 
     def _loaded(self, ds: xr.Dataset) -> xr.Dataset:
         """Load the variables that come from this file, and close it: HDF5 cannot read beside a writer."""
@@ -585,46 +609,61 @@ class Update:
                 f"dataset contains non-pre-existing variables {new}, which mode='r+' does not add"
             )
         ds = ds.copy()
+        own: dict[Hashable, int] = {} if node is None else {d.name: d.size for d in node.dimensions.values()}
         for name, variable in ds.variables.items():
-            there = old.variables.get(name, variable)
-            if name not in new and name in given:
-                raise ValueError(f"variable {name!r} already exists, but encoding was provided")
-            if there.dims != variable.dims:
-                raise ValueError(
-                    f"variable {name!r} already exists with different dimension names {there.dims} != "
-                    f"{variable.dims}, but changing variable dimensions is not supported by to_zarr()."
-                )
-            own = {d.name: d.size for d in node.dimensions.values()} if node is not None else {}
-            sizes = {**own, **old.sizes} if name in new else dict(there.sizes)
-            for dim, part in places.items():
-                if dim in sizes:
-                    sizes[dim] = part.stop - part.start
-            sizes.pop(self.append_dim, None)
-            if any(n != sizes.get(d, n) for d, n in variable.sizes.items()):
-                raise ValueError(
-                    f"variable {name!r} already exists with different dimension sizes: {sizes} != "
-                    f"{dict(variable.sizes)}. to_zarr() only supports changing dimension sizes when explicitly "
-                    f"appending, but append_dim={self.append_dim!r}. If you are attempting to write to a subset of the "
-                    "existing store without changing dimension sizes, consider using the region argument in to_zarr()."
-                )
             if name in new:
+                self._refuse_other_shape(name, variable, variable.dims, {**own, **old.sizes}, places)
                 continue
-            kinds = variable.dtype.kind + there.dtype.kind
-            if "S" in kinds and variable.dtype != there.dtype:
-                raise ValueError(
-                    f"Mismatched dtypes for variable {name} between Zarr store on disk and dataset to append. Store "
-                    f"has dtype {there.dtype} but dataset to append has dtype {variable.dtype}."
-                )
-            fqn = model.join_fqn(path, str(name))
-            if (form := _form_of_attributes(variable)) is not None:
-                self.given[fqn] = form
-            if self.mode == "a" and not set(variable.dims) & set(places):
-                self.own[fqn] = _own_form(variable, there)
-            # As in xarray, attributes of a variable are set in files alone.
-            attrs = dict(variable.attrs) if self.in_file else {}
-            variable.attrs, variable.encoding = {**there.attrs, **attrs}, dict(there.encoding)
+            there = old.variables[name]
+            if name in given:
+                raise ValueError(f"variable {name!r} already exists, but encoding was provided")
+            self._refuse_other_shape(name, variable, there.dims, dict(there.sizes), places)
+            self._take_stored_form(model.join_fqn(path, str(name)), variable, there, places)
         ds.encoding = {k: v for k, v in ds.encoding.items() if k != KEPT}
         return ds
+
+    def _refuse_other_shape(
+        self,
+        name: Hashable,
+        variable: xr.Variable,
+        dims: tuple[Hashable, ...],
+        sizes: dict[Hashable, int],
+        places: Mapping[str, slice],
+    ) -> None:
+        """Refuse a variable whose dimensions or sizes are not those of the target, as far as these stay."""
+        if dims != variable.dims:
+            raise ValueError(
+                f"variable {name!r} already exists with different dimension names {dims} != "
+                f"{variable.dims}, but changing variable dimensions is not supported by to_zarr()."
+            )
+        for dim, part in places.items():
+            if dim in sizes:
+                sizes[dim] = part.stop - part.start
+        sizes.pop(self.append_dim, None)
+        if any(n != sizes.get(d, n) for d, n in variable.sizes.items()):
+            raise ValueError(
+                f"variable {name!r} already exists with different dimension sizes: {sizes} != "
+                f"{dict(variable.sizes)}. to_zarr() only supports changing dimension sizes when explicitly "
+                f"appending, but append_dim={self.append_dim!r}. If you are attempting to write to a subset of the "
+                "existing store without changing dimension sizes, consider using the region argument in to_zarr()."
+            )
+
+    def _take_stored_form(
+        self, fqn: str, variable: xr.Variable, there: xr.Variable, places: Mapping[str, slice]
+    ) -> None:
+        """Give a variable the attributes and the encoding of the stored one; note the form that it has itself."""
+        if "S" in variable.dtype.kind + there.dtype.kind and variable.dtype != there.dtype:
+            raise ValueError(
+                f"Mismatched dtypes for variable {model.split_fqn(fqn)[1]} between Zarr store on disk and dataset to "
+                f"append. Store has dtype {there.dtype} but dataset to append has dtype {variable.dtype}."
+            )
+        if (form := _form_of_attributes(variable)) is not None:
+            self.given[fqn] = form
+        if self.mode == "a" and not set(variable.dims) & set(places):
+            self.own[fqn] = _own_form(variable, there)
+        # As in xarray, attributes of a variable are set in files alone.
+        attrs = dict(variable.attrs) if self.in_file else {}
+        variable.attrs, variable.encoding = {**there.attrs, **attrs}, dict(there.encoding)
 
     def _declare(
         self, session: Session, dataset: model.Dataset, path: str, ds: xr.Dataset, places: Mapping[str, slice]
@@ -675,6 +714,13 @@ class Update:
                         growing.unlimited = True
                         growing.group.touch()
                 session.extend(growing, max(growing.size, places[node.fqn][dim].stop))
+
+
+def _start(groups: Mapping[str, xr.Dataset], places: Places, fqn: str, ndim: int) -> tuple[int, ...]:
+    """Return where the values of a variable begin in the target, whose last dimension may be one of characters."""
+    path, name = model.split_fqn(fqn)
+    start = [places[path][d].start if d in places[path] else 0 for d in groups[path][name].dims]
+    return (*start, *[0] * (ndim - len(start)))
 
 
 def _form_of_attributes(variable: xr.Variable) -> StoredForm | None:
