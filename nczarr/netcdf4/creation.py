@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nczarr import model
-from nczarr.compression import OF_REFERENCES
+from nczarr.compression import OF_REFERENCES, NamedConfig
 from nczarr.errors import ArgumentError, ArgumentTypeError, EditError, NodeAttributeError, RangeError
 from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
 from nczarr.model.chunk_shapes import chunks_in_shards, misfit
@@ -94,38 +94,56 @@ class VariableOptions:
             For options that exclude each other.
         """
         no_fill = self.fill_value is False or not session.fill
-        if session.rules.netcdf3 or not dimensions:
-            filters = ()
-        codecs = codecs_by_keyword(self.compression, fletcher32=self.fletcher32) if dimensions else None
-        if codecs is not None:
-            filters = ()
-            if session.stored.disk_format == "NETCDF3":
-                raise ArgumentError(f"netCDF-3 files have no codecs {self.where}")
-        contiguous = self.contiguous and not session.rules.netcdf3
+        filters, codecs = self._compression(session, dimensions, filters)
         # netCDF-3 files and scalars have no chunks: chunk sizes are ignored, as in netCDF4-python.
         chunksizes = None if session.rules.netcdf3 or not dimensions else self.chunksizes
         unlimited = any(d.unlimited for d in dimensions)
-        if contiguous and chunksizes is not None:
-            raise ArgumentError(f"cannot specify chunksizes for a contiguous dataset {self.where}")
-        if contiguous and (unlimited or filters or codecs):
-            raise EditError(f"NetCDF: Invalid argument: contiguous storage {self.where}")
+        if self.contiguous and not session.rules.netcdf3:
+            if chunksizes is not None:
+                raise ArgumentError(f"cannot specify chunksizes for a contiguous dataset {self.where}")
+            if unlimited or filters or codecs:
+                raise EditError(f"NetCDF: Invalid argument: contiguous storage {self.where}")
         chunks = None if chunksizes is None else self._checked_chunks(chunksizes, dimensions)
         shards = None if self.shards is None else self._checked_shards(session, dimensions)
-        if dimensions and (chunks is not None or filters or codecs or unlimited or shards is not None):
-            defaults = types.default_chunks_of(type_, dimensions, session.stored.disk_format)
-            if shards:
-                defaults = chunks_in_shards(shards, defaults)
-            shape = tuple(c or d for c, d in zip(chunks or defaults, defaults, strict=True))
-            self._check_chunk(type_, shape, filters)
-            if shards == ():
-                shards = types.default_shards_of(type_, dimensions, shape)
-            elif shards is not None and (wrong := misfit(shards, shape)):
-                raise ArgumentError(
-                    f"{wrong} {self.where}",
-                    hint="a multiple of chunksizes; 0 in chunksizes chooses a length that fits",
-                )
-            return Storage("chunked", shape, filters, self.endian, no_fill, shards, codecs)
-        return Storage("contiguous", None, (), self.endian, no_fill, codecs=codecs)
+        is_chunked = unlimited or filters or codecs or chunks is not None or shards is not None
+        if not (dimensions and is_chunked):
+            return Storage("contiguous", None, (), self.endian, no_fill, codecs=codecs)
+        defaults = types.default_chunks_of(type_, dimensions, session.stored.disk_format)
+        if shards:
+            defaults = chunks_in_shards(shards, defaults)
+        shape = tuple(c or d for c, d in zip(chunks or defaults, defaults, strict=True))
+        self._check_chunk(type_, shape, filters)
+        if shards is not None:
+            shards = self._fitting_shards(shards, type_, dimensions, shape)
+        return Storage("chunked", shape, filters, self.endian, no_fill, shards, codecs)
+
+    def _compression(
+        self, session: Session, dimensions: Sequence[DimensionNode], filters: tuple[Filter, ...]
+    ) -> tuple[tuple[Filter, ...], tuple[NamedConfig, ...] | None]:
+        """Return the filters of the variable, or the codecs that `compression` names, which leave none to filters."""
+        codecs = codecs_by_keyword(self.compression, fletcher32=self.fletcher32) if dimensions else None
+        if codecs is not None and session.stored.disk_format == "NETCDF3":
+            raise ArgumentError(f"netCDF-3 files have no codecs {self.where}")
+        # Of netCDF-3 files and scalars, filters are ignored, as in netCDF4-python.
+        is_filtered = bool(dimensions) and not session.rules.netcdf3 and codecs is None
+        return filters if is_filtered else (), codecs
+
+    def _fitting_shards(
+        self,
+        shards: tuple[int, ...],
+        type_: Type,
+        dimensions: Sequence[DimensionNode],
+        chunks: tuple[int, ...],
+    ) -> tuple[int, ...] | None:
+        """Return shards of whole chunks; an automatic shape for ``()``."""
+        if not shards:
+            return types.default_shards_of(type_, dimensions, chunks)
+        if wrong := misfit(shards, chunks):
+            raise ArgumentError(
+                f"{wrong} {self.where}",
+                hint="a multiple of chunksizes; 0 in chunksizes chooses a length that fits",
+            )
+        return shards
 
     def _checked_chunks(
         self, chunksizes: Sequence[int], dimensions: Sequence[DimensionNode]
