@@ -278,19 +278,21 @@ class Opening:
 
     def _existing(self) -> Session:
         """Open an existing dataset. Create it in the mode ``r+`` if there is none."""
-        target, path, writable = self.target, self.path, self.mode != "r"
-        if path is not None and path.is_file():
+        path = self.path
+        if path is None:
+            is_url = self.mode == "r" and isinstance(self.target, str)
+            if is_url and formats.kind_of_source(self.target) == "netcdf":
+                return self._reading(netcdf.open_remote(self.target, self.storage_options))
+        elif path.is_file():
             if formats.is_netcdf(path):
                 return self._read_file(path)
             if not formats.is_zip(_first_bytes(path)) and not formats.is_references(path):
                 raise errors.StoreError("NetCDF: Unknown file format", path=self.name)
-        if (
-            path is None
-            and not writable
-            and isinstance(target, str)
-            and formats.kind_of_source(target) == "netcdf"
-        ):
-            return self._reading(netcdf.open_remote(target, self.storage_options))
+        return self._hierarchy()
+
+    def _hierarchy(self) -> Session:
+        """Open an existing Zarr hierarchy. Create it in the mode ``r+`` if there is none."""
+        target, path, writable = self.target, self.path, self.mode != "r"
         from nczarr.mapping import WriteOptions, open_dataset
         from nczarr.mapping.dataset.changes import WriterMark
 
