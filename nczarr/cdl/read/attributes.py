@@ -6,7 +6,7 @@ Special attributes describe storage (``_ChunkSizes``, ``_Filter`` …).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Call, Value
 from nczarr.compression import FILTERS, NamedConfig, parse_codecs
 from nczarr.errors import UnsupportedError
-from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
+from nczarr.model import CHAR, PRIMITIVES, STRING, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
 from nczarr.model.chunk_shapes import default_chunks, default_shards, misfit
 from nczarr.transfer import value_bytes
 
@@ -243,15 +243,7 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
     if not special:
         return Storage()
     rank = len(variable.dimensions)
-    filters: list[Filter] = []
-    if special.get("_Shuffle"):
-        filters.append(Filter(Filter.SHUFFLE))
-    if special.get("_DeflateLevel", 0) > 0:
-        filters.append(Filter(Filter.DEFLATE, (special["_DeflateLevel"],)))
-    known = {f.id for f in filters}
-    filters += [f for f in special.get("_Filter", ()) if f.id not in known]
-    if special.get("_Fletcher32") and Filter.FLETCHER32 not in {f.id for f in filters}:
-        filters.append(Filter(Filter.FLETCHER32))
+    filters = _filters_of(special)
     chunks: _Shape = None
     if "_ChunkSizes" in special:
         with problems.recording(tokens["_ChunkSizes"]):
@@ -274,16 +266,32 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
             )
         layout = "chunked" if rank else layout
     endian = special.get("_Endianness", "native")
-    if "_Endianness" in special:
-        type_ = variable.type
-        if isinstance(type_, VlenType) or (isinstance(type_, PrimitiveType) and type_.name == "string"):
-            problems.add(f"the type {type_.name!r} has no byte order", tokens["_Endianness"])
-        elif type_ is not None and type_.dtype.itemsize == 1:
+    if "_Endianness" in special and variable.type is not None:
+        if variable.type == STRING or isinstance(variable.type, VlenType):
+            problems.add(f"the type {variable.type.name!r} has no byte order", tokens["_Endianness"])
+        elif variable.type.dtype.itemsize == 1:
             endian = "native"
     no_fill, codecs = bool(special.get("_NoFill", False)), special.get("_Codecs")
     if codecs and rank and layout is None:
         layout = "chunked"
-    return Storage(layout, chunks, tuple(filters), endian, no_fill, shards, codecs)
+    return Storage(layout, chunks, filters, endian, no_fill, shards, codecs)
+
+
+def _filters_of(special: Mapping[str, Any]) -> tuple[Filter, ...]:
+    """Return the filters that special attributes name, in the order in which netCDF applies them, each once.
+
+    ncdump writes a filter in its own attribute and in ``_Filter`` too.
+    """
+    found = []
+    if special.get("_Shuffle"):
+        found.append(Filter(Filter.SHUFFLE))
+    if special.get("_DeflateLevel", 0) > 0:
+        found.append(Filter(Filter.DEFLATE, (special["_DeflateLevel"],)))
+    known = {f.id for f in found}
+    found += [f for f in special.get("_Filter", ()) if f.id not in known]
+    if special.get("_Fletcher32") and Filter.FLETCHER32 not in {f.id for f in found}:
+        found.append(Filter(Filter.FLETCHER32))
+    return tuple(found)
 
 
 def _chunk_shape(variable: VariableState, numbers: list[int]) -> _Shape:
