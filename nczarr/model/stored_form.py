@@ -118,31 +118,20 @@ class StoredForm:
             return None
         own = [replace(a, type=base) if a.type == type_ else a for a in attributes.values()]  # those of enums
         variable = Variable("v", base, attributes=tuple(own))
-        dtype, found = base.dtype, dict[str, float]()
-        for name in ("scale_factor", "add_offset"):
-            number = number_of(variable, name, 1)
-            if number is None or not math.isfinite(number) or (name == "scale_factor" and not number):
-                return None
-            if name in attributes:
-                found[name] = float(number)
-        narrow = dtype == np.float32 or any(attributes[n].values.dtype == np.float32 for n in found)
-        missing = special_numbers(variable, defaults=defaults)
-        if text_of(variable, "_Unsigned").lower() == "true" and dtype.kind == "i":
-            # Attributes of a wider type may have the unsigned number itself.
-            missing = tuple(int(n) % (1 << 8 * dtype.itemsize) for n in missing if float(n).is_integer())
-            dtype = np.dtype(f"u{dtype.itemsize}")
-        elif (
-            text_of(variable, "_Unsigned").lower() == "false" and dtype.kind == "u"
-        ):  # OPeNDAP's signed bytes
-            dtype = np.dtype(f"i{dtype.itemsize}")
-            missing = tuple(np.array(missing, np.int64).astype(dtype).tolist())
+        packing = _packing_of(variable)
+        if packing is None:
+            return None
+        narrow = base.dtype == np.float32 or any(
+            variable.attribute[name].values.dtype == np.float32 for name in packing
+        )
+        dtype, missing = _signed_as_declared(variable, special_numbers(variable, defaults=defaults))
         has_fill = own_fill_value(variable) is not None or (defaults and dtype.itemsize > 1)
         # xarray fills with the first of the numbers of missing_value.
         fill = missing[-1] if has_fill else missing[0] if missing and not defaults else None
         members = tuple(n for _, n in type_.members) if isinstance(type_, EnumType) else None
         timed = TimeUnits.of(variable) if is_time(variable) else None
         length = None if timed else LENGTHS.get(unit_named(units_of(variable)))
-        scale, offset = found.get("scale_factor"), found.get("add_offset")
+        scale, offset = packing.get("scale_factor"), packing.get("add_offset")
         known = tuple(dict.fromkeys(missing))
         return cls(dtype, scale, offset, narrow, fill, known, timed, length, members)
 
@@ -232,6 +221,36 @@ def number_of(variable: Variable, name: str, default: int) -> int | float | None
         return default
     values = attribute.values
     return values.reshape(-1)[0].item() if values.dtype.kind in "iuf" and values.size == 1 else None
+
+
+def _packing_of(variable: Variable) -> dict[str, float] | None:
+    """Return the numbers of a packing by their attributes; None if they do not unpack single numbers.
+
+    A ``scale_factor`` of 0 or NaN makes one value of all numbers, and no number of a value.
+    """
+    found: dict[str, float] = {}
+    for name in ("scale_factor", "add_offset"):
+        number = number_of(variable, name, 1)
+        if number is None or not math.isfinite(number) or (name == "scale_factor" and not number):
+            return None
+        if name in variable.attribute:
+            found[name] = float(number)
+    return found
+
+
+def _signed_as_declared(
+    variable: Variable, missing: tuple[int | float, ...]
+) -> tuple[np.dtype, tuple[int | float, ...]]:
+    """Return the dtype of the numbers as ``_Unsigned`` says, and the numbers of missing values in it."""
+    dtype, declared = variable.type.dtype, text_of(variable, "_Unsigned").lower()
+    if declared == "true" and dtype.kind == "i":  # netCDF-3 has no unsigned types
+        # Attributes of a wider type may have the unsigned number itself.
+        missing = tuple(int(n) % (1 << 8 * dtype.itemsize) for n in missing if float(n).is_integer())
+        return np.dtype(f"u{dtype.itemsize}"), missing
+    if declared == "false" and dtype.kind == "u":  # OPeNDAP's signed bytes
+        dtype = np.dtype(f"i{dtype.itemsize}")
+        return dtype, tuple(np.array(missing, np.int64).astype(dtype).tolist())
+    return dtype, missing
 
 
 def special_numbers(variable: Variable, *, defaults: bool = True) -> tuple[int | float, ...]:
