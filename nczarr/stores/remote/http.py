@@ -152,16 +152,15 @@ class HTTPStore(FileSystemStore):
         from yarl import URL
 
         options = dict(self.fs.kwargs)
-        part = start != 0 or length is not None
-        if part:
-            end = "" if length is None or start < 0 else str(start + length - 1)
-            span = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
-            options["headers"] = {**options.get("headers", {}), "Range": span, "Accept-Encoding": "identity"}
+        if start != 0 or length is not None:
+            # A range of a compressed value is a range of its compressed bytes, which alone cannot be decompressed.
+            part = {"Range": _range(start, length), "Accept-Encoding": "identity"}
+            options["headers"] = {**options.get("headers", {}), **part}
         session = await self.fs.set_session()
         async with session.get(URL(self._url(key), encoded=True), **options) as answer:
             if answer.status in (404, 410) or self._is_folder(key, answer):
                 return None, None, None
-            if answer.status == 416:
+            if answer.status == 416:  # the value is empty, or ends before the part
                 return b"", 0, None
             # An object store that does not allow listing answers so for missing keys, too.
             refused = answer.status == 403 and "x-amz-request-id" in answer.headers
@@ -173,25 +172,34 @@ class HTTPStore(FileSystemStore):
                 may_pass = answer.status in _PASSING
                 cause = "refused" if refused else "temporary" if may_pass else None
                 raise StoreError(reason, path=self.place(key), hint=hint, reason=cause)
-            limit, enough = most, None
-            if answer.status == 206 and (start < 0 or length is not None):
-                limit = -start if start < 0 else length or 0
-            elif start >= 0 and length is not None:
-                enough = start + length
-            value = await self._body(key, answer, limit, enough)
-            size: int | None = len(value)
-            if answer.status == 206:
-                size = self._check_part(key, answer, start, length, len(value))
-                if size is None and not part:
-                    raise StoreError(
-                        "cannot read: the server sends a part, and not the size of the whole",
-                        path=self.place(key),
-                    )
-            elif part:
-                size = max(len(value), _promised(answer) or 0)
-                begin, stop = clip(len(value), start, length)
-                value = value[begin:stop]
-            return value, size, _written(answer)
+            sent = self._sent_part if answer.status == 206 else self._sent_whole
+            return (*await sent(key, answer, start, length, most), _written(answer))
+
+    async def _sent_part(
+        self, key: str, answer: ClientResponse, start: int, length: int | None, most: int
+    ) -> tuple[bytes, int | None]:
+        """Return the part that an answer has, and the size of the whole value if the server tells it."""
+        # More bytes than requested are another part: an error, where a whole value would only be cut.
+        limit = -start if start < 0 else most if length is None else length
+        value = await self._body(key, answer, limit)
+        size = self._check_part(key, answer, start, length, len(value))
+        if size is None and start == 0 and length is None:
+            raise StoreError(
+                "cannot read: the server sends a part, and not the size of the whole", path=self.place(key)
+            )
+        return value, size
+
+    async def _sent_whole(
+        self, key: str, answer: ClientResponse, start: int, length: int | None, most: int
+    ) -> tuple[bytes, int]:
+        """Return the part of an answer that has the whole value, and the size of that: servers may ignore ranges."""
+        enough = start + length if start >= 0 and length is not None else None
+        value = await self._body(key, answer, most, enough)
+        if start == 0 and length is None:
+            return value, len(value)
+        size = max(len(value), _promised(answer) or 0)
+        begin, stop = clip(len(value), start, length)
+        return value[begin:stop], size
 
     def _is_folder(self, key: str, answer: ClientResponse) -> bool:
         """Return True for a redirect to the page of a folder; a redirect to another page is an error."""
@@ -285,6 +293,13 @@ def _may_pass(error: BaseException) -> bool:
     if isinstance(error, StoreError):
         return error.reason == "temporary"
     return isinstance(error, (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError))
+
+
+def _range(start: int, length: int | None) -> str:
+    """Return the value of ``Range`` for a part; a negative start counts from the end."""
+    if start < 0:
+        return f"bytes={start}"
+    return f"bytes={start}-{'' if length is None else start + length - 1}"
 
 
 def _promised(answer: ClientResponse) -> int | None:
