@@ -172,24 +172,14 @@ def _open_obstore(url: str, options: ClientOptions, writable: bool, *, only: boo
         if not only:
             return None
         settings = {_NAMES.get(name, name): value for name, value in options.items()}
-    given = settings.get("skip_signature") or settings.get("access_key_id")
-    if not given and (profile or not any(map(os.environ.get, _ENVIRONMENT))):
-        with error_context(url):
-            found = boto_settings(settings, profile)
-        if found is None and not only:
-            return None
-        settings = found or settings
-    elif not settings.keys() >= {"region", "endpoint"} and os.path.exists(_config_file()):
-        with error_context(url):
-            settings = boto_settings(settings, None, with_credentials=False) or settings
+    with error_context(url):
+        settings = _with_profile(settings, profile, only=only)
+    if settings is None:
+        return None
     provider = settings.pop("credential_provider", None)
-    endpoint = settings.get("endpoint") or s3_endpoint()
-    if endpoint:
-        settings["endpoint"] = endpoint
-        if str(endpoint).startswith("http://"):
-            client_options.setdefault("allow_http", True)
-    elif not settings.get("region") and not any(map(os.environ.get, ("AWS_REGION", "AWS_DEFAULT_REGION"))):
-        settings["region"] = bucket_region(f"https://s3.amazonaws.com/{bucket}")
+    settings |= _location(settings, bucket)
+    if str(settings.get("endpoint", "")).startswith("http://"):  # obstore refuses them unless that is allowed
+        client_options.setdefault("allow_http", True)
     try:
         client = S3Store(
             bucket,
@@ -201,6 +191,30 @@ def _open_obstore(url: str, options: ClientOptions, writable: bool, *, only: boo
     except Exception as error:
         raise StoreError(f"cannot open: {error}", path=url) from error
     return ObstoreStore(client, prefix.rstrip("/"), url=url, writable=writable, again=again)
+
+
+def _with_profile(settings: ClientOptions, profile: str | None, *, only: bool) -> ClientOptions | None:
+    """Add credentials, region and endpoint of the user's profile, where options and environment leave them open.
+
+    Return None if neither boto nor obstore finds credentials, so that s3fs has to, and not `only` obstore is allowed.
+    """
+    given = settings.get("skip_signature") or settings.get("access_key_id")
+    if not given and (profile or not any(map(os.environ.get, _ENVIRONMENT))):
+        found = boto_settings(settings, profile)
+        return settings if found is None and only else found
+    # The import of boto takes half a second, so only a file of settings is a reason to ask it.
+    if not settings.keys() >= {"region", "endpoint"} and os.path.exists(_config_file()):
+        return boto_settings(settings, None, with_credentials=False) or settings
+    return settings
+
+
+def _location(settings: ClientOptions, bucket: str) -> ClientOptions:
+    """Return the endpoint, or the region of the bucket, without which obstore asks the wrong server of AWS."""
+    if endpoint := settings.get("endpoint") or s3_endpoint():
+        return {"endpoint": endpoint}
+    if settings.get("region") or any(map(os.environ.get, ("AWS_REGION", "AWS_DEFAULT_REGION"))):
+        return {}
+    return {"region": bucket_region(f"https://s3.amazonaws.com/{bucket}")}
 
 
 def _config_file() -> str:
