@@ -111,6 +111,7 @@ def open_dataset(
             try:
                 hierarchy, found = _open_hierarchy(store, use, mode)
             except StoreError as error:
+                # A bucket may allow reading and not listing, which only the first listing tells.
                 if error.reason != "refused" or store.listable or use is not ConsolidatedUse.NEVER:
                     raise
                 use = ConsolidatedUse.IF_STORED
@@ -133,17 +134,8 @@ def open_dataset(
         )
         if moving or isinstance(store, LocalStore | MemoryStore):
             refuse_interrupted(store)
-        part = reading.part
-        if part is not None:  # a group whose dataset is not above it
-            if mode == "r+":
-                subgroup.refuse_group(store.url, "changed", part)
-            if part.fqn:
-                reading = subgroup.as_dataset(reading, part, _dataset_name(store), "")
-            group = f"the group {part.fqn}" if part.fqn else "a group"
-            what = f"this is {group} of a dataset that is not above it"
-            what += "; only its arrays define dimensions and types of other groups"
-            alone = make_finding("group-alone", "/", what)
-            reading = replace(reading, findings=(alone, *reading.findings))
+        if reading.part is not None:
+            reading = _alone(store, reading, reading.part, mode)
         reading = replace(reading, findings=(*found, *reading.findings, *_unstored(store)))
         return _stored(store, hierarchy, dialect, reading, options or WriteOptions())
     except BaseException:
@@ -338,6 +330,26 @@ def _open_through_dataset(
         stack.pop_all()
         return stored
     return None
+
+
+def _alone(store: Store, reading: Reading, part: OpenedGroup, mode: _Mode) -> Reading:
+    """Return the reading of a group whose dataset is not above it: a group that has been copied as it is, key by key.
+
+    Raises
+    ------
+    UnsupportedError
+        The mode is for writing.
+    """
+    if mode == "r+":
+        subgroup.refuse_group(store.url, "changed", part)
+    if part.fqn:
+        reading = subgroup.as_dataset(reading, part, _dataset_name(store), "")
+    group = f"the group {part.fqn}" if part.fqn else "a group"
+    what = (
+        f"this is {group} of a dataset that is not above it; only its arrays define dimensions and types of "
+        "other groups"
+    )
+    return replace(reading, findings=(make_finding("group-alone", "/", what), *reading.findings))
 
 
 def _open_hierarchy(store: Store, use: ConsolidatedUse, mode: _Mode) -> tuple[Hierarchy, tuple[Finding, ...]]:
