@@ -68,31 +68,20 @@ def _fetch_chunks(
     keep = (
         ranges and not chunks.store.writable and size is not None and size * len(batch) <= CHUNKS.bound // 2
     )
-    items: list[Item] = []
-    for item in batch:
-        chunk = CHUNKS.get((chunks.owner, *[part.chunk for part in item]), None) if keep else None
-        if chunk is None:
-            items.append(item)
-        else:
-            target[take(item, "out")] = chunk[take(item, "inner")]
+    items = _not_cached(chunks, batch, target) if keep else batch
     indices = [tuple([part.chunk for part in item]) for item in items]
-    spans: list[tuple[int, int] | None] = [None] * len(items)
-    for number, item in enumerate(items):
-        chain = chunks.chain(indices[number])
-        if ranges and chain.is_raw:
-            start, length = needed_bytes(chain, item)
-            if length <= (chain.decoded_size or 0) // 2:
-                spans[number] = start, length
+    spans = _spans(chunks, indices, items) if ranges else {}
     values: Sequence[Buffer | None]
-    if any(span is not None for span in spans):
+    if spans:
+        whole = (0, None)
         values = chunks.store.get_ranges(
-            [(chunks.key(index), *(span or (0, None))) for index, span in zip(indices, spans, strict=True)]
+            [(chunks.key(index), *spans.get(number, whole)) for number, index in enumerate(indices)]
         )
     else:
         values = chunks.stored(indices)
 
     def work(number: int) -> None:
-        index, item, data, span = indices[number], items[number], values[number], spans[number]
+        index, item, data, span = indices[number], items[number], values[number], spans.get(number)
         if data is None:
             chunks.miss(index)
         try:
@@ -109,6 +98,33 @@ def _fetch_chunks(
             raise chunks.damaged(index, error) from error
 
     return partial(run, work, range(len(items)), workers)
+
+
+def _not_cached(chunks: Chunks, batch: Sequence[Item], target: np.ndarray) -> list[Item]:
+    """Copy the parts of cached chunks to their place; return the items of the other chunks."""
+    items = []
+    for item in batch:
+        chunk = CHUNKS.get((chunks.owner, *[part.chunk for part in item]), None)
+        if chunk is None:
+            items.append(item)
+        else:
+            target[take(item, "out")] = chunk[take(item, "inner")]
+    return items
+
+
+def _spans(chunks: Chunks, indices: Sequence[Index], items: Sequence[Item]) -> dict[int, tuple[int, int]]:
+    """Return the first byte and the number of bytes by item, where at most half of an uncompressed chunk is needed.
+
+    A chunk of which more is needed is read as a whole: it can be kept for the next part.
+    """
+    spans = {}
+    for number, (index, item) in enumerate(zip(indices, items, strict=True)):
+        chain = chunks.chain(index)
+        if chain.is_raw:
+            start, length = needed_bytes(chain, item)
+            if length <= (chain.decoded_size or 0) // 2:
+                spans[number] = start, length
+    return spans
 
 
 def _fetch_shards(
