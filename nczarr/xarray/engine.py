@@ -20,6 +20,8 @@ from nczarr.stores import open_store
 from nczarr.stores.remote.obstore_store import ObstoreStore
 from nczarr.targets import allowing, fsspec_options
 from nczarr.xarray_model.read import ReopenedDataset, is_path, opened
+from nczarr.zarr import ArrayMetadata, Hierarchy
+from nczarr.zarr.types import BUILT_IN
 
 _SUFFIXES = (".zarr", ".ncz", ".nczarr")
 
@@ -195,6 +197,8 @@ def _engine_for_plain_zarr(
         return None
     if isinstance(source.target, str) and source.target.startswith("reference:"):
         return None
+    if not _knows_types_of(hierarchy):
+        return None
     try:
         from xarray.backends.zarr import ZarrBackendEntrypoint
         from zarr.storage import ObjectStore
@@ -211,6 +215,22 @@ def _engine_for_plain_zarr(
         return ZarrBackendEntrypoint(), ObjectStore(client, read_only=True), settings
     settings["storage_options"] = fsspec_options(str(source.target), source.storage_options) or None
     return ZarrBackendEntrypoint(), source.target, settings
+
+
+def _knows_types_of(hierarchy: Hierarchy) -> bool:
+    """True if zarr-python knows the data types of all arrays: packages register theirs there and here."""
+    arrays = [node for node in hierarchy.nodes.values() if isinstance(node, ArrayMetadata)]
+    foreign = [node.data_type for node in arrays if node.data_type.name not in BUILT_IN]
+    if not foreign:
+        return True
+    try:
+        from zarr.dtype import parse_dtype
+
+        for data_type in foreign:
+            parse_dtype(data_type.to_json(), zarr_format=3)
+    except (ImportError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _normal(target: object) -> Any:

@@ -167,9 +167,14 @@ class DataType(ABC):
             return self.dtype
         return self.dtype.newbyteorder("<" if endian == "little" else ">")
 
+    @property
+    def is_time(self) -> bool:
+        """True if the values are times or durations of numpy, whichever package defines the type."""
+        return self.dtype.kind in "mM"
+
     def zero(self) -> Scalar:
-        """Return the default fill value: zero, false or empty."""
-        return np.zeros((), self.dtype)[()]
+        """Return the default fill value: zero, false or empty; not-a-time, because 1970-01-01 is a valid time."""
+        return np.array(_NAT, np.int64).view(self.dtype)[()] if self.is_time else np.zeros((), self.dtype)[()]
 
     def to_scalar(self, value: Scalar) -> Scalar:
         """Return `value` as a scalar of `dtype`.
@@ -360,10 +365,6 @@ class TimeType(DataType):
     @property
     def configuration(self) -> JsonMapping:
         return {"unit": self.unit, "scale_factor": self.scale_factor}
-
-    def zero(self) -> Scalar:
-        """Return NaT, because 1970-01-01 is a valid time."""
-        return np.array(_NAT, np.int64).view(self.dtype)[()]
 
     def fill_from_json(self, value: object) -> Scalar:
         if value == "NaT":
@@ -831,11 +832,14 @@ class StructType(DataType):
         return {field.name: field.data_type.fill_to_json(scalar[field.name][()]) for field in self.fields}
 
 
-for _names, _parse in (
+_PARSERS: tuple[tuple[tuple[str, ...], Callable[[str, JsonMapping], DataType]], ...] = (
     (("numpy.datetime64", "numpy.timedelta64"), TimeType.parse),
     (("fixed_length_utf32",), FixedTextType.parse),
     (("null_terminated_bytes", "raw_bytes"), FixedBytesType.parse),
     (("struct", "structured"), StructType.parse),
-):
+)
+for _names, _parse in _PARSERS:
     for _name in _names:
         DATA_TYPES.register(_name, _parse)
+#: The names of the data types in this module; those of other packages have other names.
+BUILT_IN = frozenset((*_PLAIN, *(name for names, _ in _PARSERS for name in names)))

@@ -341,7 +341,7 @@ def _serialized(values: np.ndarray, chain: Chain) -> Buffer:
     """Return the bytes of an uncompressed chunk, if possible without a copy."""
     stored = values.transpose(chain.order or ())
     if stored.dtype == chain.stored_dtype and stored.flags.c_contiguous:
-        return stored
+        return as_bytes_array(stored)  # numpy gives no buffer of times
     assert chain.stored_dtype is not None
     size = stored.size * stored.itemsize
     buffer = scratch("write", size)[:size]

@@ -24,7 +24,7 @@ from nczarr.zarr.documents import v2 as encoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
-from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, TimeType, bad, show
+from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, bad, show
 
 CORE_URI = "http://purl.org/zarr/spec/protocol/core/3.0"
 _CODEC_URI = "http://purl.org/zarr/spec/codec/{}/1.0"
@@ -343,7 +343,7 @@ def _type_document(data_type: DataType, endian: Endian | None) -> Json:
         core = text.removeprefix("|")
         if _CORE_TYPE.fullmatch(core):
             return core
-    if isinstance(data_type, TimeType):
+    if data_type.is_time:
         return {"extension": _DATETIME_URI, "type": text, "fallback": text[0] + "i8"}
     result = {"extension": _DTYPE_URI, "type": text}
     return {**result, "fallback": "u1"} if data_type.itemsize == 1 else result

@@ -558,6 +558,15 @@ def dtype_to_v2(data_type: DataType, endian: Endian | None) -> Json:
     return data_type.stored_dtype(endian or "little").str
 
 
+def _type_in_v2(data_type: DataType) -> DataType:
+    """Return the type that a v2 document has for one of another package, which it can name by its dtype alone.
+
+    The fill value in the form of that package would be illegal there.
+    """
+    is_known = data_type.name in types.BUILT_IN or data_type.dtype.kind not in "biufcmM"
+    return data_type if is_known else types.data_type_for(data_type.dtype)
+
+
 def fill_from_v2(
     data_type: DataType, value: Json, endian: Endian | None, *, raw_text: bool = False
 ) -> Scalar:
@@ -587,6 +596,7 @@ def fill_from_v2(
         value = value[0]
     if value is None:
         return None
+    data_type = _type_in_v2(data_type)
     if isinstance(data_type, types.BoolType):
         return data_type.fill_from_json(bool(value) if value in (0, 1) else value)
     if isinstance(data_type, types.IntegerType):
@@ -651,6 +661,7 @@ def fill_to_v2(data_type: DataType, value: object, endian: Endian | None, *, raw
     """
     if value is None:
         return None
+    data_type = _type_in_v2(data_type)
     if isinstance(data_type, StructType):
         return types.encode_base64(
             np.asarray(value, data_type.dtype).astype(data_type.stored_dtype(endian)).tobytes()
