@@ -171,6 +171,11 @@ class StoredForm:
         return mine == theirs
 
     @property
+    def units_of_values(self) -> tuple[TimeUnits | None, Fraction | None, tuple[int, ...] | None]:
+        """The meaning of the values: units of a time, the length of a duration, or the members of an enum."""
+        return self.time, self.length, self.members
+
+    @property
     def is_packed(self) -> bool:
         """True if the numbers differ from the values."""
         return self.scale is not None or self.offset is not None

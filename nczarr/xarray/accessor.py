@@ -26,6 +26,7 @@ from nczarr.netcdf4 import Dataset
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.transfer import BLOCK_BYTES, Work, block_shape, value_bytes
+from nczarr.xarray.planned import TaskTarget
 from nczarr.xarray_model import from_xarray
 from nczarr.xarray_model.read import KEPT, Kept, ReopenedDataset, fqn_of, opened, place_of
 from nczarr.xarray_model.variables import EncodedSource, Fit
@@ -162,10 +163,12 @@ class NCZarrAccessor:
             convert.copy(dataset, store, overwrite=how == "w", target_options=storage_options, **options)
             if compute:
                 return None
-            late = LateValues(work, place.blocks(fqn for fqn, _, _ in work))
+            late = LateValues(work, place.targets_of(fqn for fqn, _, _ in work))
         if compute and not late.work:
             return None
-        return store_chunked(late.work, place, late.blocks, starts=late.starts, compute=compute)
+        blocks = {fqn: target.block for fqn, target in late.targets.items()}
+        place = replace(place, targets=late.targets)
+        return store_chunked(late.work, place, blocks, starts=late.starts, compute=compute)
 
     def to_netcdf(
         self,
@@ -272,6 +275,8 @@ class Shared:
 
     store: Any
     options: dict[str, Any] | None = None
+    #: By FQN, the variables as the tasks expect them.
+    targets: Mapping[str, TaskTarget] = field(default_factory=dict)
 
     def dataset(self, mode: str, **how: Any) -> Dataset:
         """Open the dataset."""
@@ -279,14 +284,14 @@ class Shared:
 
     def open(self) -> _DatasetWriter:
         """Open the dataset beside other writers."""
-        return _DatasetWriter(self.dataset("r+", shared=True))
+        return _DatasetWriter(self.dataset("r+", shared=True), self.targets, place_of(self.store))
 
-    def blocks(self, fqns: Iterable[str]) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the chunks or shards of variables."""
+    def targets_of(self, fqns: Iterable[str]) -> dict[str, TaskTarget]:
+        """Return variables as tasks are planned for them."""
         with self.dataset("r") as dataset:
             session = dataset._nc_session
             nodes = _nodes(session)
-            return {fqn: session.chunk_shape(nodes[fqn]) or () for fqn in fqns}
+            return {fqn: TaskTarget.of(session, nodes[fqn]) for fqn in fqns}
 
     def groups(self) -> set[str]:
         """Return the FQNs of the groups; none without a dataset."""
@@ -318,10 +323,12 @@ class Shared:
 @dataclass(frozen=True)
 class _DatasetWriter:
     dataset: Dataset
+    targets: Mapping[str, TaskTarget]
+    path: str
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
         session = self.dataset._nc_session
-        session.write(_nodes(session)[fqn], region, values)
+        self.targets[fqn].write(session, fqn, _nodes(session).get(fqn), region, values, self.path)
 
     def close(self) -> None:
         self.dataset.close()
@@ -366,12 +373,12 @@ class LateValues:
 
     Parameters
     ----------
-    blocks, starts : dict
-        By FQN, the shapes of the chunks or shards, and the positions of the first values.
+    targets, starts : dict
+        By FQN, the variables as the tasks expect them, and the positions of the first values.
     """
 
     work: list[Work]
-    blocks: dict[str, tuple[int, ...]]
+    targets: dict[str, TaskTarget]
     starts: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -446,11 +453,11 @@ class Update:
             for fqn, attributes in forms.items():
                 for attribute in attributes:
                     nodes[fqn].set_attribute(attribute)
-            late = LateValues(work, {fqn: session.chunk_shape(nodes[fqn]) or () for fqn in starts}, starts)
+            late = LateValues(work, {fqn: TaskTarget.of(session, nodes[fqn]) for fqn in starts}, starts)
             now = without_values(dataset, {fqn for fqn, _, _ in work})
             for fqn, variable in now.all_variables.items():
                 if variable.data is not None:
-                    _write(session, nodes[fqn], variable.data, starts[fqn], late.blocks[fqn])
+                    _write(session, nodes[fqn], variable.data, starts[fqn], late.targets[fqn].block)
         return late
 
     def _compared(
