@@ -45,7 +45,7 @@ class Refused(Exception):
 
 def join_fqn(names: list[str]) -> str:
     """Terms: the FQN of names."""
-    return "".join("/" + re.sub(r"([\\ ])", r"\\\1", name) for name in names) or "/"
+    return "".join("/" + re.sub(r"([/\\ ])", r"\\\1", name) for name in names) or "/"
 
 
 def name_of(node: str, info: dict[str, Json]) -> str:
@@ -62,7 +62,7 @@ def name_of(node: str, info: dict[str, Json]) -> str:
         name = raw.decode()
     except UnicodeDecodeError:
         return node
-    illegal = not name or name.endswith(" ") or re.search(r"[/\x00-\x1f\x7f]", name)
+    illegal = not name or name.endswith(" ") or re.search(r"[\x00-\x1f\x7f]", name)
     return node if illegal else name
 
 

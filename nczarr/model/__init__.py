@@ -19,7 +19,7 @@ from nczarr.model.nodes import (
     source_of,
     with_lengths,
 )
-from nczarr.model.resolve import forward_references, long_names, resolve
+from nczarr.model.resolve import forward_references, long_names, names_no_file_has, resolve
 from nczarr.model.sources import (
     ArraySource,
     CornerSource,
@@ -66,7 +66,7 @@ __all__ = [
     "DatasetSink", "Difference", "Dimension", "DimensionRef", "EnumType", "Field", "Filter", "Group",
     "MemorySource", "OpaqueType", "PrimitiveType", "Region", "RepeatedSource", "Storage", "Type",
     "TypeReference", "UserType", "Variable", "VlenType", "bind_data", "check_name", "compare", "default_fill",
-    "describe_type", "fill_value_of", "format_fqn", "forward_references", "join_fqn", "long_names",
+    "describe_type", "fill_value_of", "format_fqn", "forward_references", "join_fqn", "long_names", "names_no_file_has",
     "normalize_name", "ordered_types", "own_fill_value", "parse_fqn", "parts_of", "primitive_for_dtype",
     "regions", "resolve", "rewrite", "same_values", "source_of", "split_fqn", "walk_types", "with_lengths",
 ]  # fmt: skip

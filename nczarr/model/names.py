@@ -42,14 +42,14 @@ def normalize_name(name: str) -> str:
 def check_name(name: str) -> str | None:
     """Return the reason why a simple name is not legal; None if it is.
 
+    A name may contain ``/``: FQNs and CDL escape it. :func:`check_file_name` tells what netCDF files refuse beside.
+
     Examples
     --------
     >>> check_name("sea surface/temp")
-    "the name 'sea surface/temp' contains '/'"
-    >>> check_name("sst")
+    >>> check_name("sst ")
+    "the name 'sst ' ends with a blank"
     """
-    if "/" in name:
-        return f"the name {name!r} contains '/'"
     if name[-1:] == " ":
         return f"the name {name!r} ends with a blank"
     return check_text(name)
@@ -58,7 +58,7 @@ def check_name(name: str) -> str | None:
 def check_text(name: str) -> str | None:
     """Return the reason why no attribute, field or enum member can have this name; None if one can.
 
-    They are no nodes: those of other programs may contain ``/``, or end with a blank.
+    They are no nodes: those of other programs may end with a blank.
 
     Examples
     --------
@@ -76,9 +76,10 @@ def check_text(name: str) -> str | None:
 
 
 def check_new_name(name: str) -> str | None:
-    """Return the reason why netCDF refuses to create a node of this name; None if it does not.
+    """Return the reason why netCDF refuses to create an object of this name; None if it does not.
 
-    Existing nodes may have names that are refused here.
+    Existing objects may have names that are refused here. So may new nodes that NCZarr stores: their names may contain
+    ``/``, see :func:`check_file_name`.
 
     Examples
     --------
@@ -87,7 +88,7 @@ def check_new_name(name: str) -> str | None:
     >>> check_new_name("lat")
     """
     wrong = check_name(name)
-    if wrong is None and _WRONG_START.match(name):
+    if wrong is None and name[0] != "/" and _WRONG_START.match(name):
         wrong = f"the name {name!r} begins with {name[0]!r}"
     return wrong or check_length(name)
 
@@ -104,6 +105,23 @@ def check_length(name: str) -> str | None:
     if size > _MOST_BYTES:
         return f"the name {name[:20]!r}… has {size} bytes; the maximum is {_MOST_BYTES}"
     return None
+
+
+def check_file_name(name: str) -> str | None:
+    """Return the reason why no node of a netCDF file can have this legal name; None if one can.
+
+    HDF5 and the netCDF library take ``/`` for the separator of groups. Names of attributes, fields and members may
+    contain it.
+
+    Examples
+    --------
+    >>> check_file_name("sea surface/temp")
+    "the name 'sea surface/temp' contains '/', which separates groups there"
+    >>> check_file_name("sst")
+    """
+    if "/" in name:
+        return f"the name {name!r} contains '/', which separates groups there"
+    return check_length(name)
 
 
 def is_unicode(text: str) -> bool:

@@ -22,6 +22,8 @@ class Restrictions:
         Dimensions, variables, groups and types of a group share one name space.
     types_first : bool
         Readers go through the file group by group, and do not find types of later groups.
+    names_without_slash : bool
+        No name of a node contains ``/``.
     renamed_last : bool
         A rename moves a variable or group to the end of its group.
     strings_end_at_nul : bool
@@ -44,6 +46,7 @@ class Restrictions:
     limited: frozenset[str] = frozenset()
     one_name_space: bool = False
     types_first: bool = False
+    names_without_slash: bool = False
     renamed_last: bool = False
     strings_end_at_nul: bool = False
     strings_outside_chunks: bool = False

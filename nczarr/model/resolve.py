@@ -10,6 +10,7 @@ import numpy as np
 
 from nczarr.errors import ModelError
 from nczarr.model.names import (
+    check_file_name,
     check_length,
     check_name,
     check_reach,
@@ -413,16 +414,38 @@ def long_names(dataset: Dataset) -> Iterator[tuple[str, str]]:
     >>> [fqn[:4] for fqn, _ in long_names(Dataset("d", dimensions=(Dimension("x" * 257, 1),)))]
     ['/xxx']
     """
+    yield from _names_that(check_length, check_length, dataset)
+
+
+def names_no_file_has(dataset: Dataset) -> Iterator[tuple[str, str]]:
+    """Yield the FQN of each node whose name no netCDF file can have, with a message.
+
+    Names that are too long (see :func:`long_names`), and names of nodes that contain ``/``.
+
+    Examples
+    --------
+    >>> from nczarr.model import Dataset, Dimension
+    >>> [print(fqn, wrong) for fqn, wrong in names_no_file_has(Dataset("d", dimensions=(Dimension("a/b", 1),)))]
+    /a\\/b dimension: the name 'a/b' contains '/', which separates groups there
+    [None]
+    """
+    yield from _names_that(check_file_name, check_length, dataset)
+
+
+def _names_that(
+    node: Callable[[str], str | None], part: Callable[[str], str | None], dataset: Dataset
+) -> Iterator[tuple[str, str]]:
+    """Yield the place and the message of each name of a node, or of an attribute, member or field, that is refused."""
     for fqn, group in dataset.walk():
         parts = list(_named(fqn, group))
         for type_ in group.types:
             kind = "member" if isinstance(type_, EnumType) else "field"
             parts.append((type_.fqn, kind, names_inside(type_)))
         for at, what, names in parts:
+            is_node = what not in ("attribute", "member", "field")
             for name in names:
-                wrong = check_length(name)
+                wrong = (node if is_node else part)(name)
                 if wrong is not None:
-                    is_node = what not in ("attribute", "member", "field")
                     yield join_fqn(at, name) if is_node else at, f"{what}: {wrong}"
 
 

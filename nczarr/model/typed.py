@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from nczarr.grammar import terminals
 from nczarr.model.names import ROOT, format_fqn, normalize_name, parse_fqn
+from nczarr.model.paths import join_path
 from nczarr.text import did_you_mean
 
 _TERMINALS = terminals("names.lark")
@@ -122,7 +123,7 @@ def plain_path(text: str) -> str:
     >>> plain_path(r"g\ 1/./w"), plain_path("")
     ('/g 1/w', '/')
     """
-    return "/" + "/".join(name for name in parse_typed(text) if name != ".")
+    return join_path([name for name in parse_typed(text) if name != "."])
 
 
 def is_simple(text: str) -> bool:

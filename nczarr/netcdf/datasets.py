@@ -176,7 +176,7 @@ def writable(path: str, dataset: model.Dataset, format: str | None) -> model.Dat
     """Return a dataset as :func:`create_dataset` writes it, or raise the errors that need no file."""
     format = format or dataset.format or "netCDF-4"
     dataset = name_anonymous(model.resolve(dataset))
-    for fqn, wrong in model.long_names(dataset):
+    for fqn, wrong in model.names_no_file_has(dataset):
         raise UnsupportedError(
             f"a netCDF file cannot store this name: {wrong}",
             path=path,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import posixpath
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from nczarr import errors
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError
 from nczarr.formats import local_path, storage_of
 from nczarr.model import normalize_name
+from nczarr.model.paths import join_path, spell, split_path, unspell
 from nczarr.netcdf4 import declarations
 from nczarr.netcdf4.base import AttributeOwner, Named, data_model_of, member, reference_to
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL, get_chunk_cache
@@ -26,6 +26,7 @@ from nczarr.netcdf4.compatibility import storage as storage_rule
 from nczarr.netcdf4.declarations import CompoundType, Dimension, EnumType, OpaqueType, VLType
 from nczarr.netcdf4.errors import translating
 from nczarr.netcdf4.opening import Opening, check_encoding
+from nczarr.netcdf4.paths import name_of, split_object_path
 from nczarr.netcdf4.variable import Variable
 from nczarr.rooms import Door
 from nczarr.session import GroupNode, Session, kept_name
@@ -219,7 +220,7 @@ class Dataset(AttributeOwner):
         self._nc_node = node
         self._nc_weak = weak
         self._nc_parent = None if parent is None else reference_to(parent)
-        self._nc_path = node.name if parent is None else posixpath.join(parent.path, node.name)
+        self._nc_path = node.name if parent is None else join_path([*split_path(parent.path), node.name])
         self._nc_ncstring = parent._nc_ncstring if parent is not None else False
         self._nc_dimensions = self._nc_groups = self._nc_variables = None
 
@@ -360,14 +361,14 @@ class Dataset(AttributeOwner):
 
     # Most paths are those of variables. A union with Group would make type checkers refuse every use of either.
     def __getitem__(self, elem: str) -> Variable:
-        directory, last = posixpath.split(posixpath.normpath(elem))
+        directory, last = split_object_path(elem)
         group: Any = self
-        for name in directory.split("/"):
-            if name and name not in group.groups:
+        for name in directory:
+            if name not in group.groups:
                 raise errors.UnknownNameError(
                     f"there is no group {name!r} in {group.path}", hint=did_you_mean(name, group.groups)
                 )
-            group = group.groups[name] if name else group
+            group = group.groups[name]
         if last in group.groups:
             return cast(Variable, group.groups[last])
         if last in group.variables:
@@ -456,14 +457,13 @@ class Dataset(AttributeOwner):
         if not isinstance(groupname, str):
             raise errors.ArgumentTypeError(f"the name of a group is text, not {groupname!r}")
         group: Any = self
-        for name in posixpath.normpath(groupname).split("/"):
-            if not name:
-                continue
+        directory, last = split_object_path(groupname)
+        for name in filter(None, [*directory, last]):
             with (
                 self._nc_session.tree.lock
             ):  # no other thread can create the group between lookup and creation
                 known = group.groups.get(normalize_name(name))
-                group = Group(group, name) if known is None else known
+                group = Group(group, spell(name)) if known is None else known
         return group
 
     def createVariable(
@@ -534,13 +534,13 @@ class Dataset(AttributeOwner):
             As netCDF4-python raises the builtin exceptions.
         """
         varname = kept_name(varname)
-        directory, varname = posixpath.split(posixpath.normpath(varname))
-        group: Any = self.createGroup(directory) if directory else self
+        directory, last = split_object_path(varname)
+        group: Any = self.createGroup(join_path(directory)) if directory else self
         if isinstance(dimensions, str | bytes | Dimension):
             dimensions = (dimensions,)
         found = tuple(d if isinstance(d, Dimension) else find_dimension(group, d) for d in dimensions)
         return Variable(
-            group, varname, datatype, found, compression, zlib, complevel, shuffle, szip_coding,
+            group, spell(last), datatype, found, compression, zlib, complevel, shuffle, szip_coding,
             szip_pixels_per_block, blosc_shuffle, fletcher32, contiguous, chunksizes, endian,
             least_significant_digit, significant_digits, quantize_mode, fill_value, chunk_cache, shards
         )  # fmt: skip
@@ -656,7 +656,8 @@ class Dataset(AttributeOwner):
         """Rename a node, whose object moves to the end, and return it."""
         with self._nc_session.tree.lock:
             shown = getattr(self, f"{kind}s")
-            node = getattr(self._nc_node, f"rename_{kind}")(oldname, newname)
+            oldname = unspell(oldname, shown) if isinstance(oldname, str) else oldname
+            node = getattr(self._nc_node, f"rename_{kind}")(oldname, name_of(newname, kind))
             shown[node.name] = shown.pop(oldname)
         return node
 
@@ -909,7 +910,7 @@ class Group(Dataset):
         session = parent._nc_session
         with session.tree.lock:
             groups = parent.groups
-            node = parent._nc_node.add_group(name)
+            node = parent._nc_node.add_group(name_of(name, "group"))
             self._nc_bind(session, node, parent, weak=parent.keepweakref)
             groups[node.name] = self
 
@@ -945,7 +946,8 @@ def find_dimension(group: Dataset, name: str | bytes) -> Dimension:
         )
     requested = normalize_name(name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name)
     with group._nc_session.tree.lock:  # no other thread renames the dimension meanwhile
-        node = group._nc_node.find_dimension(requested)
+        find = group._nc_node.find_dimension
+        node = find(requested) or find(unspell(requested))
         if node is not None:
             return declarations.shown_dimension(group, node)
     names = [name for scope in group._nc_node.ancestors() for name in list(scope.dimensions)]

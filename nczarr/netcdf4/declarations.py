@@ -21,6 +21,7 @@ from nczarr.errors import (
 )
 from nczarr.netcdf4.base import member, reference_to
 from nczarr.netcdf4.errors import translating
+from nczarr.netcdf4.paths import name_of
 from nczarr.netcdf4.values.types import find_compound, shown_dtype, view_dtype
 from nczarr.rooms import Door
 from nczarr.session import DimensionNode, GroupNode, Session, TypeNode, checked_name, kept_name
@@ -58,7 +59,7 @@ class UserDefinedType:
         )
 
     def _nc_declare(self, group: GroupNode, name: object, make: Callable[[str], model.UserType]) -> None:
-        node = group.add_type(make(model.join_fqn(group.fqn, checked_name(name, "type"))))
+        node = group.add_type(make(model.join_fqn(group.fqn, checked_name(name_of(name, "type"), "type"))))
         self._nc_bind(node, node.type)
         node.view = self
 
@@ -352,7 +353,7 @@ class Dimension:
             length = 0 if size is None else operator.index(int(size))
         with session.tree.lock:
             shown = grp.dimensions
-            node = grp._nc_node.add_dimension(name, length, unlimited=length == 0)
+            node = grp._nc_node.add_dimension(name_of(name, "dimension"), length, unlimited=length == 0)
             self._nc_bind(grp, node)
             shown[node.name] = self
 

@@ -18,6 +18,7 @@ from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_ch
 from nczarr.netcdf4.creation import VariableOptions, constructor_signature, resolve_datatype
 from nczarr.netcdf4.declarations import Dimension, UserDefinedType, shown_dimension, shown_type, text_type
 from nczarr.netcdf4.errors import translating
+from nczarr.netcdf4.paths import name_of
 from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.access import read, write
 from nczarr.netcdf4.values.attributes import lookup_in, make_attribute
@@ -111,7 +112,7 @@ class Variable(AttributeOwner):
         storage = options.storage(session, type_, dims, filters)
         with session.tree.lock:
             variables = grp.variables
-            node = grp._nc_node.add_variable(name, kind, dims, storage, attributes)
+            node = grp._nc_node.add_variable(name_of(name, "variable"), kind, dims, storage, attributes)
             self._nc_bind(grp, node, shown, dtype)
             self._nc_endian = None if dtype is None else options.endian
             variables[node.name] = self

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from nczarr import errors, model
 from nczarr.errors import NCZarrError
-from nczarr.model.names import is_unicode
+from nczarr.model.names import check_file_name, is_unicode
 from nczarr.model.nodes import LARGEST_DIMENSION
 from nczarr.model.parts import Restrictions
 from nczarr.session.errors import check_unicode
@@ -110,6 +110,16 @@ class EditRules:
                 "the dataset is open for shared writing: dimensions, attributes and names cannot be changed",
                 path=self.name,
                 hint="make them before, and open it without shared=True",
+            )
+
+    def check_node_name(self, name: str, kind: str) -> None:
+        """Raise if the store cannot hold the legal name of a dimension, variable, group or type."""
+        wrong = check_file_name(name) if self.restrictions.names_without_slash else None
+        if wrong is not None:
+            raise errors.EditError(
+                f"NetCDF: Name contains illegal characters: {kind}: {wrong}",
+                path=self.name,
+                hint="choose another name; NCZarr on Zarr v3 holds this one",
             )
 
     def check_model(self, dataset: model.Dataset) -> None:

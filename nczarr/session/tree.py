@@ -424,6 +424,7 @@ class GroupNode(_AttributedNode):
         """Return the name of a new or renamed node, or raise if it is invalid or in use."""
         self.tree.rules.check_structure()
         name = checked_name(name, kind)
+        self.tree.rules.check_node_name(name, kind)
         self._check_free(name, kind)
         return name
 
@@ -626,7 +627,11 @@ def _renamed(nodes: dict[str, Node], old: str, new: str, *, to_end: bool) -> dic
     return {**rest, new: nodes[old]}
 
 
-_HINT = "begin with a letter, a digit or '_'; no '/', no control character, no blank at the end"
+_HINT = "begin with a letter, a digit or '_'; no control character, no blank at the end"
+
+
+#: The objects whose names may contain "/" where the store allows it; netCDF creates no other with such a name.
+_NODES = ("dimension", "variable", "group", "type")
 
 
 def checked_name(name: object, what: str, error: type[NCZarrError] = errors.EditError) -> str:
@@ -640,6 +645,8 @@ def checked_name(name: object, what: str, error: type[NCZarrError] = errors.Edit
     text = kept_name(name)
     check_unicode(text, f"the name of a {what}")
     wrong = check_new_name(text)
+    if wrong is None and "/" in text and what not in _NODES:
+        wrong = f"the name {text!r} contains '/'"
     if wrong is not None:
         raise error(f"NetCDF: Name contains illegal characters: {what}: {wrong}", hint=_HINT)
     return text

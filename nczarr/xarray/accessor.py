@@ -20,6 +20,7 @@ from nczarr.convert.values.dasked import aligned, is_chunked, store_chunked
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.formats import local_path
 from nczarr.model import Attribute, Region, regions
+from nczarr.model.paths import join_path
 from nczarr.model.stored_form import StoredForm
 from nczarr.model.typed import plain_path
 from nczarr.netcdf4 import Dataset
@@ -471,7 +472,7 @@ class Update:
         again = target if self.in_file else self.place.store
         with closing(ReopenedDataset(again, self.place.options)) as source:
             for path, ds in groups.items():
-                at = "/".join(model.parse_fqn(path))
+                at = join_path(model.parse_fqn(path))
                 old = opened(source, at, {}) if path in known else xr.Dataset()
                 places[path] = self._places(ds, old) if ds.variables else {}
                 checked[path] = self._checked(

@@ -13,13 +13,14 @@ from xarray.backends import BackendEntrypoint
 from nczarr.display import shown_location
 from nczarr.formats import is_icechunk, is_references
 from nczarr.mapping import StoredDataset
+from nczarr.model.paths import spell
 from nczarr.model.typed import plain_path
 from nczarr.netcdf4 import Dataset
 from nczarr.session import GroupNode
 from nczarr.stores import open_store
 from nczarr.stores.remote.obstore_store import ObstoreStore
 from nczarr.targets import allowing, fsspec_options
-from nczarr.xarray_model.read import ReopenedDataset, is_path, opened
+from nczarr.xarray_model.read import ReopenedDataset, is_path, opened, tree_of
 from nczarr.zarr import ArrayMetadata, Hierarchy
 from nczarr.zarr.types import BUILT_IN
 
@@ -147,7 +148,12 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
     def open_datatree(self, filename_or_obj: object, **options: Any) -> xr.DataTree:
         """Open all groups as a tree; see :func:`xarray.open_datatree`."""
         groups = self.open_groups_as_dict(filename_or_obj, **options)
-        tree = xr.DataTree.from_dict(groups)
+        try:
+            tree = tree_of(groups)
+        except BaseException:
+            for dataset in groups.values():
+                dataset.close()
+            raise
         for path, dataset in groups.items():
             tree[path].set_close(dataset._close)
             if "source" in dataset.encoding:
@@ -241,4 +247,4 @@ def _normal(target: object) -> Any:
 def _paths(group: GroupNode, path: str = "") -> Iterator[str]:
     yield path or "/"
     for name, child in group.groups.items():
-        yield from _paths(child, f"{path}/{name}")
+        yield from _paths(child, f"{path}/{spell(name)}")

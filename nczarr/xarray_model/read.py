@@ -16,10 +16,11 @@ import numpy as np
 
 from nczarr import model
 from nczarr.display import shown_location
-from nczarr.errors import DatasetNotFoundError, NCZarrError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.mapping.plain.write import Labels
 from nczarr.model import FLOAT, STRING, CompoundType, EnumType, VlenType
 from nczarr.model.chunk_shapes import chunks_in_shards
+from nczarr.model.paths import join_path, split_path
 from nczarr.netcdf4 import Dataset
 from nczarr.netcdf4.opening import Opening
 from nczarr.netcdf4.values.access import read, read_stored
@@ -54,8 +55,26 @@ KEPT = "nczarr"
 
 
 def fqn_of(path: str) -> str:
-    """Return the FQN for a path of xarray, which escapes nothing."""
-    return model.format_fqn([part for part in path.split("/") if part not in ("", ".")])
+    """Return the FQN for a path of xarray."""
+    return model.format_fqn(split_path(path))
+
+
+def tree_of(groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
+    """Return a tree of groups by their paths.
+
+    Raises
+    ------
+    UnsupportedError
+        If the name of a group contains ``/``: xarray would take it for two groups.
+    """
+    for path in groups:
+        if any("/" in name for name in split_path(path)):
+            raise UnsupportedError(
+                f"xarray has no tree with this group: its name contains '/': {path}",
+                fqn=fqn_of(path),
+                hint="open the group with open_dataset(group=), all with open_groups(), or copy with --rename",
+            )
+    return xr.DataTree.from_dict(groups)
 
 
 class ReopenedDataset:
@@ -106,11 +125,10 @@ class ReopenedDataset:
     def group(self, path: str) -> GroupNode:
         """Return the group at a path such as ``/a/b``."""
         group = self.session.root
-        for name in path.split("/"):
-            if name:
-                if name not in group.groups:
-                    raise DatasetNotFoundError(f"there is no group {path!r}", path=place_of(self.target))
-                group = group.groups[name]
+        for name in split_path(path):
+            if name not in group.groups:
+                raise DatasetNotFoundError(f"there is no group {path!r}", path=place_of(self.target))
+            group = group.groups[name]
         return group
 
     def close(self) -> None:
@@ -343,6 +361,6 @@ def as_xarray(dataset: model.Dataset, kind: str) -> Iterator[xr.Dataset | xr.Dat
     """
     with Dataset(dataset) as open_dataset:
         source = ReopenedDataset(open_dataset, None)
-        paths = ["/" + "/".join(model.parse_fqn(fqn)) for fqn in dataset.all_groups]
+        paths = [join_path(model.parse_fqn(fqn)) for fqn in dataset.all_groups]
         groups = {path: opened(source, path, {}) for path in (paths if kind == "DataTree" else ["/"])}
-        yield xr.DataTree.from_dict(groups) if kind == "DataTree" else groups["/"]
+        yield tree_of(groups) if kind == "DataTree" else groups["/"]

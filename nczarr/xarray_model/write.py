@@ -367,10 +367,6 @@ def _check_name(name: object) -> None:
         raise TypeError(
             f"Invalid name {name!r} for DataArray or Dataset key: in xarray it is a string or None, in netCDF a string"
         )
-    if "/" in name:
-        raise ValueError(
-            f"Forward slashes '/' are not allowed in variable and dimension names (got {name!r}): they separate groups"
-        )
     if not name:
         raise ValueError(
             f"Invalid name {name!r} for DataArray or Dataset key: string must be length 1 or greater"

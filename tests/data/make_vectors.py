@@ -135,7 +135,9 @@ def identified(store: Store, identity: str = IDENTITY, above: str = "") -> Store
         for i, part in enumerate(parts):
             attributes = store["/".join([*parts[: i + 1], "zarr.json"])]["attributes"]
             names.append(attributes.get("_nczarr_group", {}).get("name", part))
-        escaped = "".join("/" + n.replace("\\", "\\\\").replace(" ", "\\ ") for n in names)
+        escaped = "".join(
+            "/" + n.replace("\\", "\\\\").replace(" ", "\\ ").replace("/", "\\/") for n in names
+        )
         return above + escaped
 
     for key in [k for k in store if k.endswith("zarr.json")]:
@@ -408,6 +410,50 @@ def names() -> tuple[Store, str]:
     return store, (
         "netcdf names {\nvariables:\n\tint __x ;\n\tint zarr.json ;\n\tint a\\ b ;\n\tint T ;\n\tint t ;\ndata:\n"
         " __x = 1 ;\n zarr.json = 2 ;\n a\\ b = 3 ;\n T = 4 ;\n t = 5 ;\n\ngroup: __x {\n  } // group __x\n}\n"
+    )
+
+
+def slashes() -> tuple[Store, str]:
+    """Names that contain a slash, of all nodes, beside the groups and nodes that a reader may take them for."""
+    level = {"class": "enum", "base": "uint8", "members": [["low", 0], ["high", 1]]}
+    store: Store = {
+        "zarr.json": root(
+            dimensions={"x/y": 2, "y": 3},
+            types={"a/e": level},
+            arrays=["_nc-a.2Fb", "_nc-a.5C.2Fb"],
+            groups=["a", "_nc-a.2Fx"],
+        ),
+        "_nc-a.2Fb/zarr.json": array(
+            "int32", [2], ["x/y"], INT, name="a/b", dimension_references=["/x\\/y"], storage="contiguous"
+        ),
+        "_nc-a.2Fb/c/0": numbers("int32", [1, 2]),
+        "_nc-a.5C.2Fb/zarr.json": array(
+            "uint8",
+            [3],
+            ["y"],
+            255,
+            {},
+            name="a\\/b",
+            type="/a\\/e",
+            dimension_references=["/y"],
+            storage="contiguous",
+        ),
+        "_nc-a.5C.2Fb/c/0": bytes([0, 1, 0]),
+        "a/zarr.json": group(dimensions={"x": 2}, arrays=["b"]),
+        "a/b/zarr.json": array("int32", [2], ["x"], INT, dimension_references=["/a/x"], storage="contiguous"),
+        "a/b/c/0": numbers("int32", [3, 4]),
+        "_nc-a.2Fx/zarr.json": group(name="a/x", dimensions={"b": 2}, arrays=["v"]),
+        "_nc-a.2Fx/v/zarr.json": array(
+            "int32", [2], ["b"], INT, dimension_references=["/a\\/x/b"], storage="contiguous"
+        ),
+        "_nc-a.2Fx/v/c/0": numbers("int32", [5, 6]),
+    }
+    return store, (
+        "netcdf slashes {\ntypes:\n  ubyte enum a\\/e {low = 0, high = 1} ;\ndimensions:\n\tx\\/y = 2 ;\n\ty = 3 ;\n"
+        "variables:\n\tint a\\/b(x\\/y) ;\n\ta\\/e a\\\\\\/b(y) ;\ndata:\n a\\/b = 1, 2 ;\n a\\\\\\/b = low, high, low ;\n\n"
+        "group: a {\n  dimensions:\n  \tx = 2 ;\n  variables:\n  \tint b(x) ;\n  data:\n   b = 3, 4 ;\n  } // group a\n\n"
+        "group: a\\/x {\n  dimensions:\n  \tb = 2 ;\n  variables:\n  \tint v(b) ;\n  data:\n   v = 5, 6 ;\n"
+        "  } // group a\\/x\n}\n"
     )
 
 
@@ -988,7 +1034,7 @@ def no_values() -> tuple[Store, str]:
 
 def node_names() -> tuple[Store, str]:
     """Node names that no name gives, and a group of a cut name without its keys."""
-    listed = ["_nc-a.", "_nc-.FF", "_nc-.2F", "_nc-.20x"]
+    listed = ["_nc-a.", "_nc-.FF", "_nc-.0A", "_nc-.20x", "_nc-a.2Fb"]
     scalar = array("int8", [], [], -127, {}, storage="contiguous")
     long_name = "g" * 256
     node = "_nc-" + long_name
@@ -1004,8 +1050,8 @@ def node_names() -> tuple[Store, str]:
     for name in listed:
         store[f"{name}/c"] = bytes([7])
     return store, (
-        "netcdf node_names {\nvariables:\n\tbyte _nc-a. ;\n\tbyte _nc-.FF ;\n\tbyte _nc-.2F ;\n\tbyte \\ x ;\ndata:\n"
-        f" _nc-a. = 7 ;\n _nc-.FF = 7 ;\n _nc-.2F = 7 ;\n \\ x = 7 ;\n\ngroup: {long_name} {{\n  dimensions:\n"
+        "netcdf node_names {\nvariables:\n\tbyte _nc-a. ;\n\tbyte _nc-.FF ;\n\tbyte _nc-.0A ;\n\tbyte \\ x ;\n\tbyte a\\/b ;\ndata:\n"
+        f" _nc-a. = 7 ;\n _nc-.FF = 7 ;\n _nc-.0A = 7 ;\n \\ x = 7 ;\n a\\/b = 7 ;\n\ngroup: {long_name} {{\n  dimensions:\n"
         f"  \tx = 2 ;\n  }} // group {long_name}\n}}\n"
     )
 
@@ -1029,7 +1075,7 @@ def nzug() -> tuple[Store, str]:
 
 
 VECTORS = (
-    empty, atomic, text, attributes, fill_values, default_fills, groups, names, cut_names, labels, user_types,
+    empty, atomic, text, attributes, fill_values, default_fills, groups, names, slashes, cut_names, labels, user_types,
     packed, storage, copies, appended, version_3_0, version_3_1, copies_3_1, copied_in, copied_group, group_alone,
     carriers, listing, conflicts, recovery, other_programs, no_values, node_names, nzug,
 )  # fmt: skip
@@ -1129,7 +1175,7 @@ def invalid() -> dict[str, tuple[Store, list[str]]]:
     record_of(case("node_unlisted", "node-unlisted"))["arrays"] = ["v"]
     record_of(case("record_damaged", "record-damaged"))["dimensions"].append({"size": 3})
     info(case("name_taken", "name-taken"), "e")["name"] = "v"
-    info(case("name_illegal", "key-unreadable"), "e")["name"] = "a/b"
+    info(case("name_illegal", "key-unreadable"), "e")["name"] = "a\tb"
     info(case("name_long", "name-long"), "e")["name"] = "e" * 257
     attr = case("order_twice", "order-duplicate")["zarr.json"]["attributes"]["_nczarr_attr"]
     attr["order"] = ["n", "n"]

@@ -271,7 +271,7 @@ def test_a_name_that_is_no_text_is_refused() -> None:
             create_dataset(store, dataset)
         assert list(store.list()) == []
     with pytest.raises(ModelError):
-        create_dataset(MemoryStore(), Dataset("d", variables=(Variable("a/b", INT),)))
+        create_dataset(MemoryStore(), Dataset("d", variables=(Variable("a\tb", INT),)))
 
 
 def test_names_that_clash_can_be_added_later(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_all_problems_are_reported_with_their_place() -> None:
             CompoundType("/c", ()),
             VlenType("/self", TypeReference("self")),
         ),
-        dimensions=(Dimension("latitude", 2), Dimension("latitude", 3), Dimension("bad/name", 1)),
+        dimensions=(Dimension("latitude", 2), Dimension("latitude", 3), Dimension("bad\tname", 1)),
         variables=(
             Variable("v", INT, ("lattitude",)),
             Variable("w", TypeReference("nowhere")),
@@ -136,7 +136,7 @@ def test_all_problems_are_reported_with_their_place() -> None:
         "/c: the compound type has no fields",
         "/self: the type contains itself",
         "the dimension 'latitude' is declared twice",
-        "'bad/name' contains '/'",
+        "'bad\\tname' contains a control character",
         "/v: there is no dimension 'lattitude'; did you mean 'latitude'?",
         "/w: there is no type 'nowhere'",
         "/c: the size in the chunk shape 0 is no integer from 1",

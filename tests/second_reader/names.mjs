@@ -1,21 +1,21 @@
 // Spell names: what is legal, fully qualified names, and the names of nodes.
 
 export const legal = (name) =>
-  typeof name === "string" && name !== "" && !/[/\u0000-\u001f\u007f]/u.test(name) && !name.endsWith(" ");
+  typeof name === "string" && name !== "" && !/[\u0000-\u001f\u007f]/u.test(name) && !name.endsWith(" ");
 
 /** The names that an FQN consists of, or null where the text is none. */
 export function splitFqn(text) {
   if (typeof text !== "string" || !text.startsWith("/")) return null;
   if (text === "/") return [];
   const parts = [];
-  for (const [, component] of text.matchAll(/\/((?:[^/\\]|\\.)*)/gu)) {
+  for (const [, component] of text.matchAll(/\/((?:[^/\\]|\\.)*)/gsu)) {
     parts.push(component.replace(/\\(.)/gu, "$1"));
   }
   return parts.every(legal) && joinFqn(parts) === text ? parts : null;
 }
 
 export const joinFqn = (parts) =>
-  parts.length === 0 ? "/" : parts.map((p) => "/" + p.replace(/[\\ ]/gu, "\\$&")).join("");
+  parts.length === 0 ? "/" : parts.map((p) => "/" + p.replace(/[/\\ ]/gu, "\\$&")).join("");
 
 /** The beginning of the name of a cut node name, or null. */
 export function beginningOf(node) {

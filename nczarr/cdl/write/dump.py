@@ -12,7 +12,7 @@ from nczarr.cdl.write.data import NEWLINE, VariableWriter, WrappedLines
 from nczarr.cdl.write.numbers import attribute_number
 from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_name, variable_specials
 from nczarr.cdl.write.times import TimeTexts
-from nczarr.cdl.write.values import ValueText, escape_name, escape_path, quote
+from nczarr.cdl.write.values import ValueText, escape_name, escape_path, quote, refuse_slashes
 from nczarr.errors import CDLError, LossError, error_context
 from nczarr.model.anonymous import name_anonymous
 from nczarr.model.names import find_nearest
@@ -148,6 +148,8 @@ class _Dump:
     def __init__(self, dataset: model.Dataset, file: TextIO, options: DumpOptions) -> None:
         # ncdump's language has no anonymous dimensions.
         self._dataset = name_anonymous(dataset) if options.ncdump else dataset
+        if options.ncdump:
+            refuse_slashes(dataset, "ncdump")
         self._options = options
         self._line = WrappedLines(file, options.line_length, 0)
         self._values = ValueText(self._dataset, options)

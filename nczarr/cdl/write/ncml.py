@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 from nczarr import model
 from nczarr.cdl.write.numbers import special_float, with_point
 from nczarr.cdl.write.options import HIDDEN, DumpOptions
-from nczarr.cdl.write.values import ValueText, plain_path
+from nczarr.cdl.write.values import ValueText, plain_path, refuse_slashes
 from nczarr.errors import LossError
 
 # The namespace's name; ncdump writes it with https.
@@ -42,6 +42,7 @@ def write_ncml(dataset: model.Dataset, file: TextIO, options: DumpOptions) -> No
       <dimension name="x" length="2" />
     </netcdf>
     """
+    refuse_slashes(dataset, "NcML")
     location = options.location if options.location is not None else dataset.name
     namespace = _NAMESPACE.replace("http:", "https:") if options.ncdump else _NAMESPACE
     writer = _NcMLWriter(dataset, file, options)

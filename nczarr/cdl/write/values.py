@@ -16,7 +16,7 @@ import numpy as np
 from nczarr import model
 from nczarr.cdl.write.numbers import float_text
 from nczarr.cdl.write.options import DumpOptions
-from nczarr.errors import LossError
+from nczarr.errors import CDLError, LossError
 from nczarr.grammar import terminals
 from nczarr.model.types import NullText
 
@@ -69,6 +69,21 @@ def escape_path(components: Sequence[str], *, percent: bool = True) -> str:
     /g/a\\ b
     """
     return "".join("/" + escape_name(name, percent=percent) for name in components)
+
+
+def refuse_slashes(dataset: model.Dataset, form: str) -> None:
+    """Refuse names of nodes that contain ``/``, which the netCDF tools take for two names.
+
+    Raises
+    ------
+    CDLError
+    """
+    for fqn, wrong in model.names_no_file_has(dataset):
+        if "/" in model.parse_fqn(fqn)[-1]:  # ncdump prints names that are too long
+            raise CDLError(
+                f"{form} cannot hold {fqn}: {wrong}",
+                hint=r"nczarr dump without --ncdump writes '\/'; nczarr copy --rename gives it another name",
+            )
 
 
 def plain_path(fqn: str) -> str:

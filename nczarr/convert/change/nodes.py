@@ -260,7 +260,7 @@ _Named = str | tuple[str, str]
 
 def _named(dataset: Dataset, text: str) -> _Named:
     """Return the node or the attribute that ``/a/b`` or ``/a/b@units`` names."""
-    nodes = {**dataset.all_variables, **dataset.all_dimensions, **dataset.all_groups}
+    nodes = {**dataset.all_variables, **dataset.all_dimensions, **dataset.all_types, **dataset.all_groups}
     owners, groups = dataset.all_variables, dataset.all_groups
     pieces = split_typed(text, "@") if text.startswith("/") else []
     found: list[_Named] = [fqn for fqn in [fqn_of_typed(text)] if pieces and fqn in nodes and fqn != "/"]
@@ -297,7 +297,7 @@ class _Renamer:
         renamed = replace(
             old,
             attributes=self.attributes(fqn, old.attributes),
-            types=tuple(requalified(t, self.inside) for t in old.types),
+            types=tuple(requalified(t, self.node) for t in old.types),
             dimensions=tuple(
                 replace(d, name=self.name(join_fqn(fqn, d.name), d.name)) for d in old.dimensions
             ),
@@ -311,8 +311,8 @@ class _Renamer:
         return replace(
             old,
             name=self.name(fqn, old.name),
-            type=requalified(old.type, self.inside),
-            dimensions=tuple(r if isinstance(r, int) else self.dimension(r) for r in old.dimensions),
+            type=requalified(old.type, self.node),
+            dimensions=tuple(r if isinstance(r, int) else self.node(r) for r in old.dimensions),
             attributes=self.attributes(fqn, tuple(self.naming(fqn, a) for a in old.attributes)),
         )
 
@@ -327,7 +327,7 @@ class _Renamer:
             fqn = find_variable(self.dataset, bare, group)
             if fqn is None:
                 return found[0]
-            new = self.dimension(fqn)
+            new = self.node(fqn)
             text = new if bare.startswith("/") else format_fqn(parse_fqn(new)[-bare.count("/") - 1 :])[1:]
             # A list of words cannot contain a name with a blank.
             return found[0] if fqn == new or " " in text else found[0].replace(bare, text)
@@ -342,7 +342,7 @@ class _Renamer:
 
     def attributes(self, owner: str, old: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
         return tuple(
-            replace(a, name=self.name((owner, a.name), a.name), type=requalified(a.type, self.inside))
+            replace(a, name=self.name((owner, a.name), a.name), type=requalified(a.type, self.node))
             for a in old
         )
 
@@ -356,8 +356,8 @@ class _Renamer:
         groups = [self.name(format_fqn(parts[: i + 1]), part) for i, part in enumerate(parts[:-1])]
         return format_fqn([*groups, *parts[-1:]])
 
-    def dimension(self, fqn: str) -> str:
-        """Return the new FQN of a dimension or a variable."""
+    def node(self, fqn: str) -> str:
+        """Return the new FQN of a dimension, a variable or a type."""
         group, name = split_fqn(self.inside(fqn))
         return join_fqn(group, self.name(fqn, name))
 

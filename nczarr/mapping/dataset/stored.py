@@ -32,7 +32,9 @@ from nczarr.zarr import Hierarchy, open_hierarchy
 from nczarr.zarr.chunks.array import Tail
 from nczarr.zarr.pool import run
 
-_RESTRICTED = Restrictions(limited=frozenset({"attribute", "name", "type", "variable"}))
+_RESTRICTED = Restrictions(
+    limited=frozenset({"attribute", "name", "type", "variable"}), names_without_slash=True
+)
 
 
 class StoredDataset:

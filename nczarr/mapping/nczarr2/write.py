@@ -84,6 +84,8 @@ class _NCZarr2Planner(DocumentPlanner):
         """Record a loss, or refuse it."""
         if not self.options.lossy:
             hint = "write nczarr-v3, or request a lossy copy"
+            if what.startswith("the name "):
+                hint = f"give it another name with --rename, {hint}"
             raise LossError(f"NCZarr v2 cannot hold {what}", fqn=fqn, hint=hint)
         self.losses.append(f"{fqn}: {what}")
 

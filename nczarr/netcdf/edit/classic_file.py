@@ -236,7 +236,9 @@ class EditedClassic(EditedFile):
 
     disk_format = "NETCDF3"
     #: A variable may exceed the format's sizes.
-    restrictions = Restrictions(limited=frozenset({"variable"}), without_shards=True)
+    restrictions = Restrictions(
+        limited=frozenset({"variable"}), names_without_slash=True, without_shards=True
+    )
 
     def __init__(
         self, path: str, content: ByteFile, dataset: Dataset | None = None, *, output: Output | None = None

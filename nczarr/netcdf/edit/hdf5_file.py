@@ -66,6 +66,7 @@ class EditedHDF5(EditedFile):
         limited=frozenset({"name", "variable"}),
         one_name_space=True,
         types_first=True,
+        names_without_slash=True,
         renamed_last=True,
         strings_end_at_nul=True,
         strings_outside_chunks=True,
