@@ -449,9 +449,12 @@ def slashes() -> tuple[Store, str]:
         "_nc-a.2Fx/v/c/0": numbers("int32", [5, 6]),
     }
     return store, (
-        "netcdf slashes {\ntypes:\n  ubyte enum a\\/e {low = 0, high = 1} ;\ndimensions:\n\tx\\/y = 2 ;\n\ty = 3 ;\n"
-        "variables:\n\tint a\\/b(x\\/y) ;\n\ta\\/e a\\\\\\/b(y) ;\ndata:\n a\\/b = 1, 2 ;\n a\\\\\\/b = low, high, low ;\n\n"
-        "group: a {\n  dimensions:\n  \tx = 2 ;\n  variables:\n  \tint b(x) ;\n  data:\n   b = 3, 4 ;\n  } // group a\n\n"
+        "netcdf slashes {\ntypes:\n  ubyte enum a\\/e {low = 0, high = 1} ;\n"
+        "dimensions:\n\tx\\/y = 2 ;\n\ty = 3 ;\n"
+        "variables:\n\tint a\\/b(x\\/y) ;\n\ta\\/e a\\\\\\/b(y) ;\n"
+        "data:\n a\\/b = 1, 2 ;\n a\\\\\\/b = low, high, low ;\n\n"
+        "group: a {\n  dimensions:\n  \tx = 2 ;\n  variables:\n  \tint b(x) ;\n"
+        "  data:\n   b = 3, 4 ;\n  } // group a\n\n"
         "group: a\\/x {\n  dimensions:\n  \tb = 2 ;\n  variables:\n  \tint v(b) ;\n  data:\n   v = 5, 6 ;\n"
         "  } // group a\\/x\n}\n"
     )
@@ -1050,8 +1053,10 @@ def node_names() -> tuple[Store, str]:
     for name in listed:
         store[f"{name}/c"] = bytes([7])
     return store, (
-        "netcdf node_names {\nvariables:\n\tbyte _nc-a. ;\n\tbyte _nc-.FF ;\n\tbyte _nc-.0A ;\n\tbyte \\ x ;\n\tbyte a\\/b ;\ndata:\n"
-        f" _nc-a. = 7 ;\n _nc-.FF = 7 ;\n _nc-.0A = 7 ;\n \\ x = 7 ;\n a\\/b = 7 ;\n\ngroup: {long_name} {{\n  dimensions:\n"
+        "netcdf node_names {\nvariables:\n\tbyte _nc-a. ;\n\tbyte _nc-.FF ;\n\tbyte _nc-.0A ;\n\tbyte \\ x ;\n"
+        "\tbyte a\\/b ;\ndata:\n"
+        f" _nc-a. = 7 ;\n _nc-.FF = 7 ;\n _nc-.0A = 7 ;\n \\ x = 7 ;\n a\\/b = 7 ;\n\n"
+        f"group: {long_name} {{\n  dimensions:\n"
         f"  \tx = 2 ;\n  }} // group {long_name}\n}}\n"
     )
 

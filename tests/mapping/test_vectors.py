@@ -103,7 +103,8 @@ def test_every_constraint_has_a_store_that_breaks_it() -> None:
     assert listed == broken | {"consolidated-stale", "type-unlisted"}
 
 
-#: Two leading underscores; anonymous dimensions; a value of an enum that is not a member; names with blanks, or with slashes.
+#: Two leading underscores; anonymous dimensions; a value of an enum that is not a member; names with blanks or
+#: slashes.
 NOT_FOR_NCGEN = ("names", "slashes", "labels", "cut_names", "recovery", "node_names", "no_values")
 
 

@@ -206,13 +206,19 @@ def named_by(word: str, attribute: str) -> str:
 
 
 def find_variable(dataset: Dataset, name: str, group: str) -> str | None:
-    """Return the FQN for a variable name in an attribute: a path, or a name looked up from `group` upwards."""
+    """Return the FQN for a variable name in an attribute: a path, or a name looked up from `group` upwards.
+
+    Programs such as xarray write a name as it is: ``x/y`` is the path of ``y`` in ``x``, or else the name ``x/y``.
+    """
     if not name:
         return None
     if name.startswith("/"):
         return name if name in dataset.all_variables else None
     while True:
         fqn = f"{'' if group == '/' else group}/{name}"
+        if fqn in dataset.all_variables:
+            return fqn
+        fqn = join_fqn(group, name)
         if fqn in dataset.all_variables:
             return fqn
         if group == "/":
@@ -328,7 +334,8 @@ class _Renamer:
             if fqn is None:
                 return found[0]
             new = self.node(fqn)
-            text = new if bare.startswith("/") else format_fqn(parse_fqn(new)[-bare.count("/") - 1 :])[1:]
+            steps = len(split_typed(bare, "/")) if fqn.endswith(f"/{bare}") else 1
+            text = new if bare.startswith("/") else format_fqn(parse_fqn(new)[-steps:])[1:]
             # A list of words cannot contain a name with a blank.
             return found[0] if fqn == new or " " in text else found[0].replace(bare, text)
 
