@@ -4,7 +4,8 @@ Most programs need only these names:
 
 * :class:`Dataset` opens or creates a dataset, with netCDF4-python's interface;
 * :func:`copy` converts between netCDF files, Zarr hierarchies and CDL text;
-* :func:`scan` reads the headers of many files once, for :func:`copy`;
+* :func:`join` makes one dataset of many sources, and :func:`append` adds sources to a dataset;
+* :func:`scan` reads the headers of many files once, for :func:`join`;
 * :func:`from_xarray` turns a dataset or tree of xarray into the model, which :func:`copy` writes;
 * :func:`diff` compares two datasets bit by bit, and :func:`digest` computes checksums;
 * :class:`NCZarrError` is the base class of all errors.
@@ -19,7 +20,7 @@ from nczarr.errors import NCZarrError
 from nczarr.rooms import Door
 
 if TYPE_CHECKING:
-    from nczarr.convert import copy, diff, digest, scan
+    from nczarr.convert import append, copy, diff, digest, join, scan
     from nczarr.netcdf4 import (
         CompoundType,
         Dataset,
@@ -54,6 +55,7 @@ __all__ = [
     "VLType",
     "Variable",
     "__version__",
+    "append",
     "chartostring",
     "copy",
     "date2index",
@@ -62,6 +64,7 @@ __all__ = [
     "diff",
     "digest",
     "from_xarray",
+    "join",
     "num2date",
     "scan",
     "stringtoarr",
@@ -69,10 +72,12 @@ __all__ = [
 ]
 
 _HOMES = dict.fromkeys(__all__, "nczarr.netcdf4") | {
+    "append": "nczarr.convert",
     "copy": "nczarr.convert",
     "diff": "nczarr.convert",
     "digest": "nczarr.convert",
     "from_xarray": "nczarr.xarray_model",
+    "join": "nczarr.convert",
     "scan": "nczarr.convert",
 }
 

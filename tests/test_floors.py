@@ -14,7 +14,7 @@ import import_graph
 
 #: Floors, the lowest first: a package or module of nczarr imports only from floors below its own.
 FLOORS = [
-    {"lazy", "text"},
+    {"lazy", "options", "text"},
     {"display", "grammar", "errors"},
     {"compression", "rooms", "system", "targets"},
     {"model", "formats"},

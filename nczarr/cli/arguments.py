@@ -13,15 +13,18 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import nczarr
-from nczarr.cli.options import define, option
+from nczarr.cli.options import HelpAction, define, option
 from nczarr.errors import UnsupportedError
+from nczarr.options import NEW
 
 #: Commands with the option ``--isolated``. ``check`` lacks it, because it always reads netCDF files in a child process.
-_READING = ("copy", "dump", "info", "tree", "ls", "diff", "digest")
+_READING = ("copy", "join", "append", "dump", "info", "tree", "ls", "diff", "digest")
 #: The commands with their descriptions.
 COMMANDS = {
     "copy": "Copy a dataset from any format to any other.",
-    "scan": "Read the headers of many files once, and keep them in a scan file for copy.",
+    "join": "Join many sources to one dataset: along a dimension, and variables side by side.",
+    "append": "Append sources to a dataset along its unlimited dimension.",
+    "scan": "Read the headers of many files once, and keep them in a scan file for join.",
     "dump": "Print a dataset as CDL text, as ncdump does.",
     "gen": "Generate a dataset from CDL text, as ncgen does.",
     "info": "Summarise a dataset and the storage of each variable.",
@@ -43,6 +46,37 @@ COMMANDS = {
     "plot": "Draw a variable as a line, an image or a map (extra: view).",
     "view": "Show a dataset in the browser (extra: view).",
 }
+#: The commands by what they are for.
+GROUPS = {
+    "look": ("dump", "info", "tree", "ls", "sources", "plot", "view"),
+    "convert": ("copy", "join", "scan", "gen"),
+    "change": ("append", "repair", "consolidate", "rm", "clean"),
+    "check": ("check", "diff", "digest", "doctor"),
+    "expert": ("du", "zom", "validate", "completion"),
+}
+#: Names of other programs for what a command does.
+OTHER_NAMES = {
+    "cp": "nczarr copy",
+    "convert": "nczarr copy",
+    "nccopy": "nczarr copy",
+    "mv": "nczarr copy, then nczarr rm",
+    "move": "nczarr copy, then nczarr rm",
+    "cat": "nczarr dump prints a dataset, nczarr join joins several",
+    "ncdump": "nczarr dump",
+    "print": "nczarr dump",
+    "show": "nczarr info, or nczarr dump",
+    "concat": "nczarr join",
+    "merge": "nczarr join --merge",
+    "ncrcat": "nczarr join",
+    "cmp": "nczarr diff",
+    "compare": "nczarr diff",
+    "ncgen": "nczarr gen",
+    "delete": "nczarr rm",
+    "remove": "nczarr rm",
+    "list": "nczarr ls",
+    "verify": "nczarr check, or nczarr diff",
+    "checksum": "nczarr digest",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -52,6 +86,37 @@ class _Parser(argparse.ArgumentParser):
     """
 
     _mixing = False
+
+    def format_help(self) -> str:
+        """Return the help: the examples first, then the options; or the commands in groups."""
+        formatter = self._get_formatter()
+        formatter.add_text(self.description)
+        if self._subparsers is not None:
+            formatter.add_usage("nczarr COMMAND …", [], [], "usage: ")
+            for title, names in GROUPS.items():
+                formatter.start_section(title)
+                formatter.add_arguments([a for a in _listed(self) if a.dest in names])
+                formatter.end_section()
+            formatter.add_text("nczarr help COMMAND, or nczarr COMMAND -h, prints the options of a command.")
+            return formatter.format_help()
+        formatter.add_text(self.epilog)
+        rare = [action for action in self._actions if action.help is argparse.SUPPRESS]
+        positional = " ".join(self._word(action) for action in self._get_positional_actions())
+        formatter.add_usage(f"{self.prog} [OPTIONS] {positional}".strip(), [], [], "usage: ")
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments(group._group_actions)
+            formatter.end_section()
+        if rare:
+            formatter.add_text(f"{self.prog} --help-all prints all options.")
+        return formatter.format_help()
+
+    def _word(self, action: argparse.Action) -> str:
+        name = (action.metavar or action.dest) if isinstance(action.metavar or "", str) else action.dest
+        name = str(name).upper()
+        nargs = getattr(action, "save_nargs", action.nargs)  # argparse hides it while it reads the options
+        return f"{name}..." if nargs in ("*", "+") else f"[{name}]" if nargs == "?" else name
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -79,9 +144,20 @@ class _Parser(argparse.ArgumentParser):
     def refuse(self, argument: str) -> NoReturn:
         """End the program: this command has no such option, or has fewer arguments."""
         name = argument.partition("=")[0]
+        if advice := self._advice(name):
+            self._end(f"there is no option {name}; {advice}")
         what = "there is no option" if name.startswith("-") else "one argument is too many:"
         long = [text for action in self._actions for text in action.option_strings if text.startswith("--")]
         self._end(f"{what} {shlex.quote(name)}", name, long if name.startswith("--") else ())
+
+    def _advice(self, name: str) -> str | None:
+        """Return advice about an option that another command has."""
+        verb = self.prog.rpartition(" ")[2]
+        if not name.startswith("--") or verb not in ("copy", "join", "append"):
+            return None
+        from nczarr.convert.request import moved
+
+        return moved(verb, name[2:].replace("-", "_"))
 
     def error(self, message: str) -> NoReturn:
         """End the program with a message of argparse."""
@@ -90,6 +166,8 @@ class _Parser(argparse.ArgumentParser):
             self._end(message)
         if message.startswith("argument COMMAND"):
             message = f"there is no command {choice[2]!r}"
+            if home := OTHER_NAMES.get(choice[2]):
+                self._end(f"{message}; use {home}")
         self._end(message, choice[2], [name.strip("'\"") for name in choice[3].split(", ")])
 
     def _end(self, message: str, name: str = "", known: Sequence[str] = ()) -> NoReturn:
@@ -98,6 +176,12 @@ class _Parser(argparse.ArgumentParser):
         hint = did_you_mean(name, known)
         usage = "--help" if self.prog.endswith(" dump") else "-h"  # -h of dump prints the header
         self.exit(2, f"{self.prog}: {message}{f'; {hint}' if hint else ''} (help: {self.prog} {usage})\n")
+
+
+def _listed(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return the commands of a parser, for its help."""
+    found = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return list(found._get_subactions())
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
@@ -119,7 +203,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
             name,
             help=text,
             description=text,
-            add_help=name != "dump",
+            add_help=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if command is None or command == name:
@@ -129,24 +213,27 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 def _add_common_options(parser: argparse.ArgumentParser, name: str) -> None:
-    if name == "dump":
-        option(parser, "--help", "show this help message and exit", action="help")
+    names = "--help" if name == "dump" else "-h --help"
+    option(parser, names, "show the usual options, and exit", action=HelpAction)
+    if name in NEW or name == "append":
+        option(parser, "--help-all", "show all options, and exit", action=HelpAction, every=True)
     settings: dict[str, Any] = {"action": "append", "default": []}
     text = "option of the file system of a URL, such as anon=true; may be repeated"
-    option(parser, "--storage-option", text, "KEY=VALUE", **settings)
+    is_usual = name not in (*NEW, "append")
+    option(parser, "--storage-option", text, "KEY=VALUE", **settings).usual = is_usual
     text = "let references read files below this path or URL too, not only beside the references; may be repeated"
-    option(parser, "--allow", text, "PREFIX", **settings)
+    option(parser, "--allow", text, "PREFIX", **settings).usual = is_usual
     if name in _READING:
         text = (
             "read netCDF files in a child process, so that damaged files which crash or hang HDF5 are errors"
         )
-        option(parser, "--isolated", text)
+        option(parser, "--isolated", text).usual = is_usual
 
 
 def _definition(name: str) -> Callable[[argparse.ArgumentParser], None]:
     """Return the function that defines a command, from its module; no other modules of commands are imported."""
     module: ModuleType
-    if name in ("copy", "scan", "gen"):
+    if name in ("copy", "join", "append", "scan", "gen"):
         from nczarr.cli import conversion as module
     elif name in ("dump", "info", "tree", "ls", "sources", "du"):
         from nczarr.cli import inspection as module

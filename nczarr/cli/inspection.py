@@ -182,9 +182,7 @@ def define_sources(parser: argparse.ArgumentParser) -> None:
     """Define ``nczarr sources``."""
     option(parser, "source", HIERARCHY)
     option(parser, "--json", "print a JSON list")
-    examples = (
-        "  nczarr copy 'daily/*.nc' all.zarr --concat time --record-sources && nczarr sources all.zarr\n"
-    )
+    examples = "  nczarr join 'daily/*.nc' all.zarr --record-sources && nczarr sources all.zarr\n"
     define(parser, run_sources, examples)
 
 
@@ -199,7 +197,7 @@ def run_sources(options: argparse.Namespace) -> None:
         raise UnsupportedError(
             "the dataset has no record of its sources",
             path=options.source,
-            hint="nczarr copy --record-sources makes one",
+            hint="nczarr join --record-sources makes one",
         )
     for source in found:
         steps = "" if source.steps is None else f"  steps {source.steps[0]}:{source.steps[1]}"

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from nczarr.cli.arguments import build_parser
 from nczarr.errors import NCZarrError
+from nczarr.options import speak_as_command
 from nczarr.system.environment import choice
 
 #: Commands whose exit status is 1 for findings and 2 for errors, like ``diff`` and ``cmp``.
@@ -43,6 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["dump", "no-such-file.zarr"])
     1
     """
+    before = speak_as_command(True)
+    try:
+        return _main(arguments)
+    finally:
+        speak_as_command(before)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    """Run a command whose messages name options as on the command line."""
     _open_closed_streams()
     if arguments is None:
         # Skip the garbage collections at exit: the operating system frees the memory of the process, and all files are
@@ -50,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         atexit.register(gc.freeze)
         os.environ.setdefault("ICECHUNK_LOG", "error")  # Icechunk logs a warning for each local repository
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["help"]:  # as of git: nczarr help copy
+        words = [*words[1:2], "--help"]
     command = next((word for word in words if not word.startswith("-")), "")
     error_status = 2 if command in _COMPARING else 1
     try:

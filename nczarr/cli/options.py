@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.options import RANGES, Take, named, options_of
 from nczarr.system.environment import read_json
 from nczarr.targets import allowing
 
@@ -17,25 +19,46 @@ if TYPE_CHECKING:
 #: Descriptions of sources, for help texts.
 SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
 HIERARCHY = "a Zarr hierarchy (path or URL)"
-_RANGES = (
-    "time=0:10:2 by index, lat=30.:60. by value, time=2020-01:2020-12-15 by date; for a time dimension four digits "
-    "are a year, and # marks an index: time=#2001:2010"
-)
+
+
+def list_names(text: str) -> tuple[str, ...]:
+    """Return the names of an option, which commas separate."""
+    from nczarr.model import typed  # imports numpy, which --help does not need
+
+    return typed.list_names(text)
+
+
 #: A parser or a group of its options.
 Options = argparse._ActionsContainer
 #: Runs a command, and returns its exit status; None: 0.
 Run = Callable[[argparse.Namespace], int | None]
 
 
+class HelpAction(argparse.Action):
+    """Prints the help of a command: with the usual options, or with all."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, *, help: str, every: bool = False) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+        self.every = every
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print the help and end the program."""
+        for action in parser._actions:
+            if not self.every and not getattr(action, "usual", True):
+                action.help = argparse.SUPPRESS
+        parser.print_help()
+        parser.exit()
+
+
 def option(
     options: Options, names: str, help: str, metavar: str | None = None, **settings: Any
-) -> None:  # fmt: skip
+) -> Any:  # fmt: skip
     """Add an option or an argument, with the names separated by spaces; an option without settings is a flag."""
     if metavar is not None:
         settings["metavar"] = metavar
     elif not settings and names.startswith("-"):
         settings["action"] = "store_true"
-    options.add_argument(*names.split(), help=help, **settings)
+    return options.add_argument(*names.split(), help=help, **settings)
 
 
 def define(
@@ -63,9 +86,81 @@ def add_progress_options(options: Options) -> None:
     option(options, "--progress", text, choices=["auto", "none", "json"], default="auto")
 
 
+# --- options of the dataclasses
+
+#: The settings of argparse for the forms of options.
+_SETTINGS: dict[Take, dict[str, Any]] = {
+    Take.TEXT: {},
+    Take.SIZE: {},
+    Take.COUNT: {"type": int},
+    Take.FLAG: {"action": "store_true", "default": None},
+    Take.SWITCH: {"action": argparse.BooleanOptionalAction},
+    Take.OFF: {"action": "store_const", "const": False},
+    Take.NAMES: {"action": "extend", "type": list_names},
+    **{take: {"action": "append"} for take in (Take.PAIRS, Take.NUMBERS, Take.RANGES, Take.RULES)},
+}
+#: The netCDF formats of the flags of nccopy.
+_FORMATS = {"3": "classic", "4": "nc4", "5": "cdf5", "6": "64-bit-offset", "7": "nc7"}
+
+
+def add_derived_options(parser: argparse.ArgumentParser, verb: str, parts: Mapping[str, type]) -> None:
+    """Add the options that the fields of dataclasses describe, in one group for each class.
+
+    Parameters
+    ----------
+    parts : mapping
+        The dataclasses by the titles of their groups.
+    """
+    for title, part in parts.items():
+        found = [pair for pair in options_of(part, verb) if pair[1].take is not Take.OBJECT]
+        group = parser.add_argument_group(title) if found else parser
+        for each, described in found:
+            word = each.name.replace("_", "-")
+            names = described.flags or (f"--no-{word}" if described.take is Take.OFF else f"--{word}")
+            settings = {"default": None, **_SETTINGS[described.take], "dest": each.name}
+            if described.metavar is not None:
+                settings["metavar"] = described.metavar
+            if described.choices:
+                settings["choices"] = described.choices
+            option(group, names, described.help, **settings).usual = described.usual
+            if each.name == "format" and verb != "append":
+                for number, name in _FORMATS.items():
+                    text, kind = f"netCDF: {name}", {"action": "store_const", "const": name}
+                    option(group, f"-{number}", text, dest="format", **kind).usual = False
+
+
+def given_options(options: argparse.Namespace, verb: str, parts: Mapping[str, type]) -> dict[str, Any]:
+    """Return the given options as keywords of the function of a verb."""
+    found: dict[str, Any] = {}
+    for each, described in chain.from_iterable(options_of(part, verb) for part in parts.values()):
+        value = getattr(options, each.name, None) if described.take is not Take.OBJECT else None
+        if value is None:
+            continue
+        if described.take is Take.RANGES:
+            value = selection_of(value)
+        elif described.take is Take.PAIRS:
+            value = pairs_in(value, named(each.name), "OLD=NEW", "/ocean/temp=t")
+        elif described.take is Take.NUMBERS:
+            value = dict(_number(text, named(each.name)) for text in value)
+        found[each.name] = value
+    return found
+
+
+def _number(text: str, word: str) -> tuple[str, float]:
+    from nczarr.model.typed import partition_typed  # imports numpy, which --help does not need
+
+    name, _, number = partition_typed(text, "=", last=True)
+    try:
+        return name or "*", float(number)
+    except ValueError:
+        raise UnsupportedError(
+            f"{word} {text!r} is not NAME=N", hint=f"for example {word} lat=1e-5"
+        ) from None
+
+
 def add_dimension_option(options: Options) -> None:
     """Add the option ``-d``, which selects a range of a dimension."""
-    text = f"a range of a dimension: {_RANGES}"
+    text = f"a range of a dimension: {RANGES}"
     option(options, "-d --dimension", text, "DIM=RANGE", action="append", default=[])
 
 

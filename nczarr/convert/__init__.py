@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nczarr.convert.copying import copy
+from nczarr.convert.copying import append, copy, join
 from nczarr.convert.endpoints import create_sink, open_source
 from nczarr.convert.many.scan import scan
 from nczarr.convert.report import Report
@@ -17,10 +17,12 @@ __all__ = [
     "Progress",
     "Report",
     "ValueDifference",
+    "append",
     "copy",
     "create_sink",
     "diff",
     "digest",
+    "join",
     "kind_of_target",
     "open_source",
     "scan",

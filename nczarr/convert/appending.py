@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nczarr.convert.change.selecting import cut_source, find_dimension
-from nczarr.convert.change.shaping import OutputOptions
-from nczarr.convert.endpoints import create_sink, name_of, open_source, refuse_same_place
+from nczarr.convert.endpoints import TargetFormat, name_of, open_source, refuse_same_place, sink_of
 from nczarr.convert.filling import FillTask
 from nczarr.convert.many.adjusting import fitted
 from nczarr.convert.many.joining import JoinedSource
@@ -21,7 +20,7 @@ from nczarr.convert.many.steps import (
     steps_of,
     tolerance_between,
 )
-from nczarr.convert.request import Request, Sources
+from nczarr.convert.request import CopyRequest, Sources
 from nczarr.convert.values.resume import NO_RECORD, not_ingested, records_of, with_steps
 from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
 from nczarr.errors import UnsupportedError, error_context, suppress_reason
@@ -30,6 +29,7 @@ from nczarr.mapping import open_dataset
 from nczarr.mapping.dataset.changes import writing_alone
 from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, source_of
 from nczarr.model.nodes import IngestedSource
+from nczarr.options import named, verb_named
 from nczarr.session import DimensionNode, Session, VariableNode
 from nczarr.stores import open_store
 from nczarr.system.logs import logger_of
@@ -50,7 +50,7 @@ class AppendTask:
         The steps of an append of the same sources that has not ended; they are overwritten.
     """
 
-    request: Request
+    request: CopyRequest
     sources: Sources
     replace_steps: bool
     begun: tuple[int, int] | None = None
@@ -62,34 +62,30 @@ class AppendTask:
         kind = kind_of_source(target)
         if kind == "cdl":
             raise UnsupportedError(
-                "--append does not support CDL text",
+                "an append to CDL text is not possible",
                 path=str(target),
-                hint="--concat joins files to a new one",
+                hint=f"{verb_named('join')} joins files to a new one",
             )
-        request.refuse_with("--append")
-        if request.output != OutputOptions() or (request.format_options and kind == "zarr"):
-            raise UnsupportedError(
-                "--append keeps the chunks and codecs of the dataset; omit the options of the storage"
-            )
+        request.form.refuse_for(kind)
         logger_of(__name__).info("%s: appending %s", name_of(target), self.sources)
-        if request.record_sources and kind != "zarr":
-            raise UnsupportedError(NO_RECORD, path=str(target))
+        if request.trust.record_sources and kind != "zarr":
+            raise UnsupportedError(f"{named('record_sources')}: {NO_RECORD}", path=str(target))
         paths, size = self._to_zarr() if kind == "zarr" else (self.sources.paths, self._to_file())
-        if request.report is not None:
-            request.report.skipped += len(self.sources.paths) - len(paths)
-            request.report.add(paths, None, size)
+        if request.effort.report is not None:
+            request.effort.report.skipped += len(self.sources.paths) - len(paths)
+            request.effort.report.add(paths, None, size)
 
     @contextmanager
     def _placed(self, old: Dataset) -> Iterator[tuple[str, Dataset, int]]:
         """Open the sources, joined along the dimension that grows; yield it and the results of :meth:`place`."""
-        along = _growing_dimension(old, self.sources.concat, str(self.request.target))
-        concat = along if len(self.sources.paths) > 1 else None
-        with replace(self.sources, concat=concat).open_part(self.request.lossy) as added:
+        along = _growing_dimension(old, self.sources.along, str(self.request.target))
+        joined = along if len(self.sources.paths) > 1 else None
+        with replace(self.sources, along=joined).open_part(self.request.lossy) as added:
             yield along, *self.place(old, added, along)
 
     def _to_zarr(self) -> tuple[tuple[object, ...], int]:
         """Append the sources that are not recorded in the dataset; return them, and the size of the added values."""
-        target, options = self.request.target, self.request.storage_options
+        target, options = self.request.target, self.request.access.target_options
         store = open_store(target, "r+", options)
         with (
             writing_alone(store) as check,
@@ -97,15 +93,15 @@ class AppendTask:
         ):
             if stored.layout in ("zarr-v3", "zarr-v2"):
                 raise UnsupportedError(
-                    f"--append: plain Zarr ({stored.layout}) has no unlimited dimension",
+                    f"plain Zarr ({stored.layout}) has no unlimited dimension to append along",
                     path=str(target),
-                    hint="copy it with --layout nczarr-v3 --unlimited DIMENSION first",
+                    hint=f"copy it with {named('layout', 'nczarr-v3')} and {named('unlimited', 'DIM')} first",
                 )
             paths, records, known = self.sources.paths, list[IngestedSource](), stored.dataset.sources
             found: list[tuple[int, tuple[int, int] | None]] = [(number, None) for number in range(len(paths))]
-            if known or self.request.record_sources:
+            if known or self.request.trust.record_sources:
                 if stored.layout != "nczarr-v3":
-                    raise UnsupportedError(NO_RECORD, path=str(target))
+                    raise UnsupportedError(f"{named('record_sources')}: {NO_RECORD}", path=str(target))
                 records = records_of(paths, self.sources.options)
                 found = not_ingested(records, known, replace_steps=self.replace_steps)
             session, size = Session(stored, name=str(target), writable=True), 0
@@ -132,9 +128,9 @@ class AppendTask:
         """
         from nczarr.netcdf.edit.opening import edit_copy, edit_records
 
-        target, format_options = self.request.target, self.request.format_options
+        target, form = self.request.target, self.request.form
         path = local_path(target)
-        if path is not None and not format_options:
+        if path is not None and form == TargetFormat():
             edit = edit_copy
             if not self.replace_steps and netcdf_format(str(path)) != "hdf5":
                 with open_source(path) as dataset:  # appending removes a digest
@@ -143,8 +139,8 @@ class AppendTask:
                 return self._run(Session(file, name=str(path), writable=True))
         with open_source(target) as old, self._placed(old) as (fqn, added, first):
             joined = _appended(old, added, fqn, first)
-            durable = self.request.durable
-            sink = create_sink(target, joined, overwrite=True, durable=durable, **format_options)
+            durable = self.request.trust.durable
+            sink = sink_of(target, joined, form, overwrite=True, durable=durable)
             FillTask(self.request, joined, sink).run()
             return dataset_bytes(added)
 
@@ -155,9 +151,9 @@ class AppendTask:
         records: Sequence[IngestedSource] = (),
     ) -> int:
         """Write the values, call `check`, store lengths and records; return the size of the added values."""
-        stored, request = session.stored, self.request
-        stored.durable = request.durable is not False
-        session.cache.bound = min(session.cache.bound, request.memory)
+        stored, request, effort = session.stored, self.request, self.request.effort
+        stored.durable = request.trust.durable
+        session.cache.bound = min(session.cache.bound, effort.memory)
         session.cache.reserves = False
         with self._placed(stored.dataset) as (fqn, added, first):
             size = added.dimension_at(fqn).size
@@ -179,8 +175,14 @@ class AppendTask:
                 session.extend(dimension, first + size)
                 # A netCDF file is written by one thread.
                 sink = _Shifted(session, growing, dimension, first, stored.disk_format == "ZARR")
-                with reporting(request.progress, moved):
-                    transfer(sink.blocks(added), sink, request.progress, request.workers, request.memory)
+                with reporting(effort.progress, moved):
+                    transfer(
+                        sink.blocks(added),
+                        sink,
+                        effort.progress,
+                        effort.workers,
+                        effort.memory,
+                    )
                 check()
                 if ATTRIBUTE in session.root.attributes:
                     session.root.delete_attribute(ATTRIBUTE)
@@ -220,7 +222,9 @@ class AppendTask:
                     )
                 return added, low
             if self.replace_steps:
-                raise UnsupportedError(f"--replace: {along} has no coordinate to find repeated steps by")
+                raise UnsupportedError(
+                    f"{named('replace')}: {along} has no coordinate to find repeated steps by"
+                )
             return added, size
         replace_steps = self.replace_steps or self.begun is not None
         are_names = there.dtype.kind == "O"
@@ -237,11 +241,13 @@ class AppendTask:
         if repeated.any() and not replace_steps:
             raise UnsupportedError(
                 f"{repeated.sum()} steps along {along} are there already, the first is {there[repeated][0]}",
-                hint="--replace writes over them",
+                hint=f"{named('replace', True)} writes over them",
             )
         if are_names:
             if repeated.any():
-                raise UnsupportedError(f"--replace: the steps along {along} are names, which have no order")
+                raise UnsupportedError(
+                    f"{named('replace')}: the steps along {along} are names, which have no order"
+                )
             refuse_repeated_names(there, along, lambda step: "the source")
             return added, size
         down = len(here) > 1 and here[-1] < here[0]
@@ -320,16 +326,18 @@ def _growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
         If it is not unlimited, or the dataset does not have exactly one unlimited dimension.
     """
     if along is not None:
-        fqn = find_dimension(dataset, along, "--concat")
+        fqn = find_dimension(dataset, along, "along")
         if not dataset.dimension_at(fqn).unlimited:
             raise UnsupportedError(
-                f"the dimension {fqn} is not unlimited", path=target, hint="copy it with --unlimited first"
+                f"the dimension {fqn} is not unlimited",
+                path=target,
+                hint=f"copy it with {named('unlimited')} first",
             )
         return fqn
     found = [fqn for fqn, d in dataset.all_dimensions.items() if d.unlimited]
     if len(found) != 1:
         what = f"several unlimited dimensions: {', '.join(found)}" if found else "no unlimited dimension"
-        raise UnsupportedError(f"the dataset has {what}", path=target, hint="--concat says which")
+        raise UnsupportedError(f"the dataset has {what}", path=target, hint=f"{named('along')} says which")
     return found[0]
 
 

@@ -1,39 +1,44 @@
-"""Copy datasets: take the requested part, choose the storage, copy the values, and remove the output after an error."""
+"""Copy, join and append datasets, and remove the output after an error."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial, wraps
-from inspect import signature
 from itertools import chain
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, Unpack, cast, overload
 
 from nczarr.convert import endpoints
 from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.packing import is_choice
 from nczarr.convert.change.shaping import OutputOptions, parse_kind, shape
-from nczarr.convert.endpoints import create_sink, expand_sources, name_of, open_source
+from nczarr.convert.endpoints import TargetFormat, expand_sources, name_of, open_source, sink_of
 from nczarr.convert.filling import FillTask, refuse_memory
-from nczarr.convert.many.fit import Fitting
 from nczarr.convert.many.scan import kinds_of, with_scans
-from nczarr.convert.report import Report
-from nczarr.convert.request import Request, Sources, refuse_unreadable
+from nczarr.convert.request import (
+    CopyRequest,
+    MoreAppendOptions,
+    MoreCopyOptions,
+    MoreJoinOptions,
+    Names,
+    Sources,
+    Verb,
+    refuse_unreadable,
+)
 from nczarr.convert.values.resume import NO_RECORD, records_of, with_steps
 from nczarr.convert.verify.differences import ValueComparison
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import Kind, kind_of_source, kind_of_target
-from nczarr.mapping.options import ON_V3, FormatOptions
+from nczarr.mapping.options import ON_V3
 from nczarr.mapping.plain.write import ORDER
 from nczarr.model import Attribute, Dataset, Difference, compare
-from nczarr.model.typed import list_names
+from nczarr.options import named, verb_named
 from nczarr.system.logs import logger_of
-from nczarr.targets import allowing
-from nczarr.transfer import MEMORY, PartOfProgress, Progress, dataset_bytes, reporting
+from nczarr.transfer import PartOfProgress, Progress, dataset_bytes, reporting
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -47,7 +52,7 @@ _UNORDERED = ("zarr-v3", "zarr-v2")
 _P = ParamSpec("_P")
 
 
-class _Copy(Protocol[_P]):
+class _CopyFunction(Protocol[_P]):
     @overload
     def __call__(
         self, source: object, target: ModuleType, *args: _P.args, **kwargs: _P.kwargs
@@ -58,7 +63,7 @@ class _Copy(Protocol[_P]):
     ) -> tuple[str, ...]: ...
 
 
-def _or_to_xarray(function: Callable[Concatenate[object, object, _P], tuple[str, ...]]) -> _Copy[_P]:
+def _or_to_xarray(function: Callable[Concatenate[object, object, _P], tuple[str, ...]]) -> _CopyFunction[_P]:
     """Copy also to the module xarray: to a tree in memory."""
 
     @wraps(function)
@@ -77,50 +82,18 @@ def copy(
     source: object,
     target: object,
     *,
-    variables: str | Sequence[str] = (),
-    only: str | Sequence[str] = (),
-    groups: str | Sequence[str] = (),
-    exclude: str | Sequence[str] = (),
+    variables: Names = (),
+    exclude: Names = (),
     select: Mapping[str, object] | None = None,
-    rename: Mapping[str, str] | None = None,
     chunks: str | Sequence[str] | Mapping[str, Any] | None = None,
-    chunk_bytes: int | str | None = None,
     shards: str | int | Sequence[str] | Mapping[str, Any] | None = None,
     compression: str | Sequence[str] | Mapping[str, str] | None = None,
-    checksum: bool = False,
-    portable: bool = False,
-    quantize: str | Sequence[str] | Mapping[str, str] | None = None,
-    fixed: bool = False,
-    unlimited: str | Sequence[str] = (),
-    concat: str | None = None,
-    merge: bool = False,
-    join: str = "outer",
-    repack: str | None = None,
-    adjust: str | Sequence[str] = (),
-    tolerance: Mapping[str, float] | None = None,
-    expect_step: str | None = None,
-    preprocess: str | Callable[[Any], Any] | None = None,
-    append: bool = False,
-    replace: bool = False,
     overwrite: bool = False,
-    durable: bool | None = None,
-    resume: bool = False,
     verify: bool = False,
-    digest: bool = False,
-    record_sources: bool = False,
-    virtual: bool = False,
+    resume: bool = False,
     dry_run: bool = False,
-    plan: str | os.PathLike[str] | None = None,
-    report: Report | None = None,
     progress: Progress | None = None,
-    source_options: Mapping[str, object] | None = None,
-    target_options: Mapping[str, object] | None = None,
-    allow: str | Sequence[str] = (),
-    workers: int | None = None,
-    memory: int | str = MEMORY,
-    dask: object = None,
-    executor: object = None,
-    **options: Unpack[FormatOptions],
+    **more: Unpack[MoreCopyOptions],
 ) -> tuple[str, ...]:
     """Copy a dataset from any format that nczarr reads to any format that it writes.
 
@@ -129,8 +102,8 @@ def copy(
     Parameters
     ----------
     source : str, path, store, nczarr.model.Dataset, or dataset or tree of xarray
-        A netCDF file, a Zarr hierarchy (path or URL), or CDL text (``.cdl``). For `concat`, for `append`, and if the
-        target is a directory, also a list of sources or a pattern such as ``in/*.nc``.
+        A netCDF file, a Zarr hierarchy (path or URL), or CDL text (``.cdl``). If the target is a directory, also a list
+        of sources or a pattern such as ``in/*.nc``.
     target : str, path or store
         ``.nc`` for a netCDF file, ``.cdl`` for CDL text, any other name for a Zarr hierarchy. A directory without a
         dataset, or a name that ends in ``/``, gets one Zarr hierarchy for each source, with the name of the source. The
@@ -138,23 +111,15 @@ def copy(
     variables : str or sequence of str
         Copy these variables, and their coordinates, bounds and grid mappings. Glob patterns: with a slash for FQNs
         (``/ocean/t*``), otherwise for simple names in any group. Commas separate the patterns of a string.
-    only : str or sequence of str
-        Copy exactly these variables.
-    groups : str or sequence of str
-        Copy these groups.
     exclude : str or sequence of str
         Omit these variables and groups.
     select : mapping, optional
         Parts of dimensions: ``{"time": slice(0, 10)}`` by index; ``slice(30.0, 60.0)`` by coordinate value, both ends
         included; ``slice("2020-01", "2020-06-15")`` by date.
-    rename : mapping, optional
-        New simple names by FQN; ``/v@units`` is an attribute.
     chunks : str, mapping, or sequence of str, optional
         Chunk lengths by dimension, ``{"time": 1}`` or ``"time=1,lat=100"``, or ``"auto"``. For some variables, by name
         or pattern: ``{"temp": {"time": 1}}``, ``"temp:time=1"``, or ``["time=10", "precip*:time=1"]``. The last pattern
         that matches counts.
-    chunk_bytes : int or str, optional
-        Approximate size of chunks, ``"4MiB"``.
     shards : str, int, mapping, or sequence of str, optional
         Shard lengths by dimension (default: the whole dimension), ``"auto"``, or an approximate number of bytes; also
         for some variables, as in `chunks`. Zarr output only.
@@ -165,104 +130,55 @@ def copy(
         deflate, where other codecs would need a plug-in of HDF5. ``"numcodecs"`` stores the filters of a netCDF file
         with codecs that keep its bytes, and which only zarr-python reads. For some variables:
         ``{"precip*": "zstd"}``, ``"precip*:zstd"``.
-    checksum : bool, default False
-        Store a checksum for every chunk: crc32c in Zarr, fletcher32 in netCDF-4.
-    portable : bool, default False
-        Replace the codecs of a Zarr source that not every reader of Zarr v3 has; the result names them.
-    quantize : str, mapping, or sequence of str, optional
-        Round floats: ``"temp=3"``, ``"GranularBitRound:3"``, ``{"temp": "3", "precip*": "BitRound:10"}``. No other
-        option changes values.
-    fixed : bool, default False
-        Make unlimited dimensions fixed.
-    unlimited : str or sequence of str
-        Make these dimensions unlimited.
-    concat : str, optional
-        Join the sources along this dimension, or along a new dimension of this name. All sources are checked before
-        anything is written; times are converted to the units of the first source.
-    merge : bool, default False
-        Join the variables of all sources in one dataset. Nodes that several sources have are the same, within
-        `tolerance`; their attributes are joined. With `concat`, sources of the same variables are joined first.
-    join : {'outer', 'first', 'exact', 'fill'}
-        With `concat`, `merge` and `append`, how to join attributes that differ. ``"outer"`` keeps the attributes of all
-        sources, from the first source where they differ, and refuses contradictions in attributes that describe the
-        quantity (``standard_name``, ``cell_methods``, ``coordinates``, all of a grid mapping, …). ``"first"`` keeps
-        the attributes of the first source, or of the target. ``"exact"`` refuses every difference. ``"fill"`` is
-        ``"outer"``, and also joins variables that some sources lack, with fill values there. Attributes that decode
-        numbers (``scale_factor``, ``_FillValue``, ``units``, …) may not differ, except for the reference dates of
-        times, and with `repack` and `adjust`.
-    repack : {'unpacked', 'first', 'common'}, optional
-        With `concat` and `append`, join numbers with their own packing (``scale_factor``, ``add_offset``,
-        ``_FillValue``, type): as floats; in the packing of the first source, if no value loses precision; or in a new
-        packing for the range of all values. A warning states the maximum error.
-    adjust : str or sequence of str
-        With `concat` and `append`, accept little differences: ``"units"`` (other words for a unit), ``"calendar"``
-        (``standard`` and ``proleptic_gregorian`` from 1582-10-15), ``"order"`` (of dimensions), ``"flip"`` (coordinates
-        in reverse), ``"promote"`` (narrower types).
-    tolerance : mapping, optional
-        By name or pattern of a variable without the joined dimension: the largest difference of its values. Those of
-        the first source are kept.
-    expect_step : str, optional
-        With `concat`, the step of the joined coordinate: ``"1d"``, ``"6h"``, ``"1mo"``, a number, or ``"auto"`` for the
-        most frequent one. Missing steps are refused, or filled with ``join="fill"``.
-    preprocess : callable or str, optional
-        A function, or its name ``"module:function"``, that gets the :class:`nczarr.model.Dataset` of each source, whose
-        values are lazy, and returns the one to copy. If its first parameter has the annotation ``xarray.Dataset``, or
-        ``xarray.DataTree`` for sources with groups, it gets and returns that. It is called whenever a source is opened,
-        on a cluster in each worker, and must return the same each time.
-    append : bool, default False
-        Append the sources to the existing dataset `target`, along its unlimited dimension (or `concat`). Steps that
-        exist already are refused.
-    replace : bool, default False
-        With `append`: overwrite existing steps.
     overwrite : bool, default False
         Replace an existing dataset. A directory that is not a Zarr hierarchy is never replaced.
-    durable : bool, optional
-        By default, a copy to a local disk waits until the disk has stored the output, and removes the old dataset
-        only then, so that the copy survives a power failure. False does not wait for the disk.
+    verify : bool, default False
+        After the copy, read source and target again and compare them bit by bit.
     resume : bool, default False
         Continue an interrupted copy of the same source with the same options, or start a copy; compare a complete
         copy with the source, and keep it. After an interrupt, the finished part is kept. Zarr directories and object
         stores only.
-    digest : bool, default False
-        Store the digest of the dataset in the global attribute ``nczarr_sha256``; see :func:`nczarr.digest`.
-    record_sources : bool, default False
-        Record name, size, digest and steps of each source, on Zarr with the layout ``nczarr-v3``; ``nczarr sources``
-        lists them. An append to such a dataset records its sources too, and skips those that the dataset contains.
-    verify : bool, default False
-        After the copy, read source and target again and compare them bit by bit.
-    virtual : bool, default False
-        Write references to the chunks of netCDF files, without copying values. ``NAME.json`` and ``NAME.parquet`` have
-        the forms of kerchunk, which fsspec's ``reference://`` reads; ``NAME.icechunk`` is an Icechunk repository; the
-        store of an Icechunk session is also a target. With `concat`, the chunks of all files form one array. Reading
-        references to files that are not beside them needs `allow`.
     dry_run : bool, default False
         Write nothing; return one line for each variable with its planned storage.
-    plan : str or path, optional
-        A file in TOML. If it exists, it contains all choices of the copy: what to join, rename and select, and the
-        storage of each variable. With `dry_run`, it is written if it does not exist.
-    report : nczarr.convert.Report, optional
-        Receives the results: bytes, seconds, the plan.
     progress : Progress, optional
         Receives the progress of the copy.
-    source_options, target_options : mapping, optional
-        Options of the file systems of URLs.
-    allow : str or sequence of str
-        Paths and URLs. References (kerchunk's, virtual chunks of an Icechunk repository) may name files beside them,
-        and files below these.
-    workers : int, optional
-        Number of writer threads; default: the number of processors, at most 8.
-    memory : int or str, default "512MiB"
-        Maximum size of the values in memory; on a cluster with an address, in that of each worker.
-    dask : str or distributed.Client, optional
-        Distribute the blocks over a Dask cluster: the address of its scheduler, a client, or ``"local"`` for `workers`
-        processes on this machine. All workers must be able to open source and target by their paths or URLs.
-    executor : concurrent.futures.Executor, callable or str, optional
-        Distribute the blocks over the workers of an executor. A function, or its name ``"module:function"``, gets
-        `workers` and returns an executor, which is replaced when its workers die; ``"processes"`` starts processes on
-        this machine.
-    **options
-        For Zarr the fields of :class:`nczarr.mapping.WriteOptions` (``layout``, ``char``, …); for netCDF
-        ``format``; for both ``lossy=True``.
+    **more
+        Names: `only` (copy exactly these variables), `groups` (copy these groups), `rename` (new simple names by FQN;
+        ``/v@units`` is an attribute), and `preprocess`, a function, or its name ``"module:function"``, that gets the
+        :class:`nczarr.model.Dataset` of each source, whose values are lazy, and returns the one to copy. If its first
+        parameter has the annotation ``xarray.Dataset``, or ``xarray.DataTree`` for sources with groups, it gets and
+        returns that. It is called whenever a source is opened, on a cluster in each worker, and must return the same
+        each time.
+
+        Storage: `chunk_bytes` (approximate size of chunks, ``"4MiB"``), `checksum` (crc32c in Zarr, fletcher32 in
+        netCDF-4, for every chunk), `portable` (replace the codecs of a Zarr source that not every reader of Zarr v3
+        has; the result names them), `quantize` (round floats: ``"temp=3"``, ``"GranularBitRound:3"``,
+        ``{"temp": "3", "precip*": "BitRound:10"}``; no other option changes values), `fixed` (make unlimited
+        dimensions fixed), `unlimited` (make these dimensions unlimited); for Zarr the fields of
+        :class:`nczarr.mapping.WriteOptions` (`layout`, `char`, …); for netCDF `format`; for both `lossy`, which omits
+        parts that cannot be copied and returns them.
+
+        Trust: `durable` (by default, a copy to a local disk waits until the disk has stored the output, and removes
+        the old dataset only then, so that the copy survives a power failure; False does not wait), `digest` (store
+        the digest in the global attribute ``nczarr_sha256``; see :func:`nczarr.digest`), `record_sources` (record
+        name, size, digest and steps of each source, on Zarr with the layout ``nczarr-v3``; ``nczarr sources`` lists
+        them, and an append skips those that the dataset contains), `plan` (a file in TOML; if it exists, it contains
+        all choices of the copy: what to join, rename and select, and the storage of each variable; with `dry_run`, it
+        is written if it does not exist), `virtual` (write references to the chunks of netCDF files, without copying
+        values; ``NAME.json`` and ``NAME.parquet`` have the forms of kerchunk, which fsspec's ``reference://`` reads;
+        ``NAME.icechunk`` is an Icechunk repository; the store of an Icechunk session is also a target; reading
+        references to files that are not beside them needs `allow`).
+
+        Work: `memory` (maximum size of the values in memory, default ``"512MiB"``; on a cluster with an address, in
+        that of each worker), `workers` (number of writer threads; default: the number of processors, at most 8),
+        `dask` (distribute the blocks over a Dask cluster: the address of its scheduler, a client, or ``"local"`` for
+        `workers` processes on this machine; all workers must be able to open source and target by their paths or
+        URLs), `executor` (an executor of concurrent.futures; or a function, or its name ``"module:function"``, that
+        gets `workers` and returns an executor, which is replaced when its workers die; ``"processes"`` starts
+        processes on this machine), `report` (a :class:`nczarr.convert.Report` that receives the results).
+
+        Access: `source_options`, `target_options` (options of the file systems of URLs), `allow` (paths and URLs;
+        references may name files beside them, and files below these).
 
     Returns
     -------
@@ -287,56 +203,226 @@ def copy(
     ...     dataset.attribute["title"].text
     'an example'
     """
-    given = locals()
-    endpoints.check_options(options, signature(copy).parameters)
-    if plan is not None:
-        from nczarr.convert.plans import copy_with_plan
+    given = dict(
+        variables=variables, exclude=exclude, select=select, chunks=chunks, shards=shards, compression=compression,
+        overwrite=overwrite, verify=verify, resume=resume, dry_run=dry_run, progress=progress, **more,
+    )  # fmt: skip
+    return _run("copy", source, target, given)
 
-        losses: tuple[str, ...] = copy_with_plan(copy, given)
-        return losses
-    if workers is not None and workers < 1:
-        raise UnsupportedError(f"--workers {workers}: at least one is necessary")
-    if append and (expect_step or virtual):
+
+def join(
+    sources: object,
+    target: object,
+    *,
+    along: str | None = "time",
+    merge: bool = False,
+    join: Literal["outer", "first", "exact", "fill"] = "outer",
+    adjust: Names = (),
+    variables: Names = (),
+    exclude: Names = (),
+    select: Mapping[str, object] | None = None,
+    chunks: str | Sequence[str] | Mapping[str, Any] | None = None,
+    shards: str | int | Sequence[str] | Mapping[str, Any] | None = None,
+    compression: str | Sequence[str] | Mapping[str, str] | None = None,
+    overwrite: bool = False,
+    verify: bool = False,
+    resume: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    **more: Unpack[MoreJoinOptions],
+) -> tuple[str, ...]:
+    """Join sources to one dataset: their steps along a dimension, and their variables side by side.
+
+    All sources are checked before anything is written; the error names the conflicts of all of them.
+
+    Parameters
+    ----------
+    sources : sequence, or str
+        Sources as for :func:`copy`, in order, or a pattern such as ``in/*.nc``, or a scan file of :func:`scan`.
+    target : str, path or store
+        As for :func:`copy`.
+    along : str or None, default "time"
+        The dimension along which the steps of the sources follow each other, or a new dimension of this name. Times are
+        converted to the units of the first source. None only joins variables side by side.
+    merge : bool, default False
+        The sources have different variables: join those of the same variables first, then all side by side. Nodes
+        that several sources have are the same, within `tolerance`; their attributes are joined.
+    join : {'outer', 'first', 'exact', 'fill'}
+        How to join attributes that differ. ``"outer"`` keeps the attributes of all sources, from the first source where
+        they differ, and refuses contradictions in attributes that describe the quantity (``standard_name``,
+        ``cell_methods``, ``coordinates``, all of a grid mapping, …). ``"first"`` keeps the attributes of the first
+        source, or of the target. ``"exact"`` refuses every difference. ``"fill"`` is ``"outer"``, and also joins
+        variables that some sources lack, with fill values there. Attributes that decode numbers (``scale_factor``,
+        ``_FillValue``, ``units``, …) may not differ, except for the reference dates of times, and with `repack` and
+        `adjust`.
+    adjust : str or sequence of str
+        Accept little differences: ``"units"`` (other words for a unit), ``"calendar"`` (``standard`` and
+        ``proleptic_gregorian`` from 1582-10-15), ``"order"`` (of dimensions), ``"flip"`` (coordinates in reverse),
+        ``"promote"`` (narrower types).
+    variables, exclude, select, chunks, shards, compression, overwrite, verify, resume, dry_run, progress
+        As for :func:`copy`.
+    **more
+        All other options of :func:`copy`, and three of sources that differ: `repack` (join numbers with their own
+        packing (``scale_factor``, ``add_offset``, ``_FillValue``, type): as floats, ``"unpacked"``; in the packing of
+        the first source, ``"first"``, if no value loses precision; or in a new packing for the range of all values,
+        ``"common"``; a warning states the maximum error), `tolerance` (by name or pattern of a variable without the
+        joined dimension: the largest difference of its values; those of the first source are kept), `expect_step` (the
+        step of the joined coordinate: ``"1d"``, ``"6h"``, ``"1mo"``, a number, or ``"auto"`` for the most frequent one;
+        missing steps are refused, or filled with ``join="fill"``).
+
+    Returns
+    -------
+    tuple of str
+        As for :func:`copy`.
+
+    Raises
+    ------
+    ModelError
+        If the sources do not fit together.
+    DatasetNotFoundError, DatasetExistsError, LossError, NCZarrError
+        With the problem and its location.
+
+    Examples
+    --------
+    >>> from nczarr import cdl
+    >>> from nczarr.convert import open_source
+    >>> text = "netcdf d {{ dimensions: time = 1; variables: int time(time); data: time = {}; }}"
+    >>> days, store = [cdl.loads(text.format(day)) for day in (1, 2, 3)], {}
+    >>> join(days, store)
+    ()
+    >>> with open_source(store) as dataset:
+    ...     dataset.dimension_at("/time").size
+    3
+    """
+    given = dict(
+        along=along, merge=merge or along is None, join=join, adjust=adjust, variables=variables, exclude=exclude,
+        select=select, chunks=chunks, shards=shards, compression=compression, overwrite=overwrite, verify=verify,
+        resume=resume, dry_run=dry_run, progress=progress, **more,
+    )  # fmt: skip
+    return _run("join", sources, target, given)
+
+
+def append(
+    sources: object,
+    target: object,
+    *,
+    along: str | None = None,
+    merge: bool = False,
+    replace: bool = False,
+    join: Literal["outer", "first", "exact", "fill"] = "outer",
+    adjust: Names = (),
+    variables: Names = (),
+    exclude: Names = (),
+    select: Mapping[str, object] | None = None,
+    progress: Progress | None = None,
+    **more: Unpack[MoreAppendOptions],
+) -> tuple[str, ...]:
+    """Append sources to an existing dataset along its unlimited dimension.
+
+    The dataset keeps its chunks and codecs. Readers see the old length or the new one, and an append that ends early
+    leaves the old length. Steps that exist already are refused.
+
+    Parameters
+    ----------
+    sources : object
+        A source, a list of sources, or a pattern, as for :func:`join`.
+    target : str, path or store
+        A Zarr hierarchy or a netCDF file.
+    along : str, optional
+        The dimension; by default the only unlimited one.
+    merge : bool, default False
+        The sources have different variables of the dataset; see :func:`join`.
+    replace : bool, default False
+        Overwrite existing steps.
+    join, adjust
+        As for :func:`join`; ``"first"`` keeps the attributes of the target.
+    variables, exclude, select, progress
+        As for :func:`copy`.
+    **more
+        As for :func:`join`: `only`, `groups`, `rename`, `preprocess`, `repack` (``"first"``: the packing of the
+        target), `tolerance`, `record_sources`, `durable`, `memory`, `workers`, `report`, `source_options`,
+        `target_options`, `allow`, `lossy`, and for a netCDF file that is written anew `format`.
+
+    Returns
+    -------
+    tuple of str
+        It is empty.
+
+    Raises
+    ------
+    DatasetNotFoundError, NCZarrError
+        With the problem and its location. The dataset is unchanged.
+
+    Examples
+    --------
+    >>> import nczarr
+    >>> from nczarr import cdl
+    >>> from nczarr.convert import open_source
+    >>> text = "netcdf d {{ dimensions: time = unlimited; variables: int time(time); data: time = {}; }}"
+    >>> store = {}
+    >>> nczarr.copy(cdl.loads(text.format(1)), store)
+    ()
+    >>> append(cdl.loads(text.format(2)), store)
+    ()
+    >>> with open_source(store) as dataset:
+    ...     dataset.dimension_at("/time").size
+    2
+    """
+    given = dict(
+        along=along, merge=merge, replace=replace, join=join, adjust=adjust, variables=variables, exclude=exclude,
+        select=select, progress=progress, **more,
+    )  # fmt: skip
+    return _run("append", sources, target, given)
+
+
+def _run(verb: Verb, source: object, target: object, given: dict[str, Any]) -> tuple[str, ...]:
+    """Make the request of a call from its keywords, and run it."""
+    plan = given.pop("plan", None)
+    if plan is not None:
+        from nczarr.convert.plans import with_plan
+
+        if given.get("virtual"):
+            CopyRequest.of(verb, target, given | {"plan": plan})
+        return with_plan(verb, given, Path(plan), partial(_run, verb, source, target))
+    request = CopyRequest.of(verb, target, given)
+    together = request.combination
+    if verb == "append" and request.fitting.repack not in (None, "first"):
+        raise UnsupportedError("an append keeps the packing of the dataset", hint=named("repack", "first"))
+    if verb == "join" and together.along is None and (request.fitting.repack or request.fitting.expect_step):
         raise UnsupportedError(
-            f"--append cannot be combined with --{'expect-step' if expect_step else 'virtual'}"
+            f"{named('repack')} and {named('expect_step')} need a dimension", hint=named("along", "time")
         )
-    if append and repack not in (None, "first"):
-        raise UnsupportedError("--append keeps the packing of the dataset", hint="--repack first")
-    if replace and not append:
-        raise UnsupportedError("--replace needs --append")
-    fitting = Fitting(join, repack, list_names(adjust), tolerance or {}, expect_step)
-    if concat is None and not append and (repack or expect_step):
-        raise UnsupportedError("--repack and --expect-step need --concat or --append")
-    if concat is None and not (append or merge) and (fitting.adjust or tolerance):
-        raise UnsupportedError("--adjust and --tolerance need --concat, --merge or --append")
-    request = Request.of(given)
-    nodes = [list_names(patterns) for patterns in (variables, only, groups, exclude)]
-    subset = Subset(nodes[0], nodes[1], nodes[2], nodes[3], select or {}, rename or {})
-    where = allowing(source_options, allow)
-    hook = endpoints.named_function(preprocess, "--preprocess") if isinstance(preprocess, str) else preprocess
+    where = request.source_options
     paths = tuple(with_scans(expand_sources(source, where)))
-    sources = Sources(paths, where, subset, concat, fitting, hook, merge)
-    if append:
+    if not paths:
+        raise UnsupportedError("there is no source")
+    sources = Sources(
+        paths, where, request.subset, together.along, request.fitting, request.hook, together.merge
+    )
+    if verb == "append":
         from nczarr.convert.appending import AppendTask
 
         # With replace, the sources may write the same steps, one after the other. Otherwise append all or none.
-        for part in sources.each() if replace and not merge else [sources]:
-            AppendTask(request, part, replace).run()
+        steps = together.replace
+        for part in sources.each() if steps and not together.merge else [sources]:
+            AppendTask(request, part, steps).run()
         return ()
-    if virtual:
-        if hook is not None:
-            raise UnsupportedError("--virtual cannot be combined with --preprocess")
-        _refer(request, sources)
-        return ()
-    if sources.are_joined:
+    if request.trust.virtual:
+        return _refer(request, sources)
+    if verb == "join":
         return CopyTask(request, sources).run()
-    targets = endpoints.targets_of(sources.paths, target)
+    return _copy_each(request, sources)
+
+
+def _copy_each(request: CopyRequest, sources: Sources) -> tuple[str, ...]:
+    """Copy each source: one to the target, several into the directory."""
+    targets = endpoints.targets_of(sources.paths, request.target)
     tasks = [CopyTask(request.to(to), one) for one, to in zip(sources.each(), targets, strict=True)]
     if len(tasks) == 1:
         return tasks[0].run()
     # Check all of them before the first copy.
-    total = 0 if dry_run else sum(endpoints.call_all(task.check for task in tasks))
-    with reporting(request.progress, request.readings * total):
+    total = 0 if request.trust.dry_run else sum(endpoints.call_all(task.check for task in tasks))
+    with reporting(request.effort.progress, request.trust.readings * total):
         return tuple(loss for task in tasks for loss in task.of_one_job().run())
 
 
@@ -344,12 +430,14 @@ def copy(
 class CopyTask:
     """The copy of one dataset, which may have several sources."""
 
-    request: Request
+    request: CopyRequest
     sources: Sources
 
     def of_one_job(self) -> CopyTask:
         """Return the task as a part of a job whose progress has started."""
-        return replace(self, request=replace(self.request, progress=PartOfProgress(self.request.progress)))
+        return replace(
+            self, request=self.request.with_effort(progress=PartOfProgress(self.request.effort.progress))
+        )
 
     def check(self) -> int:
         """Check the options and the target without reading values; return the size of the values in bytes."""
@@ -361,8 +449,8 @@ class CopyTask:
 
     def refuse_existing(self) -> None:
         """Raise an error if the target exists, unless the copy replaces or continues it."""
-        if not (self.request.overwrite or self.request.resume):
-            endpoints.refuse_existing(self.request.target, self.request.storage_options)
+        if not (self.request.trust.overwrite or self.request.trust.resume):
+            endpoints.refuse_existing(self.request.target, self.request.access.target_options)
 
     def run(self) -> tuple[str, ...]:
         """Copy; return the losses, or the plan of a dry run."""
@@ -383,51 +471,53 @@ class CopyTask:
             dataset = _without_old_digest(dataset, sources, request.output)
             # The chunks of the source determine the best blocks for reading it.
             source = dataset
-            dataset, options, replaced = self.shaped(source, kind)
+            dataset, form, replaced = self.shaped(source, kind)
             losses += replaced
-            if request.dry_run:
-                return self.plan(dataset, options)
-            if request.record_sources:
+            if request.trust.dry_run:
+                return self.plan(dataset, form)
+            if request.trust.record_sources:
                 records = records_of(sources.paths, sources.options)
                 dataset = replace(dataset, sources=with_steps(records, sources.paths, recorded))
-            readings, size = request.readings, dataset_bytes(dataset)
-            with reporting(request.progress, readings * size) if readings > 1 else nullcontext():
+            readings, size = request.trust.readings, dataset_bytes(dataset)
+            with reporting(request.effort.progress, readings * size) if readings > 1 else nullcontext():
                 task = self.of_one_job() if readings > 1 else self
                 cluster = self.cluster(engine, dataset, kind)
                 unchanged = partial(sources.refuse_changes, states)
-                losses += task.write(dataset, options, source, cluster, unchanged)
-        if request.report is not None:
-            request.report.add(sources.paths, request.target, size)
-            request.report.losses += losses
+                losses += task.write(dataset, form, source, cluster, unchanged)
+        if request.effort.report is not None:
+            request.effort.report.add(sources.paths, request.target, size)
+            request.effort.report.losses += losses
         return losses
 
-    def plan(self, dataset: Dataset, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def plan(self, dataset: Dataset, form: TargetFormat) -> tuple[str, ...]:
         """Return and report the planned storage of each variable."""
         from nczarr.convert.plans import planned_variables
 
         self.refuse_existing()
         to = kind_of_target(self.request.target)
-        plan = list(planned_variables(dataset, self.request.output, to, options))
+        plan = list(planned_variables(dataset, self.request.output, to, form))
         for v in plan if to == "zarr" else ():
             block = v.shards or v.chunks or ()
-            refuse_memory(v.fqn, block, v.shape, dataset.variable_at(v.fqn).type.dtype, self.request.memory)
-        if self.request.report is not None:
-            self.request.report.variables += plan
+            refuse_memory(
+                v.fqn, block, v.shape, dataset.variable_at(v.fqn).type.dtype, self.request.effort.memory
+            )
+        if self.request.effort.report is not None:
+            self.request.effort.report.variables += plan
         return tuple(map(str, plan))
 
     def write(
         self,
         dataset: Dataset,
-        options: Mapping[str, Any],
+        form: TargetFormat,
         source: Dataset,
         cluster: Cluster | None,
         refuse_changes: Callable[[], None],
     ) -> tuple[str, ...]:
         """Write the dataset, and verify it if requested; return the losses of the format."""
         request, sources = self.request, self.sources
-        target, overwrite, resume, state = request.target, request.overwrite, request.resume, None
-        if request.digest:
-            own = Attribute.of(ATTRIBUTE, digest_of(dataset, request.progress).dataset)
+        target, overwrite, resume, state = request.target, request.trust.overwrite, request.trust.resume, None
+        if request.trust.digest:
+            own = Attribute.of(ATTRIBUTE, digest_of(dataset, request.effort.progress).dataset)
             dataset = replace(dataset, attributes=(*without_digest(dataset).attributes, own))
 
         @cache
@@ -435,7 +525,7 @@ class CopyTask:
             from nczarr.convert.values.resume import fingerprint_of
 
             hook = sources.hook and f"{sources.hook.__module__}:{getattr(sources.hook, '__qualname__', '')}"
-            how = [sources.subset, sources.fitting, hook, request.output, sorted(options.items(), key=str)]
+            how = [sources.subset, sources.fitting, hook, request.output, form]
             how += [dataset.sources] if dataset.sources else []
             return fingerprint_of(dataset, sources.paths, repr(how), sources.options)
 
@@ -443,49 +533,51 @@ class CopyTask:
             from nczarr.convert.values.resume import losses_if_complete, state_of_target
 
             if not overwrite:
-                found = losses_if_complete(target, dataset, options, request.storage_options)
+                found = losses_if_complete(target, dataset, form, request.access.target_options)
                 if found is not None:
-                    if (difference := self.difference(dataset, options, found)) is not None:
+                    if (difference := self.difference(dataset, form, found)) is not None:
                         raise DatasetExistsError(
                             f"the target is a dataset already, but not a copy of this source: {difference}",
                             path=str(target),
-                            hint=endpoints.OVERWRITE,
+                            hint=endpoints.overwriting(),
                         )
-                    if request.report is not None:
-                        request.report.finished_before += 1
+                    if request.effort.report is not None:
+                        request.effort.report.finished_before += 1
                     return found
-            state = state_of_target(target, fingerprint(), request.storage_options)
+            state = state_of_target(target, fingerprint(), request.access.target_options)
         how = "continuing the copy of" if state == "resumable" else "copying"
         logger_of(__name__).info("%s: %s %s", name_of(target), how, sources)
-        sink = create_sink(
+        sink = sink_of(
             target,
             dataset,
+            form,
             # Without a record, the content of the unfinished dataset is unknown.
             overwrite=overwrite or state == "unknown",
-            durable=request.durable,
-            storage_options=request.storage_options,
+            durable=request.trust.durable,
+            storage_options=request.access.target_options,
             resume=resume and state != "unknown",
-            **options,
         )
         FillTask(request, dataset, sink, source, fingerprint, cluster, refuse_changes).run()
         losses = tuple(getattr(sink, "losses", ()))
-        if request.verify and (difference := self.difference(dataset, options, losses)) is not None:
+        if request.trust.verify and (difference := self.difference(dataset, form, losses)) is not None:
             raise NCZarrError(f"the copy differs from its source: {difference}", path=str(target))
         return losses
 
     def engine(self) -> AbstractContextManager[Engine | None]:
         """Connect to the requested workers."""
         request = self.request
-        if request.dask is None and request.executor is None:
+        if request.effort.dask is None and request.effort.executor is None:
             return nullcontext()
-        option = "--executor" if request.dask is None else "--dask"
+        option = named("executor" if request.effort.dask is None else "dask")
         if kind_of_target(request.target) != "zarr":
             raise UnsupportedError(
                 f"{option}: only a Zarr dataset can have several writers", path=str(request.target)
             )
         from nczarr.convert.engine import open_engine
 
-        return open_engine(request.executor, request.dask, request.workers, request.memory)
+        return open_engine(
+            request.effort.executor, request.effort.dask, request.effort.workers, request.effort.memory
+        )
 
     def cluster(self, engine: Engine | None, dataset: Dataset, kind: Kind | None) -> Cluster | None:
         """Return the workers that run the copy."""
@@ -496,55 +588,42 @@ class CopyTask:
         joined = dataset if self.sources.are_joined else None
         return Cluster(engine, Recipe(self.sources, self.request.output, kind, joined))
 
-    def difference(
-        self, dataset: Dataset, options: Mapping[str, Any], losses: Sequence[str]
-    ) -> Difference | None:
+    def difference(self, dataset: Dataset, form: TargetFormat, losses: Sequence[str]) -> Difference | None:
         """Return the first difference between a dataset and its copy that the format does not explain."""
         request = self.request
         exact = kind_of_target(request.target) != "cdl"  # CDL text has no payloads of NaN
-        with open_source(request.target, storage_options=request.storage_options, fresh=True) as stored:
-            found: Iterator[Difference] = ValueComparison(exact).datasets(dataset, stored, request.progress)
+        with open_source(request.target, storage_options=request.access.target_options, fresh=True) as stored:
+            found: Iterator[Difference] = ValueComparison(exact).datasets(
+                dataset, stored, request.effort.progress
+            )
             if not {*losses} - {ORDER}:  # with other losses, only values can be equal
-                order = options.get("layout") not in _UNORDERED
+                order = form.layout not in _UNORDERED
                 nodes = compare(dataset, stored, data=False, nan_payloads=exact, order=order)
                 found = chain(nodes, found)
             return next(found, None)
 
-    def shaped(self, dataset: Dataset, kind: Kind | None) -> tuple[Dataset, dict[str, Any], tuple[str, ...]]:
-        """Return the dataset as it is written, the options of its sink, and the replaced codecs and filters."""
-        to, how = kind_of_target(self.request.target), self.request.output
-        options = dict(self.request.format_options)
-        lossy = options.pop("lossy", False)
-        if self.request.record_sources and (
-            to != "zarr" or options.get("layout", "nczarr-v3") != "nczarr-v3"
-        ):
-            raise UnsupportedError(NO_RECORD)
-        if "format" in options:
-            options["format"] = parse_kind(options["format"])
-        layout = options.get("layout", "nczarr-v3")
-        shaped, replaced = shape(
-            dataset, how, source=kind, target=to, format=options.get("format"), layout=layout
-        )
-        if to != "netcdf" and "format" in options:
-            what = "a Zarr dataset" if to == "zarr" else "CDL text"
-            raise UnsupportedError(
-                f"-k: {what} has no netCDF format", hint="a target NAME.nc is a netCDF file"
-            )
+    def shaped(self, dataset: Dataset, kind: Kind | None) -> tuple[Dataset, TargetFormat, tuple[str, ...]]:
+        """Return the dataset as it is written, the format of its sink, and the replaced codecs and filters."""
+        to, how, form = kind_of_target(self.request.target), self.request.output, self.request.form
+        layout, is_on_v3 = form.layout, form.layout in ON_V3
+        if self.request.trust.record_sources and (to != "zarr" or layout != "nczarr-v3"):
+            raise UnsupportedError(f"{named('record_sources')}: {NO_RECORD}")
+        own_format = None if form.format is None else parse_kind(str(form.format))
+        shaped, replaced = shape(dataset, how, source=kind, target=to, format=own_format, layout=layout)
+        form.refuse_for(to)
+        form = replace(form, format=own_format)
         if to != "zarr":
-            return shaped, options, replaced
-        if lossy:
-            options["lossy"] = lossy
+            return shaped, form, replaced
         if is_choice(how.compression):
-            options["compression"] = how.compression
-        elif how.compression is None and kind == "netcdf" and layout in ON_V3:
+            form = replace(form, compression=str(how.compression))
+        elif how.compression is None and kind == "netcdf" and is_on_v3:
             # The older layouts store the filters of a variable only as codecs.
-            options["compression"] = "default"
-        if how.checksum:
-            options["checksum"] = True
+            form = replace(form, compression="default")
+        form = replace(form, checksum=how.checksum)
         has_shards = any(v.storage.shard_shape for v in shaped.all_variables.values())
-        if has_shards and layout not in ON_V3 and (how.shards is not None or "shards" in how.rules):
-            raise UnsupportedError(f"--shards: the layout {layout} has no shards")
-        return shaped, options, replaced
+        if has_shards and not is_on_v3 and (how.shards is not None or "shards" in how.rules):
+            raise UnsupportedError(f"{named('shards')}: the layout {layout} has no shards")
+        return shaped, form, replaced
 
 
 def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]:
@@ -562,7 +641,7 @@ def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tupl
         raise LossError(
             f"values beyond the dimensions would be lost: {found[0]}",
             path=where,
-            hint="--lossy, in Python lossy=True, omits them",
+            hint=f"{named('lossy', True)} omits them",
         )
     return tuple(found)
 
@@ -575,21 +654,18 @@ def _without_old_digest(dataset: Dataset, sources: Sources, how: OutputOptions) 
     return without_digest(dataset)
 
 
-def _refer(request: Request, sources: Sources) -> None:
+def _refer(request: CopyRequest, sources: Sources) -> tuple[str, ...]:
     """Write references to the chunks of netCDF files."""
     from nczarr.convert.virtual import write_virtual
 
-    target = request.target
-    request.refuse_with("--virtual", "overwrite")
-    if request.output != OutputOptions() or request.format_options or request.record_sources:
-        raise UnsupportedError(
-            "--virtual cannot be combined with --record-sources and options of the storage"
-        )
+    target, option = request.target, named("virtual")
     if len(sources.paths) != 1 and not sources.are_joined:
-        raise UnsupportedError("--virtual: several sources need --concat or --merge", path=str(target))
+        raise UnsupportedError(
+            f"{option}: several sources and one target", path=str(target), hint=f"use {verb_named('join')}"
+        )
     for source in sources.paths:
         if isinstance(source, Dataset) or kinds_of([source]) != {"netcdf"}:
-            raise UnsupportedError("--virtual: the source is not a netCDF file", path=name_of(source))
+            raise UnsupportedError(f"{option}: the source is not a netCDF file", path=name_of(source))
     states = sources.states()
     with sources.open(fresh=False) as opened:
         part = _without_old_digest(replace(sources.part(opened), sources=()), sources, request.output)
@@ -598,8 +674,9 @@ def _refer(request: Request, sources: Sources) -> None:
             sources.paths[0],
             target,
             partial(sources.refuse_changes, states),
-            overwrite=request.overwrite,
+            overwrite=request.trust.overwrite,
         )
-        if request.report is not None:
-            request.report.allow += outside
-            request.report.add(sources.paths, target, dataset_bytes(part))
+        if request.effort.report is not None:
+            request.effort.report.allow += outside
+            request.effort.report.add(sources.paths, target, dataset_bytes(part))
+    return ()

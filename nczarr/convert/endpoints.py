@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib import import_module
@@ -21,23 +21,27 @@ import numpy as np
 from nczarr import mapping, model
 from nczarr.display import shown_location
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
-from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
+from nczarr.formats import Kind, is_icechunk, is_references, kind_of_source, kind_of_target, local_path
+from nczarr.mapping import WriteOptions
 from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr
-from nczarr.mapping.options import FormatOptions
 from nczarr.model import Attribute, Dataset, DatasetSink, MemorySource, Region, Variable, resolve
 from nczarr.model.sources import ChangedSource
+from nczarr.options import NEW, named, option, verb_named
 from nczarr.stores import open_store
 from nczarr.system.atomic import holds_nothing, text_output
 from nczarr.system.environment import is_on
 from nczarr.targets import check_slashes, parse_target
-from nczarr.text import did_you_mean
 from nczarr.transfer import Progress, data_bytes, reporting, value_bytes
 
 if TYPE_CHECKING:
     from nczarr.netcdf.bytes.file import RemoteRanges
 
-#: Hint of the errors for existing targets.
-OVERWRITE = "--overwrite, in Python overwrite=True, replaces it"
+
+def overwriting() -> str:
+    """Return the hint of the errors for existing targets."""
+    return f"{named('overwrite', True)} replaces it"
+
+
 #: Maximum number of errors that are raised together.
 _LISTED = 20
 _T = TypeVar("_T")
@@ -125,7 +129,7 @@ def named_function(name: str, option: str) -> Callable[..., Any]:
 
     Examples
     --------
-    >>> named_function("nczarr.model:resolve", "--preprocess").__name__
+    >>> named_function("nczarr.model:resolve", "preprocess").__name__
     'resolve'
     """
     module, _, function = name.partition(":")
@@ -140,7 +144,7 @@ def named_function(name: str, option: str) -> Callable[..., Any]:
         if not callable(found):
             raise ImportError(f"{function} is no function")
     except (ImportError, AttributeError) as error:
-        raise UnsupportedError(f"{option} {name}: {error}") from error
+        raise UnsupportedError(f"{named(option, name)}: {error}") from error
     return found
 
 
@@ -189,7 +193,8 @@ def open_processed(
 
             if kind == "Dataset" and dataset.groups:
                 raise UnsupportedError(
-                    "--preprocess: the function takes xarray.Dataset, which has no groups, and the source has some",
+                    f"{named('preprocess')}: the function takes xarray.Dataset, which has no groups, "
+                    "and the source has some",
                     path=name_of(source),
                     hint="a function with the parameter tree: xarray.DataTree gets all groups",
                 )
@@ -199,12 +204,12 @@ def open_processed(
             found = _modelled(found)
         except (KeyError, ValueError, TypeError, NotImplementedError) as error:
             raise UnsupportedError(
-                f"--preprocess: xarray cannot encode the result of the function: {error}",
+                f"{named('preprocess')}: xarray cannot encode the result of the function: {error}",
                 path=name_of(source),
             ) from error
         if not isinstance(found, Dataset):
             raise UnsupportedError(
-                f"--preprocess: the function returned {type(found).__name__}, not nczarr.model.Dataset, "
+                f"{named('preprocess')}: the function returned {type(found).__name__}, not nczarr.model.Dataset, "
                 "xarray.Dataset or xarray.DataTree",
                 path=name_of(source),
             )
@@ -368,12 +373,50 @@ def read_whole(dataset: Dataset) -> Dataset:
     )
 
 
+@dataclass(frozen=True)
+class TargetFormat(WriteOptions):
+    """The format of a target: the options of Zarr, and the format of a netCDF file.
+
+    Parameters
+    ----------
+    format : str, optional
+        The format of a netCDF file, in the words of nccopy; default: that of the source.
+    """
+
+    format: str | int | None = option(
+        None,
+        "netCDF: classic, 64-bit-offset, cdf5, nc4, nc7, or nccopy's numbers",
+        metavar="KIND",
+        flags="-k --format",
+        verbs=(*NEW, "append"),
+        usual=True,
+        planned=True,
+    )
+
+    def refuse_for(self, kind: Kind) -> None:
+        """Refuse the options that a target of another kind would ignore."""
+        what = {"netcdf": "a netCDF file", "zarr": "a Zarr dataset", "cdl": "CDL text"}[kind]
+        if kind != "netcdf" and self.format is not None:
+            raise UnsupportedError(
+                f"{named('format')}: {what} has no netCDF format", hint="a target NAME.nc is a netCDF file"
+            )
+        own = {"format", "lossy"} if kind == "netcdf" else {"lossy"}
+        default = TargetFormat()
+        unknown = [
+            f.name
+            for f in fields(self)
+            if f.name not in own and getattr(self, f.name) != getattr(default, f.name)
+        ]
+        if kind != "zarr" and unknown:
+            raise UnsupportedError(f"{what} has no option {', '.join(sorted(unknown))}")
+
+
 def create_sink(
     target: object,
     dataset: Dataset,
     *,
     overwrite: bool = False,
-    durable: bool | None = None,
+    durable: bool = True,
     storage_options: Mapping[str, object] | None = None,
     resume: bool = False,
     **options: Any,
@@ -388,7 +431,7 @@ def create_sink(
         The dataset to write.
     overwrite : bool, default False
         Replace an existing dataset of the same format.
-    durable : bool, optional
+    durable : bool, default True
         If False, committing does not wait for the disk.
     storage_options : mapping, optional
         Options of the file system of a URL.
@@ -419,6 +462,31 @@ def create_sink(
     ...     print(dataset.all_variables["/v"].data.read(()))
     7
     """
+    known = {f.name for f in fields(TargetFormat)}
+    if unknown := sorted(options.keys() - known):
+        raise UnsupportedError(f"no format has the option {', '.join(unknown)}")
+    return sink_of(
+        target,
+        dataset,
+        TargetFormat(**options),
+        overwrite=overwrite,
+        durable=durable,
+        storage_options=storage_options,
+        resume=resume,
+    )
+
+
+def sink_of(
+    target: object,
+    dataset: Dataset,
+    form: TargetFormat,
+    *,
+    overwrite: bool = False,
+    durable: bool = True,
+    storage_options: Mapping[str, object] | None = None,
+    resume: bool = False,
+) -> DatasetSink:
+    """Create the output of a conversion in a format; see :func:`create_sink`."""
     kind = kind_of_target(target)
     path = local_path(target)
     if path is not None and str(target) in ("", "-"):
@@ -429,22 +497,16 @@ def create_sink(
         )
     if resume and kind != "zarr":
         raise UnsupportedError(
-            "--resume: only the copy to a Zarr dataset can continue: an incomplete netCDF file does not show which of "
-            "its values are written",
+            f"{named('resume')}: only the copy to a Zarr dataset can continue: an incomplete netCDF file does not show "
+            "which of its values are written",
             path=str(target),
-            hint="copy to NAME.zarr with --resume, then NAME.zarr to the file",
+            hint=f"copy to NAME.zarr with {named('resume', True)}, then NAME.zarr to the file",
         )
-    accepted: dict[str, tuple[str, Collection[str]]] = {
-        "netcdf": ("a netCDF file", ["format"]),
-        "cdl": ("CDL text", []),
-        "zarr": ("a Zarr dataset", mapping.WriteOptions.__dataclass_fields__),
-    }
-    if unknown := sorted(options.keys() - accepted[kind][1]):
-        raise UnsupportedError(f"{accepted[kind][0]} has no option {', '.join(unknown)}")
+    form.refuse_for(kind)
     if kind == "netcdf":
         from nczarr import netcdf
 
-        format_ = options.get("format")
+        format_ = None if form.format is None else str(form.format)
         if path is None:
             return netcdf.RemoteSink(
                 str(target), dataset, overwrite=overwrite, format=format_, options=storage_options
@@ -461,24 +523,13 @@ def create_sink(
     stored = mapping.create_dataset(
         target,
         dataset,
-        mapping.WriteOptions(**options),
+        form,
         overwrite=overwrite,
         storage_options=storage_options,
         resume=resume,
     )
     stored.durable = durable is not False
     return stored
-
-
-def check_options(names: Iterable[str], others: Iterable[str]) -> None:
-    """Raise UnsupportedError for an option that no output format has; `others` are the other keywords."""
-    known = FormatOptions.__annotations__
-    for name in names:
-        if name not in known:
-            raise UnsupportedError(
-                f"copy has no option {name}",
-                hint=did_you_mean(name, [n for n in (*others, *known) if n != "options"]),
-            )
 
 
 class CDLSink:
@@ -499,13 +550,13 @@ class CDLSink:
         if not path.parent.is_dir():
             raise StoreError("the directory of the file does not exist", path=str(path))
         if path.is_file() and not overwrite:
-            raise DatasetExistsError("the file exists already", path=str(path), hint=OVERWRITE)
+            raise DatasetExistsError("the file exists already", path=str(path), hint=overwriting())
         for fqn, problem in model.long_names(dataset):
             raise UnsupportedError(
                 f"CDL does not allow this name: {problem}",
                 path=str(path),
                 fqn=fqn if len(fqn) < 80 else f"{fqn[:80]}…",
-                hint="--rename, in Python rename=, changes it",
+                hint=f"{named('rename')} changes it",
             )
         self._path = path
         self._dataset = dataset
@@ -605,7 +656,7 @@ def refuse_existing(target: object, storage_options: Mapping[str, object] | None
     else:
         exists = path.exists() and not (path.is_dir() and holds_nothing(path))
     if exists:
-        raise DatasetExistsError("the dataset exists already", path=str(target), hint=OVERWRITE)
+        raise DatasetExistsError("the dataset exists already", path=str(target), hint=overwriting())
 
 
 def _has_zarr(target: object, storage_options: Mapping[str, object] | None = None) -> bool:
@@ -644,8 +695,8 @@ def targets_of(sources: Sequence[object], target: object) -> list[object]:
         raise UnsupportedError(
             f"{len(sources)} sources and one target",
             path=str(target),
-            hint="--concat joins steps, --merge variables; a directory, or a name that ends in /, gets one output for "
-            "each source",
+            hint=f"{verb_named('join')} makes one dataset of them; a directory, or a name that ends in /, gets one "
+            "output for each source",
         )
     targets = [target if not into_folder else _inside_folder(source, target) for source in sources]
     twins = {str(path) for i, path in enumerate(targets) if path in targets[:i]}

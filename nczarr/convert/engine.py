@@ -20,6 +20,7 @@ from typing import Any
 
 from nczarr.convert.endpoints import named_function
 from nczarr.errors import LostWorkersError, NCZarrError, UnsupportedError
+from nczarr.options import named
 from nczarr.system.environment import limit
 
 #: Seconds without a finished task after which the workers are counted.
@@ -128,7 +129,7 @@ class Engine:
         except self.died as error:
             raise NCZarrError(
                 "workers died repeatedly in this task",
-                hint="if they lacked memory: less --memory, or fewer threads for each worker",
+                hint=f"if they lacked memory: less {named('memory')}, or fewer threads for each worker",
                 **where,
             ) from error
         except CancelledError:
@@ -264,7 +265,7 @@ class DaskEngine(Engine):
         """Leave the cluster running."""
 
     def _warn(self, message: str) -> None:
-        warnings.warn(f"--dask: {self._address}: {message}", stacklevel=2)
+        warnings.warn(f"{named('dask')}: {self._address}: {message}", stacklevel=2)
 
     def _workers(self) -> dict[str, Any]:
         """Return the properties of the workers by their identity, as the scheduler tells them."""
@@ -294,7 +295,7 @@ def open_engine(executor: object, dask: object, workers: int, memory: int) -> It
         If there is no such engine, or no scheduler answers.
     """
     if executor is not None and dask is not None:
-        raise UnsupportedError("--executor cannot be combined with --dask")
+        raise UnsupportedError(f"{named('executor')} cannot be combined with {named('dask')}")
     with ExitStack() as stack:
         if dask is not None:
             yield _dask_engine(dask, workers, memory, stack)
@@ -309,7 +310,7 @@ def open_engine(executor: object, dask: object, workers: int, memory: int) -> It
 
 def _engine(executor: object, workers: int, memory: int) -> Engine:
     if isinstance(executor, str) and executor != "processes":
-        executor = named_function(executor, "--executor")
+        executor = named_function(executor, "executor")
     make: Any = _processes if executor == "processes" else executor
     try:
         found = executor if isinstance(executor, Executor) else make(workers)
@@ -317,7 +318,7 @@ def _engine(executor: object, workers: int, memory: int) -> Engine:
         found = None
     if not isinstance(found, Executor):
         raise UnsupportedError(
-            f"--executor {executor!r}: neither an executor of concurrent.futures, nor a function that returns one"
+            f"{named('executor', executor)}: neither an executor of concurrent.futures, nor a function that returns one"
         )
     numbers = [getattr(found, name, None) for name in ("_max_workers", "num_workers")]
     threads = next((n for n in numbers if isinstance(n, int) and n > 0), workers)
@@ -353,7 +354,7 @@ def _dask_engine(dask: object, workers: int, memory: int, stack: ExitStack) -> E
         from distributed import Client, LocalCluster
     except ImportError:
         raise UnsupportedError(
-            "--dask: distributed is not installed", hint="pip install distributed"
+            f"{named('dask')}: distributed is not installed", hint="pip install distributed"
         ) from None
     if not isinstance(dask, str):
         if not hasattr(dask, "scheduler_info"):
@@ -368,5 +369,5 @@ def _dask_engine(dask: object, workers: int, memory: int, stack: ExitStack) -> E
     try:
         client = stack.enter_context(Client(address, set_as_default=False))
     except (OSError, ValueError) as error:
-        raise UnsupportedError(f"--dask: no scheduler answers: {error}", path=dask) from error
+        raise UnsupportedError(f"{named('dask')}: no scheduler answers: {error}", path=dask) from error
     return DaskEngine(client, memory, local=dask == "local")

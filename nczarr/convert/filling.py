@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nczarr import transfer
-from nczarr.convert.request import Request
+from nczarr.convert.request import CopyRequest
 from nczarr.convert.values.dasked import is_chunked, place_of, store_chunked
 from nczarr.convert.values.raw import copy_stored
 from nczarr.convert.values.rechunk import block_limit, read_shape, rechunk
@@ -20,6 +20,7 @@ from nczarr.errors import LostWorkersError, NCZarrError, StoreError, Unsupported
 from nczarr.formats import local_path
 from nczarr.mapping import DetachedDataset, StoredDataset
 from nczarr.model import CornerSource, Dataset, DatasetSink, MemorySource
+from nczarr.options import named
 from nczarr.transfer import Block, Progress, Work, data_bytes, value_bytes
 
 if TYPE_CHECKING:
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
 _RECORDED = 64 << 20
 #: Number of values below which writing fill values takes less time than comparing them.
 _MANY_VALUES = 1 << 20
-_KEPT = "the finished part is kept; the same command with --resume continues"
-_REMOVED = "the finished part is removed; a copy with --resume keeps it, and the same command continues"
+#: Notes of errors, where ``{}`` is the option that resumes.
+_KEPT = "the finished part is kept; the same command with {} continues"
+_REMOVED = "the finished part is removed; a copy with {} keeps it, and the same command continues"
 _STILL_WRITING = (
     "workers may still write, so the output stays, marked as unfinished; when they have ended, the same command with "
-    "--resume continues, and nczarr clean TARGET removes the output"
+    "{} continues, and nczarr clean TARGET removes the output"
 )
 _BESIDE = (
     "the dataset to replace stays; workers may still write beside it, and nczarr clean TARGET removes their output "
@@ -48,9 +50,9 @@ def refuse_memory(
     size = math.prod(map(min, block, shape)) * value_bytes(dtype)
     if 2 * size > memory:
         raise UnsupportedError(
-            f"one chunk or shard takes {size} bytes, which --memory ({memory} bytes) cannot hold twice",
+            f"one chunk or shard takes {size} bytes, which {named('memory')} ({memory} bytes) cannot hold twice",
             fqn=fqn,
-            hint="smaller --chunks or --shards, or more --memory",
+            hint=f"smaller {named('chunks')} or {named('shards')}, or more {named('memory')}",
         )
 
 
@@ -70,7 +72,7 @@ class FillTask:
         Raises an error if a source has changed.
     """
 
-    request: Request
+    request: CopyRequest
     dataset: Dataset
     sink: DatasetSink
     source: Dataset | None = None
@@ -91,11 +93,13 @@ class FillTask:
             pulls = getattr(sink, "pulls", False)
             if not pulls:
                 for fqn, _, data in work:
-                    refuse_memory(fqn, sink.write_shape(fqn), data.shape, data.dtype, self.request.memory)
-            is_recorded = self.request.resume or total >= _RECORDED
+                    refuse_memory(
+                        fqn, sink.write_shape(fqn), data.shape, data.dtype, self.request.effort.memory
+                    )
+            is_recorded = self.request.trust.resume or total >= _RECORDED
             if self.fingerprint and is_recorded and isinstance(sink, StoredDataset) and sink.resumable:
                 self._record = Recording(sink, self.dataset, self.fingerprint())
-            with transfer.reporting(self.request.progress, total):
+            with transfer.reporting(self.request.effort.progress, total):
                 if not pulls:
                     self._copy(work)
                 self.refuse_changes()
@@ -134,7 +138,7 @@ class FillTask:
 
     def _copy(self, work: list[Work]) -> None:
         """Copy the values undecoded where possible, through an intermediate array where better, else block by block."""
-        request, workers, memory = self.request, self.request.workers, self.request.memory
+        request, workers, memory = self.request, self.request.effort.workers, self.request.effort.memory
         out: DatasetSink = self._record or self.sink
         work = self._without_chunked(work)
         if self.cluster is not None:
@@ -142,7 +146,7 @@ class FillTask:
             return
         # Values in memory have no chunks, neither to copy undecoded nor to rechunk.
         if not all(type(data) is MemorySource for _, _, data in work):
-            if isinstance(self.sink, StoredDataset) and not request.resume:
+            if isinstance(self.sink, StoredDataset) and not request.trust.resume:
                 work = copy_stored(work, self.sink, request)
             work = rechunk(work, out, request, self._remaining)
 
@@ -152,18 +156,18 @@ class FillTask:
                 limit = min(max(transfer.BLOCK_BYTES, chunk), block_limit(chunk, workers, memory))
                 yield from transfer.blocks_of([(fqn, variable, data)], out, limit)
 
-        transfer.transfer(self._remaining(blocks()), out, request.progress, workers, memory)
+        transfer.transfer(self._remaining(blocks()), out, request.effort.progress, workers, memory)
 
     def _without_chunked(self, work: list[Work]) -> list[Work]:
         """Store the Dask arrays of xarray, task by task; return the other variables."""
         chunked = [one for one in work if is_chunked(one)]
         if not chunked:
             return work
-        place, elsewhere = place_of(self.sink, self.request.target, self.request.storage_options)
+        place, elsewhere = place_of(self.sink, self.request.target, self.request.access.target_options)
         blocks = {fqn: self.sink.write_shape(fqn) for fqn, _, _ in chunked}
         store_chunked(chunked, place, blocks, elsewhere=elsewhere, concurrent=self.sink.concurrent)
         for fqn, _, data in chunked:
-            self.request.progress.advance(data_bytes(data), fqn)
+            self.request.effort.progress.advance(data_bytes(data), fqn)
         return [one for one in work if not is_chunked(one)]
 
     def _remaining(self, blocks: Iterable[Block]) -> Iterable[Block]:
@@ -172,7 +176,8 @@ class FillTask:
     def _copy_on_cluster(self, cluster: Cluster, work: list[Work], out: DatasetSink) -> None:
         assert isinstance(self.sink, StoredDataset)
         request = self.request
-        detached = DetachedDataset.of(self.sink, request.target, request.storage_options)
+        effort = request.effort
+        detached = DetachedDataset.of(self.sink, request.target, request.access.target_options)
         done = self._record.manifest.add if self._record is not None else None
 
         def elsewhere(
@@ -187,11 +192,15 @@ class FillTask:
         # Workers that can open a local target can also open an intermediate dataset beside it.
         engine = cluster.engine
         is_shared = engine.local or local_path(request.target) is not None
-        shared = replace(request, workers=engine.threads, memory=engine.memory)
+        shared = request.with_effort(workers=engine.threads, memory=engine.memory)
         work = rechunk(work, out, shared, self._remaining, elsewhere if is_shared else None)
-        limit = min(transfer.BLOCK_BYTES, engine.block_limit, block_limit(0, request.workers, request.memory))
+        limit = min(
+            transfer.BLOCK_BYTES,
+            engine.block_limit,
+            block_limit(0, effort.workers, effort.memory),
+        )
         blocks = self._remaining(transfer.blocks_of(work, out, limit))
-        cluster.transfer(blocks, detached, request.progress, raw=not request.resume, done=done)
+        cluster.transfer(blocks, detached, request.effort.progress, raw=not request.trust.resume, done=done)
 
     def _end(self, error: BaseException) -> None:
         """Suspend or remove the output after an error."""
@@ -199,18 +208,18 @@ class FillTask:
         may_write = self.cluster is not None and self.cluster.engine.may_write
         # A store may recover from its errors, and workers may return; other errors of nczarr would occur again.
         is_final = isinstance(error, NCZarrError) and not isinstance(error, StoreError | LostWorkersError)
-        keeps = may_write or (self.request.resume and record is not None and not is_final)
+        keeps = may_write or (self.request.trust.resume and record is not None and not is_final)
         if keeps and isinstance(sink, StoredDataset) and sink.resumable:
             if record is not None:
                 with suppress(NCZarrError):
                     record.manifest.keep()
             sink.suspend()
-            error.add_note(_STILL_WRITING if may_write else _KEPT)
+            error.add_note((_STILL_WRITING if may_write else _KEPT).format(named("resume", True)))
             return
         if record is not None:
             record.manifest.close()
             if not isinstance(error, Exception) or isinstance(error, LostWorkersError):
-                error.add_note(_REMOVED)
+                error.add_note(_REMOVED.format(named("resume", True)))
         try:
             sink.abort()
         except NCZarrError as problem:

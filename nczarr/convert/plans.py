@@ -5,98 +5,100 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from inspect import signature
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from nczarr.compression import CHECKSUMS, FLETCHER32, packing_of, text_of
 from nczarr.convert.change.selecting import parse_range
-from nczarr.convert.change.shaping import OutputOptions, Placed
-from nczarr.convert.endpoints import create_sink
+from nczarr.convert.change.shaping import BY_VARIABLE, OutputOptions, Placed
+from nczarr.convert.endpoints import TargetFormat, sink_of
 from nczarr.convert.report import PlannedVariable, Report, array_form
+from nczarr.convert.request import CopyRequest, Verb, known_options, moved
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import CLASSIC, Kind
 from nczarr.mapping import StoredDataset
 from nczarr.model import Dataset, describe_type
+from nczarr.options import Option, Take, named
 from nczarr.stores import MemoryStore
 from nczarr.system.atomic import text_output
 from nczarr.text import did_you_mean
 from nczarr.transfer import value_bytes
 
-#: The options of a copy that a plan contains, by the form of their values in TOML.
-_TEXTS = (
-    "concat",
-    "join",
-    "repack",
-    "expect_step",
-    "preprocess",
-    "layout",
-    "char",
-    "compound",
-    "format",
-    "chunk_keys",
-)
-_FLAGS = ("merge", "fixed", "checksum", "portable", "record_sources", "manifest", "consolidated", "extensions",
-          "zarr_conventions", "nzug", "lossy", "case_insensitive")  # fmt: skip
-_LISTS = ("variables", "only", "groups", "exclude", "unlimited", "adjust")
-_TABLES = ("select", "rename", "tolerance")
 #: The options of one variable. A plan contains those of each variable instead of those for all.
-_STORAGE = ("chunks", "shards", "compression", "quantize")
-_KNOWN = (*_TEXTS, *_FLAGS, *_LISTS, *_TABLES)
+_STORAGE = BY_VARIABLE
+#: The problem of a value, by the form of the option.
+_NOT = {
+    Take.TEXT: "not text",
+    Take.FLAG: "not true or false",
+    Take.SWITCH: "not true or false",
+    Take.OFF: "not true or false",
+    Take.NAMES: "not a list of texts",
+    Take.PAIRS: "not text",
+    Take.RANGES: "not text",
+    Take.NUMBERS: "not a number",
+}
+_TABLES = (Take.PAIRS, Take.RANGES, Take.NUMBERS)
 
 
-def copy_with_plan(copy: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+def with_plan(
+    verb: Verb, given: dict[str, Any], path: Path, run: Callable[[dict[str, Any]], tuple[str, ...]]
+) -> tuple[str, ...]:
     """Copy by the plan that exists, or write the plan of a dry run.
 
     Parameters
     ----------
-    copy : callable
-        :func:`nczarr.copy`.
-    given : mapping
-        All of its arguments, by name.
+    given : dict
+        The keywords of the call, without the plan.
+    run : callable
+        Runs the call with other keywords.
     """
-    own = signature(copy).parameters
-    arguments = {n: v for n, v in given.items() if n in own and n != "options" and v != own[n].default}
-    arguments |= given["options"]
-    path = Path(arguments.pop("plan"))
-    for name in ("append", "virtual"):
-        if name in arguments:
-            raise UnsupportedError(f"--plan cannot be combined with --{name}")
+    request = CopyRequest.of(verb, None, given)
+    known = _planned(verb)
     if path.exists():
-        twice = [n for n in arguments if n in (*_KNOWN, *_STORAGE, "chunk_bytes")]
-        if twice:
+        twice = [name for name in (*known, *_STORAGE, "chunk_bytes") if request.is_given(name)]
+        # The dimension of a join has a default, which a plan replaces.
+        if twice := [name for name in twice if (name, given[name]) != ("along", "time")]:
             raise UnsupportedError(
-                f"the plan contains all choices, and --{twice[0].replace('_', '-')} is one",
+                f"the plan contains all choices, and {named(twice[0])} is one",
                 path=str(path),
-                hint="edit the plan, or write a new one: --dry-run --plan with another name",
+                hint=f"edit the plan, or write a new one: {named('dry_run', True)} and {named('plan')} with another "
+                "name",
             )
-        return copy(**arguments, **read_plan(path))
-    if "dry_run" not in arguments:
+        return run({n: v for n, v in given.items() if n != "along"} | read_plan(path, verb))
+    if not request.trust.dry_run:
         raise DatasetNotFoundError(
-            "there is no plan", path=str(path), hint="--dry-run --plan NAME writes one"
+            "there is no plan",
+            path=str(path),
+            hint=f"{named('dry_run', True)} with {named('plan')} writes one",
         )
-    report = arguments.setdefault("report", Report())
+    report = request.effort.report or Report()
     before = len(report.variables)
-    lines = copy(**arguments)
-    text = _text_of_plan(arguments, report.variables[before:], path)
+    lines = run(given | {"report": report})
     with text_output(path) as file:
-        file.write(text)
+        file.write(text_of_plan(request, report.variables[before:], path))
     return lines
+
+
+def _planned(verb: str) -> dict[str, Option]:
+    """Return the options of a verb that a plan contains, in the order of their classes, tables last."""
+    found = {n: o for n, o in known_options(verb).items() if o.planned and n not in _STORAGE}
+    return dict(sorted(found.items(), key=lambda pair: pair[1].take in _TABLES))
 
 
 # --- planning
 
 
 def planned_variables(
-    source: Dataset, how: OutputOptions, target: Kind, options: Mapping[str, Any]
+    source: Dataset, how: OutputOptions, target: Kind, form: TargetFormat
 ) -> Iterator[PlannedVariable]:
     """Yield the planned storage of each variable; for Zarr, create the metadata in memory to find it out."""
     own = how.by_variable(source)
-    stored = create_sink(MemoryStore(), source, **options) if target == "zarr" else None
+    stored = sink_of(MemoryStore(), source, form) if target == "zarr" else None
     assert isinstance(stored, StoredDataset | None)
-    has_chunks = target == "netcdf" and options.get("format", source.format) not in CLASSIC.values()
+    has_chunks = target == "netcdf" and (form.format or source.format) not in CLASSIC.values()
     try:
         dataset = source if stored is None else stored.dataset
         for fqn, variable in dataset.all_variables.items():
@@ -107,7 +109,7 @@ def planned_variables(
                 chunks, shards, found = array_form(stored.data(fqn))
                 codecs, objects = tuple(c.name for c in found), array.nchunks
                 packing, data_type = packing_of(found), array.metadata.data_type
-                is_checked = options.get("checksum") or FLETCHER32 in {f.id for f in variable.storage.filters}
+                is_checked = form.checksum or FLETCHER32 in {f.id for f in variable.storage.filters}
                 if is_checked and packing and packing[-1].name in CHECKSUMS:
                     packing = packing[:-1]
                 text = text_of(packing, 1 if data_type.is_variable else data_type.dtype.itemsize)
@@ -130,23 +132,29 @@ def planned_variables(
 # --- writing
 
 
-def _text_of_plan(arguments: Mapping[str, Any], variables: Iterable[PlannedVariable], path: Path) -> str:
-    lines = [f"# A plan of nczarr copy. Edit it, then run: nczarr copy SOURCE TARGET --plan {path.name}"]
-    for name in (*_TEXTS, *_FLAGS, *_LISTS):
-        if name in arguments:
-            value = arguments[name]
-            if callable(value):
-                raise UnsupportedError("--plan cannot hold a function", hint="--preprocess MODULE:FUNCTION")
-            lines.append(f"{name} = {_toml(value)}")
-    for name in _TABLES:
-        if found := arguments.get(name):
-            shown = {k: _text_of_range(v) for k, v in found.items()} if name == "select" else found
+def text_of_plan(request: CopyRequest, variables: Iterable[PlannedVariable], path: Path) -> str:
+    """Return the choices of a request, and the storage of each variable, in TOML."""
+    verb = request.verb
+    example = "SOURCE TARGET" if verb == "copy" else "SOURCE... TARGET"
+    lines = [f"# A plan of nczarr {verb}. Edit it, then run: nczarr {verb} {example} --plan {path.name}"]
+    for name, described in _planned(verb).items():
+        if not request.is_given(name):
+            continue
+        value = request.value(name)
+        if callable(value):
+            raise UnsupportedError(
+                f"{named('plan')} cannot hold a function", hint=named("preprocess", "MODULE:FUNCTION")
+            )
+        if described.take in _TABLES:
+            shown = {k: _text_of_range(v) if described.take is Take.RANGES else v for k, v in value.items()}
             lines += ["", f"[{name}]", *(f"{_toml(k)} = {_toml(v)}" for k, v in shown.items())]
+        else:
+            lines.append(f"{name} = {_toml(value)}")
     seen = set()
     for v in variables:
         if v.fqn in seen:
             raise UnsupportedError(
-                f"--plan: several datasets have the variable {v.fqn}", hint="copy one dataset"
+                f"{named('plan')}: several datasets have the variable {v.fqn}", hint="copy one dataset"
             )
         seen.add(v.fqn)
         lines += ["", f"# {v}", f"[storage.{_toml(v.fqn)}]"]
@@ -174,14 +182,14 @@ def _text_of_range(chosen: object) -> str:
     with suppress(UnsupportedError):
         if parse_range(text) == chosen:
             return text
-    raise UnsupportedError(f"--plan: the selection {chosen!r} has no form as text")
+    raise UnsupportedError(f"{named('plan')}: the selection {chosen!r} has no form as text")
 
 
 # --- reading
 
 
-def read_plan(path: Path) -> dict[str, Any]:
-    """Return the choices of a plan as keywords of :func:`nczarr.copy`.
+def read_plan(path: Path, verb: Verb = "copy") -> dict[str, Any]:
+    """Return the choices of a plan as keywords of a verb.
 
     Raises
     ------
@@ -195,50 +203,83 @@ def read_plan(path: Path) -> dict[str, Any]:
         raise NCZarrError(f"cannot read the plan: {error.strerror}", path=str(path)) from None
     except ValueError as error:  # also of UTF-8
         raise UnsupportedError(f"the plan is not TOML: {error}", path=str(path)) from None
-    places = {keys: f"{path}:{line}" for keys, line in _lines_of(text).items()}
+    return _PlanReader(verb, path, _lines_of(text)).read(plan)
 
-    def refuse(keys: tuple[str, ...], problem: str, hint: str | None = None) -> None:
-        place = places.get(keys) or places.get(keys[:-1]) or str(path)
+
+@dataclass(frozen=True)
+class _PlanReader:
+    """Checks the values of a plan by the descriptions of the options."""
+
+    verb: Verb
+    path: Path
+    lines: Mapping[tuple[str, ...], int]
+
+    def place(self, *keys: str) -> str | None:
+        """Return file and line of a key; None if the line is unknown."""
+        return f"{self.path}:{self.lines[keys]}" if keys in self.lines else None
+
+    def refuse(self, *keys: str, problem: str, hint: str | None = None) -> NoReturn:
+        """Raise the error of a key."""
+        place = self.place(*keys) or self.place(*keys[:-1]) or str(self.path)
         raise UnsupportedError(f"{'.'.join(keys)}: {problem}", path=place, hint=hint)
 
-    def table(*keys: str, value: object, known: Iterable[str] | None = None) -> Iterable[tuple[str, Any]]:
+    def table(
+        self, *keys: str, value: object, known: Collection[str] | None = None
+    ) -> Iterable[tuple[str, Any]]:
+        """Return the keys and values of a table; refuse the keys that are not known."""
         if not isinstance(value, dict):
-            refuse(keys, "not a table")
-        assert isinstance(value, dict)
+            self.refuse(*keys, problem="not a table")
         for key in value:
             if known is not None and key not in known:
-                refuse((*keys, key), "there is no such key in a plan", did_you_mean(key, list(known)))
+                hint = did_you_mean(key, list(known)) or moved(self.verb, key)
+                self.refuse(*keys, key, problem="there is no such key in a plan", hint=hint)
         return value.items()
 
-    found: dict[str, Any] = {}
-    for name, value in table(value=plan, known=(*_KNOWN, "storage")):
-        if name in (*_TEXTS, *_FLAGS):
-            if not isinstance(value, str if name in _TEXTS else bool):
-                refuse((name,), "not text" if name in _TEXTS else "not true or false")
-            found[name] = value
-        elif name in _LISTS:
-            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-                refuse((name,), "not a list of texts")
-            found[name] = value
-        elif name in _TABLES:
-            kind = (int, float) if name == "tolerance" else str
-            for key, item in table(name, value=value):
-                if not isinstance(item, kind) or isinstance(item, bool):
-                    refuse((name, key), "not a number" if name == "tolerance" else "not text")
-                with error_context(places.get((name, key), str(path))):
-                    chosen = parse_range(item) if name == "select" else item
-                found.setdefault(name, {})[Placed.at(key, places.get((name, key)))] = chosen
+    def read(self, plan: dict[str, Any]) -> dict[str, Any]:
+        """Return the keywords of a plan."""
+        options, found = _planned(self.verb), dict[str, Any]()
+        for name, value in self.table(value=plan, known=(*options, "storage")):
+            if name == "storage":
+                found |= self.storage(value)
+                continue
+            take = options[name].take
+            if take in _TABLES:
+                found[name] = {
+                    Placed.at(key, self.place(name, key)): self.item(take, item, name, key)
+                    for key, item in self.table(name, value=value)
+                }
+            else:
+                found[name] = self.item(take, value, name)
+        return found
+
+    def item(self, take: Take, value: object, *keys: str) -> object:
+        """Return a value of an option; refuse one of another form."""
+        if take is Take.NAMES:
+            fits = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        elif take is Take.NUMBERS:
+            fits = isinstance(value, int | float) and not isinstance(value, bool)
         else:
-            for fqn, own in table(name, value=value):
-                for key, item in table(name, fqn, value=own, known=_STORAGE):
-                    keys = (name, fqn, key)
-                    if key in ("chunks", "shards"):
-                        if not isinstance(item, list):
-                            refuse(keys, "not a list of lengths")
-                    elif not isinstance(item, str):
-                        refuse(keys, "not text")
-                    found.setdefault(key, {})[Placed.at(fqn, places.get(keys))] = item
-    return found
+            fits = isinstance(value, bool if _NOT[take] == "not true or false" else str)
+        if not fits:
+            self.refuse(*keys, problem=_NOT[take])
+        if take is not Take.RANGES:
+            return value
+        with error_context(self.place(*keys) or str(self.path)):
+            return parse_range(str(value))
+
+    def storage(self, value: object) -> dict[str, dict[str, Any]]:
+        """Return the options of variables, by option and FQN."""
+        found: dict[str, dict[str, Any]] = {}
+        for fqn, own in self.table("storage", value=value):
+            for key, item in self.table("storage", fqn, value=own, known=_STORAGE):
+                keys = ("storage", fqn, key)
+                if key in ("chunks", "shards"):
+                    if not isinstance(item, list):
+                        self.refuse(*keys, problem="not a list of lengths")
+                elif not isinstance(item, str):
+                    self.refuse(*keys, problem="not text")
+                found.setdefault(key, {})[Placed.at(fqn, self.place(*keys))] = item
+        return found
 
 
 def _lines_of(text: str) -> dict[tuple[str, ...], int]:

@@ -1,96 +1,410 @@
-"""Define the request of a copy: its target, its options, and its sources, which workers open too."""
+"""Define the request of a copy, a join or an append: dataclasses of options, made once from the call's keywords."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.selecting import select_in_all
 from nczarr.convert.change.shaping import OutputOptions, parse_bytes
-from nczarr.convert.endpoints import Hook, name_of, open_processed
+from nczarr.convert.endpoints import Hook, TargetFormat, name_of, named_function, open_processed
 from nczarr.convert.many.fit import Fitting
 from nczarr.convert.report import Report
 from nczarr.errors import LossError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import state_of_file
+from nczarr.mapping.options import FormatOptions
 from nczarr.model import Dataset
-from nczarr.transfer import NoProgress, Progress
+from nczarr.model.typed import list_names
+from nczarr.options import NEW, Option, Take, named, option, options_of, verb_named
+from nczarr.targets import allowing
+from nczarr.text import did_you_mean
+from nczarr.transfer import MEMORY, NoProgress, Progress
 
 if TYPE_CHECKING:
     from nczarr.convert.engine import Engine
 
+Verb = Literal["copy", "join", "append"]
+Names = str | Sequence[str]
 #: Size and modification time of each local file; None for other sources.
 FileStates = tuple[tuple[int, int] | None, ...]
+_T = TypeVar("_T")
+#: One object, so that requests without a progress are equal.
+_SILENT = NoProgress()
+
+
+# --- the parts of a request
 
 
 @dataclass(frozen=True)
-class Request:
-    """The target and the options of a copy, apart from its sources; see :func:`nczarr.copy`.
+class Combination:
+    """How several sources make one dataset: along a dimension, side by side, or behind an existing dataset."""
 
-    Parameters
-    ----------
-    format_options : mapping
-        Options of the format of the target; see :func:`nczarr.convert.create_sink`.
-    storage_options : mapping or None
-        Options of the file system of the target.
-    memory : int
-        Maximum size of the values in memory, in bytes.
-    """
+    along: str | None = option(
+        None,
+        "the dimension along which the sources are joined, or a new dimension of this name (default: time; "
+        "append: the unlimited dimension)",
+        metavar="DIM",
+        verbs=("join", "append"),
+        usual=True,
+        planned=True,
+    )
+    merge: bool = option(
+        False,
+        "join the different variables of the sources side by side, after the steps of each variable",
+        Take.FLAG,
+        verbs=("join", "append"),
+        usual=True,
+        planned=True,
+    )
+    replace: bool = option(False, "overwrite existing steps", Take.FLAG, verbs=("append",), usual=True)
 
-    target: object
-    output: OutputOptions
-    format_options: Mapping[str, Any]
-    storage_options: Mapping[str, object] | None
-    overwrite: bool
-    durable: bool | None
-    resume: bool
-    verify: bool
-    digest: bool
-    dry_run: bool
-    report: Report | None
-    progress: Progress
-    workers: int
-    memory: int
-    dask: object
-    executor: object
-    record_sources: bool
 
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Request:
-        """Return the request of the arguments of :func:`nczarr.copy`, by name."""
-        own = {
-            **given,
-            "output": OutputOptions.of(**given),
-            "format_options": given["options"],
-            "storage_options": given["target_options"],
-            "progress": given["progress"] or NoProgress(),
-            "workers": given["workers"] or min(8, os.cpu_count() or 1),
-            "memory": parse_bytes(given["memory"]),
-        }
-        return cls(**{field.name: own[field.name] for field in fields(cls)})
+@dataclass(frozen=True)
+class Trust:
+    """How a copy treats an existing target, an interrupt, a power failure, and doubts about the result."""
 
-    def to(self, target: object) -> Request:
-        """Return the request with another target."""
-        return replace(self, target=target)
-
-    @property
-    def lossy(self) -> bool:
-        """Omit parts that cannot be copied."""
-        return bool(self.format_options.get("lossy"))
+    overwrite: bool = option(False, "replace an existing dataset", Take.FLAG, verbs=NEW, usual=True)
+    verify: bool = option(
+        False,
+        "read source and target again after the copy, and compare them",
+        Take.FLAG,
+        verbs=("copy", "join"),
+        usual=True,
+    )
+    resume: bool = option(
+        False,
+        "continue an interrupted copy, and keep the partial output of an interrupt; compare a finished copy",
+        Take.FLAG,
+        verbs=("copy", "join"),
+        usual=True,
+    )
+    dry_run: bool = option(
+        False, "print the plan, and write nothing", Take.FLAG, verbs=("copy", "join"), usual=True
+    )
+    plan: str | os.PathLike[str] | None = option(
+        None,
+        "take all choices from this plan (TOML); with --dry-run, write it if it does not exist",
+        metavar="FILE",
+        verbs=("copy", "join"),
+    )
+    digest: bool = option(
+        False, "store the digest as the attribute nczarr_sha256", Take.FLAG, verbs=("copy", "join")
+    )
+    record_sources: bool = option(
+        False,
+        "Zarr: record name, size, digest and steps of the sources; append then skips those that are there",
+        Take.FLAG,
+        planned=True,
+    )
+    durable: bool = option(
+        True,
+        "sync the output to disk before the command ends, so that it survives a power failure (default: on local "
+        "disks)",
+        Take.SWITCH,
+        verbs=("copy", "join", "append", "gen"),
+    )
+    virtual: bool = option(
+        False,
+        "write references to the chunks of netCDF files: TARGET is NAME.json, .parquet or .icechunk",
+        Take.FLAG,
+        verbs=("copy", "join"),
+    )
 
     @property
     def readings(self) -> int:
         """Number of times that all values are read: for the digest, for the copy, for the verification."""
         return 1 + self.digest + self.verify
 
-    def refuse_with(self, option: str, *allowed: str) -> None:
-        """Refuse the options that another option would ignore."""
-        for name in ("dry_run", "resume", "verify", "digest", "overwrite", "dask", "executor"):
-            if getattr(self, name) not in (False, None) and name not in allowed:
-                raise UnsupportedError(f"{option} cannot be combined with --{name.replace('_', '-')}")
+
+@dataclass(frozen=True)
+class Effort:
+    """The memory and the workers of a copy, and how it reports."""
+
+    memory: int = option(
+        MEMORY,
+        "maximum size of the values in memory (default: 512MiB)",
+        Take.SIZE,
+        "SIZE",
+        verbs=("copy", "join", "append", "gen"),
+    )
+    workers: int = option(
+        lambda: min(8, os.cpu_count() or 1),
+        "number of writer threads, or of processes (default: number of processors)",
+        Take.COUNT,
+        "N",
+        verbs=("copy", "join", "append", "gen", "scan"),
+    )
+    dask: object = option(
+        None,
+        "distribute the work over the Dask cluster at this address; local: --workers processes on this machine",
+        metavar="ADDRESS",
+        verbs=("copy", "join", "gen", "scan"),
+    )
+    executor: object = option(
+        None,
+        "distribute the work over an executor of concurrent.futures, which this function returns: "
+        "mpi4py.futures:MPIPoolExecutor; processes: --workers processes on this machine",
+        metavar="MODULE:FUNCTION",
+        verbs=("copy", "join", "gen", "scan"),
+    )
+    progress: Progress = option(_SILENT, "receives the progress", Take.OBJECT)
+    report: Report | None = option(None, "receives the results", Take.OBJECT)
+
+
+@dataclass(frozen=True)
+class Access:
+    """How sources and target are reached and opened."""
+
+    source_options: Mapping[str, object] | None = option(None, "options of the sources", Take.OBJECT)
+    target_options: Mapping[str, object] | None = option(None, "options of the target", Take.OBJECT)
+    allow: str | Sequence[str] = option((), "places of the files of references", Take.OBJECT)
+    preprocess: str | Hook | None = option(
+        None,
+        "a Python function that changes the model of each source: gets and returns a nczarr.model.Dataset",
+        metavar="MODULE:FUNCTION",
+        planned=True,
+    )
+
+
+#: The dataclasses of all options, by their titles in the help.
+PARTS: dict[str, type] = {
+    "several sources": Combination,
+    "subset (patterns: /ocean/t* matches full names, t* matches names in all groups)": Subset,
+    "storage": OutputOptions,
+    "format of the target": TargetFormat,
+    "sources that differ": Fitting,
+    "trust": Trust,
+    "workers and memory": Effort,
+    "sources": Access,
+}
+
+
+@dataclass(frozen=True)
+class Forbidden:
+    """An option with which others are refused, and the reason."""
+
+    option: str
+    others: tuple[str, ...]
+    reason: str
+
+
+_STORED = tuple(each.name for part in (OutputOptions, TargetFormat) for each, _ in options_of(part))
+#: The pairs of options that no call and no command takes.
+FORBIDDEN = (
+    Forbidden("virtual", _STORED, "references keep the chunks and codecs of the files"),
+    Forbidden("virtual", ("record_sources",), "references have no place for the record"),
+    Forbidden("virtual", ("preprocess",), "references give the bytes of the files"),
+    Forbidden("virtual", ("dry_run", "resume", "verify", "digest"), "it copies no values"),
+    Forbidden("virtual", ("dask", "executor"), "it copies no values"),
+    Forbidden(
+        "plan", ("virtual",), "a plan chooses chunks and codecs, and references keep those of the files"
+    ),
+    Forbidden("executor", ("dask",), "one of them distributes the work"),
+)
+
+
+# --- keywords
+
+
+class _MoreOptions(TypedDict, total=False):
+    only: Names
+    groups: Names
+    rename: Mapping[str, str] | None
+    preprocess: str | Callable[[Any], Any] | None
+    record_sources: bool
+    durable: bool
+    memory: int | str
+    workers: int | None
+    report: Report | None
+    source_options: Mapping[str, object] | None
+    target_options: Mapping[str, object] | None
+    allow: Names
+
+
+class _FittingOptions(TypedDict, total=False):
+    repack: Literal["unpacked", "first", "common"] | None
+    tolerance: Mapping[str, float] | None
+
+
+class MoreCopyOptions(_MoreOptions, FormatOptions, total=False):
+    """The options of :func:`nczarr.copy` beside the usual ones."""
+
+    chunk_bytes: int | str | None
+    checksum: bool
+    portable: bool
+    quantize: str | Sequence[str] | Mapping[str, str] | None
+    fixed: bool
+    unlimited: Names
+    digest: bool
+    virtual: bool
+    plan: str | os.PathLike[str] | None
+    dask: object
+    executor: object
+
+
+class MoreJoinOptions(MoreCopyOptions, _FittingOptions, total=False):
+    """The options of :func:`nczarr.join` beside the usual ones."""
+
+    expect_step: str | None
+
+
+class MoreAppendOptions(_MoreOptions, _FittingOptions, total=False):
+    """The options of :func:`nczarr.append` beside the usual ones."""
+
+    lossy: bool
+    format: str | int
+
+
+#: Old keywords and options of a copy, by the call that has taken their place.
+_MOVED = {
+    "concat": ("join", "along"),
+    "merge": ("join", "merge"),
+    "append": ("append", None),
+    "replace": ("append", "replace"),
+}
+
+
+def moved(verb: str, name: str) -> str | None:
+    """Return advice about a keyword that another verb has.
+
+    Examples
+    --------
+    >>> moved("copy", "concat"), moved("copy", "append"), moved("append", "chunks")
+    ('use nczarr.join(…, along=)', 'use nczarr.append', None)
+    """
+    homes = [v for v in ("join", "append") if v != verb and name in known_options(v)]
+    home, own = _MOVED.get(name, (homes[0], name) if verb == "copy" and homes else ("", None))
+    if own is not None and own in known_options(verb):
+        return f"it is {named(own)}"
+    if not home or home == verb:
+        return None
+    words = verb_named(home)
+    if own is None:
+        return f"use {words}"
+    return f"use {words}(…, {named(own)})" if "." in words else f"use {words} … {named(own)}"
+
+
+def known_options(verb: str) -> dict[str, Option]:
+    """Return the options of a verb by name."""
+    return {each.name: found for part in PARTS.values() for each, found in options_of(part, verb)}
+
+
+def _part(part: type[_T], given: Mapping[str, Any]) -> _T:
+    """Return the dataclass of those keywords that are its fields; None stands for the default."""
+    found: dict[str, Any] = {}
+    for each, described in options_of(part):
+        value = given.get(each.name)
+        if value is None:
+            continue
+        if described.take is Take.NAMES:
+            value = list_names(value)
+        elif described.take is Take.SIZE:
+            value = parse_bytes(value)
+        elif described.take is Take.COUNT and value < 1:
+            raise UnsupportedError(f"{named(each.name, value)}: at least one is necessary")
+        found[each.name] = value
+    return part(**found)
+
+
+@dataclass(frozen=True)
+class CopyRequest:
+    """The target and all options of a copy, a join or an append; see :func:`nczarr.copy`."""
+
+    verb: Verb
+    target: object
+    combination: Combination
+    subset: Subset
+    output: OutputOptions
+    form: TargetFormat
+    fitting: Fitting
+    trust: Trust
+    effort: Effort
+    access: Access
+
+    @classmethod
+    def of(cls, verb: Verb, target: object, given: Mapping[str, Any]) -> CopyRequest:
+        """Return the request of a call; this is the one place where keywords become options.
+
+        Raises
+        ------
+        UnsupportedError
+            If the verb has no such option, or two of them exclude each other.
+        """
+        known = known_options(verb)
+        for name in given:
+            if name not in known:
+                hint = moved(verb, name) or did_you_mean(name, list(known))
+                raise UnsupportedError(f"{verb} has no option {name}", hint=hint)
+        request = cls(
+            verb,
+            target,
+            _part(Combination, given),
+            _part(Subset, given),
+            _part(OutputOptions, given).with_rules(),
+            _part(TargetFormat, given),
+            _part(Fitting, given),
+            _part(Trust, given),
+            _part(Effort, given),
+            _part(Access, given),
+        )
+        request.refuse_pairs()
+        return request
+
+    def _part_with(self, name: str) -> Any:
+        own = (self.combination, self.subset, self.output, self.form, self.fitting, self.trust, self.effort,
+               self.access)  # fmt: skip
+        return next(part for part in own if name in type(part).__dataclass_fields__)
+
+    def value(self, name: str) -> Any:
+        """Return the value of an option."""
+        return getattr(self._part_with(name), name)
+
+    def is_given(self, name: str) -> bool:
+        """True if an option differs from its default."""
+        part = self._part_with(name)
+        differs = getattr(part, name) != getattr(type(part)(), name)
+        return bool(differs) or (part is self.output and name in self.output.rules)
+
+    def refuse_pairs(self) -> None:
+        """Refuse the pairs of options that exclude each other."""
+        for pair in FORBIDDEN:
+            if self.is_given(pair.option):
+                for other in pair.others:
+                    if self.is_given(other):
+                        raise UnsupportedError(
+                            f"{named(pair.option)} cannot be combined with {named(other)}: {pair.reason}"
+                        )
+
+    def to(self, target: object) -> CopyRequest:
+        """Return the request with another target."""
+        return replace(self, target=target)
+
+    def with_effort(self, **changes: Any) -> CopyRequest:
+        """Return the request with other workers, memory or progress."""
+        return replace(self, effort=replace(self.effort, **changes))
+
+    @property
+    def lossy(self) -> bool:
+        """Omit parts that cannot be copied."""
+        return self.form.lossy
+
+    @property
+    def source_options(self) -> dict[str, Any] | None:
+        """Options of the file systems of the sources, with the allowed places."""
+        return allowing(self.access.source_options, self.access.allow)
+
+    @property
+    def hook(self) -> Hook | None:
+        """The function that changes the model of each source."""
+        hook = self.access.preprocess
+        return named_function(hook, "preprocess") if isinstance(hook, str) else hook
+
+
+# --- sources
 
 
 @dataclass(frozen=True)
@@ -99,7 +413,7 @@ class Sources:
 
     Parameters
     ----------
-    concat : str or None
+    along : str or None
         The dimension along which the sources are joined.
     merge : bool
         The sources, or those joined, have different variables of one dataset.
@@ -112,7 +426,7 @@ class Sources:
     paths: tuple[object, ...]
     options: Mapping[str, object] | None
     subset: Subset
-    concat: str | None = None
+    along: str | None = None
     fitting: Fitting = field(default_factory=Fitting)
     hook: Hook | None = None
     merge: bool = False
@@ -120,7 +434,7 @@ class Sources:
     @property
     def are_joined(self) -> bool:
         """The dataset may have several sources."""
-        return self.concat is not None or self.merge
+        return self.along is not None or self.merge
 
     def __str__(self) -> str:
         more = len(self.paths) - 1
@@ -169,11 +483,11 @@ class Sources:
             return selected(nodes) if self.merge else [self.subset.cut(part) for part in nodes]
 
         def selected(datasets: Sequence[Dataset]) -> list[Dataset]:
-            return select_in_all(datasets, self.subset.selection)
+            return select_in_all(datasets, self.subset.select)
 
         with join(
             self.paths,
-            self.concat,
+            self.along,
             fitting=self.fitting,
             storage_options=self.options,
             choose=chosen,
@@ -185,8 +499,8 @@ class Sources:
 
     def part(self, opened: Dataset) -> Dataset:
         """Return the requested part of the opened dataset; joining and merging have done a part of this already."""
-        subset = replace(self.subset, exclude=(), selection={}) if self.merge else self.subset
-        return subset.cut(opened if self.concat is not None and not self.merge else subset.nodes(opened))
+        subset = replace(self.subset, exclude=(), select={}) if self.merge else self.subset
+        return subset.cut(opened if self.along is not None and not self.merge else subset.nodes(opened))
 
     @contextmanager
     def open_part(self, lossy: bool) -> Iterator[Dataset]:
@@ -194,7 +508,7 @@ class Sources:
         name = name_of(self.paths[0])
         with self.open(cut=True) as opened:
             with error_context(name):
-                part = opened if self.concat is not None and not self.merge else self.part(opened)
+                part = opened if self.along is not None and not self.merge else self.part(opened)
             refuse_unreadable(part, lossy, name)
             yield part
 
@@ -206,6 +520,6 @@ def refuse_unreadable(dataset: Dataset, lossy: bool, where: str | None) -> tuple
         raise LossError(
             f"something that nczarr cannot read would be lost: {'; '.join(lost)}",
             path=where,
-            hint="-v copies named variables; --lossy, in Python lossy=True, copies everything else",
+            hint=f"{named('variables')} copies named variables; {named('lossy', True)} copies everything else",
         )
     return lost

@@ -25,12 +25,13 @@ from urllib.parse import quote
 import numpy as np
 
 from nczarr.compression import FILTERS, NamedConfig, exact_codecs
-from nczarr.convert.endpoints import OVERWRITE, name_of
+from nczarr.convert.endpoints import name_of, overwriting
 from nczarr.convert.many.joining import FilePart, JoinedSource, StackedSource
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError, UnsupportedError, error_context
 from nczarr.formats import is_icechunk, is_references, local_path, state_of_file
 from nczarr.mapping import StoredDataset, WriteOptions, create_dataset, documents_v2
 from nczarr.model import ArraySource, Dataset, EnumType, Filter, PrimitiveType, Variable, rewrite
+from nczarr.options import named
 from nczarr.stores.reach import place_of
 from nczarr.system.atomic import (
     create_directory,
@@ -157,8 +158,10 @@ def _chunks_of_variable(variable: Variable, source: object) -> ReferredChunks | 
         return None
     is_fixed = isinstance(variable.type, PrimitiveType | EnumType) and variable.type.dtype.kind not in "OS"
     size, most = data_bytes(data), limit("NCZARR_MAX_INLINE_BYTES")
-    cure = f"NCZARR_MAX_INLINE_BYTES={size} stores these values beside the references; -x omits the variable; a copy "
-    cure += "without --virtual has all values"
+    cure = (
+        f"NCZARR_MAX_INLINE_BYTES={size} stores these values beside the references; {named('exclude')} omits the "
+        f"variable; a copy without {named('virtual')} has all values"
+    )
     try:
         found = _chunks(data, source) if is_fixed else None
     except _NoGridError as error:
@@ -303,13 +306,13 @@ def write_virtual(
     write = None if path is None else _WRITERS.get(path.suffix.lower())
     if path is None or write is None:
         raise UnsupportedError(
-            "--virtual: references are written to NAME.json, NAME.parquet or NAME.icechunk",
+            f"{named('virtual')}: references are written to NAME.json, NAME.parquet or NAME.icechunk",
             path=str(target),
             hint="Zarr itself has no references: readers would see fill values",
         )
     if path.exists():
         if not overwrite:
-            raise DatasetExistsError("the target exists already", path=str(path), hint=OVERWRITE)
+            raise DatasetExistsError("the target exists already", path=str(path), hint=overwriting())
         if path.is_dir() and not (is_references(path) or is_icechunk(path)):
             raise DatasetExistsError(
                 "this directory has no references, so it is never overwritten", path=str(path)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
 from nczarr.errors import UnsupportedError
+from nczarr.options import NEW, Take, option
 
 #: The layouts on Zarr v3, which has shards.
 ON_V3 = frozenset({"nczarr-v3", "zarr-v3"})
@@ -73,30 +74,87 @@ class WriteOptions:
     'nczarr-v3'
     """
 
-    layout: LayoutName = "nczarr-v3"
-    char: Literal["bytes", "uint8"] = "bytes"
-    compound: Literal["struct", "bytes"] = "bytes"
+    layout: LayoutName = option(
+        "nczarr-v3",
+        "representation of netCDF on Zarr (default: nczarr-v3)",
+        choices=get_args(LayoutName),
+        verbs=NEW,
+        usual=True,
+        planned=True,
+    )
+    char: Literal["bytes", "uint8"] = option(
+        "bytes",
+        "store char as null_terminated_bytes or as uint8 (default: bytes)",
+        choices=("bytes", "uint8"),
+        verbs=NEW,
+        planned=True,
+    )
+    compound: Literal["struct", "bytes"] = option(
+        "bytes",
+        "store compounds as struct (zarr-python 3.2 and later) or as uint8 (default: bytes)",
+        choices=("struct", "bytes"),
+        verbs=NEW,
+        planned=True,
+    )
     compression: str = "auto"
     checksum: bool = False
-    manifest: bool = False
-    chunk_keys: Literal["default", "v2"] | None = None
-    consolidated: bool = True
-    extensions: bool = False
-    zarr_conventions: bool = False
-    nzug: bool = False
-    lossy: bool = False
-    case_insensitive: bool = False
+    manifest: bool = option(
+        False, "record the chunks, so that check finds deleted chunks", Take.FLAG, verbs=NEW, planned=True
+    )
+    chunk_keys: Literal["default", "v2"] | None = option(
+        None,
+        "keys of chunks: default, as v/c/0/1, or v2, as v/0.1",
+        choices=("default", "v2"),
+        verbs=NEW,
+        planned=True,
+    )
+    consolidated: bool = option(True, "write no consolidated metadata", Take.OFF, verbs=NEW, planned=True)
+    extensions: bool = option(
+        False,
+        "write the 'extensions' list of ZEP 10, which most current readers refuse",
+        Take.FLAG,
+        verbs=NEW,
+        planned=True,
+    )
+    zarr_conventions: bool = option(
+        False,
+        "declare the convention in the root's attribute zarr_conventions",
+        Take.FLAG,
+        verbs=NEW,
+        planned=True,
+    )
+    nzug: bool = option(
+        False,
+        "declare NZUG-1.0 in the attributes of the root group",
+        Take.FLAG,
+        verbs=NEW,
+        planned=True,
+    )
+    lossy: bool = option(
+        False,
+        "omit content that the format cannot represent, and list it",
+        Take.FLAG,
+        verbs=("copy", "join", "append", "gen"),
+        planned=True,
+    )
+    case_insensitive: bool = option(
+        False,
+        "give names that differ in case only different directories (default: where the target ignores case)",
+        Take.SWITCH,
+        verbs=NEW,
+        planned=True,
+    )
 
     def __post_init__(self) -> None:
-        for option, known in (
+        for name, known in (
             ("layout", get_args(LayoutName)),
             ("char", ("bytes", "uint8")),
             ("compound", ("struct", "bytes")),
             ("chunk_keys", ("default", "v2", None)),
         ):
-            if getattr(self, option) not in known:
+            if getattr(self, name) not in known:
                 raise UnsupportedError(
-                    f"the option {option} cannot be {getattr(self, option)!r}",
+                    f"the option {name} cannot be {getattr(self, name)!r}",
                     hint=f"it is one of {', '.join(filter(None, known))}",
                 )
         if self.manifest and self.layout not in ON_V3:

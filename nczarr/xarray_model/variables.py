@@ -116,8 +116,8 @@ _OTHER_ENCODING = (
     "give the variable another encoding, or none: drop_encoding(); unsafe=True stores the values nevertheless"
 )
 _STORED_FORM = (
-    "change the values; write the whole variable anew with other units or another encoding, with mode='w'; copy "
-    "--append --adjust joins files that differ; unsafe=True stores the values nevertheless"
+    "change the values; write the whole variable anew with other units or another encoding, with mode='w'; "
+    "nczarr.append(…, adjust=) joins files that differ; unsafe=True stores the values nevertheless"
 )
 
 

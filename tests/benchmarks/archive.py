@@ -93,11 +93,11 @@ def files(folder: Path, counts: list[int], copies: int) -> None:
         run(f"{count} files, scan", "scan", "--files-from", str(folder / "list.txt"), "-o", str(scan))
         print(f"  scan file: {scan.stat().st_size / 1e6:.1f} MB")
         chunks = ["-c", "time=100"]
-        run("  plan", "copy", str(scan), str(out), "--concat", "time", "--dry-run", *chunks)
+        run("  plan", "join", str(scan), str(out), "--dry-run", *chunks)
         if count in counts:
-            run("  plan without the scan file", "copy", "--files-from", str(folder / "list.txt"), str(out), "--concat",
-                "time", "--dry-run", *chunks)  # fmt: skip
-            run("  copy", "copy", "-q", str(scan), str(out), "--concat", "time", *chunks)
+            run("  plan without the scan file", "join", "--files-from", str(folder / "list.txt"), str(out),
+                "--dry-run", *chunks)  # fmt: skip
+            run("  copy", "join", "-q", str(scan), str(out), *chunks)
             shutil.rmtree(out)
 
 

@@ -163,8 +163,8 @@ def main() -> None:
         mark("")
         engines.open_engine = modelled  # type: ignore[assignment]
         chunks = {"time": 1, "y": -(-ROWS // options.split), "x": -(-COLUMNS // options.split)}
-        nczarr.copy(
-            folder / "scan.parquet", folder / "out.zarr", concat="time", chunks=chunks, executor="modelled",
+        nczarr.join(
+            folder / "scan.parquet", folder / "out.zarr", chunks=chunks, executor="modelled",
             resume=True, progress=Marks(), durable=False,
         )  # fmt: skip
         mark("complete")

@@ -37,7 +37,7 @@ MISTAKES = [
     ("completion pwsh", "'bash'|'fish'", 2),
     # Sources
     ("copy nofile.nc b.zarr", "nofile.nc: there is no such file", 1),
-    ("copy 'q/*.nc' b.zarr --concat time", "q/*.nc: no file matches", 1),
+    ("join 'q/*.nc' b.zarr", "q/*.nc: no file matches", 1),
     ("dump nofile.zarr", "nofile.zarr: there is no such file", 1),
     ("dump empty", "empty: no Zarr hierarchy|zarr.json", 1),
     ("info empty", "empty: no Zarr hierarchy", 1),
@@ -60,7 +60,7 @@ MISTAKES = [
     ("gen a.cdl no/b.nc", "no/b.nc: the directory no does not exist", 1),
     ("copy a.nc b.json", "b.json|--virtual writes references", 1),
     ("copy a.zarr b.json --virtual", "--virtual: the source is not a netCDF file", 1),
-    ("copy a.nc b.zarr --append", "b.zarr: there is no dataset to append to|without --append", 1),
+    ("append a.nc b.zarr", "b.zarr: there is no dataset to append to|nczarr join create", 1),
     ("copy a.nc s3:/bucket/b.zarr", "s3://bucket", 1),
     ("copy a.nc b.nc -7", "b.nc: /ocean|netCDF-4 classic model|groups", 1),
     ("copy a.nc b.nc -k NETCDF5", "there is no netCDF format 'NETCDF5'|cdf5", 1),

@@ -108,7 +108,7 @@ COMMANDS: list[list[str]] = [
     ["copy", "-k", "classic", "URL", "OUT/o.nc"],
     ["copy", "--lossy", "URL", "OUT/o.cdl"],
     ["copy", "--digest", "--verify", "URL", "OUT/d.zarr"],
-    ["copy", "URL", "URL", "OUT/many.zarr", "--concat", "time"],
+    ["join", "URL", "URL", "OUT/many.zarr", "--along", "time"],
     ["copy", str(DATA / "classic.nc"), "URL"],
 ]  # fmt: skip
 

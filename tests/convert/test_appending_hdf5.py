@@ -75,7 +75,7 @@ def test_is_as_written_whole(
     ends = np.cumsum(lengths).tolist()
     nczarr.copy(dataset(kinds, 0, ends[0], inside), target, format="nc4")
     for first, stop in pairwise(ends):
-        nczarr.copy(dataset(kinds, first, stop, inside), target, append=True)
+        nczarr.append(dataset(kinds, first, stop, inside), target)
     nczarr.copy(dataset(kinds, 0, ends[-1], inside), whole, format="nc4")
     assert list(nczarr.diff(whole, target, storage=True)) == []
     with netCDF4.Dataset(target) as theirs, netCDF4.Dataset(whole) as wanted:
@@ -86,9 +86,9 @@ def test_is_as_written_whole(
     last = ends[-1]
     more = dataset(kinds, last - 1, last + 1, inside)
     with pytest.raises(NCZarrError, match="there already") if not inside else pytest.raises(NCZarrError):
-        nczarr.copy(more, target, append=True, **({"replace": True} if inside else {}))
+        nczarr.append(more, target, **({"replace": True} if inside else {}))
     if not inside:
-        nczarr.copy(more, target, append=True, replace=True)
+        nczarr.append(more, target, replace=True)
         assert list(nczarr.diff(dataset(kinds, 0, last + 1, inside), target)) == []
     assert [p.name for p in folder.iterdir() if p.name.startswith(".")] == []
 
@@ -107,7 +107,7 @@ def test_what_only_the_file_has_stays(tmp_path: Path) -> None:
         created = file["d"].id.get_create_plist().get_chunk()
     os.chmod(target, 0o640)
     reader = netCDF4.Dataset(target)
-    nczarr.copy(more, target, append=True)
+    nczarr.append(more, target)
     assert len(reader.dimensions["time"]) == 3
     assert reader["d"][:].shape == (3, 2)
     reader.close()
@@ -127,7 +127,7 @@ def test_replacing_is_done_in_one_step(tmp_path: Path, format_: str) -> None:
     target = tmp_path / "a.nc"
     nczarr.copy(cdl.loads(text.format("0, 1, 2", "5, 6, 7")), target, format=format_)
     before = netCDF4.Dataset(target)
-    nczarr.copy(cdl.loads(text.format("1, 2, 3", "60, 70, 80")), target, append=True, replace=True)
+    nczarr.append(cdl.loads(text.format("1, 2, 3", "60, 70, 80")), target, replace=True)
     assert before["v"][:].tolist() == [5, 6, 7]
     before.close()
     with netCDF4.Dataset(target) as after:
@@ -141,7 +141,7 @@ def test_a_file_without_an_order_of_objects_is_written_anew(tmp_path: Path) -> N
         with h5py.File(path, "w") as file:  # h5py keeps no order
             time = file.create_dataset("time", data=np.array(values, "f8"), maxshape=(None,), chunks=(4,))
             time.make_scale("time")
-    nczarr.copy(more, target, append=True)
+    nczarr.append(more, target)
     with netCDF4.Dataset(target) as found:
         assert found["time"][:].tolist() == [0, 1, 2, 3]
 
@@ -166,7 +166,7 @@ def test_what_does_not_fit_leaves_the_file(tmp_path: Path, wrong: str) -> None:
         lock = FileLock(str(target))
     before = target.read_bytes()
     with pytest.raises(NCZarrError):
-        nczarr.copy(more, target, append=True)
+        nczarr.append(more, target)
     if lock is not None:
         lock.release()
     assert target.read_bytes() == before
@@ -178,10 +178,10 @@ def test_of_two_that_append_one_is_told(tmp_path: Path) -> None:
 
     class Appends(nczarr.transfer.NoProgress):
         def start(self, total: int) -> None:
-            nczarr.copy(more, target, append=True)
+            nczarr.append(more, target)
 
     with pytest.raises(NCZarrError, match="another process changed the file"):
-        nczarr.copy(more, target, append=True, progress=Appends())
+        nczarr.append(more, target, progress=Appends())
     with netCDF4.Dataset(target) as found:
         assert found["time"][:].tolist() == [0, 1, 2, 3, 4]
 
@@ -191,9 +191,9 @@ def test_of_two_that_append_one_is_told(tmp_path: Path) -> None:
 def test_a_kill_leaves_the_old_file_or_the_new(tmp_path: Path) -> None:
     target, more = two(tmp_path)
     nczarr.copy(target, tmp_path / "whole.nc")
-    nczarr.copy(more, tmp_path / "whole.nc", append=True)
+    nczarr.append(more, tmp_path / "whole.nc")
     old, dice = target.read_bytes(), random.Random(3)
-    command = [sys.executable, "-m", "nczarr", "copy", "-q", "--append", str(more), str(target)]
+    command = [sys.executable, "-m", "nczarr", "append", "-q", str(more), str(target)]
     start = time.monotonic()
     subprocess.run(command, check=True)
     usual = time.monotonic() - start  # of the last one that came to its end
@@ -211,7 +211,7 @@ def test_a_kill_leaves_the_old_file_or_the_new(tmp_path: Path) -> None:
         is_old = target.read_bytes() == old
         ends["old" if is_old else "new"] += 1
         if is_old:
-            nczarr.copy(more, target, append=True)
+            nczarr.append(more, target)
         assert list(nczarr.diff(tmp_path / "whole.nc", target)) == []
         left: list[Any] = [p for p in tmp_path.iterdir() if p.name.startswith(".")]
         assert left == [] or not is_old
@@ -235,7 +235,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with monkeypatch.context() as patch:
             patch.setattr(where, interrupted)
             with pytest.raises(KeyboardInterrupt):
-                nczarr.copy(more, target, append=True)
+                nczarr.append(more, target)
         assert target.read_bytes() == before
         assert sorted(p.name for p in tmp_path.iterdir()) == ["more.nc", "target.nc"]
-    nczarr.copy(more, target, append=True)
+    nczarr.append(more, target)

@@ -75,7 +75,7 @@ def test_is_as_written_whole(
     inode = target.stat().st_ino
     for number, (first, stop) in enumerate(pairwise(ends)):
         write(folder / f"{number}.nc", format_, kinds, first, stop)
-        nczarr.copy(folder / f"{number}.nc", target, append=True)
+        nczarr.append(folder / f"{number}.nc", target)
     write(whole, format_, kinds, 0, ends[-1])
     assert held(target) == held(whole)
     assert target.stat().st_ino == inode
@@ -101,7 +101,7 @@ def test_a_lone_record_variable_has_no_padding(tmp_path: Path, dtype: str, strea
         header.close()
         os.truncate(target, begin + size)
         as_stream(target)
-    nczarr.copy(tmp_path / "more.nc", target, append=True)
+    nczarr.append(tmp_path / "more.nc", target)
     with netCDF4.Dataset(target) as file:
         assert file["v"][:, 0].tolist() == [1, 2, 3, 4, 5]
         assert (file["v"][:] == file["v"][:, :1]).all()
@@ -144,7 +144,7 @@ def test_old_or_new_after_every_write(
     if stream:
         as_stream(target)
         assert nczarr.Dataset(target).dimensions["time"].size == 4
-    nczarr.copy(tmp_path / "more.nc", target, append=True)
+    nczarr.append(tmp_path / "more.nc", target)
     new = held(target)
     assert (old[0], new[0]) == (4, 9)
     assert len(after_each_write) > len(kinds)
@@ -157,7 +157,7 @@ def test_old_or_new_after_every_write(
         with nczarr.Dataset(state) as dataset:
             if dataset.dimensions["time"].size == 9:
                 continue
-        nczarr.copy(tmp_path / "more.nc", state, append=True)
+        nczarr.append(tmp_path / "more.nc", state)
         assert held(state) == new
 
 
@@ -178,7 +178,7 @@ def test_after_an_error_the_file_is_as_it_was(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(DiskFile, "write", full)
     with pytest.raises(NCZarrError, match="No space left"):
-        nczarr.copy(tmp_path / "more.nc", target, append=True)
+        nczarr.append(tmp_path / "more.nc", target)
     assert target.read_bytes() == before
 
 
@@ -188,9 +188,9 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     write(tmp_path / "more.nc", "NETCDF3_CLASSIC", [], 4, 9)
     lock = FileLock(str(target))
     with pytest.raises(NCZarrError, match="open for writing"):
-        nczarr.copy(tmp_path / "more.nc", target, append=True)
+        nczarr.append(tmp_path / "more.nc", target)
     lock.release()
-    nczarr.copy(tmp_path / "more.nc", target, append=True)
+    nczarr.append(tmp_path / "more.nc", target)
     assert held(target)[0] == 9
 
 
@@ -202,6 +202,6 @@ def test_from_zarr_and_joined(tmp_path: Path) -> None:
     for first, stop in ((2, 4), (4, 7)):
         write(tmp_path / "part.nc", "NETCDF4", kinds, first, stop)
         nczarr.copy(tmp_path / "part.nc", tmp_path / f"{first}.zarr")
-    nczarr.copy([tmp_path / "2.zarr", tmp_path / "4.zarr"], target, append=True)
+    nczarr.append([tmp_path / "2.zarr", tmp_path / "4.zarr"], target)
     write(tmp_path / "whole.nc", "NETCDF3_64BIT_OFFSET", kinds, 0, 7)
     assert held(target) == held(tmp_path / "whole.nc")

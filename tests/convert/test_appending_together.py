@@ -83,12 +83,12 @@ def test_the_second_is_refused_before_it_writes(place: tuple[str, dict[str, Any]
 
     def second() -> None:
         with pytest.raises(StoreError, match=r"open for writing|being written"):
-            nczarr.copy(part(2), target, append=True, target_options=options)
+            nczarr.append(part(2), target, target_options=options)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        nczarr.copy(part(1), target, append=True, target_options=options, progress=During(second))
-    nczarr.copy(part(3), target, append=True, target_options=options)
+        nczarr.append(part(1), target, target_options=options, progress=During(second))
+    nczarr.append(part(3), target, target_options=options)
     assert values(target, options) == [0] * STEPS + [1] * STEPS + [3] * STEPS
     with open_store(target, "r", options) as store:
         assert not [key for key in store.list() if key.startswith(".nczarr")]
@@ -153,9 +153,9 @@ def test_a_zip_file_open_for_changes_is_not_changed_elsewhere(tmp_path: Path) ->
         for stop in (STEPS + 2, STEPS + 4):
             dataset["v"][stop - 2 : stop] = 1
             with pytest.raises(NCZarrError, match="open for writing"):
-                nczarr.copy(part(3), target, append=True)
+                nczarr.append(part(3), target)
             dataset.sync()
-    nczarr.copy(part(3), target, append=True)
+    nczarr.append(part(3), target)
     assert values(target, {}) == [0] * STEPS + [1] * 4 + [3] * STEPS
 
 
@@ -209,10 +209,10 @@ def test_the_mark_of_another_machine_is_refused_until_it_is_cleaned() -> None:
     nczarr.copy(part(0), store)
     store.set(WRITING, ELSEWHERE.encode())
     with pytest.raises(StoreError, match=r"another machine.*nczarr clean --force"):
-        nczarr.copy(part(1), store, append=True)
+        nczarr.append(part(1), store)
     assert "another machine" in clean(store)[0]
     assert clean(store, force=True)
-    nczarr.copy(part(1), store, append=True)
+    nczarr.append(part(1), store)
     assert values(store, {}) == [0] * STEPS + [1] * STEPS
 
 
@@ -220,7 +220,7 @@ def test_the_length_is_not_written_when_the_mark_has_gone() -> None:
     store = MemoryStore()
     nczarr.copy(part(0), store)
     with pytest.raises(StoreError, match="was removed"):
-        nczarr.copy(part(1), store, append=True, progress=During(lambda: store.delete(WRITING)))
+        nczarr.append(part(1), store, progress=During(lambda: store.delete(WRITING)))
     assert values(store, {}) == [0] * STEPS
 
 
@@ -244,7 +244,7 @@ def test_a_store_without_conditions_is_named(has: bool) -> None:
     store = Ignoring()
     nczarr.copy(part(0), store)
     with pytest.warns(UserWarning, match="neither locks nor conditional writes"):
-        nczarr.copy(part(1), store, append=True)
+        nczarr.append(part(1), store)
     assert values(store, {}) == [0] * STEPS + [1] * STEPS
 
 
@@ -253,4 +253,4 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
     nczarr.copy(part(0), tmp_path / "d.zarr")
     monkeypatch.setattr("nczarr.system.locks.fcntl", None)
     with pytest.warns(UserWarning, match="neither locks nor conditional writes"):
-        nczarr.copy(part(1), tmp_path / "d.zarr", append=True)
+        nczarr.append(part(1), tmp_path / "d.zarr")

@@ -70,10 +70,9 @@ def test_another_meaning_is_refused(case: str, target: str, tmp_path: Path) -> N
         nczarr.copy(text(place, attribute, number), path)
     whole = tmp_path / "whole.zarr"
     nczarr.copy(files[0], out, **options)
-    for target_of, how in ((whole, {"concat": "time"}), (out, {"append": True})):
-        sources = files if "concat" in how else files[1]
+    for target_of, verb, sources in ((whole, nczarr.join, files), (out, nczarr.append, files[1])):
         with pytest.raises(ModelError) as caught:
-            nczarr.copy(sources, target_of, **how)
+            verb(sources, target_of)
         said = str(caught.value)
         assert all(
             name in said for name in ("two.nc: ", "one.nc" if target_of is whole else out.name, " not ")
@@ -84,8 +83,8 @@ def test_another_meaning_is_refused(case: str, target: str, tmp_path: Path) -> N
         assert "--join first" in said
         assert "-x" in said
     assert not whole.exists()
-    nczarr.copy(files, whole, concat="time", join="first")
-    nczarr.copy(files[1], out, append=True, join="first")
+    nczarr.join(files, whole, join="first")
+    nczarr.append(files[1], out, join="first")
     for made in (whole, out):
         with nczarr.Dataset(made) as found, netCDF4.Dataset(files[0]) as first:
             for name in ("v", "crs", "time"):
@@ -103,7 +102,7 @@ def test_attributes_that_decode_numbers_may_never_differ(name: str, tmp_path: Pa
     parts = [text(0, f"v:{name} = {value};", i) for i, value in enumerate((one, two))]
     for how in ("outer", "first", "exact"):
         with pytest.raises(ModelError, match=f"/v: the attribute {name} is "):
-            nczarr.copy(parts, tmp_path / "out.zarr", concat="time", join=how)
+            nczarr.join(parts, tmp_path / "out.zarr", join=how)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +116,8 @@ def test_attributes_that_decode_numbers_may_never_differ(name: str, tmp_path: Pa
     ],
 )
 def test_the_same_meaning_in_other_words_is_joined(one: str, two: str, tmp_path: Path) -> None:
-    nczarr.copy([text(0, one, 0), text(0, two, 1)], tmp_path / "out.zarr", concat="time")
-    nczarr.copy(text(0, two, 2), tmp_path / "out.zarr", append=True)
+    nczarr.join([text(0, one, 0), text(0, two, 1)], tmp_path / "out.zarr")
+    nczarr.append(text(0, two, 2), tmp_path / "out.zarr")
     with nczarr.Dataset(tmp_path / "out.zarr") as made:
         assert made.dimensions["time"].size == 3
 
@@ -131,15 +130,15 @@ def test_coordinates_beside_a_grid_mapping_are_no_grid_mapping(tmp_path: Path) -
         )
         for i, note in enumerate("ab")
     ]
-    nczarr.copy(parts, tmp_path / "out.zarr", concat="t")
+    nczarr.join(parts, tmp_path / "out.zarr", along="t")
 
 
 def test_a_way_of_joining_that_there_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for how in ({"concat": "time"}, {"append": True}, {}):
-        with pytest.raises(UnsupportedError, match="--join last: it is one of outer, first, exact"):
-            nczarr.copy(text(0, "", 0), tmp_path / "out.zarr", join="last", **how)
+    for verb in (nczarr.join, nczarr.append):
+        with pytest.raises(UnsupportedError, match="join='last': it is one of outer, first, exact"):
+            verb(text(0, "", 0), tmp_path / "out.zarr", join="last")
     with pytest.raises(SystemExit):
-        main(["copy", "--join", "last", "a.nc", "b.nc"])
+        main(["join", "--join", "last", "a.nc", "b.nc"])
 
 
 NAMES = st.sampled_from(["standard_name", "axis", "coordinates", "long_name", "history", "semi_major_axis"])

@@ -161,7 +161,7 @@ def test_with_options(client: Any, large: Path, tmp_path: Path, options: dict[st
 def test_joined_files_and_zarr_to_zarr(client: Any, large: Path, tmp_path: Path) -> None:
     for i in range(3):
         nczarr.copy(large, tmp_path / f"part{i}.nc", select={"t": slice(8 * i, 8 * i + 8)})
-    nczarr.copy(str(tmp_path / "part*.nc"), tmp_path / "a.zarr", concat="t", dask=client)
+    nczarr.join(str(tmp_path / "part*.nc"), tmp_path / "a.zarr", along="t", dask=client)
     assert list(nczarr.diff(large, tmp_path / "a.zarr")) == []
     nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.zarr", dask=client)
     assert contents(tmp_path / "b.zarr") == contents(tmp_path / "a.zarr")
@@ -171,8 +171,8 @@ def test_merged_files(client: Any, large: Path, tmp_path: Path) -> None:
     for name in ("v", "w"):
         nczarr.copy(large, tmp_path / f"{name}.nc", only=name)
     files = [tmp_path / "v.nc", tmp_path / "w.nc"]
-    nczarr.copy(files, tmp_path / "plain.zarr", merge=True)
-    nczarr.copy(files, tmp_path / "dask.zarr", merge=True, dask=client)
+    nczarr.join(files, tmp_path / "plain.zarr", along=None)
+    nczarr.join(files, tmp_path / "dask.zarr", along=None, dask=client)
     assert contents(tmp_path / "dask.zarr") == contents(tmp_path / "plain.zarr")
 
 
@@ -257,7 +257,7 @@ def test_an_adaptive_cluster_begins_without_workers(
 
 def test_refusals(client: Any, large: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(UnsupportedError, match="--dask"):
+    with pytest.raises(UnsupportedError, match="dask="):
         nczarr.copy(large, tmp_path / "a.nc", dask=client)
     with pytest.raises(UnsupportedError, match="other processes"):
         nczarr.copy(large, {}, dask=client)

@@ -76,21 +76,21 @@ def names_a_cure(message: str, kind: Kind) -> bool:
     return not kind.cures or any(word in message for word in words) or "('order'" in str(words)
 
 
-@pytest.mark.filterwarnings("ignore:--repack")
+@pytest.mark.filterwarnings("ignore:repack=")
 @pytest.mark.parametrize("name", KINDS)
 def test_joined_rightly_or_refused_with_the_cure(name: str, tmp_path: Path) -> None:
     kind = KINDS[name]
     paths = make(kind, tmp_path / "in")
     if kind.write is not None:
         with pytest.raises(NCZarrError, match=r"2\.nc"):
-            nczarr.copy(paths, tmp_path / "out.zarr", concat="time")
+            nczarr.join(paths, tmp_path / "out.zarr")
         return
     sources, wanted = [in_memory(path) for path in paths], wanted_of(paths)
     for options in [*OPTIONS, *(c for c in kind.cures if c not in OPTIONS)]:
         store: dict[str, bytes] = {}
         must = options in kind.cures or (not options and not kind.says)
         try:
-            nczarr.copy(sources, store, concat="time", **options)
+            nczarr.join(sources, store, **options)
         except NCZarrError as error:
             assert not must, f"{options}: {error}"
             if not options:
@@ -134,7 +134,7 @@ def selected(wanted: list[Fields], options: dict[str, Any]) -> list[Fields]:
     ]
 
 
-@pytest.mark.filterwarnings("ignore:--repack")
+@pytest.mark.filterwarnings("ignore:repack=")
 @pytest.mark.parametrize("name", MERGES)
 def test_merged_rightly_or_refused_with_the_cure(name: str, tmp_path: Path) -> None:
     kind = MERGES[name]
@@ -143,7 +143,7 @@ def test_merged_rightly_or_refused_with_the_cure(name: str, tmp_path: Path) -> N
     for options in [*OPTIONS, *(c for c in kind.cures if c not in OPTIONS)]:
         store: dict[str, bytes] = {}
         try:
-            nczarr.copy(sources, store, concat="time", merge=True, **options)
+            nczarr.join(sources, store, merge=True, **options)
         except NCZarrError as error:
             assert options not in kind.cures, f"{options}: {error}"
             if not options:
@@ -157,28 +157,28 @@ def test_merged_rightly_or_refused_with_the_cure(name: str, tmp_path: Path) -> N
         assert not problems, f"{options}: {problems[:3]}"
     if kind.cures or not kind.says:
         cure = (kind.cures or ({},))[0]
-        nczarr.copy(paths, tmp_path / "out.nc", concat="time", merge=True, **cure)
+        nczarr.join(paths, tmp_path / "out.nc", merge=True, **cure)
         assert not list(wrong(raw_of_file(tmp_path / "out.nc"), selected(wanted, cure), cure))
 
 
-@pytest.mark.filterwarnings("ignore:--repack")
+@pytest.mark.filterwarnings("ignore:repack=")
 @pytest.mark.parametrize(
     "name", ["packed with missing", "packed, flipped, reordered, kelvin", "missing week"]
 )
 def test_netcdf_files_are_written_alike(name: str, tmp_path: Path) -> None:
     kind = KINDS[name]
     paths = make(kind, tmp_path / "in")
-    nczarr.copy(paths, tmp_path / "out.nc", concat="time", **kind.cures[0])
+    nczarr.join(paths, tmp_path / "out.nc", **kind.cures[0])
     assert not list(wrong(raw_of_file(tmp_path / "out.nc"), wanted_of(paths), kind.cures[0]))
 
 
 def test_the_error_bound_is_stated(tmp_path: Path) -> None:
     paths = make(KINDS["packing of each file"], tmp_path / "in")
-    with pytest.warns(UserWarning, match=r"--repack common: /v: no value changes by more than 0\.0\d+"):
-        nczarr.copy(paths, tmp_path / "out.zarr", concat="time", repack="common")
+    with pytest.warns(UserWarning, match=r"repack='common': /v: no value changes by more than 0\.0\d+"):
+        nczarr.join(paths, tmp_path / "out.zarr", repack="common")
     finer = make(KINDS["finer scale"], tmp_path / "in2")
     with pytest.raises(NCZarrError, match=r"/v: \d+\.\d+ at \[0, 0, 0\] would be stored as \d+ ") as caught:
-        nczarr.copy(finer, tmp_path / "no.zarr", concat="time", repack="first")
+        nczarr.join(finer, tmp_path / "no.zarr", repack="first")
     assert "1.nc: /v" in str(caught.value)
     assert "--repack common" in str(caught.value)
     assert not (tmp_path / "no.zarr").exists()
@@ -187,14 +187,13 @@ def test_the_error_bound_is_stated(tmp_path: Path) -> None:
 def test_missing_and_repeated_days_are_named(tmp_path: Path) -> None:
     paths = make(KINDS["missing week"], tmp_path / "in")
     with pytest.raises(NCZarrError, match=r"lacks 7 steps: 2001-01-07, 2001-01-08, .*2001-01-13") as caught:
-        nczarr.copy(paths, tmp_path / "no.zarr", concat="time", expect_step="1d")
+        nczarr.join(paths, tmp_path / "no.zarr", expect_step="1d")
     assert "3.nc" in str(caught.value)
     assert "--join fill" in str(caught.value)
     with pytest.raises(NCZarrError, match="has 1 steps twice: 2001-01-06"):
-        nczarr.copy(
+        nczarr.join(
             make(KINDS["repeated day"], tmp_path / "in2"),
             tmp_path / "no.zarr",
-            concat="time",
             expect_step="1d",
         )
 
@@ -215,7 +214,7 @@ def months(path: Path, numbers: list[int], calendar: str = "standard") -> Path:
 def test_months_inside_of_files_are_filled(tmp_path: Path, calendar: str, step: str) -> None:
     numbers = [[0, 1, 4, 5], [7, 8, 9, 10]]
     paths = [months(tmp_path / f"{i}.nc", of_file, calendar) for i, of_file in enumerate(numbers)]
-    nczarr.copy(paths, tmp_path / "a.nc", concat="time", expect_step=step, join="fill")
+    nczarr.join(paths, tmp_path / "a.nc", expect_step=step, join="fill")
     with netCDF4.Dataset(tmp_path / "a.nc") as seen:
         dates = cftime.num2date(seen["time"][:], seen["time"].units, calendar)
         assert [12 * d.year + d.month - 24001 for d in dates] == list(range(11))
@@ -230,14 +229,14 @@ def test_a_dirty_file_is_appended(tmp_path: Path) -> None:
     paths = make(KINDS[name], tmp_path / "in")
     for target in ("a.zarr", "a.nc"):
         nczarr.copy(paths[0], tmp_path / target)
-        with pytest.raises(NCZarrError, match="--repack first"):
-            nczarr.copy(paths[1], tmp_path / target, append=True)
-        with pytest.raises(NCZarrError, match="--append keeps the packing"):
-            nczarr.copy(paths[1], tmp_path / target, append=True, repack="common")
+        with pytest.raises(NCZarrError, match="repack='first'"):
+            nczarr.append(paths[1], tmp_path / target)
+        with pytest.raises(NCZarrError, match="an append keeps the packing"):
+            nczarr.append(paths[1], tmp_path / target, repack="common")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for path in paths[1:]:
-                nczarr.copy(path, tmp_path / target, append=True, repack="first")
+                nczarr.append(path, tmp_path / target, repack="first")
         with open_source(tmp_path / target) as seen:
             assert not list(wrong(raw_of_dataset(seen), wanted_of(paths), {"repack": "first"}))
 
@@ -255,13 +254,13 @@ def test_a_dirty_file_is_appended(tmp_path: Path) -> None:
 )
 def test_unknown_words_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     paths = make(KINDS["clean"], tmp_path / "in")
-    with pytest.raises(NCZarrError, match="--" + next(iter(options)).replace("_", "-")):
-        nczarr.copy(paths, tmp_path / "out.zarr", concat="time", **options)
+    with pytest.raises(NCZarrError, match=f"{next(iter(options))}="):
+        nczarr.join(paths, tmp_path / "out.zarr", **options)
 
 
 def test_options_need_several_files(tmp_path: Path) -> None:
     paths = make(KINDS["clean"], tmp_path / "in")
-    with pytest.raises(NCZarrError, match="need --concat or --append"):
+    with pytest.raises(NCZarrError, match=r"copy has no option repack \(use nczarr\.join"):
         nczarr.copy(paths[0], tmp_path / "out.zarr", repack="first")
 
 
@@ -306,7 +305,7 @@ def test_random_packings_are_exact_or_refused(files: list[Dataset], mode: str | 
     store: dict[str, bytes] = {}
     how: dict[str, Any] = {"adjust": "promote"} if mode is None else {"repack": mode}
     try:
-        nczarr.copy(files, store, concat="t", **how)
+        nczarr.join(files, store, along="t", **how)
     except NCZarrError:
         return
     with open_source(store) as seen:

@@ -188,14 +188,14 @@ def test_refusals(tmp_path: Path) -> None:
     source = DATA / "example.nc"
     for executor, message in (
         (3, "neither an executor"),
-        ("no.such:function", "--executor no.such:function"),
+        ("no.such:function", "executor='no.such:function'"),
         ("builtins:list", "neither an executor"),
     ):
         with pytest.raises(UnsupportedError, match=message):
             nczarr.copy(source, tmp_path / "a.zarr", executor=executor)
     with pytest.raises(UnsupportedError, match="only a Zarr dataset"):
         nczarr.copy(source, tmp_path / "a.nc", executor="processes")
-    with pytest.raises(UnsupportedError, match="combined with --dask"):
+    with pytest.raises(UnsupportedError, match="combined with dask="):
         nczarr.copy(source, tmp_path / "a.zarr", executor="processes", dask="local")
     with ThreadPoolExecutor(1) as pool, open_engine(pool, None, 1, 100) as engine:
         assert engine is not None

@@ -48,13 +48,13 @@ def recorded(target: str) -> dict[str, tuple[int, int] | None]:
 
 
 def test_sources_are_recorded_and_skipped(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["copy", "0.nc", "1.nc", "a.zarr", "--concat", "time", "--record-sources", "-q"]) == 0
+    assert main(["join", "0.nc", "1.nc", "a.zarr", "--along", "time", "--record-sources", "-q"]) == 0
     assert recorded("a.zarr") == {"0.nc": (0, 2), "1.nc": (2, 4)}
     report = Report()
-    nczarr.copy(["0.nc", "./1.nc", "2.nc"], "a.zarr", append=True, report=report)
+    nczarr.append(["0.nc", "./1.nc", "2.nc"], "a.zarr", report=report)
     assert (report.sources, report.skipped) == (1, 2)
     assert recorded("a.zarr") == {"0.nc": (0, 2), "1.nc": (2, 4), "2.nc": (4, 6)}
-    nczarr.copy(["0.nc", "1.nc"], "a.zarr", append=True)
+    nczarr.append(["0.nc", "1.nc"], "a.zarr")
     with nczarr.Dataset("a.zarr") as found:
         assert found["v"][:].tolist() == list(range(6))
     assert main(["sources", "a.zarr"]) == 0
@@ -66,13 +66,13 @@ def test_sources_are_recorded_and_skipped(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_another_version_of_a_source_is_refused() -> None:
-    nczarr.copy(["0.nc", "1.nc"], "a.zarr", concat="time", record_sources=True)
+    nczarr.join(["0.nc", "1.nc"], "a.zarr", record_sources=True)
     day("1.nc", 2, value=100)
     with pytest.raises(
-        NCZarrError, match=r"1\.nc: the dataset contains another version .*--append --replace"
+        NCZarrError, match=r"1\.nc: the dataset contains another version .*nczarr.append with replace="
     ):
-        nczarr.copy(["1.nc", "2.nc"], "a.zarr", append=True)
-    nczarr.copy(["1.nc", "2.nc"], "a.zarr", append=True, replace=True)
+        nczarr.append(["1.nc", "2.nc"], "a.zarr")
+    nczarr.append(["1.nc", "2.nc"], "a.zarr", replace=True)
     assert recorded("a.zarr") == {"0.nc": (0, 2), "1.nc": (2, 4), "2.nc": (4, 6)}
     with nczarr.Dataset("a.zarr") as found:
         assert found["v"][:].tolist() == [0, 1, 102, 103, 4, 5]
@@ -81,20 +81,20 @@ def test_another_version_of_a_source_is_refused() -> None:
 def test_records_of_variables_and_gaps() -> None:
     for number in (0, 1):
         day(f"w{number}.nc", 2 * number, variable="w")
-    nczarr.copy(["0.nc", "w0.nc", "1.nc", "w1.nc"], "a.zarr", concat="time", merge=True, record_sources=True)
+    nczarr.join(["0.nc", "w0.nc", "1.nc", "w1.nc"], "a.zarr", merge=True, record_sources=True)
     assert recorded("a.zarr") == {"0.nc": (0, 2), "1.nc": (2, 4), "w0.nc": (0, 2), "w1.nc": (2, 4)}
-    nczarr.copy([day("w2.nc", 4, variable="w"), "2.nc"], "a.zarr", append=True, merge=True)
+    nczarr.append([day("w2.nc", 4, variable="w"), "2.nc"], "a.zarr", merge=True)
     assert recorded("a.zarr")["w2.nc"] == recorded("a.zarr")["2.nc"] == (4, 6)
-    nczarr.copy(["0.nc", "2.nc"], "b.zarr", concat="time", expect_step="1", join="fill", record_sources=True)
+    nczarr.join(["0.nc", "2.nc"], "b.zarr", expect_step="1", join="fill", record_sources=True)
     assert recorded("b.zarr") == {"0.nc": (0, 2), "2.nc": (4, 6)}
-    nczarr.copy(["0.nc", "1.nc"], "c.zarr", concat="time", select={"time": slice(1, 3)}, record_sources=True)
+    nczarr.join(["0.nc", "1.nc"], "c.zarr", select={"time": slice(1, 3)}, record_sources=True)
     assert recorded("c.zarr") == {"0.nc": None, "1.nc": None}
 
 
 def test_the_record_survives_other_changes() -> None:
     wanted = {"0.nc": (0, 2), "1.nc": (2, 4)}
     for _ in range(2):
-        nczarr.copy(["0.nc", "1.nc"], "a.zarr", concat="time", record_sources=True, resume=True)
+        nczarr.join(["0.nc", "1.nc"], "a.zarr", record_sources=True, resume=True)
     assert recorded("a.zarr") == wanted
     with nczarr.Dataset("a.zarr", "a") as found:
         assert found.ncattrs() == []
@@ -104,17 +104,17 @@ def test_the_record_survives_other_changes() -> None:
     assert main(["consolidate", "a.zarr"]) == 0
     assert recorded("a.zarr") == wanted
     assert main(["check", "a.zarr"]) == 0
-    nczarr.copy(["0.nc", "1.nc"], "a.zarr", concat="time", record_sources=True, overwrite=True)
+    nczarr.join(["0.nc", "1.nc"], "a.zarr", record_sources=True, overwrite=True)
     assert recorded("a.zarr") == wanted
     nczarr.copy("a.zarr", "b.zarr")
     assert recorded("b.zarr") == {}
-    nczarr.copy(["0.nc", "1.nc"], "a.zarr", concat="time", overwrite=True)
+    nczarr.join(["0.nc", "1.nc"], "a.zarr", overwrite=True)
     assert recorded("a.zarr") == {}
 
 
 def test_other_readers_see_no_record() -> None:
-    nczarr.copy(["0.nc", "1.nc"], "a.zarr", concat="time", record_sources=True)
-    nczarr.copy(["0.nc", "1.nc"], "b.zarr", concat="time")
+    nczarr.join(["0.nc", "1.nc"], "a.zarr", record_sources=True)
+    nczarr.join(["0.nc", "1.nc"], "b.zarr")
     with xr.open_zarr("a.zarr") as a, xr.open_zarr("b.zarr") as b:
         assert a.identical(b)
     assert sorted(zarr.open_group("a.zarr", mode="r")) == ["time", "v"]
@@ -135,10 +135,10 @@ def test_an_append_that_ends_early_is_neither_lost_nor_repeated(coordinate: str,
         store = MemoryStore()
         nczarr.copy("0.nc", store, record_sources=True, consolidated=consolidated)
         try:
-            nczarr.copy(["0.nc", "1.nc"], DyingStore(store, steps), append=True)
+            nczarr.append(["0.nc", "1.nc"], DyingStore(store, steps))
         except Died:
             clean(store, force=True)  # the mark of the writer that has died
-            nczarr.copy(["0.nc", "1.nc", "2.nc"], store, append=True)
+            nczarr.append(["0.nc", "1.nc", "2.nc"], store)
         else:
             break
         with nczarr.Dataset(store) as found:
@@ -157,14 +157,14 @@ def test_steps_without_a_coordinate_are_not_guessed() -> None:
         nczarr.copy(f"{number}.nc", f"{number}.zarr", only="v")
     nczarr.copy("0.zarr", store, record_sources=True)
     with suppress(Died):
-        nczarr.copy("1.zarr", DyingStore(store, 4), append=True)
+        nczarr.append("1.zarr", DyingStore(store, 4))
     clean(store, force=True)
     with nczarr.Dataset(store, "a") as found:
         found["v"][2:5] = [7, 8, 9]
     with pytest.raises(
         NCZarrError, match=r"begun with the steps 2:4 along /time and has not ended.* 5 steps"
     ):
-        nczarr.copy("1.zarr", store, append=True)
+        nczarr.append("1.zarr", store)
     with nczarr.Dataset(store) as found:
         assert found["v"][:].tolist() == [0, 1, 7, 8, 9]
 
@@ -173,7 +173,7 @@ def test_a_store_is_a_source_too() -> None:
     nczarr.copy("0.nc", "0.zarr")
     nczarr.copy("1.nc", "1.zarr")
     nczarr.copy("0.zarr", "a.zarr", record_sources=True)
-    nczarr.copy(["0.zarr", "1.zarr"], "a.zarr", append=True)
+    nczarr.append(["0.zarr", "1.zarr"], "a.zarr")
     with open_source("a.zarr") as dataset:
         assert [source.name for source in dataset.sources] == ["0.zarr", "1.zarr"]
         assert all(source.version for source in dataset.sources)
@@ -181,14 +181,14 @@ def test_a_store_is_a_source_too() -> None:
 
 def test_a_record_begins_with_an_append() -> None:
     nczarr.copy("0.nc", "a.zarr")
-    nczarr.copy("1.nc", "a.zarr", append=True, record_sources=True)
+    nczarr.append("1.nc", "a.zarr", record_sources=True)
     assert recorded("a.zarr") == {"1.nc": (2, 4)}
 
 
 @pytest.mark.parametrize("target", ["a.nc", "a.cdl", "plain.zarr", "v2.zarr"])
 def test_targets_without_a_place_are_refused(target: str) -> None:
     layout = {"plain.zarr": {"layout": "zarr-v3"}, "v2.zarr": {"layout": "nczarr-v2"}}.get(target, {})
-    with pytest.raises(NCZarrError, match="--record-sources"):
+    with pytest.raises(NCZarrError, match="record_sources="):
         nczarr.copy("0.nc", target, record_sources=True, **layout)  # type: ignore[arg-type]
     assert not Path(target).exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def days(tmp_path: Path) -> list[Path]:
 
 @pytest.mark.parametrize("name", ["out.zarr", "out.nc"])
 def test_join_is_open_mfdataset(days: list[Path], tmp_path: Path, name: str) -> None:
-    nczarr.copy(str(tmp_path / "in" / "*.nc"), tmp_path / name, concat="time")
+    nczarr.join(str(tmp_path / "in" / "*.nc"), tmp_path / name)
     options: dict[str, Any] = {} if name.endswith(".nc") else {"engine": "zarr"}
     with (
         xr.open_mfdataset(days, data_vars="minimal") as wanted,
@@ -72,7 +73,7 @@ def test_a_new_dimension(tmp_path: Path) -> None:
     for i, path in enumerate(members):
         with netCDF4.Dataset(path, "a") as file:
             file["v"][0, 0] = i
-    nczarr.copy(members, tmp_path / "all.zarr", concat="member")
+    nczarr.join(members, tmp_path / "all.zarr", along="member")
     with xr.open_dataset(tmp_path / "all.zarr", engine="zarr") as seen:
         assert seen["v"].dims == ("member", "time", "x")
         assert seen["x"].dims == ("x",)
@@ -97,7 +98,7 @@ def test_files_that_do_not_fit_are_listed(
 ) -> None:
     bad = day(tmp_path / "in" / "day12.nc", 12, **change)
     with pytest.raises(NCZarrError) as caught:
-        nczarr.copy([*days, bad], tmp_path / "out.zarr", concat="time")
+        nczarr.join([*days, bad], tmp_path / "out.zarr")
     assert says in str(caught.value)
     assert "day12.nc" in str(caught.value)
     assert not (tmp_path / "out.zarr").exists()
@@ -106,11 +107,11 @@ def test_files_that_do_not_fit_are_listed(
 def test_order_and_repetition(days: list[Path], tmp_path: Path) -> None:
     for wrong in ([days[1], days[0]], [days[0], days[0]]):
         with pytest.raises(UnsupportedError, match="after"):
-            nczarr.copy(wrong, tmp_path / "out.zarr", concat="time")
+            nczarr.join(wrong, tmp_path / "out.zarr")
     with pytest.raises(ModelError, match="history"):
-        nczarr.copy(days, tmp_path / "out.zarr", concat="time", join="exact")
+        nczarr.join(days, tmp_path / "out.zarr", join="exact")
     with pytest.raises(UnsupportedError, match="no such group"):
-        nczarr.copy(days, tmp_path / "out.zarr", concat="/g/time")
+        nczarr.join(days, tmp_path / "out.zarr", along="/g/time")
     assert not (tmp_path / "out.zarr").exists()
 
 
@@ -133,29 +134,29 @@ def test_joined_values_are_concatenated_ones(lengths: list[int], start: int, sto
 @pytest.mark.parametrize("name", ["out.zarr", "out.nc"])
 def test_append(days: list[Path], tmp_path: Path, name: str) -> None:
     out, whole = tmp_path / name, tmp_path / "whole.zarr"
-    nczarr.copy(days[:5], out, concat="time")
+    nczarr.join(days[:5], out)
     for path in days[5:]:
-        nczarr.copy(path, out, append=True)
-    nczarr.copy(days, whole, concat="time")
+        nczarr.append(path, out)
+    nczarr.join(days, whole)
     assert list(nczarr.diff(whole, out, ignore_attributes=["_NCProperties"])) == []
     before = list(nczarr.diff(whole, out, ignore_attributes=["_NCProperties"]))
-    with pytest.raises(UnsupportedError, match="--replace"):
-        nczarr.copy(days[3], out, append=True)
+    with pytest.raises(UnsupportedError, match="replace=True"):
+        nczarr.append(days[3], out)
     assert list(nczarr.diff(whole, out, ignore_attributes=["_NCProperties"])) == before
 
 
 @pytest.mark.parametrize("name", ["out.zarr", "out.nc"])
 def test_all_are_appended_or_none(days: list[Path], tmp_path: Path, name: str) -> None:
     out = tmp_path / name
-    nczarr.copy(days[:5], out, concat="time")
+    nczarr.join(days[:5], out)
     before = nczarr.digest(out)
     bad = day(tmp_path / "bad.nc", 7, scale=0.5)
     for wrong in ([days[5], bad], [days[5], days[5]], [days[5], days[4]], [days[5], tmp_path / "none.nc"]):
         with pytest.raises(NCZarrError):
-            nczarr.copy(wrong, out, append=True)
+            nczarr.append(wrong, out)
         assert nczarr.digest(out) == before
-    nczarr.copy(str(tmp_path / "in" / "day[5-9].nc"), out, append=True)
-    nczarr.copy(days[:10], tmp_path / "whole.zarr", concat="time")
+    nczarr.append(str(tmp_path / "in" / "day[5-9].nc"), out)
+    nczarr.join(days[:10], tmp_path / "whole.zarr")
     assert list(nczarr.diff(tmp_path / "whole.zarr", out, ignore_attributes=["_NCProperties"])) == []
 
 
@@ -163,7 +164,7 @@ def test_what_is_left_out_need_not_fit(days: list[Path], tmp_path: Path) -> None
     with netCDF4.Dataset(days[1], "a") as file:
         file.createVariable("extra", "i4", ())
         file["v"].scale_factor = 0.5
-    nczarr.copy(days, tmp_path / "out.zarr", concat="time", exclude="v,extra", select={"time": slice(2, 6)})
+    nczarr.join(days, tmp_path / "out.zarr", exclude="v,extra", select={"time": slice(2, 6)})
     with nczarr.Dataset(tmp_path / "out.zarr") as found:
         assert list(found.variables) == ["time", "x"]
         assert found["time"][:].tolist() == [12, 18, 24, 30]
@@ -175,29 +176,29 @@ def test_a_variable_with_the_dimension_twice(tmp_path: Path) -> None:
             file.createDimension("time", 3)
             file.createVariable("covariance", "f4", ("time", "time"))[:] = i
     with pytest.raises(UnsupportedError, match="/time twice"):
-        nczarr.copy(str(tmp_path / "*.nc"), tmp_path / "out.zarr", concat="time")
+        nczarr.join(str(tmp_path / "*.nc"), tmp_path / "out.zarr")
     assert not (tmp_path / "out.zarr").exists()
 
 
 @pytest.mark.parametrize("name", ["out.zarr", "out.nc"])
 def test_replace(days: list[Path], tmp_path: Path, name: str) -> None:
     out = tmp_path / name
-    nczarr.copy(days[:5], out, concat="time")
+    nczarr.join(days[:5], out)
     with netCDF4.Dataset(days[4], "a") as file:
         file["v"].set_auto_maskandscale(False)
         file["v"][1] = 777
-    nczarr.copy(days[4:6], out, append=True, replace=True)
-    nczarr.copy(days[:6], tmp_path / "whole.zarr", concat="time")
+    nczarr.append(days[4:6], out, replace=True)
+    nczarr.join(days[:6], tmp_path / "whole.zarr")
     assert list(nczarr.diff(tmp_path / "whole.zarr", out, ignore_attributes=["_NCProperties"])) == []
 
 
 def test_append_refuses_a_gap_in_the_past(days: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "out.zarr"
-    nczarr.copy(days[3:5], out, concat="time")
+    nczarr.join(days[3:5], out)
     with pytest.raises(UnsupportedError, match="do not follow"):
-        nczarr.copy(days[0], out, append=True)
-    with pytest.raises(UnsupportedError, match="--append keeps"):
-        nczarr.copy(days[5], out, append=True, chunks="time=1")
+        nczarr.append(days[0], out)
+    with pytest.raises(UnsupportedError, match="append has no option chunks"):
+        nczarr.append(days[5], out, chunks="time=1")
     with nczarr.Dataset(out) as dataset:
         assert len(dataset.dimensions["time"]) == 8
 
@@ -230,38 +231,38 @@ def test_names_are_not_appended_twice(tmp_path: Path, target: str) -> None:
     text = "netcdf d {{ dimensions: s = UNLIMITED; variables: string s(s); int v(s); data: s = {}; v = {}; }}"
     out = tmp_path / target
     nczarr.copy(cdl.loads(text.format('"b", "a"', "1, 2")), out)
-    nczarr.copy(cdl.loads(text.format('"d", "c"', "3, 4")), out, append=True)
+    nczarr.append(cdl.loads(text.format('"d", "c"', "3, 4")), out)
     for names in ('"c", "e"', '"b", "a"'):
         for options in ({}, {"replace": True}):
             with pytest.raises(UnsupportedError):
-                nczarr.copy(cdl.loads(text.format(names, "5, 6")), out, append=True, **options)
+                nczarr.append(cdl.loads(text.format(names, "5, 6")), out, **options)
     assert list(nczarr.diff(cdl.loads(text.format('"b", "a", "d", "c"', "1, 2, 3, 4")), out)) == []
 
 
 def test_the_file_that_is_out_of_order_is_named(days: list[Path], tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"day0\.nc.* after "):
-        nczarr.copy([days[1], days[2], days[0]], tmp_path / "a.zarr", concat="time")
+        nczarr.join([days[1], days[2], days[0]], tmp_path / "a.zarr")
     with pytest.raises(UnsupportedError, match=r"day0\.nc.* after "):
-        nczarr.copy([days[1], days[0]], tmp_path / "a.zarr", concat="time")
+        nczarr.join([days[1], days[0]], tmp_path / "a.zarr")
 
 
 @pytest.mark.parametrize("layout", ["zarr-v3", "zarr-v2"])
 def test_plain_zarr_has_nothing_to_append_along(days: list[Path], tmp_path: Path, layout: str) -> None:
     nczarr.copy(days[0], tmp_path / "a.zarr", layout=layout)
     with pytest.raises(UnsupportedError, match="plain Zarr"):
-        nczarr.copy(days[1], tmp_path / "a.zarr", append=True, concat="time")
+        nczarr.append(days[1], tmp_path / "a.zarr", along="time")
 
 
 @pytest.mark.slow
 def test_a_reader_sees_the_old_length_or_the_new(days: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "out.zarr"
-    nczarr.copy(days[:2], out, concat="time", chunks="time=3")
+    nczarr.join(days[:2], out, chunks="time=3")
     command = [sys.executable, "-c", textwrap.dedent(WATCH), str(out), str(4 * len(days))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watcher:
         assert watcher.stdout is not None
         watcher.stdout.readline()
         for path in days[2:]:
-            nczarr.copy(path, out, append=True)
+            nczarr.append(path, out)
         said, failed = watcher.communicate()
     assert watcher.returncode == 0, failed
     assert int(said) >= 2
@@ -330,32 +331,35 @@ def test_one_progress_for_all(days: list[Path], tmp_path: Path, more: dict[str, 
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("verb", "options"),
     [
-        {"append": True, "verify": True},
-        {"append": True, "digest": True},
-        {"append": True, "dry_run": True},
-        {"append": True, "resume": True},
-        {"append": True, "overwrite": True},
-        {"append": True, "dask": "local"},
-        {"append": True, "virtual": True},
-        {"append": True, "layout": "nczarr-v2"},
-        {"virtual": True, "dry_run": True},
-        {"virtual": True, "verify": True},
-        {"virtual": True, "digest": True},
-        {"virtual": True, "resume": True},
-        {"workers": 0},
-        {"workers": -1},
+        (nczarr.append, {"verify": True}),
+        (nczarr.append, {"digest": True}),
+        (nczarr.append, {"dry_run": True}),
+        (nczarr.append, {"resume": True}),
+        (nczarr.append, {"overwrite": True}),
+        (nczarr.append, {"dask": "local"}),
+        (nczarr.append, {"virtual": True}),
+        (nczarr.append, {"layout": "nczarr-v2"}),
+        (nczarr.copy, {"virtual": True, "dry_run": True}),
+        (nczarr.copy, {"virtual": True, "verify": True}),
+        (nczarr.copy, {"virtual": True, "digest": True}),
+        (nczarr.copy, {"virtual": True, "resume": True}),
+        (nczarr.copy, {"workers": 0}),
+        (nczarr.copy, {"workers": -1}),
     ],
 )
-def test_no_option_is_ignored(days: list[Path], tmp_path: Path, options: dict[str, Any]) -> None:
-    target = tmp_path / ("out.json" if "virtual" in options and "append" not in options else "out.zarr")
-    if "append" in options:
+def test_no_option_is_ignored(
+    days: list[Path], tmp_path: Path, verb: Callable[..., object], options: dict[str, Any]
+) -> None:
+    appends = verb is nczarr.append
+    target = tmp_path / ("out.json" if "virtual" in options and not appends else "out.zarr")
+    if appends:
         nczarr.copy(days[0], target)
         before = nczarr.digest(target)
-    with pytest.raises(UnsupportedError, match="--"):
-        nczarr.copy(days[1], target, **options)
-    if "append" in options:
+    with pytest.raises(UnsupportedError, match="append has no option" if appends else "="):
+        verb(days[1], target, **options)
+    if appends:
         assert nczarr.digest(target) == before
     else:
         assert not target.exists()
@@ -365,9 +369,8 @@ def test_two_sources_need_a_word(
     days: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["copy", *map(str, days[:2]), str(tmp_path / "a.zarr")]) == 1
-    assert "--concat" in capsys.readouterr().err
+    assert "nczarr join" in capsys.readouterr().err
     assert main(["copy", str(tmp_path / "none*.nc"), str(tmp_path / "a.zarr")]) == 1
-    assert main(["copy", "--replace", str(days[0]), str(tmp_path / "a.zarr")]) == 1
     assert not (tmp_path / "a.zarr").exists()
 
 
@@ -375,7 +378,7 @@ def test_names_from_a_file(days: list[Path], tmp_path: Path, monkeypatch: pytest
     listing = tmp_path / "list.txt"
     listing.write_text("".join(f"{path}\n" for path in days))
     assert (
-        main(["copy", "-q", "--concat", "time", "--files-from", str(listing), str(tmp_path / "a.zarr")]) == 0
+        main(["join", "-q", "--along", "time", "--files-from", str(listing), str(tmp_path / "a.zarr")]) == 0
     )
     with nczarr.Dataset(tmp_path / "a.zarr") as dataset:
         assert len(dataset.dimensions["time"]) == 48
@@ -389,12 +392,12 @@ def test_patterns_in_urls(days: list[Path], tmp_path: Path, scheme: str) -> None
     for number, path in ((10, days[1]), (9, days[0])):
         nczarr.copy(path, f"{folder}/day{number}.nc")
         nczarr.copy(path, f"{folder}/day{number}.zarr")
-    nczarr.copy(days[:2], tmp_path / "wanted.zarr", concat="time")
+    nczarr.join(days[:2], tmp_path / "wanted.zarr")
     for suffix in ("nc", "zarr"):
-        nczarr.copy(f"{folder}/day*.{suffix}", tmp_path / f"{suffix}.zarr", concat="time")
+        nczarr.join(f"{folder}/day*.{suffix}", tmp_path / f"{suffix}.zarr")
         assert list(nczarr.diff(tmp_path / "wanted.zarr", tmp_path / f"{suffix}.zarr")) == []
     with pytest.raises(NCZarrError, match="no file matches"):
-        nczarr.copy(f"{folder}/night*.nc", tmp_path / "a.zarr", concat="time")
+        nczarr.join(f"{folder}/night*.nc", tmp_path / "a.zarr")
     assert not (tmp_path / "a.zarr").exists()
 
 
@@ -402,10 +405,13 @@ def test_sources_in_memory_are_named(tmp_path: Path) -> None:
     text = "netcdf d {{ dimensions: x = UNLIMITED; variables: int x(x); data: x = {}; }}"
     first, second = (cdl.loads(text.format(n)) for n in (1, 0))
     nczarr.copy(first, tmp_path / "a.zarr")
-    wrong: list[dict[str, Any]] = [{"concat": "/"}, {"append": True}]
-    for options in wrong:
+    wrong: list[Callable[[], object]] = [
+        lambda: nczarr.join(second, tmp_path / "a.zarr", along="/"),
+        lambda: nczarr.append(second, tmp_path / "a.zarr"),
+    ]
+    for call in wrong:
         with pytest.raises(NCZarrError, match=r"^the dataset d in memory: "):
-            nczarr.copy(second, tmp_path / "a.zarr", **options)
+            call()
     with pytest.raises(UnsupportedError, match="copy has no option colour"):
         nczarr.copy(first, tmp_path / "b.zarr", colour="red")
     assert [p.name for p in tmp_path.iterdir()] == ["a.zarr"]

@@ -57,7 +57,7 @@ WANTED = (np.arange(6)[:, None] + [0, 0.5]).tolist()
 @pytest.mark.parametrize("target", ["out.zarr", "out.nc", "out.json"])
 def test_variables_and_steps_in_one_command(archive: Path, target: str) -> None:
     more = ["--virtual"] if target == "out.json" else ["--verify"]
-    assert main(["copy", "*_*.nc", target, "--concat", "time", "--merge", "-q", *more]) == 0
+    assert main(["join", "*_*.nc", target, "--along", "time", "--merge", "-q", *more]) == 0
     with nczarr.Dataset(target) as found:
         assert found["time"][:].tolist() == list(range(6))
         assert found["model/tas"][:].tolist() == found["model/pr"][:].tolist() == WANTED
@@ -66,18 +66,18 @@ def test_variables_and_steps_in_one_command(archive: Path, target: str) -> None:
 
 
 def test_merged_months_are_appended(archive: Path) -> None:
-    nczarr.copy(["tas_0.nc", "pr_0.nc"], "out.zarr", merge=True)
-    nczarr.copy(["pr_3.nc", "tas_3.nc"], "out.zarr", merge=True, append=True)
+    nczarr.join(["tas_0.nc", "pr_0.nc"], "out.zarr", along=None)
+    nczarr.append(["pr_3.nc", "tas_3.nc"], "out.zarr", merge=True)
     with nczarr.Dataset("out.zarr") as found:
         assert found["model/tas"][:].tolist() == found["model/pr"][:].tolist() == WANTED
-    nczarr.copy(["pr_3.nc", "tas_3.nc"], "out.zarr", merge=True, append=True, replace=True)
+    nczarr.append(["pr_3.nc", "tas_3.nc"], "out.zarr", merge=True, replace=True)
     with pytest.raises(NCZarrError, match="3 steps along /time are there already"):
-        nczarr.copy(["pr_3.nc", "tas_3.nc"], "out.zarr", merge=True, append=True)
+        nczarr.append(["pr_3.nc", "tas_3.nc"], "out.zarr", merge=True)
 
 
 def test_bounds_of_one_file_follow_its_times(archive: Path) -> None:
     month(archive / "pr_0.nc", "pr", 0, "hours since 1999-12-31", bounds=True)
-    nczarr.copy(["tas_0.nc", "pr_0.nc"], "out.zarr", merge=True, join="first")
+    nczarr.join(["tas_0.nc", "pr_0.nc"], "out.zarr", along=None, join="first")
     with nczarr.Dataset("out.zarr") as found:
         assert found["time"][:].tolist() == [0, 1, 2]
         assert found["time_bnds"][:].tolist() == [[0, 1], [1, 2], [2, 3]]
@@ -88,27 +88,25 @@ def test_patterns_and_ranges_reach_over_all_files(archive: Path) -> None:
     with pytest.raises(
         NCZarrError, match=r"/time: the dimension has the size 3, not 6.*-d selects a common part"
     ):
-        nczarr.copy(files, "no.zarr", concat="time", merge=True)
+        nczarr.join(files, "no.zarr", merge=True)
     part = {"time": slice("2000-01-02", "2000-01-03")}
-    nczarr.copy(
-        files, "out.zarr", concat="time", merge=True, select=part, variables="pr", rename={"/model/pr": "p"}
-    )
+    nczarr.join(files, "out.zarr", merge=True, select=part, variables="pr", rename={"/model/pr": "p"})
     with nczarr.Dataset("out.zarr") as found:
         assert found["time"][:].tolist() == [1, 2]
         assert found["model/p"][:].tolist() == WANTED[1:3]
         assert "tas" not in found["model"].variables
     with pytest.raises(NCZarrError, match="-v snow"):
-        nczarr.copy(files[::2], "no.zarr", merge=True, variables="snow")
+        nczarr.join(files[::2], "no.zarr", along=None, variables="snow")
     with pytest.raises(NCZarrError, match="-d depth"):
-        nczarr.copy(files, "no.zarr", concat="time", merge=True, select={"depth": 0})
-    with pytest.raises(NCZarrError, match="--tolerance depth"):
-        nczarr.copy(files[::2], "no.zarr", merge=True, tolerance={"depth": 1.0})
+        nczarr.join(files, "no.zarr", merge=True, select={"depth": 0})
+    with pytest.raises(NCZarrError, match="tolerance='depth'"):
+        nczarr.join(files[::2], "no.zarr", along=None, tolerance={"depth": 1.0})
 
 
 def test_a_file_without_the_joined_dimension_may_be_first(archive: Path) -> None:
     field = Dataset("f", dimensions=(Dimension("lat", 2),), variables=(one("area", "/lat", [7, 8]),))
     nczarr.copy(field, "area.nc")
-    nczarr.copy(["area.nc", "tas_0.nc", "tas_3.nc"], "out.zarr", concat="time", merge=True)
+    nczarr.join(["area.nc", "tas_0.nc", "tas_3.nc"], "out.zarr", merge=True)
     with nczarr.Dataset("out.zarr") as found:
         assert found["area"][:].tolist() == [7, 8]
         assert found["model/tas"][:].tolist() == WANTED
@@ -123,7 +121,7 @@ def test_a_dimension_that_no_variable_has_is_no_conflict() -> None:
     b = Dataset("b", dimensions=(Dimension("x", 9), Dimension("y", 1)), variables=(one("b", "/y", [5]),))
     for pair in ([a, b], [b, a]):
         store: dict[str, bytes] = {}
-        nczarr.copy(pair, store, merge=True)
+        nczarr.join(pair, store, along=None)
         with nczarr.Dataset(store) as found:
             assert found["a"][:].tolist(), found["b"][:].tolist() == ([1, 2], [5])
 
@@ -132,7 +130,7 @@ def test_another_kind_of_node_of_the_same_name_is_refused() -> None:
     a = Dataset("a", dimensions=(Dimension("x", 2),), variables=(one("n", "/x", [1, 2]),))
     b = Dataset("b", groups=(Group("n", attributes=(Attribute.of("title", "a group"),)),))
     with pytest.raises(NCZarrError, match=re.escape("/n: another kind of node has the name of this group")):
-        nczarr.copy([a, b], {}, merge=True)
+        nczarr.join([a, b], {}, along=None)
 
 
 def test_attributes_of_all_files_are_kept() -> None:
@@ -147,9 +145,9 @@ def test_attributes_of_all_files_are_kept() -> None:
             name, attributes=own, dimensions=(Dimension("t", 1),), variables=(time, v), groups=(inside,)
         )
 
-    for options in ({"concat": "t"}, {"merge": True, "exclude": "t"}):
+    for options in ({"along": "t"}, {"along": None, "exclude": "t"}):
         store: dict[str, bytes] = {}
-        nczarr.copy([file("a"), file("b")], store, **options)
+        nczarr.join([file("a"), file("b")], store, **options)
         with nczarr.Dataset(store) as found:
             for node in (found, found["v"], found["g"]):
                 assert node.ncattrs() == ["a", "b"]
@@ -157,11 +155,11 @@ def test_attributes_of_all_files_are_kept() -> None:
 
 def test_all_conflicts_are_named(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
     month(archive / "snow_3.nc", "snow", 3)
-    assert main(["copy", "tas_0.nc", "pr_3.nc", "snow_3.nc", "out.zarr", "--merge", "--json"]) == 1
+    assert main(["join", "tas_0.nc", "pr_3.nc", "snow_3.nc", "out.zarr", "--merge", "--json"]) == 1
     said = json.loads(capsys.readouterr().out)["error"]
     assert "pr_3.nc: /time: the values differ" in str(said)
     assert not Path("out.zarr").exists()
-    assert main(["copy", "tas_0.nc", "pr_3.nc", "snow_3.nc", "out.zarr", "--merge"]) == 1
+    assert main(["join", "tas_0.nc", "pr_3.nc", "snow_3.nc", "out.zarr", "--merge"]) == 1
     err = capsys.readouterr().err
     assert "pr_3.nc: /time: the values differ" in err
     assert "snow_3.nc: /time: the values differ" in err
@@ -188,26 +186,26 @@ def contents(folder: str) -> dict[str, bytes]:
 
 
 def test_a_merge_is_resumed(archive: Path) -> None:
-    merge: dict[str, Any] = {"concat": "time", "merge": True, "chunks": "time=1", "resume": True}
-    nczarr.copy("*_*.nc", "whole.zarr", **merge)
+    merge: dict[str, Any] = {"merge": True, "chunks": "time=1", "resume": True}
+    nczarr.join("*_*.nc", "whole.zarr", **merge)
     with pytest.raises(KeyboardInterrupt):
-        nczarr.copy("*_*.nc", "out.zarr", progress=Ends(), workers=1, memory=64, **merge)
+        nczarr.join("*_*.nc", "out.zarr", progress=Ends(), workers=1, memory=64, **merge)
     blocks = [json.loads(line) for line in Path("out.zarr", MANIFEST).read_text().splitlines()[1:]]
     assert blocks
     assert not Path("out.zarr/zarr.json").exists()
     for _ in range(2):  # the second one finds a complete dataset
-        nczarr.copy("*_*.nc", "out.zarr", **merge)
+        nczarr.join("*_*.nc", "out.zarr", **merge)
         assert contents("out.zarr") == contents("whole.zarr")
     with pytest.raises(NCZarrError, match=r"not a copy of this source|exists already"):
-        nczarr.copy(["tas_0.nc", "tas_3.nc"], "out.zarr", concat="time", resume=True)
+        nczarr.join(["tas_0.nc", "tas_3.nc"], "out.zarr", resume=True)
 
 
 def test_a_scan_file_stands_for_the_files(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nczarr.copy("*_*.nc", "whole.zarr", concat="time", merge=True)
+    nczarr.join("*_*.nc", "whole.zarr", merge=True)
     assert nczarr.scan("*_*.nc", "scan.parquet") == (4, 4)
     for executor in (None, "processes"):
         target = f"{executor}.zarr"
-        nczarr.copy("scan.parquet", target, concat="time", merge=True, executor=executor, workers=1)
+        nczarr.join("scan.parquet", target, merge=True, executor=executor, workers=1)
         assert contents(target) == contents("whole.zarr")
 
     def opened(*_: Any, **__: Any) -> None:
@@ -215,7 +213,7 @@ def test_a_scan_file_stands_for_the_files(archive: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("nczarr.convert.many.joining.open_processed", opened)
     report = Report()
-    nczarr.copy("scan.parquet", "no.zarr", concat="time", merge=True, dry_run=True, report=report)
+    nczarr.join("scan.parquet", "no.zarr", merge=True, dry_run=True, report=report)
     assert {v.fqn for v in report.variables} == {"/time", "/lat", "/model/tas", "/model/pr"}
 
 
@@ -237,7 +235,7 @@ def test_each_file_is_compared_with_its_own_names_only(monkeypatch: pytest.Monke
         for i in range(40)
     ]
     store: dict[str, bytes] = {}
-    nczarr.copy([*files, files[7]], store, merge=True)
+    nczarr.join([*files, files[7]], store, along=None)
     assert compared == [1] * 39 + [2]
     with nczarr.Dataset(store) as found:
         assert list(found.variables) == ["x", *[f"v{i}" for i in range(40)]]
@@ -249,4 +247,4 @@ def test_a_dimension_that_an_earlier_file_uses_is_a_conflict() -> None:
         "c", dimensions=(Dimension("x", 3), Dimension("y", 1)), variables=(one("c", "/x", [1, 2, 3]),)
     )
     with pytest.raises(NCZarrError, match="/x: the dimension has the size 3, not 2"):
-        nczarr.copy([a, b, c], {}, merge=True)
+        nczarr.join([a, b, c], {}, along=None)

@@ -38,9 +38,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 def test_a_plan_opens_each_file_once(tmp_path: Path, opened: Counter[str]) -> None:
     files = [day(tmp_path / f"{n}.nc", n, extra="w") for n in range(40)]
-    nczarr.copy(files, tmp_path / "a.zarr", concat="time", exclude="w", dry_run=True, expect_step="6h")
+    nczarr.join(files, tmp_path / "a.zarr", exclude="w", dry_run=True, expect_step="6h")
     assert set(opened.values()) == {1}
-    nczarr.copy(files, tmp_path / "a.zarr", concat="time", exclude="w")
+    nczarr.join(files, tmp_path / "a.zarr", exclude="w")
     # A file is opened again for its values, if others were opened since.
     assert max(opened.values()) <= 3
 
@@ -72,15 +72,15 @@ def test_references_join_files_with_other_levels_of_deflate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [compressed(tmp_path / f"{n}.nc", n, zlib=True, complevel=n + 1) for n in range(4)]
-    nczarr.copy(files, tmp_path / "refs.json", concat="time", virtual=True)
-    nczarr.copy(files, tmp_path / "whole.zarr", concat="time")
+    nczarr.join(files, tmp_path / "refs.json", virtual=True)
+    nczarr.join(files, tmp_path / "whole.zarr")
     assert list(nczarr.diff(tmp_path / "whole.zarr", tmp_path / "refs.json")) == []
     files.append(compressed(tmp_path / "4.nc", 4, compression="zstd"))
     # Their chunks make no array: small values stand beside the references, large ones are refused.
-    nczarr.copy(files, tmp_path / "inline.json", concat="time", virtual=True)
-    nczarr.copy(files, tmp_path / "all.zarr", concat="time")
+    nczarr.join(files, tmp_path / "inline.json", virtual=True)
+    nczarr.join(files, tmp_path / "all.zarr")
     assert list(nczarr.diff(tmp_path / "all.zarr", tmp_path / "inline.json")) == []
     monkeypatch.setenv("NCZARR_MAX_INLINE_BYTES", "1")
     with pytest.raises(UnsupportedError, match=r"with zstd .* with shuffle and deflate") as caught:
-        nczarr.copy(files, tmp_path / "refs2.json", concat="time", virtual=True)
+        nczarr.join(files, tmp_path / "refs2.json", virtual=True)
     assert "4.nc" in str(caught.value)

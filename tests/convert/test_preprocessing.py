@@ -66,9 +66,9 @@ def halved(dataset: Dataset) -> Dataset:
 
 def test_lazy_values_of_each_source_are_changed(days: list[str], tmp_path: Path) -> None:
     nczarr.copy(days[3], tmp_path / "one.zarr", preprocess=halved)
-    nczarr.copy(days, tmp_path / "all.zarr", concat="t", preprocess=halved)
-    nczarr.copy(days[:2], tmp_path / "grown.zarr", concat="t", preprocess=halved)
-    nczarr.copy(days[2:], tmp_path / "grown.zarr", append=True, preprocess=halved)
+    nczarr.join(days, tmp_path / "all.zarr", along="t", preprocess=halved)
+    nczarr.join(days[:2], tmp_path / "grown.zarr", along="t", preprocess=halved)
+    nczarr.append(days[2:], tmp_path / "grown.zarr", preprocess=halved)
     with nczarr.Dataset(tmp_path / "one.zarr") as one:
         assert one["v"][:].tolist() == [0.75]
     for name in ("all", "grown"):
@@ -80,10 +80,10 @@ def test_lazy_values_of_each_source_are_changed(days: list[str], tmp_path: Path)
 def test_the_function_of_a_command(days: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "nczarr_test_hooks.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
-    words = ["--concat", "t", "--preprocess", "nczarr_test_hooks:titled", "--resume"]
-    assert main(["copy", *days, "all.zarr", *words]) == 0
-    assert main(["copy", *days, "all.zarr", *words]) == 0  # complete
-    assert main(["copy", *days, "all.zarr", *words[:2], "--resume"]) == 1  # not a copy without the function
+    words = ["--along", "t", "--preprocess", "nczarr_test_hooks:titled", "--resume"]
+    assert main(["join", *days, "all.zarr", *words]) == 0
+    assert main(["join", *days, "all.zarr", *words]) == 0  # complete
+    assert main(["join", *days, "all.zarr", *words[:2], "--resume"]) == 1  # not a copy without the function
     with nczarr.Dataset("all.zarr") as joined:
         assert joined.title == "from a function"
 
@@ -103,13 +103,13 @@ def test_what_is_no_function_is_refused(
     days: list[str], tmp_path: Path, hook: str | Callable[[Dataset], Dataset], message: str
 ) -> None:
     with pytest.raises(NCZarrError, match=re.escape(message)):
-        nczarr.copy(days, tmp_path / "a.zarr", concat="t", preprocess=hook)
+        nczarr.join(days, tmp_path / "a.zarr", along="t", preprocess=hook)
     assert not (tmp_path / "a.zarr").exists()
 
 
 def test_references_hold_no_changed_values(days: list[str], tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="--preprocess"):
-        nczarr.copy(days, tmp_path / "a.json", concat="t", virtual=True, preprocess=halved)
+    with pytest.raises(UnsupportedError, match="preprocess="):
+        nczarr.join(days, tmp_path / "a.json", along="t", virtual=True, preprocess=halved)
 
 
 @pytest.fixture
@@ -147,8 +147,8 @@ def test_a_function_of_xarray_does_what_xarray_does(
 ) -> None:
     with ExitStack() as stack:
         executor = stack.enter_context(ThreadPoolExecutor(1)) if threads else None
-        nczarr.copy(
-            packed_days, tmp_path / "a.zarr", concat=along, preprocess=hook, executor=executor, verify=True
+        nczarr.join(
+            packed_days, tmp_path / "a.zarr", along=along, preprocess=hook, executor=executor, verify=True
         )
         options: dict[str, Any] = {"combine": "nested", "concat_dim": along, "data_vars": "all"}
         wanted = stack.enter_context(xr.open_mfdataset(packed_days, preprocess=hook, **options))
@@ -203,7 +203,7 @@ def test_results_that_xarray_cannot_encode_are_refused(packed_days: list[str], t
         return ds.assign(odd=("lat", [1, "two", None]))
 
     with pytest.raises(NCZarrError, match=r"packed0\.nc"):
-        nczarr.copy(packed_days, tmp_path / "a.zarr", concat="time", preprocess=odd)
+        nczarr.join(packed_days, tmp_path / "a.zarr", preprocess=odd)
     assert not (tmp_path / "a.zarr").exists()
 
 
@@ -223,10 +223,10 @@ def test_a_command_names_a_function_of_xarray(
     code = "import xarray as xr\ndef f(ds: xr.Dataset): return ds.assign_attrs(title='f')\ndef g(ds): return f(ds)\n"
     (tmp_path / "nczarr_xarray_hooks.py").write_text(code)
     monkeypatch.chdir(tmp_path)
-    words = ["copy", *packed_days, "all.zarr", "--concat", "time", "--resume", "--preprocess"]
+    words = ["join", *packed_days, "all.zarr", "--along", "time", "--resume", "--preprocess"]
     for _ in range(2):
         assert main([*words, "nczarr_xarray_hooks:f"]) == 0
-    assert main(["copy", *packed_days, "all.zarr", "--concat", "time", "--resume"]) == 1
+    assert main(["join", *packed_days, "all.zarr", "--along", "time", "--resume"]) == 1
     with nczarr.Dataset("all.zarr") as joined:
         assert joined.title == "f"
         assert joined["time"][:].tolist() == [0, 1, 2]

@@ -257,11 +257,11 @@ def test_parts_of_one(how: str, seed: int, tmp_path: Path) -> None:
     if target.suffix == ".nc":
         form["format"] = KINDS[kind]
     if how == "concat":
-        nczarr.copy(parts, target, concat="time", **form)
+        nczarr.join(parts, target, **form)
     else:
         nczarr.copy(parts[0], target, **form)
         for some in [parts[1:]] if dice.random() < 0.3 and parts[1:] else parts[1:]:
-            nczarr.copy(some, target, append=True, replace=how == "replace", workers=form["workers"])
+            nczarr.append(some, target, replace=how == "replace", workers=form["workers"])
     assert_holds(target, dataset)
 
 

@@ -52,7 +52,7 @@ def test_there_and_back(nc: Path, tmp_path: Path, memory: Any) -> None:
 
 def test_what_is_there_is_kept(memory: Any) -> None:
     memory.pipe_file("/nczarr-test/a.nc", b"precious")
-    with pytest.raises(DatasetExistsError, match="--overwrite"):
+    with pytest.raises(DatasetExistsError, match="overwrite=True"):
         nczarr.copy(FILES[0], "memory://nczarr-test/a.nc")
     with pytest.raises(NetCDFFileError, match="not a netCDF file"):
         nczarr.copy("memory://nczarr-test/a.nc", {})

@@ -122,12 +122,12 @@ def test_repeated_times_of_another_reference_date(tmp_path: Path, name: str) -> 
     two = month(tmp_path / "2.nc", 36, 10, "2000-03-01", 2)
     out = tmp_path / name
     with pytest.raises(UnsupportedError, match=r"2\.nc: the coordinate /time has .* after "):
-        nczarr.copy([one, two], out, concat="time")
+        nczarr.join([one, two], out)
     assert not out.exists()
     nczarr.copy(one, out)
     with pytest.raises(UnsupportedError, match="4 steps along /time are there already"):
-        nczarr.copy(two, out, append=True)
-    nczarr.copy(two, out, append=True, replace=True)
+        nczarr.append(two, out)
+    nczarr.append(two, out, replace=True)
     with nczarr.Dataset(out) as made:
         assert made["v"][:].tolist() == [1.0] * 36 + [2.0] * 10
         np.testing.assert_allclose(made["time"][:], 5 * np.arange(46) / 24, rtol=0, atol=1e-9)
@@ -136,7 +136,7 @@ def test_repeated_times_of_another_reference_date(tmp_path: Path, name: str) -> 
     # The times of the second file stand in the dataset now, as those of its own reference date.
     again = month(tmp_path / "3.nc", 41, 3, "2001-01-01", 3)
     with pytest.raises(UnsupportedError, match="3 steps along /time are there already"):
-        nczarr.copy(again, out, append=True)
+        nczarr.append(again, out)
 
 
 def test_steps_finer_than_the_rounding_are_not_the_same(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_steps_finer_than_the_rounding_are_not_the_same(tmp_path: Path) -> None:
     )
     first = cdl.loads(text.format("2001-01-01", "0, 1e-6, 2e-6"))
     second = cdl.loads(text.format("2001-01-01 00:00:01", "-0.999997, -0.999996"))
-    nczarr.copy([first, second], tmp_path / "out.zarr", concat="time")
+    nczarr.join([first, second], tmp_path / "out.zarr")
     with nczarr.Dataset(tmp_path / "out.zarr") as made:
         np.testing.assert_allclose(made["time"][:], np.arange(5) * 1e-6, rtol=0, atol=1e-9)
 
@@ -164,10 +164,10 @@ def test_names_that_are_there_twice(tmp_path: Path, type_: str, twice: str) -> N
     other = cdl.loads(text.format(type_, names.format("d", "c"), "3, 4"))
     out: Any = tmp_path / "out.zarr"
     with pytest.raises(UnsupportedError, match=f"has the name '{twice}', which the dataset d in memory has"):
-        nczarr.copy([first, second], out, concat="s")
+        nczarr.join([first, second], out, along="s")
     assert not out.exists()
-    nczarr.copy([first, other], out, concat="s")
+    nczarr.join([first, other], out, along="s")
     with pytest.raises(UnsupportedError):
-        nczarr.copy(second, out, append=True)
+        nczarr.append(second, out)
     with nczarr.Dataset(out) as made:
         assert made["v"][:].tolist() == [1, 2, 3, 4]

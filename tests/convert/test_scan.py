@@ -104,14 +104,14 @@ def test_each_source_is_opened_once(
     names = [path.name for path in days]
     assert sorted(opened) == names
     opened.clear()
-    plan = nczarr.copy(scan, tmp_path / "no.zarr", concat="time", dry_run=True)
-    nczarr.copy(scan, tmp_path / "refs.json", concat="time", virtual=True)
+    plan = nczarr.join(scan, tmp_path / "no.zarr", dry_run=True)
+    nczarr.join(scan, tmp_path / "refs.json", virtual=True)
     assert opened == []
-    nczarr.copy(scan, tmp_path / "a.zarr", concat="time", resume=True)
+    nczarr.join(scan, tmp_path / "a.zarr", resume=True)
     assert opened == names
-    nczarr.copy(days, tmp_path / "b.zarr", concat="time")
-    nczarr.copy(days, tmp_path / "refs2.json", concat="time", virtual=True)
-    assert plan == nczarr.copy(days, tmp_path / "no.zarr", concat="time", dry_run=True)
+    nczarr.join(days, tmp_path / "b.zarr")
+    nczarr.join(days, tmp_path / "refs2.json", virtual=True)
+    assert plan == nczarr.join(days, tmp_path / "no.zarr", dry_run=True)
     assert nczarr.digest(tmp_path / "a.zarr") == nczarr.digest(tmp_path / "b.zarr")
     refs = [json.loads((tmp_path / name).read_bytes())["refs"] for name in ("refs.json", "refs2.json")]
     assert refs[0]["v/0.0.0"] == refs[1]["v/0.0.0"]
@@ -121,9 +121,9 @@ def test_each_source_is_opened_once(
 
 def test_the_workers_of_a_copy_read_the_headers(days: list[Path], tmp_path: Path, opened: list[str]) -> None:
     with ThreadPoolExecutor(2) as pool:
-        nczarr.copy(days, tmp_path / "a.zarr", concat="time", executor=pool)
+        nczarr.join(days, tmp_path / "a.zarr", executor=pool)
     assert opened.count("3.nc") <= 2  # for its header, and for its values
-    nczarr.copy(days, tmp_path / "b.zarr", concat="time")
+    nczarr.join(days, tmp_path / "b.zarr")
     assert nczarr.digest(tmp_path / "a.zarr") == nczarr.digest(tmp_path / "b.zarr")
 
 
@@ -137,7 +137,7 @@ def test_what_has_changed_is_named_and_read_again(
         file["v"][:] = 7
     os.utime(days[2], ns=(1, 1))
     daily(tmp_path / "in" / "5.nc", 5)
-    assert main(["copy", str(scan), str(tmp_path / "a.zarr"), "--concat", "time"]) == 1
+    assert main(["join", str(scan), str(tmp_path / "a.zarr")]) == 1
     said = capsys.readouterr().err
     assert "changed since they were scanned" in said
     assert str(days[2]) in said
@@ -146,13 +146,13 @@ def test_what_has_changed_is_named_and_read_again(
     assert main([*command, "--progress", "json"]) == 0
     assert opened == ["2.nc", "5.nc"]
     assert "6 sources, 2 opened" in capsys.readouterr().err
-    assert main(["copy", "-q", str(scan), str(tmp_path / "a.zarr"), "--concat", "time"]) == 0
+    assert main(["join", "-q", str(scan), str(tmp_path / "a.zarr")]) == 0
     with nczarr.Dataset(tmp_path / "a.zarr") as found:
         assert (found["v"][2] == 7).all()
         assert found["time"][:].tolist() == [0, 1, 2, 3, 4, 5]
     days[0].unlink()
     with pytest.raises(NCZarrError, match=r"changed since they were scanned:\n.*0\.nc"):
-        nczarr.copy(scan, tmp_path / "b.zarr", concat="time")
+        nczarr.join(scan, tmp_path / "b.zarr")
 
 
 def test_a_file_that_changes_during_the_copy_is_refused(days: list[Path], tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_file_that_changes_during_the_copy_is_refused(days: list[Path], tmp_pa
         def finish(self) -> None: ...
 
     with pytest.raises(NCZarrError, match=r"4\.nc: the file has changed"):
-        nczarr.copy(scan, tmp_path / "a.zarr", concat="time", progress=Changes())
+        nczarr.join(scan, tmp_path / "a.zarr", progress=Changes())
     assert not (tmp_path / "a.zarr").exists()
 
 
@@ -194,7 +194,7 @@ def test_what_is_no_scan_file(days: list[Path], tmp_path: Path) -> None:
     text.write_text("not Parquet")
     for path in (other, text):
         with pytest.raises(UnsupportedError, match="not a scan file"):
-            nczarr.copy(path, tmp_path / "a.zarr", concat="time")
+            nczarr.join(path, tmp_path / "a.zarr")
         with pytest.raises(DatasetExistsError, match="never overwritten"):
             nczarr.scan(days, path)
     with pytest.raises(UnsupportedError, match=r"\.parquet"):
@@ -208,14 +208,14 @@ def test_what_is_no_scan_file(days: list[Path], tmp_path: Path) -> None:
     column = pyarrow.array([b"{}"] * 5)
     parquet.write_table(table.set_column(table.column_names.index("document"), "document", column), scan)
     with pytest.raises(NCZarrError):
-        nczarr.copy(scan, tmp_path / "a.zarr", concat="time")
+        nczarr.join(scan, tmp_path / "a.zarr")
     data = bytearray(scan.read_bytes())
     nczarr.scan(days, tmp_path / "good.parquet")
     data = bytearray((tmp_path / "good.parquet").read_bytes())
     data[len(data) // 2] ^= 0xFF
     (tmp_path / "good.parquet").write_bytes(data)
     with pytest.raises(NCZarrError):
-        nczarr.copy(tmp_path / "good.parquet", tmp_path / "a.zarr", concat="time")
+        nczarr.join(tmp_path / "good.parquet", tmp_path / "a.zarr")
 
 
 def test_rows_are_read_in_groups(days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ def test_rows_are_read_in_groups(days: list[Path], tmp_path: Path, monkeypatch: 
     assert ScanFile(str(tmp_path / "scan.parquet")).sources == [str(path) for path in days[::-1]]
 
 
-@pytest.mark.filterwarnings("ignore:--repack")
+@pytest.mark.filterwarnings("ignore:repack=")
 @pytest.mark.parametrize("name", [name for name in KINDS if KINDS[name].cures][::4])
 def test_a_dirty_archive_is_joined_alike(name: str, tmp_path: Path) -> None:
     kind = KINDS[name]
@@ -239,7 +239,7 @@ def test_a_dirty_archive_is_joined_alike(name: str, tmp_path: Path) -> None:
         for source in (paths, tmp_path / "scan.parquet"):
             store: dict[str, bytes] = {}
             try:
-                nczarr.copy(source, store, concat="time", **options)
+                nczarr.join(source, store, **options)
                 found.append(str(nczarr.digest(store).dataset))
             except NCZarrError as error:
                 assert not options
@@ -255,6 +255,6 @@ def titled(dataset: Dataset) -> Dataset:
 
 def test_a_function_for_each_file_gets_the_file(days: list[Path], tmp_path: Path) -> None:
     nczarr.scan(days, tmp_path / "scan.parquet")
-    nczarr.copy(tmp_path / "scan.parquet", tmp_path / "a.zarr", concat="time", preprocess=titled)
+    nczarr.join(tmp_path / "scan.parquet", tmp_path / "a.zarr", preprocess=titled)
     with nczarr.Dataset(tmp_path / "a.zarr") as found:
         assert found.title == "0"

@@ -183,7 +183,7 @@ def test_text_has_no_units_of_time(tmp_path: Path, dtype: Any) -> None:
             file.createDimension("n", 1)
             file.createVariable("t", dtype, ("n",)).units = f"days since 200{i}-01-01"
     with pytest.raises(NCZarrError, match="the attribute units"):
-        nczarr.copy(str(tmp_path / "*.nc"), tmp_path / "all.zarr", concat="n")
+        nczarr.join(str(tmp_path / "*.nc"), tmp_path / "all.zarr", along="n")
 
 
 @pytest.mark.parametrize("place", ["time_bnds", "/time_bnds", "outer"])
@@ -198,6 +198,6 @@ def test_bounds_go_with_their_coordinate(tmp_path: Path, place: str) -> None:
             t.units, t.bounds = f"days since {since}", "time_bnds" if place == "outer" else place
             b = file.createVariable("time_bnds", "f8", ("time", "nv"))
             t[:], b[:] = [0, 1], [[0, 1], [1, 2]]
-    nczarr.copy(str(tmp_path / "*.nc"), tmp_path / "all.zarr", concat="time")
+    nczarr.join(str(tmp_path / "*.nc"), tmp_path / "all.zarr")
     with nczarr.Dataset(tmp_path / "all.zarr") as found:
         assert found["time_bnds"][:, 0].tolist() == [0, 1, 31, 32]

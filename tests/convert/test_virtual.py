@@ -244,7 +244,7 @@ def test_refusals(tmp_path: Path) -> None:
     large(tmp_path / "a.nc", "NETCDF4")
     with pytest.raises(UnsupportedError, match=r"NAME\.json"):
         nczarr.copy(tmp_path / "a.nc", tmp_path / "a.zarr", virtual=True)
-    with pytest.raises(UnsupportedError, match="--virtual"):
+    with pytest.raises(UnsupportedError, match="virtual="):
         nczarr.copy(tmp_path / "a.nc", tmp_path / "a.json", virtual=True, chunks="x=1")
     (tmp_path / "a.json").write_text("mine")
     with pytest.raises(DatasetExistsError):
@@ -255,7 +255,7 @@ def test_refusals(tmp_path: Path) -> None:
         with pytest.raises(DatasetExistsError, match="never overwritten"):
             nczarr.copy(tmp_path / "a.nc", tmp_path / f"mine.{kind}", virtual=True, overwrite=True)
         nczarr.copy(tmp_path / "a.nc", tmp_path / f"b.{kind}", virtual=True)
-        with pytest.raises(DatasetExistsError, match="--overwrite"):
+        with pytest.raises(DatasetExistsError, match="overwrite=True"):
             nczarr.copy(tmp_path / "a.nc", tmp_path / f"b.{kind}", virtual=True)
         nczarr.copy(DATA / "example.nc", tmp_path / f"b.{kind}", virtual=True, overwrite=True)
         assert list(nczarr.diff(DATA / "example.nc", tmp_path / f"b.{kind}", allow=str(DATA))) == []
@@ -292,8 +292,8 @@ def days(folder: Path, kind: str, apart: bool) -> list[Path]:
 def test_joined_files(tmp_path: Path, form: str, along: str, kind: str) -> None:
     files = days(tmp_path, form, along == "t")
     refs = tmp_path / f"refs.{kind}"
-    nczarr.copy(files, refs, virtual=True, concat=along)
-    nczarr.copy(files, tmp_path / "all.zarr", concat=along)
+    nczarr.join(files, refs, virtual=True, along=along)
+    nczarr.join(files, tmp_path / "all.zarr", along=along)
     assert list(nczarr.diff(tmp_path / "all.zarr", refs)) == []
     if kind == "json":
         keys = json.loads(refs.read_text())["refs"]
@@ -313,20 +313,20 @@ def test_files_whose_chunks_make_no_grid(tmp_path: Path, monkeypatch: pytest.Mon
     def names(*numbers: int) -> list[Path]:
         return [tmp_path / f"{i}.nc" for i in numbers]
 
-    nczarr.copy(names(0, 2, 1), tmp_path / "ok.json", virtual=True, concat="t")
-    nczarr.copy(names(0, 2, 1), tmp_path / "ok.zarr", concat="t")
+    nczarr.join(names(0, 2, 1), tmp_path / "ok.json", virtual=True, along="t")
+    nczarr.join(names(0, 2, 1), tmp_path / "ok.zarr", along="t")
     assert list(nczarr.diff(tmp_path / "ok.zarr", tmp_path / "ok.json")) == []
-    nczarr.copy(names(0, 1, 2), tmp_path / "inline.json", virtual=True, concat="t")
-    nczarr.copy(names(0, 1, 2), tmp_path / "inline.zarr", concat="t")
+    nczarr.join(names(0, 1, 2), tmp_path / "inline.json", virtual=True, along="t")
+    nczarr.join(names(0, 1, 2), tmp_path / "inline.zarr", along="t")
     assert list(nczarr.diff(tmp_path / "inline.zarr", tmp_path / "inline.json")) == []
     monkeypatch.setenv("NCZARR_MAX_INLINE_BYTES", "50000")
     for wrong, text in ((names(0, 1, 2), r"1\.nc.*do not fill whole chunks"),
                         (names(0, 4), r"4\.nc.*chunks are of")):  # fmt: skip
         with pytest.raises(UnsupportedError, match=text):
-            nczarr.copy(wrong, tmp_path / "no.json", virtual=True, concat="t")
+            nczarr.join(wrong, tmp_path / "no.json", virtual=True, along="t")
         assert not (tmp_path / "no.json").exists()
     with pytest.raises(UnsupportedError, match="NCZARR_MAX_INLINE_BYTES=88000"):
-        nczarr.copy(names(0, 1, 2), tmp_path / "no.json", virtual=True, concat="t")
+        nczarr.join(names(0, 1, 2), tmp_path / "no.json", virtual=True, along="t")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -345,7 +345,7 @@ def test_daily_files_with_the_chunks_that_netcdf_chooses(tmp_path: Path, kind: s
             v[:] = np.arange(2400.0).reshape(8, 300) + day
             assert time.chunking() == [512]
     refs = tmp_path / f"refs.{kind}"
-    nczarr.copy(files, refs, virtual=True, concat="time")
+    nczarr.join(files, refs, virtual=True)
     with nczarr.Dataset(refs) as found:  # more files than the last 4,096 bytes of the references name
         assert found["time"][:].tolist() == (np.arange(640.0) * 3).tolist()
         assert found["v"][-1].tolist() == (np.arange(2100.0, 2400.0) + 79).tolist()

@@ -10,6 +10,7 @@ import argparse
 import enum
 import inspect
 import json
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -55,7 +56,18 @@ def signature(function: Any) -> list[str]:
         value = "" if parameter.default is parameter.empty else "=" + default(parameter.default)
         described.append(stars + parameter.name + value)
         previous = kind
+        if kind is parameter.VAR_KEYWORD:
+            described += [f"{parameter.name}.{name}" for name in more_names(function, parameter)]
     return described
+
+
+def more_names(function: Any, parameter: inspect.Parameter) -> list[str]:
+    """Return the names of keywords that a ``TypedDict`` declares: ``**more: Unpack[Options]``."""
+    found = re.fullmatch(r"Unpack\[(\w+)\]", str(parameter.annotation))
+    if found is None:
+        return []
+    options = inspect.unwrap(function).__globals__[found[1]]
+    return sorted(options.__annotations__)  # with those of the bases
 
 
 def members(cls: type) -> dict[str, Any]:

@@ -281,7 +281,7 @@ def test_a_group_of_plain_zarr_is_a_dataset(tmp_path: Path) -> None:
     "command",
     [
         ["repair"], ["repair", "-n"], ["clean"], ["consolidate"], ["check"],
-        ["copy", "-q", "--overwrite", "SOURCE"], ["copy", "-q", "--append", "SOURCE"],
+        ["copy", "-q", "--overwrite", "SOURCE"], ["append", "-q", "SOURCE"],
     ],
     ids=" ".join,
 )  # fmt: skip

@@ -193,9 +193,9 @@ def test_joined_values_that_a_type_of_zarr_lacks_are_stored_in_the_type_of_netcd
     half, single, joined = (tmp_path / name for name in ("half.zarr", "single.zarr", "joined.zarr"))
     make(half, 3, "float16", [0, 0.5, 1, 2], 0)
     make(single, 3, "float32", [0.1, 1e6, 1, 2], 0)
-    nczarr.copy([half, single], joined, concat="x")
+    nczarr.join([half, single], joined, along="x")
     assert zarr.open_group(joined)["v"][6:8].tolist() == np.array([0.1, 1e6], "f4").tolist()
-    nczarr.copy([half, half], tmp_path / "halves.zarr", concat="x")
+    nczarr.join([half, half], tmp_path / "halves.zarr", along="x")
     assert zarr.open_group(tmp_path / "halves.zarr")["v"].dtype == np.float16
     nczarr.copy(half, tmp_path / "doubled.zarr", preprocess=_with_tenths)
     assert zarr.open_group(tmp_path / "doubled.zarr")["v"][1] == np.float32(0.1)

@@ -145,13 +145,13 @@ def test_copies_and_comparisons_say_it(folder: Path, tmp_path: Path) -> None:
 def test_joining_and_appending_say_it(folder: Path, tmp_path: Path) -> None:
     make_strange(folder, UNKNOWN[0])
     with pytest.raises(LossError, match="'b' is left out"):
-        nczarr.copy([folder, folder], tmp_path / "t.zarr", concat="run")
+        nczarr.join([folder, folder], tmp_path / "t.zarr", along="run")
     with nczarr.Dataset(tmp_path / "t.zarr", "w") as ds:
         ds.createDimension("x", None)
         for name in ("a", "/g/d"):
             ds.createVariable(name, "i4", ("x",))[:] = np.arange(2)
     with pytest.raises(LossError, match="'b' is left out"):
-        nczarr.copy(folder, tmp_path / "t.zarr", append="x")
+        nczarr.append(folder, tmp_path / "t.zarr", along="x")
 
 
 def test_names_that_netcdf_does_not_have(tmp_path: Path) -> None:

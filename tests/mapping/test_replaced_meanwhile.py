@@ -160,7 +160,7 @@ def test_only_so_many_directories_are_held(path: Path, monkeypatch: pytest.Monke
     assert len(local.HeldDirectory.all) == local.MAX_HELD - 1
 
 
-@pytest.mark.parametrize("command", ["repair", "consolidate", "copy"])
+@pytest.mark.parametrize("command", ["repair", "consolidate", "append"])
 def test_what_another_process_is_writing_is_not_changed_as_a_whole(
     path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -174,7 +174,7 @@ def test_what_another_process_is_writing_is_not_changed_as_a_whole(
     before = sorted(path.rglob("*"))
     source = path.with_name("b.zarr")
     nczarr.copy(dataset(2), source)
-    words = ["copy", "--append", str(source), str(path)] if command == "copy" else [command, str(path)]
+    words = ["append", str(source), str(path)] if command == "append" else [command, str(path)]
     assert main(words) == 1
     assert "open for writing" in capsys.readouterr().err
     assert sorted(path.rglob("*")) == before
@@ -182,7 +182,7 @@ def test_what_another_process_is_writing_is_not_changed_as_a_whole(
     assert main(words) == 0
     with nczarr.Dataset(path) as reader:
         assert reader["v"][:6].tolist() == [7, 1, 1, 1, 1, 1]
-        assert reader["v"].shape == ((16,) if command == "copy" else (8,))
+        assert reader["v"].shape == ((16,) if command == "append" else (8,))
 
 
 @pytest.mark.parametrize("failing", [(1,), (2,), (2, 3)])

@@ -47,12 +47,12 @@ def test_a_second_writer_is_refused_until_the_first_closes(place: tuple[str, dic
     with pytest.raises(LockedError, match="open for writing"):
         nczarr.Dataset(url, "a", storage_options=options)
     with pytest.raises(NCZarrError, match="open for writing"):
-        nczarr.copy(steps(3, 7), url, append=True, target_options=options)
+        nczarr.append(steps(3, 7), url, target_options=options)
     with nczarr.Dataset(url, storage_options=options) as reader:
         assert reader["t"][:].tolist() == [0, 1, 2]
     first["t"][3] = 3
     first.close()
-    nczarr.copy(steps(4, 6), url, append=True, target_options=options)
+    nczarr.append(steps(4, 6), url, target_options=options)
     with nczarr.Dataset(url, "a", storage_options=options) as last:
         assert last["t"][:].tolist() == list(range(10))
     assert keys_of_writers(url, options) == []
@@ -278,7 +278,7 @@ def test_a_reader_sees_new_steps_after_sync(place: tuple[str, dict[str, Any]]) -
     url, options = place
     with nczarr.Dataset(url, storage_options=options) as reader:
         assert reader["t"][:].tolist() == [0, 1, 2]
-        nczarr.copy(steps(3, 2), url, append=True, target_options=options)
+        nczarr.append(steps(3, 2), url, target_options=options)
         reader.sync()
         assert reader.dimensions["t"].size == 5
         assert reader["t"][:].tolist() == [0, 1, 2, 3, 4]

@@ -113,7 +113,7 @@ def test_appended_steps_appear_with_the_commit(archive: Any, tmp_path: Path) -> 
         changed["t"][:] = np.arange(6.0) - 2
     session.commit("earlier")
     session = archive.writable_session("main")
-    nczarr.copy(day(tmp_path), session.store, append=True)
+    nczarr.append(day(tmp_path), session.store)
     session.commit("by a copy")
     times, values = grown(archive)
     assert times == [-2, -1, 0, 1, 2, 3, 4, 5]

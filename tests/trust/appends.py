@@ -86,7 +86,7 @@ def trial(budget: Budget) -> None:
 def one(budget: Budget, folder: Path, joined: int, appended: int) -> None:
     target, stop = folder / "all.zarr", folder / "stop"
     files = [make_day(folder, n) for n in range(joined + appended)]
-    nczarr.copy(files[:joined], target, concat="time", chunks={"time": 7})
+    nczarr.join(files[:joined], target, chunks={"time": 7})
     budget.count("files joined", joined)
     same(files[:joined], target)
     reader = subprocess.Popen(
@@ -99,7 +99,7 @@ def one(budget: Budget, folder: Path, joined: int, appended: int) -> None:
         assert reader.stdout is not None
         reader.stdout.readline()
         for path in files[joined:]:
-            nczarr.copy(path, target, append=True)
+            nczarr.append(path, target)
             budget.count("files appended")
             if reader.poll() is not None:
                 break

@@ -147,7 +147,7 @@ def write(door: str, path: Path, values: np.ndarray, encoding: Attributes, folde
     else:
         ds["v"].encoding = {k: v for k, v in encoding.items() if v is not None or k == "_FillValue"}
         ds.to_netcdf(folder / "day.nc", engine="netcdf4")
-        nczarr.copy(folder / "day.nc", path, append=True)
+        nczarr.append(folder / "day.nc", path)
     return slice(4, 8) if door.startswith(("append", "copy")) else slice(0, 4)
 
 

@@ -143,7 +143,7 @@ def one(budget: Budget, source: str, folder: Path, whole: Path, engine: str, vic
     elif (out / MANIFEST).exists():
         kept = sum(len(part.read_text().splitlines()) - 1 for part in out.glob(f"{MANIFEST}*"))
         budget.count("blocks that were kept", kept)
-    nczarr.copy(source, out, concat="t", resume=True, memory="6MiB")
+    nczarr.join(source, out, along="t", resume=True, memory="6MiB")
     assert nczarr.digest(out) == nczarr.digest(whole)
     assert contents(out) == contents(whole), "the files are not those of an undisturbed copy"
     left = {path.name for path in folder.iterdir()}
@@ -170,7 +170,7 @@ def trial(budget: Budget) -> None:
     folder = Path(tempfile.mkdtemp(prefix="nczarr-lost-"))
     try:
         source, whole = make_sources(folder / "in"), folder / "whole.zarr"
-        nczarr.copy(source, whole, concat="t", memory="6MiB")
+        nczarr.join(source, whole, along="t", memory="6MiB")
         for number in budget:
             budget.shown = cases[number % len(cases)]
             one(budget, source, folder, whole, *cases[number % len(cases)])

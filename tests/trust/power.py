@@ -225,10 +225,10 @@ def _fresh(name: str) -> Callable[[Path], object]:
     return look_at
 
 
-def _copy(*words: str) -> Callable[[Path], None]:
+def _copy(*words: str, verb: str = "copy") -> Callable[[Path], None]:
     def act(folder: Path) -> None:
         named = (".nc", ".zarr", ".zip")
-        _nc("copy", "-q", *[folder / word if word.endswith(named) else word for word in words])
+        _nc(verb, "-q", *[folder / word if word.endswith(named) else word for word in words])
 
     return act
 
@@ -303,13 +303,15 @@ def _look_repaired(folder: Path) -> object:
 
 
 _CLASSIC = {"format": "NETCDF3_64BIT_OFFSET"}
-_MORE = ["--append", "-d", f"t={OLD}:{NEW}", "more.nc"]
+_MORE = ["-d", f"t={OLD}:{NEW}", "more.nc"]
 OPERATIONS = {
     "copy": Operation(_sources, _copy("source.nc", "a.zarr"), _fresh("a.zarr"), None, (OLD, 2)),
     "overwrite": Operation(
         _old("a.zarr"), _copy("--overwrite", "source.nc", "a.zarr"), _steps("a.zarr"), (OLD, 1), (OLD, 2)
     ),
-    "append": Operation(_old("a.zarr"), _copy(*_MORE, "a.zarr"), _steps("a.zarr"), (OLD, 1), (NEW, 1)),
+    "append": Operation(
+        _old("a.zarr"), _copy(*_MORE, "a.zarr", verb="append"), _steps("a.zarr"), (OLD, 1), (NEW, 1)
+    ),
     "sync": Operation(
         _old("a.zarr"), lambda f: grow(f / "a.zarr", close=False), _steps("a.zarr"), (OLD, 1), (NEW, 1)
     ),
@@ -339,7 +341,7 @@ OPERATIONS = {
         _sources, _copy("-k", "classic", "source.nc", "a.nc"), _fresh("a.nc"), None, (OLD, 2)
     ),
     "classic-append": Operation(
-        _old("a.nc", **_CLASSIC), _copy(*_MORE, "a.nc"), _steps("a.nc"), (OLD, 1), (NEW, 1)
+        _old("a.nc", **_CLASSIC), _copy(*_MORE, "a.nc", verb="append"), _steps("a.nc"), (OLD, 1), (NEW, 1)
     ),
     "classic-sync": Operation(
         _old("a.nc", **_CLASSIC), lambda f: grow(f / "a.nc", close=False), _steps("a.nc"), (OLD, 1), (NEW, 1)
@@ -351,7 +353,9 @@ OPERATIONS = {
     "hdf5": Operation(
         _old("a.nc"), _copy("--overwrite", "source.nc", "a.nc"), _steps("a.nc"), (OLD, 1), (OLD, 2)
     ),
-    "hdf5-append": Operation(_old("a.nc"), _copy(*_MORE, "a.nc"), _steps("a.nc"), (OLD, 1), (NEW, 1)),
+    "hdf5-append": Operation(
+        _old("a.nc"), _copy(*_MORE, "a.nc", verb="append"), _steps("a.nc"), (OLD, 1), (NEW, 1)
+    ),
     "hdf5-sync": Operation(
         _old("a.nc"), lambda f: grow(f / "a.nc", close=False), _steps("a.nc"), (OLD, 1), (NEW, 1)
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from nczarr.model import Attribute, Dataset, Group, Variable, format_fqn, join_f
 from nczarr.model.names import check_length, is_inside
 from nczarr.model.typed import fqn_of_typed, matching, similar_name, split_typed, typed, unescape
 from nczarr.model.types import requalified
+from nczarr.options import RANGES, Take, named, option
 
 #: Attributes whose words are names of variables (CF conventions, chapters 5 to 7).
 NAMING = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables", "cell_measures",
@@ -50,12 +51,46 @@ class Subset:
     (['x', 't'], ['t'])
     """
 
-    variables: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    selection: Mapping[str, object] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
+    variables: tuple[str, ...] = option(
+        (),
+        "copy these variables and their coordinates",
+        Take.NAMES,
+        "A,B",
+        flags="-v --variables",
+        usual=True,
+        planned=True,
+    )
+    only: tuple[str, ...] = option(
+        (), "copy exactly these variables", Take.NAMES, "A,B", flags="-V --only", planned=True
+    )
+    groups: tuple[str, ...] = option(
+        (), "copy these groups", Take.NAMES, "A,B", flags="-g --groups", planned=True
+    )
+    exclude: tuple[str, ...] = option(
+        (),
+        "copy all but these variables and groups",
+        Take.NAMES,
+        "A,B",
+        flags="-x --exclude",
+        usual=True,
+        planned=True,
+    )
+    select: Mapping[str, object] = option(
+        dict,
+        f"a range of a dimension: {RANGES}",
+        Take.RANGES,
+        "DIM=RANGE",
+        flags="-d --dimension",
+        usual=True,
+        planned=True,
+    )
+    rename: Mapping[str, str] = option(
+        dict,
+        "rename a variable, dimension or group, or an attribute: /a/b@units=c",
+        Take.PAIRS,
+        "/A/B=C",
+        planned=True,
+    )
 
     def nodes(self, dataset: Dataset) -> Dataset:
         """Return the requested variables and groups; dimensions and types stay, as in ``nccopy -V``.
@@ -72,14 +107,14 @@ class Subset:
         kept, kept_groups = set(all_variables), set(all_groups)
         excluded: set[str] = set()
         if variables or only:
-            kept = _with_references(dataset, _matching(variables, all_variables, "variable", "-v"))
-            kept |= _matching(only, all_variables, "variable", "-V")
+            kept = _with_references(dataset, _matching(variables, all_variables, "variable", "variables"))
+            kept |= _matching(only, all_variables, "variable", "only")
         if groups:
-            inside = _inside(all_groups, _matching(groups, all_groups, "group", "-g"))
+            inside = _inside(all_groups, _matching(groups, all_groups, "group", "groups"))
             kept &= {v for v in all_variables if split_fqn(v)[0] in inside}
             kept_groups = inside | _around(all_groups, inside)
         if exclude:
-            excluded = _matching(exclude, _all_nodes(dataset), "variable or group", "-x")
+            excluded = _matching(exclude, _all_nodes(dataset), "variable or group", "exclude")
             kept -= _inside(all_variables, excluded)
             kept_groups -= _inside(all_groups, excluded) - {"/"}
         homes = {
@@ -118,9 +153,9 @@ class Subset:
 
     def cut(self, dataset: Dataset) -> Dataset:
         """Return the requested part of each dimension, under the new names."""
-        if not (self.selection or self.names):
+        if not (self.select or self.rename):
             return dataset
-        return rename(select(dataset, self.selection), self.names)
+        return rename(select(dataset, self.select), self.rename)
 
 
 def _owner(dataset: Dataset, loss: str) -> str:
@@ -155,7 +190,7 @@ def _matching(patterns: Sequence[str], fqns: Iterable[str], what: str, option: s
         meant = matching(pattern, fqns)
         if not meant:
             raise UnsupportedError(
-                f"{option} {pattern}: there is no such {what}", hint=similar_name(pattern, fqns)
+                f"{named(option, pattern)}: there is no such {what}", hint=similar_name(pattern, fqns)
             )
         found.update(meant)
     return found
@@ -255,7 +290,7 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
         name = unescape(new)
         problem = model.check_name(name) or check_length(name)
         if problem:
-            raise UnsupportedError(f"--rename {old}={new}: {problem}")
+            raise UnsupportedError(f"{named('rename', {old: new})}: {problem}")
         renamed[_named(dataset, old)] = name
     return model.resolve(_Renamer(dataset, renamed).group("/", dataset))
 
@@ -288,7 +323,7 @@ def _named(dataset: Dataset, text: str) -> _Named:
             if near
             else "a full name: /group/variable, or /variable@attribute"
         )
-    raise UnsupportedError(f"--rename {text}: {problem}", path=place, hint=hint)
+    raise UnsupportedError(f"{named('rename', text)}: {problem}", path=place, hint=hint)
 
 
 class _Renamer:
@@ -380,4 +415,4 @@ def _refuse_twins(fqn: str, group: Group) -> None:
     for what, owner, names in lists:
         twin = next((n for i, n in enumerate(names) if n in names[:i]), None)
         if twin is not None:
-            raise UnsupportedError(f"--rename: {owner} would have two of the name {twin!r}: {what}")
+            raise UnsupportedError(f"{named('rename')}: {owner} would have two of the name {twin!r}: {what}")

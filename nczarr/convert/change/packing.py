@@ -31,6 +31,7 @@ from nczarr.compression import (
 )
 from nczarr.errors import UnsupportedError, error_context
 from nczarr.model import Dataset, EnumType, PrimitiveType, Storage, Variable, rewrite
+from nczarr.options import named
 from nczarr.zarr.codecs.base import find_codec, requested_codecs
 
 #: The replacement of h5py's own filter LZF, which netCDF-C does not read.
@@ -131,7 +132,8 @@ def storage_in_file(variable: Variable, asked: str | None, *, checksum: bool, fo
     found = netcdf_filters(storage.filters, storage.codecs)
     if asked == "source" and found.missing:
         raise UnsupportedError(
-            f"HDF5 has no filter for the codec {found.missing[0]!r}", hint="--compression gzip:5 replaces it"
+            f"HDF5 has no filter for the codec {found.missing[0]!r}",
+            hint=f"{named('compression', 'gzip:5')} replaces it",
         )
     plain = in_any_file(storage)
     if (
@@ -176,7 +178,7 @@ def filters_asked(asked: str, itemsize: int) -> tuple[Filter, ...]:
     (Filter(id=2, parameters=()), Filter(id=1, parameters=(5,)))
     """
     if asked == "numcodecs":
-        raise UnsupportedError("--compression numcodecs is for Zarr output")
+        raise UnsupportedError(f"{named('compression', 'numcodecs')} is for Zarr output")
     codecs = requested_codecs("zstd" if is_choice(asked) else asked)
     if len(codecs) == 1 and codecs[0].name == "blosc" and "shuffle" not in codecs[0].configuration:
         settings = codecs[0].configuration

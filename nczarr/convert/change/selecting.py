@@ -17,6 +17,7 @@ from nczarr.model.coordinates import date_of, is_time, text_of
 from nczarr.model.sources import ChangedSource
 from nczarr.model.stored_form import number_of
 from nczarr.model.typed import fqn_of_typed, is_named, partition_typed, typed
+from nczarr.options import named
 
 _DATE = r"-?\d{4,}-\d{1,2}(?:-\d{1,2}(?:[T ]\d{1,2}(?::\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?)?)?"
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -119,7 +120,7 @@ def parse_range(text: str, option: str | None = None) -> _End | slice:
     if re.fullmatch(_ITEM, text):
         return _item(text)
     raise UnsupportedError(
-        f"-d {text if option is None else option}: not a selection",
+        f"{named('select', text if option is None else option)}: not a selection",
         hint="NAME=START:STOP[:STEP] with indices (#0:10), numbers with a point, years or dates",
     )
 
@@ -165,9 +166,9 @@ def select(dataset: Dataset, selection: Mapping[str, object]) -> Dataset:
         return dataset
     chosen: dict[str, range] = {}
     for name, requested in selection.items():
-        fqn = find_dimension(dataset, name, "-d")
+        fqn = find_dimension(dataset, name, "select")
         if fqn in chosen:
-            raise UnsupportedError(f"-d {name}: the dimension {fqn} is selected twice")
+            raise UnsupportedError(f"{named('select', name)}: the dimension {fqn} is selected twice")
         size, coordinate = dataset.dimension_at(fqn).size, dataset.all_variables.get(fqn)
         chosen[fqn] = find_indices(fqn, size, coordinate, requested)
 
@@ -223,9 +224,9 @@ def find_dimension(dataset: Dataset, name: str, option: str) -> str:
         return found[0]
     if found:
         several = ", ".join(map(typed, found))
-        raise UnsupportedError(f"{option} {name}: several dimensions have this name: {several}")
+        raise UnsupportedError(f"{named(option, name)}: several dimensions have this name: {several}")
     known = ", ".join(map(typed, dimensions)) or "none"
-    raise UnsupportedError(f"{option} {name}: there is no such dimension", hint=f"there are {known}")
+    raise UnsupportedError(f"{named(option, name)}: there is no such dimension", hint=f"there are {known}")
 
 
 def find_indices(fqn: str, size: int, coordinate: Variable | None, requested: object) -> range:
@@ -322,7 +323,7 @@ class _CoordinateAxis:
 
     def warn(self, start: _End, stop: _End, limits: str) -> None:
         ends = ":".join("" if end is None else str(end) for end in (start, stop))
-        text = f"-d {self.fqn}={ends} exceeds the dimension: {self.fqn} has {limits}"
+        text = f"{named('select', {self.fqn: ends})} exceeds the dimension: {self.fqn} has {limits}"
         warnings.warn(text, stacklevel=5)
 
     def limits(self, requested: _End) -> str | None:

@@ -31,6 +31,7 @@ from nczarr.model import Dataset, Storage, Variable, rewrite
 from nczarr.model.chunk_shapes import SHARD, default_chunks, default_shards, misfit
 from nczarr.model.sources import ChangedSource
 from nczarr.model.typed import list_names, matching, partition_typed, similar_name, split_typed, units_of
+from nczarr.options import NEW, Take, named, option
 from nczarr.transfer import block_shape, value_bytes
 from nczarr.zarr.codecs.base import requested_codecs
 
@@ -44,7 +45,7 @@ MANY = 10_000
 #: Lengths by FQN of the dimension, where None is "auto"; or along each axis.
 _Lengths = Mapping[str, int | None] | tuple[int, ...]
 #: The options whose value may be limited to some variables.
-_BY_VARIABLE = ("chunks", "shards", "compression", "quantize")
+BY_VARIABLE = ("chunks", "shards", "compression", "quantize")
 #: The netCDF formats by the words of nccopy.
 KINDS = {
     **dict.fromkeys(("1", "nc3", "classic"), "classic"),
@@ -93,40 +94,91 @@ class OutputOptions:
         ``[NAME,…=][MODE:]DIGITS``, with the modes of netCDF-C.
     fixed : bool
         Make all unlimited dimensions fixed.
-    unlimited : sequence of str
+    unlimited : tuple of str
         Make these dimensions unlimited.
     rules : mapping
         By option, and by pattern of a variable: the value instead of that above. The last pattern that matches counts.
     """
 
-    chunks: str | Mapping[str, int] | None = None
-    chunk_bytes: int | str | None = None
-    shards: str | int | Mapping[str, int] | None = None
-    compression: str | None = None
-    checksum: bool = False
-    portable: bool = False
-    quantize: str | None = None
-    fixed: bool = False
-    unlimited: Sequence[str] = ()
+    chunks: str | Mapping[str, int] | None = option(
+        None,
+        "chunk lengths: time=1,lat=100 (-1: whole dimension), or auto; of some variables: temp:time=1",
+        Take.RULES,
+        "[NAME:]DIM=N,…",
+        flags="-c --chunks",
+        verbs=NEW,
+        usual=True,
+        planned=True,
+    )
+    chunk_bytes: int | str | None = option(
+        None, "approximate size of a chunk: 4MiB", metavar="SIZE", verbs=NEW
+    )
+    shards: str | int | Mapping[str, int] | None = option(
+        None,
+        "Zarr: shard lengths, a size such as 128MiB, or auto",
+        Take.RULES,
+        "[NAME:]DIM=N,…",
+        verbs=NEW,
+        usual=True,
+        planned=True,
+    )
+    compression: str | None = option(
+        None,
+        "zstd:3, gzip:6, blosc:lz4:5, none, a codec's name or JSON, or source (default from netCDF to Zarr: "
+        "blosc:zstd, from plain Zarr to netCDF: deflate); of some variables: 'precip*:zstd'",
+        Take.RULES,
+        "[NAME:]CODEC",
+        verbs=NEW,
+        usual=True,
+        planned=True,
+    )
+    checksum: bool = option(
+        False,
+        "store a checksum for every chunk (crc32c, fletcher32)",
+        Take.FLAG,
+        verbs=NEW,
+        planned=True,
+    )
+    portable: bool = option(
+        False,
+        "Zarr: replace codecs of a Zarr source that not all readers have, and list them",
+        Take.FLAG,
+        verbs=NEW,
+        planned=True,
+    )
+    quantize: str | None = option(
+        None,
+        "round floats to significant digits: temp=3, BitRound:10",
+        Take.RULES,
+        "[NAME=]DIGITS",
+        verbs=NEW,
+        planned=True,
+    )
+    fixed: bool = option(
+        False,
+        "make all unlimited dimensions fixed",
+        Take.FLAG,
+        flags="-u --fixed",
+        verbs=NEW,
+        planned=True,
+    )
+    unlimited: tuple[str, ...] = option(
+        (), "make this dimension unlimited", Take.NAMES, "DIM", verbs=NEW, planned=True
+    )
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, **given: Any) -> OutputOptions:
-        """Return those of the arguments of :func:`nczarr.copy` that are options of the storage.
-
-        Values may be limited to variables: ``temp:time=1``, ``{"temp": {"time": 1}}``.
+    def with_rules(self) -> OutputOptions:
+        """Separate the values that are limited to variables: ``temp:time=1``, ``{"temp": {"time": 1}}``.
 
         Examples
         --------
-        >>> how = OutputOptions.of(compression=["zstd:5", "precip*:none"], quantize="temp=3")
+        >>> how = OutputOptions(compression=["zstd:5", "precip*:none"], quantize="temp=3").with_rules()
         >>> how.compression, how.quantize, how.rules
         ('zstd:5', None, {'compression': {'precip*': 'none'}, 'quantize': {'temp': '3'}})
         """
-        pairs = {option: _by_variable(option, given.get(option)) for option in _BY_VARIABLE}
-        own = {option: given[option] for option in cls.__dataclass_fields__ if option in given}
-        own |= {option: value for option, (value, _) in pairs.items()}
-        own["unlimited"] = list_names(given.get("unlimited", ()))
-        return cls(**own, rules={option: rules for option, (_, rules) in pairs.items() if rules})
+        pairs = {name: _by_variable(name, getattr(self, name)) for name in BY_VARIABLE}
+        rules = {name: own for name, (_, own) in pairs.items() if own}
+        return replace(self, rules=rules, **{name: value for name, (value, _) in pairs.items()})
 
     def by_variable(self, dataset: Dataset) -> dict[str, OutputOptions]:
         """Return the options of the variables that a pattern matches, by FQN.
@@ -137,27 +189,27 @@ class OutputOptions:
             If a pattern matches none.
         """
         found: dict[str, dict[str, Any]] = {}
-        for option, rules in self.rules.items():
+        for name, rules in self.rules.items():
             names = dataset.all_variables
-            if option == "quantize":
+            if name == "quantize":
                 names = {fqn: v for fqn, v in names.items() if v.type.dtype.kind == "f"}
             for pattern, value in rules.items():
                 chosen = matching(pattern, names)
                 if not chosen:
-                    what = "float or double variable" if option == "quantize" else "variable"
+                    what = "float or double variable" if name == "quantize" else "variable"
                     raise UnsupportedError(
-                        f"--{option} {pattern}: there is no {what} of this name",
+                        f"{named(name, str(pattern))}: there is no {what} of this name",
                         path=getattr(pattern, "place", None),
                         hint=similar_name(pattern, names),
                     )
                 for fqn in chosen:
-                    found.setdefault(fqn, {})[option] = value
+                    found.setdefault(fqn, {})[name] = value
                     rank = len(names[fqn].dimensions)
                     if isinstance(value, list | tuple) and not (
                         len(value) == rank and all(isinstance(n, int) and (n > 0 or n == -1) for n in value)
                     ):
                         raise UnsupportedError(
-                            f"--{option} {value}: not the lengths along {rank} dimensions",
+                            f"{named(name, value)}: not the lengths along {rank} dimensions",
                             path=getattr(pattern, "place", None),
                             fqn=fqn,
                         )
@@ -329,16 +381,16 @@ def shape(
 
 def _refuse(how: OutputOptions, target: Kind, format: str | None, is_classic: bool) -> None:
     names = ("chunks", "chunk_bytes", "compression", "checksum")
-    given = [
-        f"--{n.replace('_', '-')}" for n in names if getattr(how, n) not in (None, False) or n in how.rules
-    ]
+    given = [named(n) for n in names if getattr(how, n) not in (None, False) or n in how.rules]
     if (how.shards is not None or "shards" in how.rules) and target != "zarr":
-        raise UnsupportedError("--shards is for Zarr output: netCDF and CDL have no shards")
+        raise UnsupportedError(f"{named('shards')} is for Zarr output: netCDF and CDL have no shards")
     if how.portable and target != "zarr":
-        raise UnsupportedError("--portable is for Zarr output: netCDF and CDL have no codecs")
+        raise UnsupportedError(f"{named('portable')} is for Zarr output: netCDF and CDL have no codecs")
     if given and (target == "cdl" or (target == "netcdf" and is_classic)):
         what = "CDL text" if target == "cdl" else f"the format {format!r}"
-        raise UnsupportedError(f"{given[0]}: {what} has no chunks", hint="-k nc4 makes a netCDF-4 file")
+        raise UnsupportedError(
+            f"{given[0]}: {what} has no chunks", hint=f"{named('format', 'nc4')} makes a netCDF-4 file"
+        )
 
 
 @dataclass(frozen=True)
@@ -376,27 +428,28 @@ class _Sizes:
 
 def _all_lengths(dataset: Dataset, how: OutputOptions) -> tuple[_Lengths | str | None, ...]:
     """Return the requested lengths of chunks and of shards."""
-    return _by_dimension(dataset, how.chunks, "--chunks"), _by_dimension(dataset, how.shards, "--shards")
+    return _by_dimension(dataset, how.chunks, "chunks"), _by_dimension(dataset, how.shards, "shards")
 
 
 def _by_dimension(
     dataset: Dataset,
     value: str | int | Mapping[str, int] | Sequence[int] | None,
-    option: str,
+    name: str,
 ) -> dict[str, int | None] | tuple[int, ...] | str | None:
     """Return lengths by FQN of the dimension, or along each axis; a string for ``auto`` and for a number of bytes."""
     if value is None or value == "auto":
         return value
     if not isinstance(value, str | int | Mapping):
         return tuple(value)
-    if option == "--shards" and (isinstance(value, int) or (isinstance(value, str) and value[:1].isdigit())):
+    if name == "shards" and (isinstance(value, int) or (isinstance(value, str) and value[:1].isdigit())):
         return str(parse_bytes(value))
     if isinstance(value, int):
         raise UnsupportedError(
-            f"{option} {value}: the dimension is missing", hint="for example time=1,lat=100"
+            f"{named(name, value)}: the dimension is missing", hint="for example time=1,lat=100"
         )
     return {
-        find_dimension(dataset, name, option): length for name, length in parse_lengths(value, option).items()
+        find_dimension(dataset, dimension, name): length
+        for dimension, length in parse_lengths(value, name).items()
     }
 
 
@@ -479,19 +532,22 @@ def _shards(
         requested.append(length if length and length > 0 else max(size, chunk))
         if length and length > 0 and length % chunk and length < size:
             raise UnsupportedError(
-                f"--shards: {length} along {ref} is not a multiple of the chunk length {chunk}",
-                hint="set --chunks too",
+                f"{named('shards')}: {length} along {ref} is not a multiple of the chunk length {chunk}",
+                hint=f"set {named('chunks')} too",
             )
     shards = tuple(-(-w // c) * c for w, c in zip(requested, chunks, strict=True))
     if wrong := misfit(shards, chunks):
-        raise UnsupportedError(f"--shards: {wrong}", hint="shorter --shards or longer --chunks")
+        raise UnsupportedError(
+            f"{named('shards')}: {wrong}",
+            hint=f"shorter {named('shards')} or longer {named('chunks')}",
+        )
     return None if shards == chunks else shards
 
 
 def _with_unlimited(dataset: Dataset, how: OutputOptions) -> Dataset:
     if not (how.unlimited or how.fixed):
         return dataset
-    growing = {find_dimension(dataset, name, "--unlimited") for name in how.unlimited}
+    growing = {find_dimension(dataset, name, "unlimited") for name in how.unlimited}
     if not how.fixed:
         growing |= {fqn for fqn, d in dataset.all_dimensions.items() if d.unlimited}
 
@@ -524,27 +580,31 @@ class QuantizedSource(ChangedSource):
 
 
 def _rounded(dataset: Dataset, how: OutputOptions, own: Mapping[str, OutputOptions]) -> Dataset:
-    """Round the float variables without those that are coordinates, and the named ones."""
+    """Round the float variables without those that are coordinates, and the chosen ones."""
     from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
 
-    named = {fqn for fqn, one in own.items() if one.quantize != how.quantize}
+    chosen = {fqn for fqn, one in own.items() if one.quantize != how.quantize}
 
     def variable(fqn: str, old: Variable) -> Variable:
         text = own.get(fqn, how).quantize
-        if text is None or old.type.dtype.kind != "f" or (fqn in dataset.all_dimensions and fqn not in named):
+        if (
+            text is None
+            or old.type.dtype.kind != "f"
+            or (fqn in dataset.all_dimensions and fqn not in chosen)
+        ):
             return old
         digits, mode = _parse_rounding(text)
         is_single = old.type.dtype.itemsize == 4
         limit = (23 if is_single else 52) if mode == "BitRound" else (7 if is_single else 15)
-        if digits > limit and fqn in named:
-            raise UnsupportedError(f"--quantize {text}: the maximum for {fqn} is {limit}")
+        if digits > limit and fqn in chosen:
+            raise UnsupportedError(f"{named('quantize', text)}: the maximum for {fqn} is {limit}")
         if old.data is None:
             return old
         note = model.Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, model.INT)
         data = QuantizedSource(old.data, digits, mode, old.type.dtype.type(model.fill_value_of(old)))
         return replace(old, attributes=(*old.attributes, note), data=data)
 
-    if how.quantize is None and not named:
+    if how.quantize is None and not chosen:
         return dataset
     if how.quantize is not None:
         _parse_rounding(how.quantize)
@@ -559,7 +619,7 @@ def _parse_rounding(text: str) -> tuple[int, str]:
     modes = {name.lower(): name for name in ATTRIBUTE_OF_MODE}
     if (mode and mode.lower() not in modes) or not number.isdecimal() or not 1 <= int(number) <= 52:
         raise UnsupportedError(
-            f"--quantize {text}: not a number of digits",
+            f"{named('quantize', text)}: not a number of digits",
             hint="temp=3 or GranularBitRound:3; BitRound counts bits",
         )
     return int(number), modes.get(mode.lower(), "GranularBitRound")
@@ -568,10 +628,10 @@ def _parse_rounding(text: str) -> tuple[int, str]:
 # --- words of options
 
 
-def _by_variable(option: str, value: Any) -> tuple[Any, dict[str, Any]]:
+def _by_variable(word: str, value: Any) -> tuple[Any, dict[str, Any]]:
     """Return the value for all variables, and those for some, by pattern."""
     if isinstance(value, Mapping):
-        by_name = option in ("compression", "quantize")
+        by_name = word in ("compression", "quantize")
         rules = {
             name: own
             for name, own in value.items()
@@ -579,11 +639,11 @@ def _by_variable(option: str, value: Any) -> tuple[Any, dict[str, Any]]:
         }
         return {n: own for n, own in value.items() if n not in rules} or None, rules
     is_chain = isinstance(value, list | tuple) and not all(isinstance(one, str) for one in value)
-    if option == "compression" and is_chain:  # codecs, not rules
+    if word == "compression" and is_chain:  # codecs, not rules
         return value, {}
     general, rules = None, {}
     for text in value if isinstance(value, list | tuple) else [value]:
-        names, chosen = _limited(option, text) if isinstance(text, str) else ("", text)
+        names, chosen = _limited(word, text) if isinstance(text, str) else ("", text)
         if not names:
             general = chosen
         for name in list_names(names):
@@ -592,12 +652,12 @@ def _by_variable(option: str, value: Any) -> tuple[Any, dict[str, Any]]:
     return general, rules
 
 
-def _limited(option: str, text: str) -> tuple[str, str]:
+def _limited(word: str, text: str) -> tuple[str, str]:
     """Return the variables and the value of ``[NAME,…:]VALUE``; names are empty for all variables."""
     names, colon, value = partition_typed(text, ":")
-    if option == "compression":
+    if word == "compression":
         is_limited = not names_codec(text) and names_codec(value)
-    elif option == "quantize":
+    elif word == "quantize":
         from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
 
         limited, equals, digits = partition_typed(text, "=", last=True)
@@ -644,7 +704,7 @@ def parse_bytes(value: int | str) -> int:
     raise UnsupportedError(f"{value!r} is not a number of bytes", hint="for example 512MiB")
 
 
-def parse_lengths(text: str | Mapping[str, int], option: str = "") -> dict[str, int | None]:
+def parse_lengths(text: str | Mapping[str, int], option_name: str = "") -> dict[str, int | None]:
     """Parse lengths by dimension: ``time=1,lat=100``, or ``time/1,lat/100`` as in nccopy; ``auto`` becomes None.
 
     Examples
@@ -665,7 +725,7 @@ def parse_lengths(text: str | Mapping[str, int], option: str = "") -> dict[str, 
         is_number = name and re.fullmatch(r"\s*-?\d+\s*", length)
         if not is_number or int(length) < -1 or int(length) == 0:
             raise UnsupportedError(
-                f"{option and option + ': '}{item!r} does not give the length along a dimension",
+                f"{option_name and named(option_name) + ': '}{item!r} does not give the length along a dimension",
                 hint="for example time=1,lat=100",
             )
         lengths[name.strip()] = int(length)

@@ -18,7 +18,7 @@ import numpy as np
 from nczarr import model
 from nczarr.convert.change.nodes import find_variable
 from nczarr.convert.many import fit
-from nczarr.convert.many.fit import OTHER_MEANING, Fitting, differences, other_meanings, refuse
+from nczarr.convert.many.fit import Fitting, differences, other_meanings, refuse
 from nczarr.convert.many.steps import in_units_of, read_all, steps_of
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
@@ -27,6 +27,7 @@ from nczarr.model.coordinates import is_time, text_of
 from nczarr.model.sources import ChangedSource, handed
 from nczarr.model.stored_form import PART_OF_STEP, Conversion, ConvertedSource, StoredForm, special_numbers
 from nczarr.model.times import AGREE, CALENDARS, calendar_of
+from nczarr.options import named
 
 _G = TypeVar("_G", bound=Group)
 #: A packing, a variable that has it, and its error bound in words.
@@ -113,7 +114,11 @@ def fitted(
     ]
     refuse(unlike, refused)
     if fitting.merges:
-        refuse([(name, d) for name, o in others for d in other_meanings(first, o)], refused, OTHER_MEANING)
+        refuse(
+            [(name, d) for name, o in others for d in other_meanings(first, o)],
+            refused,
+            fit.other_meaning_cure(),
+        )
     parts, unlike = [first], []
     for name, other in others:
         with error_context(name):
@@ -124,7 +129,7 @@ def fitted(
             if fqn in theirs and (along is None or fqn not in growing):
                 pair = mine.data, theirs[fqn].data
                 unlike += [(name, d) for d in fit.same_data(fqn, *pair, fitting.tolerance, where)]
-    refuse(unlike, refused, fit.OTHER_VALUES if along is None else None)
+    refuse(unlike, refused, fit.other_values_cure() if along is None else None)
     return parts, growing
 
 
@@ -192,9 +197,10 @@ def with_fill(fqn: str, variable: Variable) -> Variable:
         return variable
     if not isinstance(variable.type, PrimitiveType) or variable.type.dtype.itemsize == 1:
         raise UnsupportedError(
-            f"--join fill: values are missing, and the type {variable.type.name} has no fill value by default",
+            f"{named('join', 'fill')}: values are missing, and the type {variable.type.name} has no fill "
+            "value by default",
             fqn=fqn,
-            hint="add _FillValue to the files, or omit the variable with -x",
+            hint=f"add _FillValue to the files, or omit the variable with {named('exclude')}",
         )
     fill = Attribute.of("_FillValue", model.default_fill(variable.type), variable.type)
     storage = replace(variable.storage, no_fill=False)
@@ -322,7 +328,7 @@ def _refuse_early(fqn: str, variable: Variable) -> None:
             raise UnsupportedError(f"times cannot be converted: {error}") from None
         if (first.year, first.month, first.day) < AGREE:
             raise UnsupportedError(
-                f"--adjust calendar: {first} is before 1582-10-15, from when the calendars agree"
+                f"{named('adjust', 'calendar')}: {first} is before 1582-10-15, from when the calendars agree"
             )
 
 
@@ -357,7 +363,7 @@ def _repacked(
             with error_context(names[i], fqn=fqn):
                 changes[i][fqn] = _checked(v, old, new, like, mode)
         if fitting.repack:
-            warnings.warn(f"--repack {mode}: {fqn}: {bound}", stacklevel=2)
+            warnings.warn(f"{named('repack', mode)}: {fqn}: {bound}", stacklevel=2)
 
     pairs = zip(datasets, changes, strict=True)
     return [model.rewrite(d, variable=new.get) if new else d for d, new in pairs]
@@ -373,7 +379,9 @@ def _checked(variable: Variable, old: StoredForm, new: StoredForm, like: Variabl
                 changed.data.read(region)
     except NCZarrError as error:
         error.hint = (
-            error.hint or "--repack common finds a packing for all values, --repack unpacked stores floats"
+            error.hint
+            or f"{named('repack', 'common')} finds a packing for all values, "
+            f"{named('repack', 'unpacked')} stores floats"
         )
         raise
     return changed
@@ -541,6 +549,7 @@ def _range(variables: Sequence[Variable], packings: Sequence[StoredForm]) -> tup
                 low, high = min(low, float(values.min())), max(high, float(values.max()))
     if (np.isinf(high) and high > 0) or (np.isinf(low) and low < 0):
         raise UnsupportedError(
-            "--repack common: there are infinite values", hint="--repack unpacked stores floats"
+            f"{named('repack', 'common')}: there are infinite values",
+            hint=f"{named('repack', 'unpacked')} stores floats",
         )
     return (low, high) if low <= high else (0.0, 0.0)

@@ -16,6 +16,7 @@ from nczarr.errors import UnsupportedError
 from nczarr.model import Dataset, Variable
 from nczarr.model.coordinates import is_time, text_of
 from nczarr.model.times import LENGTHS, calendar_of, unit_of
+from nczarr.options import named
 
 _STEP = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d|w|mo|y)?")
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -86,7 +87,7 @@ def expected_step(variable: Variable, values: np.ndarray, text: str) -> Expected
     if text == "auto":
         steps, counts = np.unique(np.round(np.diff(values), 6), return_counts=True)
         if not len(steps):
-            raise UnsupportedError("--expect-step auto: the coordinate has one step only")
+            raise UnsupportedError(f"{named('expect_step', 'auto')}: the coordinate has one step only")
         step = float(steps[counts.argmax()])
         if day and 28 * day <= step <= 31 * day:
             return ExpectedStep(variable, "1mo", months=1)
@@ -97,17 +98,17 @@ def expected_step(variable: Variable, values: np.ndarray, text: str) -> Expected
     unit = found and found[2]
     if not found or not float(found[1]) or (unit and not is_time(variable)) or (unit is None and day):
         raise UnsupportedError(
-            f"--expect-step {text}: not a step", hint="for example 1d, 6h, 1mo, auto; 0.5 for no time"
+            f"{named('expect_step', text)}: not a step", hint="for example 1d, 6h, 1mo, auto; 0.5 for no time"
         )
     number = float(found[1])
     if unit in ("mo", "y"):
         if number % 1:
-            raise UnsupportedError(f"--expect-step {text}: not a whole number")
+            raise UnsupportedError(f"{named('expect_step', text)}: not a whole number")
         return ExpectedStep(variable, text, months=int(number) * (12 if unit == "y" else 1))
     if unit is None:
         return ExpectedStep(variable, text, number if values[-1] >= values[0] else -number)
     if not day:
-        raise UnsupportedError(f"--expect-step {text}: a unit of the coordinate has no fixed length")
+        raise UnsupportedError(f"{named('expect_step', text)}: a unit of the coordinate has no fixed length")
     return ExpectedStep(variable, text, number * _SECONDS[unit] / _SECONDS["d"] * day)
 
 
@@ -126,7 +127,7 @@ def missing_steps(
     runs = [steps_of(part, along) for part in parts]
     packing = None if variable is None else packing_of(variable)
     if variable is None or packing is None or any(run is None or run.dtype.kind == "O" for run in runs):
-        raise UnsupportedError(f"--expect-step: {along} has no coordinate of numbers", path=names[0])
+        raise UnsupportedError(f"{named('expect_step')}: {along} has no coordinate of numbers", path=names[0])
     numbers = np.concatenate([run for run in runs if run is not None])
     values = packing.decoded(numbers)
     owner = np.repeat(np.arange(len(parts)), [0 if run is None else len(run) for run in runs])
@@ -137,7 +138,7 @@ def missing_steps(
     odd = np.flatnonzero(~(abs(counts - whole) <= _ROUNDING * np.maximum(1, abs(whole))) | (whole < 0))
     if odd.size:
         raise UnsupportedError(
-            f"--expect-step {step.text}: {along} goes from {step.shown(values[odd[:1]])} to "
+            f"{named('expect_step', step.text)}: {along} goes from {step.shown(values[odd[:1]])} to "
             f"{step.shown(values[odd[:1] + 1])}",
             path=names[owner[odd[0] + 1]],
             hint="the files are not in order, or the axis has another step",
@@ -145,7 +146,8 @@ def missing_steps(
     if whole.max(initial=0) > _MOST:
         at = int(whole.argmax())
         raise UnsupportedError(
-            f"--expect-step {step.text}: {along} lacks {int(whole[at]) - 1} steps after {step.shown(values[[at]])}",
+            f"{named('expect_step', step.text)}: {along} lacks {int(whole[at]) - 1} steps after "
+            f"{step.shown(values[[at]])}",
             path=names[owner[at + 1]],
             hint="a longer step",
         )
@@ -159,9 +161,9 @@ def missing_steps(
     if repeated.size:
         problems.append(f"has {repeated.size} steps twice: {step.shown(values[repeated])}")
     if problems:
-        filling = "--join fill writes fill values for missing steps"
+        filling = f"{named('join', 'fill')} writes fill values for missing steps"
         raise UnsupportedError(
-            f"--expect-step {step.text}: {along} {'; '.join(problems)}",
+            f"{named('expect_step', step.text)}: {along} {'; '.join(problems)}",
             path=names[owner[int(min([*gaps, *repeated])) + 1]],
             hint="omit a file, or steps with -d" if repeated.size else filling,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from nczarr.model import ArraySource, Attribute, Dataset, Group, Variable, descr
 from nczarr.model.coordinates import is_time, text_of
 from nczarr.model.times import CALENDARS, calendar_of
 from nczarr.model.typed import matches, typed_name
+from nczarr.options import Take, named, option
 
 #: Attributes that determine the decoded values and the missing values. No option joins files in which they differ.
 DECODING = frozenset(
@@ -70,13 +71,6 @@ _SYNONYMS = {
     for word in (unit.lower() if len(unit) > 3 else unit, *words.split())
 }  # fmt: skip
 _UNIT = re.compile(r"([^\W\d]+|%)([+-]?\d+)?")
-#: Hint for the conflicts of :func:`other_meanings`.
-OTHER_MEANING = (
-    "correct the attributes in the files; -x omits a variable; --join first, in Python join='first', takes all "
-    "attributes from the first"
-)
-#: Hint for variables to merge that have other values.
-OTHER_VALUES = "-x omits a variable; --preprocess, a function, renames it in some files; --concat joins steps"
 _LISTED = 20
 _Node = Variable | Group
 
@@ -92,24 +86,62 @@ class JoinObstacle(NamedTuple):
 class Fitting:
     """How files that differ are joined; see :func:`nczarr.copy`."""
 
-    join: str = "outer"
-    repack: str | None = None
-    adjust: tuple[str, ...] = ()
-    tolerance: Mapping[str, float] = field(default_factory=dict)
-    expect_step: str | None = None
+    join: str = option(
+        "outer",
+        "outer: keep the attributes of all files, and refuse conflicts that change their meaning; first: keep the "
+        "attributes of the first file; exact: refuse any difference; fill: outer, with fill values for variables and "
+        "expected steps that files lack (default: outer)",
+        choices=JOINS,
+        verbs=("join", "append"),
+        usual=True,
+        planned=True,
+    )
+    repack: str | None = option(
+        None,
+        "join numbers with their own packing as floats, in the packing of the first file, or in a new one; the "
+        "maximum error is printed",
+        choices=REPACKS,
+        verbs=("join", "append"),
+        planned=True,
+    )
+    adjust: tuple[str, ...] = option(
+        (),
+        "accept words for the same unit, calendars that agree, another order of dimensions, flipped coordinates, "
+        "narrower types: " + ", ".join(ADJUSTMENTS),
+        Take.NAMES,
+        "WORD,…",
+        verbs=("join", "append"),
+        usual=True,
+        planned=True,
+    )
+    tolerance: Mapping[str, float] = option(
+        dict,
+        "accept values of a variable without the joined dimension that differ by at most N",
+        Take.NUMBERS,
+        "NAME=N",
+        verbs=("join", "append"),
+        planned=True,
+    )
+    expect_step: str | None = option(
+        None,
+        "name missing and repeated steps of the joined coordinate: 6h, 1d, 1mo, 1y, a number, or auto",
+        metavar="STEP",
+        verbs=("join",),
+        planned=True,
+    )
 
     def __post_init__(self) -> None:
-        for option, words, known in (
+        for name, words, known in (
             ("join", [self.join], JOINS),
             ("repack", [self.repack] if self.repack is not None else [], REPACKS),
             ("adjust", self.adjust, ADJUSTMENTS),
         ):
             for word in words:
                 if word not in known:
-                    raise UnsupportedError(f"--{option} {word}: it is one of {', '.join(known)}")
+                    raise UnsupportedError(f"{named(name, word)}: it is one of {', '.join(known)}")
         for name, value in self.tolerance.items():
             if not value >= 0:
-                raise UnsupportedError(f"--tolerance {name}={value}: not a number of at least 0")
+                raise UnsupportedError(f"{named('tolerance', {name: value})}: not a number of at least 0")
 
     def of(self, datasets: Sequence[Dataset]) -> Fitting:
         """Return the same without the tolerances of variables that no dataset has."""
@@ -120,12 +152,30 @@ class Fitting:
     def refuse_unknown(self, datasets: Sequence[Dataset], name: str) -> None:
         """Refuse tolerances of variables that no dataset has; `name` is that of the first one."""
         if unknown := self.tolerance.keys() - self.of(datasets).tolerance.keys():
-            raise UnsupportedError(f"--tolerance {min(unknown)}: there is no such variable", path=name)
+            raise UnsupportedError(
+                f"{named('tolerance', min(unknown))}: there is no such variable", path=name
+            )
 
     @property
     def merges(self) -> bool:
         """The joined dataset has the attributes of all files."""
         return self.join in ("outer", "fill")
+
+
+def other_meaning_cure() -> str:
+    """Return the hint for the conflicts of :func:`other_meanings`."""
+    return (
+        f"correct the attributes in the files; {named('exclude')} omits a variable; {named('join', 'first')} takes all "
+        "attributes from the first"
+    )
+
+
+def other_values_cure() -> str:
+    """Return the hint for variables to merge that have other values."""
+    return (
+        f"{named('exclude')} omits a variable; {named('preprocess')}, a function, renames it in some files; "
+        f"{named('along')} joins steps"
+    )
 
 
 def differences(
@@ -148,7 +198,9 @@ def differences(
         size = other.all_dimensions.get(fqn, dimension).size
         if fqn != along and size != dimension.size:
             text = f"{fqn}: the dimension has the size {size}, not {dimension.size}"
-            yield JoinObstacle(text, "-d selects a common part of all files" if along is None else None)
+            yield JoinObstacle(
+                text, f"{named('select')} selects a common part of all files" if along is None else None
+            )
     for fqn, type_ in first.all_types.items():
         if (found := other.all_types.get(fqn, type_)) != type_:
             yield JoinObstacle(f"{fqn}: the type is {describe_type(found)}, not {describe_type(type_)}")
@@ -169,10 +221,10 @@ def _missing_nodes(first: Dataset, other: Dataset) -> Iterator[JoinObstacle]:
     for what in ("variable", "dimension", "type", "group"):
         mine, theirs = getattr(first, f"all_{what}s"), getattr(other, f"all_{what}s")
         yield from (
-            JoinObstacle(f"{n}: the {what} is missing", "--join fill") for n in mine if n not in theirs
+            JoinObstacle(f"{n}: the {what} is missing", named("join", "fill")) for n in mine if n not in theirs
         )
         yield from (
-            JoinObstacle(f"{n}: the first has no such {what}", "--join fill") for n in theirs if n not in mine
+            JoinObstacle(f"{n}: the first has no such {what}", named("join", "fill")) for n in theirs if n not in mine
         )
 
 
@@ -182,7 +234,7 @@ def _other_array(fqn: str, a: _Node, b: _Node) -> JoinObstacle | None:
         return None
     if a.type != b.type:
         packed = any(a.attribute.get(n) != b.attribute.get(n) for n in PACKING - {"_FillValue"})
-        cure = "--repack first, common or unpacked" if packed else "--adjust promote"
+        cure = _repacking() if packed else named("adjust", "promote")
         are_numbers = _has_numbers(a) and _has_numbers(b)
         return JoinObstacle(
             f"{fqn}: the type is {b.type.name}, not {a.type.name}", cure if are_numbers else None
@@ -190,7 +242,7 @@ def _other_array(fqn: str, a: _Node, b: _Node) -> JoinObstacle | None:
     if a.dimensions != b.dimensions:
         mine, theirs = (f"({', '.join(map(str, v.dimensions))})" for v in (a, b))
         text = f"{fqn}: the dimensions are {theirs}, not {mine}"
-        return JoinObstacle(text, "--adjust order" if have_same_axes(a, b) else None)
+        return JoinObstacle(text, named("adjust", "order") if have_same_axes(a, b) else None)
     return None
 
 
@@ -198,16 +250,20 @@ def _has_numbers(variable: Variable) -> bool:
     return not variable.type.is_user_defined and variable.type.dtype.kind in "iuf"
 
 
+def _repacking() -> str:
+    return f"{named('repack', 'first')}, common or unpacked"
+
+
 def _cure(name: str, a: _Node, b: _Node) -> str | None:
     """Return the option that removes the difference of an attribute."""
     if not (isinstance(a, Variable) and isinstance(b, Variable)):
         return None
     if name in PACKING and _has_numbers(a):
-        return "--repack first, common or unpacked"
+        return _repacking()
     if name == "units" and same_unit(a, b):
-        return "--adjust units"
+        return named("adjust", "units")
     calendars = {calendar_of(a), calendar_of(b)}
-    return "--adjust calendar" if name == "calendar" and calendars == CALENDARS else None
+    return named("adjust", "calendar") if name == "calendar" and calendars == CALENDARS else None
 
 
 def have_same_axes(a: Variable, b: Variable) -> bool:
@@ -358,9 +414,9 @@ def _cure_of_values(fqn: str, a: np.ndarray, b: np.ndarray) -> str | None:
     # Grids that are the same grid differ by a small part of their steps.
     span = float(np.ptp(a)) if distance < np.inf else 0.0
     if 0 < distance <= 1e-3 * span / max(1, len(a.reshape(-1)) - 1):
-        return f"--tolerance {typed_name(model.split_fqn(fqn)[1])}={float(f'{distance * 1.05:.1e}'):g}"
+        return named("tolerance", {typed_name(model.split_fqn(fqn)[1]): float(f"{distance * 1.05:.1e}")})
     is_flipped = a.ndim == 1 and a.dtype.kind in "iuf" and _distance(a, b[::-1]) <= distance * 1e-3
-    return "--adjust flip" if is_flipped and distance < np.inf else None
+    return named("adjust", "flip") if is_flipped and distance < np.inf else None
 
 
 def refuse(found: Sequence[tuple[str, str | JoinObstacle]], what: str, hint: str | None = None) -> None:

@@ -27,7 +27,8 @@ from nczarr.formats import state_of_file
 from nczarr.model import ArraySource, Attribute, Dataset, Dimension, Group, MemorySource, Region, Variable
 from nczarr.model.nodes import IngestedSource
 from nczarr.model.sources import ChangedSource, handed, region_shape
-from nczarr.model.typed import fqn_of_typed, is_named
+from nczarr.model.typed import fqn_of_typed, is_named, similar_name
+from nczarr.options import named
 from nczarr.system.locks import Rank, make_lock
 from nczarr.transfer import data_bytes
 
@@ -328,6 +329,8 @@ def join(
             return
         fitting.refuse_unknown(headers, name_of(sources[0]))
         groups = families(headers, fqn, is_new)
+        if is_new and all(len(numbers) == 1 for numbers in groups):
+            fqn = None  # different variables, and none with several steps: there is nothing to stack
 
         def joined(numbers: list[int]) -> Dataset:
             own = [headers[n] for n in numbers]
@@ -341,15 +344,21 @@ def join(
 
 
 def _dimension(first: Dataset, along: str) -> tuple[str, bool]:
-    """Return the FQN of the dimension to join along, and whether it is new."""
+    """Return the FQN of the dimension to join along, and whether it is new.
+
+    A new dimension with almost the name of an existing one is a typing error: without this guard, the sources would be
+    stacked along it, and a user would read about differences of all coordinates instead.
+    """
     fqn = fqn_of_typed(along)
     if any(is_named(d, along) for d in first.all_dimensions):
-        return find_dimension(first, along, "--concat"), False
+        return find_dimension(first, along, "along"), False
     problem = "the name is empty" if fqn == "/" else model.check_name(model.split_fqn(fqn)[1])
     if problem or model.split_fqn(fqn)[0] not in first.all_groups:
-        raise UnsupportedError(f"--concat {along}: {problem or 'there is no such group'}")
+        raise UnsupportedError(f"{named('along', along)}: {problem or 'there is no such group'}")
     if fqn in first.all_variables and first.all_variables[fqn].dimensions:
-        raise UnsupportedError(f"--concat {along}: a variable has this name and other dimensions")
+        raise UnsupportedError(f"{named('along', along)}: a variable has this name and other dimensions")
+    if hint := similar_name(along, first.all_dimensions):
+        raise UnsupportedError(f"no source has the dimension {along!r}", hint=hint)
     return fqn, True
 
 
@@ -365,7 +374,7 @@ def _joined(
                 f"the variable has the dimension {along} twice, so that the joined one would have gaps",
                 path=names[0],
                 fqn=fqn,
-                hint="-x omits a variable",
+                hint=f"{named('exclude')} omits a variable",
             )
     gaps = missing_steps(parts, names, along, fitting) if fitting.expect_step else {}
     joined = _assembled(parts, along, is_new, growing, fitting.merges)
@@ -588,7 +597,7 @@ def _with(
         for what in ("variable", "group", "type")
         for fqn in getattr(other, f"all_{what}s").keys() - getattr(result, f"all_{what}s").keys()
     ]
-    refuse(sorted(lost), refused, "--preprocess, a function that renames one of them")
+    refuse(sorted(lost), refused, f"{named('preprocess')}, a function that renames one of them")
     growing = {fqn for fqn, d in other.all_dimensions.items() if d.unlimited}
     return model.rewrite(result, dimension=lambda fqn, d: replace(d, unlimited=True) if fqn in growing else d)
 

@@ -10,7 +10,7 @@ from itertools import islice, product
 from typing import Any
 
 from nczarr.compression import NamedConfig, complete, exact_codecs, named_on_v3, parse_codecs
-from nczarr.convert.request import Request
+from nczarr.convert.request import CopyRequest
 from nczarr.mapping import DetachedValues, StoredDataset, VariableData
 from nczarr.model import ArraySource, Region, Variable
 from nczarr.stores import LocalStore, Store
@@ -30,14 +30,14 @@ Twin = Callable[[Region | None], Iterator[StoredChunk]]
 Target = StoredDataset | DetachedValues
 
 
-def copy_stored(work: Iterable[Work], sink: Target, request: Request) -> list[Work]:
+def copy_stored(work: Iterable[Work], sink: Target, request: CopyRequest) -> list[Work]:
     """Copy the variables whose chunks can be copied undecoded; return the other variables.
 
     Each possible chunk of the source is requested by its key: a listing proves that a chunk is missing only if the
     store promises complete listings (:attr:`nczarr.stores.Store.lists_all`).
     """
-    rest, progress, memory = [], request.progress, request.memory
-    with ThreadPoolExecutor(request.workers, thread_name_prefix="nczarr-copy") as pool:
+    rest, progress, memory = [], request.effort.progress, request.effort.memory
+    with ThreadPoolExecutor(request.effort.workers, thread_name_prefix="nczarr-copy") as pool:
         for fqn, variable, data in work:
             twin = twin_of(fqn, variable, data, sink, memory)
             if twin is None:

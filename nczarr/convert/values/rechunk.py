@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from nczarr.convert.request import Request
+from nczarr.convert.request import CopyRequest
 from nczarr.formats import local_path
 from nczarr.mapping import DetachedDataset, StoredDataset, WriteOptions, create_dataset, open_dataset
 from nczarr.model import ArraySource, Dataset, DatasetSink, Dimension, Storage, UserType, Variable, regions
@@ -74,7 +74,7 @@ def block_limit(chunk: int, workers: int, memory: int) -> int:
 def rechunk(
     work: Iterable[Work],
     sink: DatasetSink,
-    request: Request,
+    request: CopyRequest,
     remaining: Callable[[Iterable[Block]], Iterable[Block]],
     elsewhere: Move | None = None,
 ) -> list[Work]:
@@ -89,7 +89,7 @@ def rechunk(
         chunks, which need no locks.
     """
     rest: list[Work] = []
-    progress, workers, memory = request.progress, request.workers, request.memory
+    progress, workers, memory = request.effort.progress, request.effort.workers, request.effort.memory
     for fqn, variable, data in work:
         read = read_shape(variable, data) or ()
         size = value_bytes(data.dtype)

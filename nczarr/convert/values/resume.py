@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from nczarr.convert.endpoints import create_sink, name_of
+from nczarr.convert.endpoints import TargetFormat, name_of, sink_of
 from nczarr.convert.verify.digests import canonical_bytes, header_digest
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import files_below, kind_of_source, local_path
@@ -31,6 +31,7 @@ from nczarr.mapping.dataset.destination import RECORD as MANIFEST
 from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr, record_keys, remove_record
 from nczarr.model import Dataset, Region, Type
 from nczarr.model.nodes import IngestedSource
+from nczarr.options import named, verb_named
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.system.atomic import remove_partial_values
 from nczarr.system.environment import read_json
@@ -39,7 +40,7 @@ from nczarr.system.logs import logger_of
 from nczarr.targets import fsspec_options
 from nczarr.transfer import Block
 
-NO_RECORD = "--record-sources: only a Zarr dataset of the layout nczarr-v3 has a place for the record"
+NO_RECORD = "only a Zarr dataset of the layout nczarr-v3 has a place for the record"
 #: Number of files that are read at the same time.
 _TOGETHER = 8
 #: Size of a part of the record, in bytes.
@@ -174,7 +175,8 @@ def not_ingested(
             raise UnsupportedError(
                 "the dataset contains another version of this source",
                 path=record.name,
-                hint="--append --replace writes its steps anew; copy --overwrite makes a new dataset",
+                hint=f"{verb_named('append')} with {named('replace', True)} writes its steps anew; "
+                f"{verb_named('join')} with {named('overwrite', True)} makes a new dataset",
             )
         if old is None or not old.is_same(record):
             found.append((number, old.steps if old is not None and old.is_begun(record) else None))
@@ -182,7 +184,7 @@ def not_ingested(
 
 
 def losses_if_complete(
-    target: object, dataset: Dataset, options: Mapping[str, Any], storage_options: Mapping[str, object] | None
+    target: object, dataset: Dataset, form: TargetFormat, storage_options: Mapping[str, object] | None
 ) -> tuple[str, ...] | None:
     """Return the losses of the layout if the target is a complete dataset of the same structure; else None.
 
@@ -197,7 +199,7 @@ def losses_if_complete(
         if store.exists(UNFINISHED) or not is_zarr(store):
             return None
         memory = MemoryStore()
-        planned = create_sink(memory, dataset, **options)
+        planned = sink_of(memory, dataset, form)
         planned.commit()
         # Parse the planned documents too: some layouts have other words for the requested codecs.
         with (
@@ -207,9 +209,9 @@ def losses_if_complete(
             variables = expected.dataset.all_variables
             if expected.layout != stored.layout or variables.keys() - stored.dataset.all_variables.keys():
                 return None
-            form = attrgetter("shape", "chunk_grid", "data_type", "codecs")
+            stored_as = attrgetter("shape", "chunk_grid", "data_type", "codecs")
             pairs = (
-                [form(side.data(fqn).array.metadata) for side in (expected, stored)] for fqn in variables
+                [stored_as(side.data(fqn).array.metadata) for side in (expected, stored)] for fqn in variables
             )
             return None if any(a != b for a, b in pairs) else getattr(planned, "losses", ())
 
@@ -254,7 +256,7 @@ class Manifest:
                     raise UnsupportedError(
                         "the unfinished copy has another source or other options, or its source has changed",
                         path=store.url,
-                        hint="--overwrite starts a new copy",
+                        hint=f"{named('overwrite', True)} starts a new copy",
                     )
                 unchanged = bool(fingerprint.touched) and first.get("touched") == fingerprint.touched
                 for line in lines[1:]:

@@ -12,6 +12,7 @@ from nczarr.convert.endpoints import name_of, open_source
 from nczarr.display import visible
 from nczarr.errors import UnsupportedError
 from nczarr.model import ArraySource, Dataset, Difference, Variable, compare, regions, same_values
+from nczarr.options import named
 from nczarr.targets import allowing
 from nczarr.transfer import BLOCK_BYTES, NoProgress, Progress, block_shape, data_bytes, reporting, value_bytes
 
@@ -124,9 +125,9 @@ def diff(
     >>> [str(d) for d in diff(m.Dataset("a"), m.Dataset("b", dimensions=(m.Dimension("x", 1),)))]
     ['/: dimensions: none | x']
     """
-    for option, value in (("--rtol", rtol), ("--atol", atol)):
+    for option, value in (("rtol", rtol), ("atol", atol)):
         if not value >= 0:
-            raise UnsupportedError(f"{option} {value}: a tolerance must be a number of at least 0")
+            raise UnsupportedError(f"{named(option, value)}: a tolerance must be a number of at least 0")
     options = allowing(storage_options, allow)
     with (
         open_source(left, storage_options=options, fresh=True) as a,

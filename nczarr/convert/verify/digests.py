@@ -20,6 +20,7 @@ from nczarr.convert.endpoints import name_of, open_source
 from nczarr.errors import LossError, error_context
 from nczarr.mapping import VariableData
 from nczarr.model import Attribute, Dataset, Region, Type, Variable
+from nczarr.options import named
 from nczarr.stores import LocalStore
 from nczarr.stores.base import batched
 from nczarr.targets import allowing
@@ -103,7 +104,7 @@ def digest(
             raise LossError(
                 f"the digest would not cover the whole dataset: {lost[0]}",
                 path=name_of(source),
-                hint="--lossy, in Python lossy=True, computes the digest of the readable part",
+                hint=f"{named('lossy', True)} computes the digest of the readable part",
             )
         return digest_of(dataset, progress)
 
