@@ -104,7 +104,7 @@ options = {"backend": backend} if target.startswith("s3:") else {}
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    nczarr.copy(part(int(number)), target, append=True, target_options=options)
+    nczarr.append(part(int(number)), target, target_options=options)
 except NCZarrError:
     sys.exit(1)
 """

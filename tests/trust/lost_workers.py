@@ -31,7 +31,7 @@ DRIVER = """
 import sys, nczarr
 if __name__ == "__main__":
     source, target, engine, where = sys.argv[1:]
-    nczarr.copy(source, target, concat="t", resume=True, memory="6MiB", workers=2, **{engine: where})
+    nczarr.join(source, target, along="t", resume=True, memory="6MiB", workers=2, **{engine: where})
 """
 
 
