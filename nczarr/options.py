@@ -137,12 +137,14 @@ def named(name: str, value: object = None) -> str:
     return word if value is None or value is True else f"{word} {value}"
 
 
-def verb_named(verb: str) -> str:
-    """Return a verb in the words of the caller.
+def verb_named(verb: str, option: str = "") -> str:
+    """Return a verb, and one of its options, in the words of the caller.
 
     Examples
     --------
-    >>> verb_named("join")
-    'nczarr.join'
+    >>> verb_named("join"), verb_named("join", named("along", "time"))
+    ('nczarr.join', "nczarr.join(…, along='time')")
     """
-    return f"nczarr {verb}" if _on_command_line else f"nczarr.{verb}"
+    if _on_command_line:
+        return f"nczarr {verb} … {option}" if option else f"nczarr {verb}"
+    return f"nczarr.{verb}(…, {option})" if option else f"nczarr.{verb}"

@@ -21,7 +21,7 @@ from nczarr.formats import files_below, local_path
 from nczarr.mapping import VariableData
 from nczarr.model import Dataset, Variable, describe_type
 from nczarr.model.coordinates import MOST_PREVIEWED, preview
-from nczarr.options import named
+from nczarr.options import named, verb_named
 from nczarr.stores import LocalStore, Store
 from nczarr.transfer import value_bytes
 from nczarr.zarr import inner_codecs
@@ -173,7 +173,7 @@ class StoredObjects:
     >>> StoredObjects((10, 2000, 4000)).median
     2000
     >>> StoredObjects((4096,) * 5000).hint
-    "many small objects: a copy with shards='auto' packs them"
+    "many small objects: nczarr.copy(…, shards='auto') packs them"
     """
 
     sizes: tuple[int, ...]
@@ -192,9 +192,9 @@ class StoredObjects:
     def hint(self) -> str | None:
         """Advice about too many objects, or about objects that are too large for object stores."""
         if len(self.sizes) > _MANY_OBJECTS and self.median < _SMALL_OBJECT:
-            return f"many small objects: a copy with {named('shards', 'auto')} packs them"
+            return f"many small objects: {verb_named('copy', named('shards', 'auto'))} packs them"
         if len(self.sizes) > 1 and self.median > _LARGE_OBJECT:
-            return f"large objects: a copy with {named('chunks', 'auto')} divides them"
+            return f"large objects: {verb_named('copy', named('chunks', 'auto'))} divides them"
         return None
 
     def __str__(self) -> str:

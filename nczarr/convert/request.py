@@ -282,10 +282,7 @@ def moved(verb: str, name: str) -> str | None:
         return f"it is {named(own)}"
     if not home or home == verb:
         return None
-    words = verb_named(home)
-    if own is None:
-        return f"use {words}"
-    return f"use {words}(…, {named(own)})" if "." in words else f"use {words} … {named(own)}"
+    return f"use {verb_named(home, '' if own is None else named(own))}"
 
 
 def known_options(verb: str) -> dict[str, Option]:

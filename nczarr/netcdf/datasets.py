@@ -18,6 +18,7 @@ from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
 from nczarr.model.anonymous import name_anonymous
 from nczarr.netcdf.classic import ClassicFile, read_classic
+from nczarr.options import named
 from nczarr.system.finalizing import Closable
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def writable(path: str, dataset: model.Dataset, format: str | None) -> model.Dat
             f"a netCDF file cannot store this name: {wrong}",
             path=path,
             fqn=fqn if len(fqn) < 80 else f"{fqn[:80]}…",
-            hint="--rename, in Python rename=, gives it another name",
+            hint=f"{named('rename')} gives it another name",
         )
     if format not in (*CLASSIC.values(), "netCDF-4", "netCDF-4 classic model"):
         raise UnsupportedError(

@@ -14,6 +14,7 @@ from nczarr.netcdf.bytes.file import Ranges
 from nczarr.netcdf.classic import ClassicFile, read_classic
 from nczarr.netcdf.datasets import OpenFile, writable
 from nczarr.netcdf.sink import FileSink
+from nczarr.options import named
 from nczarr.system.failures import in_time, is_unreached, lacks_bucket, reason_of
 from nczarr.system.locks import Rank, make_lock
 from nczarr.system.redirects import http_client
@@ -135,7 +136,7 @@ class RemoteSink(FileSink):
         _reach(self._fs, self._path, url)
         if not overwrite and self._fs.exists(self._path):
             raise errors.DatasetExistsError(
-                "the file exists", path=url, hint="--overwrite, in Python overwrite=True, replaces it"
+                "the file exists", path=url, hint=f"{named('overwrite', True)} replaces it"
             )
         self._folder = tempfile.TemporaryDirectory(prefix="nczarr-", ignore_cleanup_errors=True)
         self._local = Path(self._folder.name) / (Path(self._path).name or "data.nc")

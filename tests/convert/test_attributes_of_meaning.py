@@ -80,8 +80,8 @@ def test_another_meaning_is_refused(case: str, target: str, tmp_path: Path) -> N
         values = [part for a in attributes for part in re.findall(r'= "?(.*?)"?;', a)]
         shown = [v.replace("f", "").rstrip(".") if v[0].isdigit() else v for v in values]
         assert all(v.split(",")[0] in said for v in shown)
-        assert "--join first" in said
-        assert "-x" in said
+        assert "join='first'" in said
+        assert "exclude=" in said
     assert not whole.exists()
     nczarr.join(files, whole, join="first")
     nczarr.append(files[1], out, join="first")

@@ -66,13 +66,13 @@ def in_memory(path: Path) -> Dataset:
 def names_a_cure(message: str, kind: Kind) -> bool:
     words = []
     for cure in kind.cures:
-        words += [f"--adjust {word}" for word in str(cure.get("adjust", "")).split(",") if "adjust" in cure]
-        words += ["--repack"] if "repack" in cure else []
-        words += ["--tolerance lat="] if "tolerance" in cure else []
-        words += ["--join fill"] if cure.get("join") == "fill" else []
-        words += ["--join first"] if cure.get("join") == "first" else []
-        words += ["-x omits"] if "exclude" in cure else []
-        words += ["-d selects"] if "select" in cure else []
+        words += [f"adjust={word!r}" for word in str(cure.get("adjust", "")).split(",") if "adjust" in cure]
+        words += ["repack="] if "repack" in cure else []
+        words += ["tolerance={'lat': "] if "tolerance" in cure else []
+        words += ["join='fill'"] if cure.get("join") == "fill" else []
+        words += ["join='first'"] if cure.get("join") == "first" else []
+        words += ["exclude= omits"] if "exclude" in cure else []
+        words += ["select= selects"] if "select" in cure else []
     return not kind.cures or any(word in message for word in words) or "('order'" in str(words)
 
 
@@ -180,7 +180,7 @@ def test_the_error_bound_is_stated(tmp_path: Path) -> None:
     with pytest.raises(NCZarrError, match=r"/v: \d+\.\d+ at \[0, 0, 0\] would be stored as \d+ ") as caught:
         nczarr.join(finer, tmp_path / "no.zarr", repack="first")
     assert "1.nc: /v" in str(caught.value)
-    assert "--repack common" in str(caught.value)
+    assert "repack='common'" in str(caught.value)
     assert not (tmp_path / "no.zarr").exists()
 
 
@@ -189,7 +189,7 @@ def test_missing_and_repeated_days_are_named(tmp_path: Path) -> None:
     with pytest.raises(NCZarrError, match=r"lacks 7 steps: 2001-01-07, 2001-01-08, .*2001-01-13") as caught:
         nczarr.join(paths, tmp_path / "no.zarr", expect_step="1d")
     assert "3.nc" in str(caught.value)
-    assert "--join fill" in str(caught.value)
+    assert "join='fill'" in str(caught.value)
     with pytest.raises(NCZarrError, match="has 1 steps twice: 2001-01-06"):
         nczarr.join(
             make(KINDS["repeated day"], tmp_path / "in2"),

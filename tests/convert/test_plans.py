@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import nczarr
 from nczarr.cli import main
-from nczarr.convert.plans import _text_of_plan
+from nczarr.convert.plans import text_of_plan
+from nczarr.convert.request import CopyRequest
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.model import FLOAT, INT, Dataset, Dimension, Group, MemorySource, Variable
 
@@ -246,5 +247,5 @@ def test_plans_and_options_do_not_mix(source: Path) -> None:
     )
 )
 def test_names_survive_in_toml(names: dict[str, str]) -> None:
-    text = _text_of_plan({"rename": names}, [], Path("p.toml"))
+    text = text_of_plan(CopyRequest.of("copy", None, {"rename": names}), [], Path("p.toml"))
     assert tomllib.loads(text).get("rename", {}) == names

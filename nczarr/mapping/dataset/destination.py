@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.options import named
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.system import atomic
@@ -536,13 +537,16 @@ def _refuse(store: Store, overwrite: bool) -> tuple[UnfinishedMarker | None, boo
         if not holds_orphans(store):
             _refuse_foreign(store.url)
         if not overwrite:
-            hint = "--overwrite replaces them, nczarr clean --force removes them"
+            hint = f"{named('overwrite', True)} replaces them, nczarr clean --force removes them"
             raise DatasetExistsError(ORPHANS, path=store.url, hint=hint)
     _refuse_concurrent(store, marker)
     if not overwrite:
-        message, hint = "the dataset exists already", "--overwrite, in Python overwrite=True, replaces it"
+        message, hint = "the dataset exists already", f"{named('overwrite', True)} replaces it"
         if marker:
-            message, hint = "an unfinished dataset exists", "--resume continues it, --overwrite replaces it"
+            message, hint = (
+                "an unfinished dataset exists",
+                f"{named('resume', True)} continues it, {named('overwrite', True)} replaces it",
+            )
         raise DatasetExistsError(message, path=store.url, hint=hint)
     return marker, found
 

@@ -14,6 +14,7 @@ from nczarr.netcdf.bytes.file import ByteFile, DiskFile, MemoryFile, file_errors
 from nczarr.netcdf.classic import FORMATS
 from nczarr.netcdf.edit.classic_file import EditedClassic
 from nczarr.netcdf.edit.editor import EditedFile
+from nczarr.options import named
 from nczarr.system.atomic import Output
 from nczarr.system.locks import FileLock
 
@@ -77,9 +78,7 @@ def check_target(path: str, overwrite: bool) -> None:
     if os.path.isdir(path):
         raise DatasetExistsError("this is a directory; a file cannot take its place", path=path)
     if os.path.exists(path) and not overwrite:
-        raise DatasetExistsError(
-            "the file exists", path=path, hint="--overwrite, in Python overwrite=True, replaces it"
-        )
+        raise DatasetExistsError("the file exists", path=path, hint=f"{named('overwrite', True)} replaces it")
     if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
         hint = "create it, or give a path in another folder"
         raise NetCDFFileError("the folder for the file does not exist", path=path, hint=hint)
