@@ -381,8 +381,7 @@ def _run(verb: Verb, source: object, target: object, given: dict[str, Any]) -> t
     if plan is not None:
         from nczarr.convert.plans import with_plan
 
-        if given.get("virtual"):
-            CopyRequest.of(verb, target, given | {"plan": plan})
+        CopyRequest.of(verb, target, given | {"plan": plan})
         return with_plan(verb, given, Path(plan), partial(_run, verb, source, target))
     request = CopyRequest.of(verb, target, given)
     together = request.combination

@@ -512,7 +512,7 @@ def sink_of(
                 str(target), dataset, overwrite=overwrite, format=format_, options=storage_options
             )
         file = netcdf.create_dataset(path, dataset, overwrite=overwrite, format=format_)
-        file.durable = durable is not False
+        file.durable = durable
         return file
     if kind == "cdl":
         return CDLSink(path or Path(str(target)), dataset, overwrite=overwrite)
@@ -528,7 +528,7 @@ def sink_of(
         storage_options=storage_options,
         resume=resume,
     )
-    stored.durable = durable is not False
+    stored.durable = durable
     return stored
 
 

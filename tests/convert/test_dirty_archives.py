@@ -66,7 +66,7 @@ def in_memory(path: Path) -> Dataset:
 def names_a_cure(message: str, kind: Kind) -> bool:
     words = []
     for cure in kind.cures:
-        words += [f"adjust={word!r}" for word in str(cure.get("adjust", "")).split(",") if "adjust" in cure]
+        words += [f"adjust='{word}'" for word in str(cure.get("adjust", "")).split(",") if "adjust" in cure]
         words += ["repack="] if "repack" in cure else []
         words += ["tolerance={'lat': "] if "tolerance" in cure else []
         words += ["join='fill'"] if cure.get("join") == "fill" else []
