@@ -90,7 +90,8 @@ def _define_verb(parser: argparse.ArgumentParser, verb: str, examples: str) -> N
     _add_files_from(parser)
     add_progress_options(parser)
     option(parser, "--json", "print the plan, the result or the error as JSON")
-    define(parser, run_verb, examples)
+    run = {"copy": run_copy, "join": run_join, "append": run_append}[verb]
+    define(parser, run, examples)
 
 
 def define_scan(parser: argparse.ArgumentParser) -> None:
@@ -201,9 +202,23 @@ def closing_line(report: Report) -> str:
     return line
 
 
-def run_verb(options: argparse.Namespace) -> None:
-    """Run ``nczarr copy``, ``nczarr join`` or ``nczarr append``."""
-    sources, verb = _sources(options), options.command
+def run_copy(options: argparse.Namespace) -> None:
+    """Run ``nczarr copy``."""
+    _run_verb("copy", options)
+
+
+def run_join(options: argparse.Namespace) -> None:
+    """Run ``nczarr join``."""
+    _run_verb("join", options)
+
+
+def run_append(options: argparse.Namespace) -> None:
+    """Run ``nczarr append``."""
+    _run_verb("append", options)
+
+
+def _run_verb(verb: str, options: argparse.Namespace) -> None:
+    sources = _sources(options)
     if not sources:
         missing = "target" if os.path.exists(options.target) else "source"
         several = "..." if verb != "copy" else ""
