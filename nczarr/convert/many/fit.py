@@ -221,10 +221,14 @@ def _missing_nodes(first: Dataset, other: Dataset) -> Iterator[JoinObstacle]:
     for what in ("variable", "dimension", "type", "group"):
         mine, theirs = getattr(first, f"all_{what}s"), getattr(other, f"all_{what}s")
         yield from (
-            JoinObstacle(f"{n}: the {what} is missing", named("join", "fill")) for n in mine if n not in theirs
+            JoinObstacle(f"{n}: the {what} is missing", named("join", "fill"))
+            for n in mine
+            if n not in theirs
         )
         yield from (
-            JoinObstacle(f"{n}: the first has no such {what}", named("join", "fill")) for n in theirs if n not in mine
+            JoinObstacle(f"{n}: the first has no such {what}", named("join", "fill"))
+            for n in theirs
+            if n not in mine
         )
 
 
