@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from functools import reduce
 from importlib import import_module
-from pathlib import Path
 
 import pytest
+from trust_table import HERE, quoted, rows
 
 import nczarr
 from nczarr.cli.arguments import COMMANDS
 from nczarr.xarray.accessor import NCZarrAccessor
 
-HERE = Path(__file__).parents[1]
 #: Entrances through which no dataset comes or goes.
 NO_DOORS = {
     *(
@@ -39,18 +37,6 @@ NO_DOORS = {
     # Commands that look at Zarr's own nodes or at the installation.
     *("du", "validate", "doctor", "completion"),
 }
-
-
-def rows() -> list[list[str]]:
-    text = (HERE / "docs" / "trust.md").read_text(encoding="utf-8")
-    section = text[text.index("## One rule, every door") :]
-    lines = [line for line in section.splitlines() if line.startswith("| ")]
-    table = lines[1 : next((i for i, line in enumerate(lines) if i and line.count("|") != 5), len(lines))]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
-
-
-def quoted(cell: str) -> list[str]:
-    return re.findall("`([^`]+)`", cell)
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0][:50])
