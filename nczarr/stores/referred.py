@@ -153,16 +153,22 @@ class JSONReferences:
         if key not in self._refs:
             return None
         entry = self._refs[key]
-        if isinstance(entry, str):
-            return _inline(entry)
-        if isinstance(entry, dict):
-            return json.dumps(entry).encode()
-        if not isinstance(entry, list) or len(entry) not in (1, 3):
-            raise MetadataError(f"not a reference: {entry!r:.60}")
-        url = entry[0]
-        if self._templates and isinstance(url, str):
-            url = re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: self._templates.get(found[1], found[0]), url)
-        return _part(url, *(entry[1:] if len(entry) == 3 else (0, None)))
+        match entry:
+            case str():
+                return _inline(entry)
+            case dict():  # a document that the writer has not turned into text
+                return json.dumps(entry).encode()
+            case [url]:
+                return _part(self._expanded(url), 0, None)
+            case [url, offset, size]:
+                return _part(self._expanded(url), offset, size)
+        raise MetadataError(f"not a reference: {entry!r:.60}")
+
+    def _expanded(self, url: object) -> object:
+        """Return a URL with its templates replaced."""
+        if not (self._templates and isinstance(url, str)):
+            return url
+        return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: self._templates.get(found[1], found[0]), url)
 
     def keys(self, start: str) -> Iterable[str]:
         """Return all keys that begin with `start`, and possibly others."""
