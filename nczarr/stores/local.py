@@ -100,6 +100,7 @@ class LocalStore(Store):
         return (LocalStore(above), self.root.name) if above != self.root and above.is_dir() else None
 
     def __getstate__(self) -> dict[str, Any]:
+        # A Dask worker opens the directory by its name: a number of a descriptor means another file there.
         return {**self.__dict__, "_held": None}
 
     # --- the identity of the directory
@@ -114,6 +115,8 @@ class LocalStore(Store):
             return None
 
     def _compare(self, held: HeldDirectory | None) -> None:
+        # After `mv` or a replacement, the path leads to another dataset, and a mixture of both is no dataset.
+        # (tests/mapping/test_replaced_elsewhere.py)
         if held is not None and not held.is_there:
             raise self._replaced_error()
 
@@ -155,6 +158,7 @@ class LocalStore(Store):
         check_key(key)
         if not key.isascii():
             self.check_names([key])
+        # `nczarr clean` removes such files, and listings leave them out: a value under this name would disappear.
         if key.endswith(".tmp") and is_partial(key.rpartition("/")[2]):
             raise StoreError("names of this form are reserved for unfinished files", path=self.place(key))
         return self._base + key
@@ -162,6 +166,7 @@ class LocalStore(Store):
     def _fail(self, what: str, key: str, error: OSError) -> NoReturn:
         if isinstance(error, StoreError):
             raise error
+        # The error of a key would point into a directory that cannot be created, or is gone.
         if what == "write" and not self.root.is_dir():
             raise system_error("create the directory", self.url, error, str(self.root)) from error
         raise system_error(what, self.place(key), error) from error
@@ -228,6 +233,7 @@ class LocalStore(Store):
 
         def write(target: int) -> None:
             done = _copy_bytes(descriptor, offset, size, target)
+            # A file that another program cuts during a copy would become a chunk that is too short.
             if done != size:
                 raise StoreError(
                     f"the source file is truncated: it ends at byte {offset + done}", path=self.place(key)
@@ -333,6 +339,7 @@ class LocalStore(Store):
                     path=path,
                     hint="open the target of the link",
                 )
+            # An archive of millions of directories would fill the memory.
             if len(self._plain) >= _REMEMBERED:
                 self._plain.clear()
             self._plain.add(place)
@@ -373,6 +380,7 @@ class LocalStore(Store):
     def _begin_removing(self, key: str) -> None:
         self.check_current()
         self.check_links(key.rpartition("/")[0])
+        # Removing may take the directories of remembered names, and another case may get them next.
         self._exact.clear()
         if self.order is not None:
             self.settle()
@@ -407,6 +415,7 @@ class LocalStore(Store):
         self._begin_removing(prefix)
         folder = self._base + prefix
         try:
+            # The link goes, and its target stays, which may be another dataset (tests/trust: writing followed links).
             if os.path.islink(folder.rstrip("/")) and prefix:
                 os.unlink(folder)
             else:
@@ -442,6 +451,7 @@ class LocalStore(Store):
             refuse_dangling(f"{self._base}{start}".rstrip("/"), self.place(start))
             return [], []
         except OSError as error:
+            # A listing that fails is an error: as an empty one, it would make fill values of all chunks.
             if error.errno != errno.ENOTDIR:  # this is a key
                 self._fail("list", start, error)
             return [], []
@@ -488,6 +498,7 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError as error:
+        # Any other error is no proof that the entry is a file.
         if error.errno not in _NO_WAY:
             raise
         return False
@@ -564,6 +575,7 @@ def put_file(
             os.close(file)
     except BaseException:
         if order is not None:
+            # The file goes below; a deferred change of it would later rename a file that is not there.
             order.withdraw(temporary)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -652,6 +664,7 @@ class HeldDirectory:
     def __init__(self, path: str) -> None:
         self._descriptors: list[int] = []
         self._path = path
+        # A program may have thousands of datasets open, and has 1,024 descriptors on most systems.
         if len(HeldDirectory.all) >= MAX_HELD:
             raise OSError("too many directories are held")
         flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -673,6 +686,7 @@ class HeldDirectory:
     def release(self) -> None:
         """Close the directory."""
         try:
+            # A pop, which one thread alone can win: the garbage collector may release in the middle of `close`.
             descriptor = self._descriptors.pop()
         except IndexError:
             return

@@ -257,6 +257,7 @@ class ZipStore(Store):
 
     def _read_directory(self, source: ByteSource) -> None:
         self._source = source
+        # An empty file is no damaged zip file: its writer was killed, or has it open.
         if not source.size():
             hint = "the program that wrote it has not finished; remove it, and write it again"
             raise StoreError("the zip file is empty: it has no bytes", path=self.url, hint=hint)
@@ -368,6 +369,7 @@ class ZipStore(Store):
         else:
             is_document = key.rpartition("/")[2] in DOCUMENTS
             possible = size <= (MAX_COMPRESSED_DOCUMENT if is_document else MAX_COMPRESSED)
+        # A damaged or hostile directory would make this program reserve any number of bytes (trial zip_files.py).
         if not possible or member.header_offset + member.compress_size > source.size():
             stored = f"{size} bytes, of which {member.compress_size} are stored"
             problem = f"the member claims an impossible size, or one above the limit: {stored}"
@@ -388,6 +390,8 @@ class ZipStore(Store):
         name = _raw_name(member)
         if len(header) >= _HEADER.size and header[:4] == _MAGIC:
             fields = _HEADER.unpack_from(header)
+            # A file that was replaced while it is open has another member here: its bytes are values of another key
+            # (tests/stores/test_zip.py).
             if header[_HEADER.size :][: int(fields[9])] == name:
                 return _HEADER.size + int(fields[9]) + int(fields[10])
         problem = "the zip file is damaged, or has changed: its directory names another place"
@@ -399,9 +403,11 @@ class ZipStore(Store):
         start = self._header_size(key, member, piece)
         data = piece[start : start + member.compress_size]
         missing = member.compress_size - len(data)
+        # The extra field before the bytes is longer than the slack: some writers align members with it.
         if missing > 0:
             data += source.read_many([(member.header_offset + start + len(data), missing)])[0]
         data = self._decompress(key, member, data)
+        # A flipped bit is an error, and not a value (trial zip_files.py).
         if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
             raise StoreError("the member is damaged: its checksum is wrong", path=self.place(key))
         return data
@@ -411,6 +417,7 @@ class ZipStore(Store):
             if member.compress_type == zipfile.ZIP_STORED:
                 return data
             if member.compress_type == zipfile.ZIP_DEFLATED:
+                # Deflate cannot do more, so a larger claim only asks for memory.
                 if member.file_size > _LARGEST_RATIO * len(data) + 64:
                     raise StoreError("the member claims an impossible size", path=self.place(key))
                 # One byte more than the claimed size reveals a wrong size.

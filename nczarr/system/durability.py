@@ -61,6 +61,7 @@ def sync_descriptor(descriptor: int, *, only_data: bool = False) -> None:
                 fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
                 return
             except OSError as error:
+                # Any other error means that the file system has no such call, as SMB; EIO means lost bytes.
                 if error.errno == errno.EIO:
                     raise
         (getattr(os, "fdatasync", os.fsync) if only_data else os.fsync)(descriptor)
@@ -83,6 +84,8 @@ def sync_path(path: str | os.PathLike[str], *, only_data: bool = False) -> None:
     try:
         descriptor = os.open(path, _OPEN)
     except OSError as error:
+        # A file may be removed by another thread before its turn, and a directory without permission to read
+        # cannot be synced by its user at all.
         if error.errno in _UNOPENED:
             return
         raise
@@ -131,6 +134,7 @@ def sync_all(paths: Iterable[str], root: str, data: Container[str] = ()) -> None
                 while path := left.popleft():
                     sync_path(path, only_data=path in data)
         except BaseException as error:
+            # A thread cannot raise to its starter; an error that is lost would acknowledge what the disk refused.
             errors.append(error)
         finally:
             ended.put(None)
@@ -222,10 +226,12 @@ class WriteOrder:
         with TABLES:
             if not synced and not self._all:
                 self._files.add(path)
+                # Above this number, one sync of the file system is faster than a list of paths, which has no bound.
                 if len(self._files) > _MOST_NOTED:
                     self._files.clear()
                     self._all = True
             self._folders.add(folder)
+            # A new directory is a name in the one above: without it, its files are unreachable after a loss of power.
             while len(folder) > len(self.root) and folder not in self._named:
                 self._named.add(folder)
                 folder = folder.rpartition("/")[0]
@@ -279,6 +285,7 @@ class WriteOrder:
         if not (self._defers_documents == get_ident() if document else self._defers_values):
             return False
         self._deferred.append(_DeferredChange(path, target, change, document))
+        # Each keeps a file open, of which a process has 1,024 on most systems.
         if len(self._deferred) >= _MOST_DEFERRED:
             self.settle()
         return True
@@ -336,12 +343,15 @@ class WriteOrder:
                         sync_tree(self.root)
                 except BaseException:
                     with TABLES:
+                        # The next call waits for them again; forgotten ones would count as synced. Linux reports an
+                        # error of a file only once, so this call raises it (tests/system/test_durability.py).
                         self._files |= files
                         self._changed |= changed
                         self._folders |= folders
                         self._all |= everything
                     raise
                 waited = deferred
+                # A document must not name chunks that the disk lacks, so documents wait for one round more.
                 for entry in [e for e in deferred if not e.document] or deferred:
                     self._deferred.remove(entry)
                     entry.change(True)

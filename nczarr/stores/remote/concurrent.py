@@ -177,6 +177,7 @@ class ConcurrentStore(Store):
 
     def announce_replacement(self) -> None:
         super().announce_replacement()
+        # Times of objects are whole seconds: a reader that opens in this second could not tell old from new.
         time.sleep(WAIT)
 
     async def _noticed(self) -> datetime | None:
@@ -283,6 +284,7 @@ class ConcurrentStore(Store):
 
     def _give_up_listing(self) -> None:
         """Note that the server refuses to list."""
+        # A listing proves nothing from now on: each key is asked for, and no chunk counts as missing unasked.
         self.listable = self.lists_all = self.lists_by_folder = False
 
     # --- one request, with its errors translated
@@ -308,6 +310,7 @@ class ConcurrentStore(Store):
         except Exception as error:
             if self._means_missing("read", error):
                 return None
+            # S3 answers 416 for a part of an empty value, and for one that another writer has made shorter.
             if (start or length is not None) and self._is_range_error(error):
                 # Clients report it in many ways; the size proves it.
                 size = await self._safe_size(key)
@@ -389,6 +392,8 @@ class ConcurrentStore(Store):
             self._conceals_missing = True
             answers = self._batch(function, requests)
             found = [*answers, *(() if self._was_read else self.get_ranges(_ROOTS))]
+            # Nothing could be read: the credentials are wrong, and chunks are not missing, to be read as fill values.
+            # (tests/stores/test_s3_server.py)
             if not self._was_read and not any(answer is not None for answer in found):
                 self._conceals_missing = False
                 raise
@@ -452,6 +457,7 @@ class ConcurrentStore(Store):
             self.check_writable(key)
             batch.append((check_key(key), data))
             size += memoryview(data).nbytes
+            # The values of a whole dataset would be in memory before the first request.
             if len(batch) >= _BATCH_ITEMS or size >= _BATCH_BYTES:
                 self._batch(self._safe_put, batch)
                 batch, size = [], 0
@@ -465,6 +471,7 @@ class ConcurrentStore(Store):
     def list_dirs(self, prefixes: Sequence[str]) -> Sequence[Names]:
         if len(prefixes) < 2:
             return super().list_dirs(prefixes)
+        # A listing is a round trip, of which a dataset of many groups needs many.
         with ThreadPoolExecutor(min(self.parallel_requests, len(prefixes))) as pool:
             return [*pool.map(self.list_dir, prefixes)]
 

@@ -206,6 +206,8 @@ class HTTPStore(FileSystemStore):
         if not answer.history or not answer.url.raw_path.endswith("/"):
             return False
         first = answer.history[0].url
+        # nginx and Apache redirect a directory so. A redirect to another page, such as one for a login, once read as
+        # fill values (tests/trust: a redirect to a page).
         if answer.url.raw_path == f"{first.raw_path}/" and answer.url.host == first.host:
             return True
         raise StoreError(
@@ -217,6 +219,7 @@ class HTTPStore(FileSystemStore):
     async def _body(self, key: str, answer: ClientResponse, limit: int, enough: int | None = None) -> bytes:
         """Read and decompress a body: at most `limit` bytes, or the first `enough` ones."""
         coding = answer.headers.get("Content-Encoding", "identity")
+        # A part of compressed bytes decompresses to nothing, or to values of another place.
         if answer.status == 206 and coding != "identity":
             raise StoreError(f"cannot read: the part belongs to {coding} data", path=self.place(key))
         if coding.lower() not in _CODINGS:
@@ -228,11 +231,13 @@ class HTTPStore(FileSystemStore):
             size += len(piece)
             if enough is not None and size >= enough:
                 return b"".join(parts)
+            # A server that never ends its answer would fill the memory.
             if size > limit:
                 raise StoreError(
                     f"cannot read: the server sends more than {limit} bytes", path=self.place(key)
                 )
         promised = _promised(answer)
+        # A proxy that loses its server may end the body as if it were whole, and the chunk would be cut.
         if promised not in (None, size):
             raise StoreError(
                 f"cannot read: {size} of {promised} bytes came", path=self.place(key), reason="temporary"
@@ -248,6 +253,7 @@ class HTTPStore(FileSystemStore):
             return None
         first, last = int(content[1]), int(content[2])
         whole = int(content[3]) if content[3].isdecimal() else None
+        # The body has ended early, as where a connection is cut that announced no length: another try may get all.
         if last - first + 1 != size:
             raise StoreError(
                 f"cannot read: {size} of {last - first + 1} bytes of a part came",
@@ -258,6 +264,8 @@ class HTTPStore(FileSystemStore):
             fits = (first, last + 1) == clip(whole, start, None if start < 0 else length)
         else:  # the end of a part of a short value is unknown, and so is the start of its last bytes
             fits = start < 0 or first == start
+        # A cache between here and the server may answer with another part: values of other chunks.
+        # (tests/stores/test_http_faults.py, trial http_answers.py)
         if not fits:
             raise StoreError(
                 f"cannot read: the server sends the bytes {first} to {last}, which are not the requested part",

@@ -103,6 +103,8 @@ class ObstoreStore(ConcurrentStore):
         self, function: Callable[..., Awaitable[T]], requests: Sequence[tuple[object, ...]]
     ) -> Results[T]:
         if not is_usable():
+            # In a forked child, each request would wait for threads that exist in the parent alone
+            # (tests/stores/test_s3.py: reading goes on after a fork).
             other = self._other()
             return other._batch(getattr(other, function.__name__), requests)
         try:
@@ -113,6 +115,7 @@ class ObstoreStore(ConcurrentStore):
             return [future.result() for future in futures]
         except BaseException:
             for future in futures:
+                # After an error or an interrupt, the caller gives up the buffers that running requests still send.
                 future.cancel()
             wait(futures)
             raise
@@ -173,6 +176,7 @@ class ObstoreStore(ConcurrentStore):
             self._client.put(self._prefix + key, bytes(data), mode="create")
         except AlreadyExistsError:
             return False
+        # Services without conditional writes: two writers may then both get the key, and opening warns of it.
         except (NotImplementedError, NotSupportedError):
             self.has_conditions = False
             return await super()._put_new(key, data)

@@ -86,6 +86,7 @@ def boto_settings(
         found["region"] = session.get_config_variable("region")
         found["endpoint"] = s3_endpoint() or services.get("s3", {}).get("endpoint_url")
         found["endpoint"] = found["endpoint"] or scoped.get("endpoint_url")
+    # boto is there, and finds no credentials: s3fs asks other sources, and names what is missing.
     except ValueError:
         return None
     except BotoCoreError as error:
@@ -113,6 +114,7 @@ def open_s3(
     bucket = url.split("://", 1)[1].partition("/")[0]
     if not bucket:
         raise StoreError("there is no bucket in the URL", path=url)
+    # A password in a URL would appear in messages, histories and logs, and S3 clients take it for a bucket.
     if "@" in bucket or (":" in bucket and not bucket.startswith("arn:")):
         raise StoreError(
             "the URL has more than the bucket before its path, and S3 clients read no credentials from there",
@@ -155,6 +157,7 @@ def _open_obstore(url: str, options: ClientOptions, writable: bool, *, only: boo
     if not only and not is_usable():
         return None
     bucket, _, prefix = url.split("://", 1)[1].partition("/")
+    # S3 and s3fs have such keys; obstore would ask for another one.
     if "//" in prefix.rstrip("/") or prefix.startswith("/"):
         if only:
             raise StoreError("obstore has no keys with an empty part", path=url, hint="pip install s3fs")
