@@ -60,11 +60,13 @@ html_theme_options = {
 def setup(app: Sphinx) -> None:
     """Generate the pages, pictures and notebooks that come from the code and from pages; colour CDL."""
     import draw_house
+    import generate_errors
     import generate_grammar
     import make_notebooks
 
     app.add_lexer("cdl", CDLLexer)
 
+    generate_errors.main()
     generate_grammar.main()
     draw_house.main()
     make_notebooks.main()

@@ -2,6 +2,7 @@
 
 Most programs need only these names:
 
+* :func:`open` gives the model of a dataset of any format: read-only, with values that are read on demand;
 * :class:`Dataset` opens or creates a dataset, with netCDF4-python's interface;
 * :func:`copy` converts between netCDF files, Zarr hierarchies and CDL text;
 * :func:`join` makes one dataset of many sources, and :func:`append` adds sources to a dataset;
@@ -21,6 +22,7 @@ from nczarr.rooms import Door
 
 if TYPE_CHECKING:
     from nczarr.convert import append, copy, diff, digest, join, scan
+    from nczarr.convert.front import open
     from nczarr.netcdf4 import (
         CompoundType,
         Dataset,
@@ -66,6 +68,7 @@ __all__ = [
     "from_xarray",
     "join",
     "num2date",
+    "open",
     "scan",
     "stringtoarr",
     "stringtochar",
@@ -78,6 +81,7 @@ _HOMES = dict.fromkeys(__all__, "nczarr.netcdf4") | {
     "digest": "nczarr.convert",
     "from_xarray": "nczarr.xarray_model",
     "join": "nczarr.convert",
+    "open": "nczarr.convert.front",
     "scan": "nczarr.convert",
 }
 

@@ -196,7 +196,8 @@ class TextError(NCZarrError):
     def __init__(self, message: str, *, cause: UnicodeError, fqn: str | None = None) -> None:
         # UnicodeError has five arguments of its own.
         super(NCZarrError, self).__init__(*cause.args)
-        self.message, self.path, self.fqn, self.hint, self.reason = message, None, fqn, None, None
+        # Its reason is UnicodeError's.
+        self.message, self.path, self.fqn, self.hint = message, None, fqn, None
 
 
 class UnknownNameError(NCZarrError, KeyError):

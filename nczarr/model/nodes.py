@@ -7,17 +7,19 @@ storage hints that a copy preserves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
 
 from nczarr.compression import Filter, NamedConfig
-from nczarr.errors import ModelError
+from nczarr.errors import ArgumentError, ArgumentTypeError, ModelError, UnknownNameError
 from nczarr.lazy import cached_property
-from nczarr.model.names import ROOT, find_nearest, join_fqn
+from nczarr.model import making
+from nczarr.model.names import ROOT, find_nearest, join_fqn, parse_fqn
+from nczarr.model.reading import LIFETIME, read_values, summary_lines
 from nczarr.model.sources import ArraySource, RepeatedSource
 from nczarr.model.types import (
     CHAR,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 else:
     describe, display = Door("nczarr.model.describe"), Door("nczarr.display")
 
+#: Stands for values that a caller leaves out.
+_NOTHING: Any = object()
 #: A dimension reference of a variable: the FQN of a dimension, or the size of an anonymous dimension.
 DimensionRef = str | int
 #: Maximum dimension size, by :attr:`Dataset.format`, of the formats that store sizes in fewer than 64 bits.
@@ -53,12 +57,15 @@ LARGEST_DIMENSION = {
 class Attribute:
     """An attribute: a name, a type and a vector of values.
 
+    ``Attribute(name, value)`` infers the type as netCDF4-python does; ``Attribute(name, type, value)`` sets it.
+
     Parameters
     ----------
     name : str
     type : Type
     values : ndarray
-        One-dimensional, of ``type.dtype``. Text has one ``S1`` element per byte. An empty vector is legal.
+        One-dimensional, of ``type.dtype``. Text has one ``S1`` element per byte. An empty vector is legal. The
+        constructor also takes a number, a list or text.
     json : str or None
         The JSON of the attribute in Zarr, where netCDF has no value for it (objects, null, nested lists, booleans).
         It does not count in a comparison, and a new value does not have it.
@@ -67,14 +74,37 @@ class Attribute:
     --------
     >>> Attribute.of("units", "K")
     Attribute(name='units', type=CHAR, values=array([b'K'], dtype='|S1'))
-    >>> Attribute.of("levels", [1, 2]).type
-    INT64
+    >>> Attribute("levels", [1, 2]).type, Attribute("levels", DOUBLE, 5).values
+    (INT64, array([5.]))
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError, RangeError
+        If a value does not fit the type.
     """
 
     name: str
     type: Type
-    values: np.ndarray
+    values: np.ndarray = _NOTHING
     json: str | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, name: str, type: Any, values: object = _NOTHING, *, json: str | None = None
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        values = self.values
+        if type(values) is np.ndarray and isinstance(self.type, Type | None):
+            return
+        name = making.text_of(self.name, "attribute")
+        if values is _NOTHING:
+            made = Attribute.of(name, self.type)
+        else:
+            made = Attribute.of(name, values, making.type_of(self.type, name))
+        for each in ("type", "values"):
+            object.__setattr__(self, each, getattr(made, each))
 
     @classmethod
     def of(cls, name: str, value: Any, type_: Type | None = None) -> Attribute:
@@ -92,6 +122,12 @@ class Attribute:
         ModelError
             If the value has no netCDF type.
         """
+        where = f"attribute {name}"
+        if value is None or isinstance(value, Type | Mapping | set):
+            raise ModelError(
+                f"attribute {name!r}: netCDF has no type for the value {making.shown(value)}",
+                hint="pass text, numbers or a list",
+            )
         if isinstance(value, str | bytes) and type_ in (None, CHAR):
             raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
             return cls(name, CHAR, np.frombuffer(raw, "S1"))
@@ -112,11 +148,20 @@ class Attribute:
             if type_ is None:
                 raise ModelError(f"attribute {name!r}: netCDF has no type for the value {value!r}")
         if type_.dtype == object:
+            if not isinstance(value, Iterable):
+                raise ArgumentTypeError(
+                    f"{making.shown(value)} is no value of the type {type_.name}", fqn=where
+                )
             items = [value] if isinstance(value, str) else list(value)
             array = np.empty(len(items), object)
             array[:] = items
             return cls(name, type_, array)
-        return cls(name, type_, np.atleast_1d(np.asarray(value, type_.dtype)))
+        values = np.atleast_1d(making.values_for(value, type_, where))
+        if values.ndim > 1:
+            raise ArgumentError(
+                f"an attribute is a vector, and the values have the shape {values.shape}", fqn=where
+            )
+        return cls(name, type_, values)
 
     @property
     def text(self) -> str:
@@ -247,6 +292,15 @@ class _WithAttributes:
 
     attributes: tuple[Attribute, ...] = field(default=(), kw_only=True)
 
+    def _as_tuple(self, name: str, kind: type) -> None:
+        """Make a field a tuple of nodes, as far as it is none."""
+        given = getattr(self, name)
+        if type(given) is tuple and all(isinstance(each, kind) for each in given):
+            return
+        if kind is Attribute and isinstance(given, Mapping):
+            given = [Attribute(key, value) for key, value in given.items()]
+        object.__setattr__(self, name, making.several(given, kind, self.name, f"the {name}"))
+
     def __getstate__(self) -> dict[str, object]:
         return {f.name: self.__dict__[f.name] for f in fields(self)}  # not what is computed on first use
 
@@ -270,7 +324,17 @@ class Variable(_WithAttributes):
         In declared order, including ``_FillValue``.
     storage : Storage
     data : ArraySource or None
-        None if the variable has no values, as in a header.
+        None if the variable has no values, as in a header. The constructor also takes an array, a list or a number.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError, RangeError
+        If an argument is of a wrong kind, or a value does not fit the type.
+
+    Notes
+    -----
+    ``variable[index]`` reads values; see :meth:`__getitem__`. The class of the netCDF4 interface with the same name,
+    :class:`nczarr.Variable`, also writes.
 
     Examples
     --------
@@ -278,12 +342,56 @@ class Variable(_WithAttributes):
     >>> temp = Variable("temp", FLOAT, ("/time", 3), attributes=(Attribute.of("units", "K"),))
     >>> temp.attribute["units"].text
     'K'
+    >>> Variable("x", FLOAT, ("x",), data=[1, 2.5])[1:]
+    array([2.5], dtype=float32)
     """
 
     type: Type
     dimensions: tuple[DimensionRef, ...] = ()
     storage: Storage = field(default=Storage(), kw_only=True)
     data: ArraySource | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            name: str,
+            type: Type,
+            dimensions: Sequence[DimensionRef] = (),
+            *,
+            attributes: Iterable[Attribute] | Mapping[str, object] = (),
+            storage: Storage = Storage(),
+            data: object = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if type(self.dimensions) is not tuple:
+            object.__setattr__(self, "dimensions", making.references(self.dimensions, self.name))
+        self._as_tuple("attributes", Attribute)
+        if self.data is not None and not hasattr(self.data, "read") and isinstance(self.type, Type):
+            source = making.source_for(self.data, self.type, self.name)
+            if source is not None and len(source.shape) != len(self.dimensions):
+                raise ArgumentError(
+                    f"the values have the shape {source.shape}, and the variable has "
+                    f"{len(self.dimensions)} dimensions",
+                    fqn=self.name,
+                    hint="name one dimension for each axis of the values",
+                )
+            object.__setattr__(self, "data", source)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Read values: integers, slices and ``...``, as of a numpy array; the values are as they are stored.
+
+        Raises
+        ------
+        SelectionError
+            If the index does not fit the shape.
+        EditError
+            If the dataset is closed.
+        ModelError
+            If the variable has no values.
+        """
+        return read_values(self, index)
 
     def with_data(self, data: ArraySource | None) -> Variable:
         """Return a copy of the variable with other data."""
@@ -297,7 +405,7 @@ class Variable(_WithAttributes):
         return display.show_array(describe.describe_variable(self, {}))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Group(_WithAttributes):
     """A group: types, dimensions, variables, attributes and groups, each in declared order.
 
@@ -311,6 +419,78 @@ class Group(_WithAttributes):
     dimensions: tuple[Dimension, ...] = field(default=(), kw_only=True)
     variables: tuple[Variable, ...] = field(default=(), kw_only=True)
     groups: tuple[Group, ...] = field(default=(), kw_only=True)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            name: str,
+            *,
+            attributes: Iterable[Attribute] | Mapping[str, object] = (),
+            types: Iterable[UserType] = (),
+            dimensions: Iterable[Dimension] = (),
+            variables: Iterable[Variable] = (),
+            groups: Iterable[Group] = (),
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._as_tuple("attributes", Attribute)
+        self._as_tuple("types", UserType)
+        self._as_tuple("dimensions", Dimension)
+        self._as_tuple("variables", Variable)
+        self._as_tuple("groups", Group)
+
+    def __getitem__(self, path: str) -> Any:
+        """Return the variable or group at a path, such as ``ocean/temp``; ``/`` is the group itself.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no variable or group at the path.
+
+        Examples
+        --------
+        >>> Group("ocean", groups=(Group("deep"),))["deep"].name
+        'deep'
+        """
+        if not isinstance(path, str):
+            raise ArgumentTypeError(
+                f"a path is text, such as 'group/variable', not {making.shown(path)}", fqn=f"/{self.name}"
+            )
+        found: Group | Variable = self
+        for name in parse_fqn(path if path.startswith("/") else f"/{path}"):
+            inside: tuple[Any, ...] = (*found.variables, *found.groups) if isinstance(found, Group) else ()
+            below: dict[str, Group | Variable] = {node.name: node for node in inside}
+            if name not in below:
+                raise UnknownNameError(
+                    f"there is no variable or group {name!r} in {found.name!r}",
+                    fqn=path,
+                    hint=did_you_mean(name, below),
+                )
+            found = below[name]
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the variables and groups."""
+        yield from [node.name for node in (*self.variables, *self.groups)]
+
+    def __contains__(self, path: object) -> bool:
+        """Return True if a path leads to a variable or group."""
+        try:
+            return isinstance(path, str) and self[path] is not None
+        except (UnknownNameError, ModelError):
+            return False
+
+    def __repr__(self) -> str:
+        counts = [
+            f"{len(nodes)} {what}{'s' if len(nodes) != 1 else ''}"
+            for what in ("dimension", "variable", "attribute", "group")
+            if (nodes := getattr(self, f"{what}s"))
+        ]
+        return f"<{type(self).__name__} {self.name!r}: {', '.join(counts) or 'empty'}>"
+
+    def __str__(self) -> str:
+        return "\n".join(summary_lines(self))
 
     def walk(self, fqn: str = ROOT) -> Iterator[tuple[str, Group]]:
         """Yield ``(fqn, group)`` for this group and its descendants, parents first."""
@@ -365,9 +545,14 @@ class IngestedSource:
         return bool(self.steps and not (self.sha256 or self.version) and (other.sha256 or other.version))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset(Group):
-    """The root group, with the properties of the whole dataset.
+    """The model of a dataset: the root group, with the properties of the whole dataset.
+
+    It is frozen, and reads values lazily. ``==`` compares the declarations, without values; :func:`nczarr.diff` and
+    :func:`nczarr.model.compare` compare the values too. A dataset of :func:`nczarr.open` is pickled as its path.
+
+    The class with the same name that edits a dataset with netCDF4-python's methods is :class:`nczarr.Dataset`.
 
     Parameters
     ----------
@@ -394,6 +579,39 @@ class Dataset(Group):
     left_out: tuple[str, ...] = field(default=(), kw_only=True, compare=False, repr=False)
     gone: tuple[str, ...] = field(default=(), kw_only=True, compare=False, repr=False)
     sources: tuple[IngestedSource, ...] = field(default=(), kw_only=True, compare=False, repr=False)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            name: str,
+            *,
+            attributes: Iterable[Attribute] | Mapping[str, object] = (),
+            types: Iterable[UserType] = (),
+            dimensions: Iterable[Dimension] = (),
+            variables: Iterable[Variable] = (),
+            groups: Iterable[Group] = (),
+            format: str | None = None,
+            left_out: tuple[str, ...] = (),
+            gone: tuple[str, ...] = (),
+            sources: tuple[IngestedSource, ...] = (),
+        ) -> None: ...
+
+    def close(self) -> None:
+        """Close the source that :func:`nczarr.open` has opened; a dataset in memory has none."""
+        lifetime = self.__dict__.get(LIFETIME)
+        if lifetime is not None:
+            lifetime.close()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        lifetime = self.__dict__.get(LIFETIME)
+        return super().__reduce_ex__(protocol) if lifetime is None else lifetime.reduced()
+
+    def __enter__(self) -> Dataset:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     @cached_property
     def all_groups(self) -> Mapping[str, Group]:

@@ -69,6 +69,8 @@ class OpenFile:
 def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     """Open a netCDF file of any format: CDF-1, CDF-2, CDF-5, netCDF-4, or an HDF5 file.
 
+    It serves programs that need the file beside its model; :func:`nczarr.open` reads any format.
+
     Parameters
     ----------
     path : path-like

@@ -58,7 +58,9 @@ def _writers_at(path: Path | None) -> list[Session]:
 
 
 class Dataset(AttributeOwner):
-    """A dataset with netCDF4-python's interface.
+    """A dataset with netCDF4-python's interface, which reads and writes.
+
+    The frozen model of a dataset, which :func:`nczarr.open` gives, is :class:`nczarr.model.Dataset`.
 
     Parameters
     ----------

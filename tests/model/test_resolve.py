@@ -90,10 +90,6 @@ REFUSED: dict[str, tuple[Dataset, str]] = {
         variable(ROW, RepeatedSource(np.array([1.5]), (2,), np.dtype(object))),
         "/v: the data contain sequences that have the dtype float64",
     ),
-    "an array as data": (
-        replace(variable(INT), variables=(Variable("v", INT, (), data=np.zeros(())),)),
-        "/v: ",
-    ),
     "data of another shape": (
         variable(INT, np.zeros(3, "i4"), dimensions=(2,)),
         "/v: the data have the shape",
@@ -137,7 +133,6 @@ REFUSED: dict[str, tuple[Dataset, str]] = {
         Dataset("d", variables=(Variable("é", INT), Variable(NFD, INT))),
         "/: the variable 'é' is declared twice",
     ),
-    "a list of values": (Dataset("d", attributes=(Attribute("a", INT, [1]),)), "/: attribute 'a': "),  # type: ignore[arg-type]
     "a table of values": (
         attribute("a", INT, [[1], [2]]),
         "/: attribute 'a': the values are not an array of one",

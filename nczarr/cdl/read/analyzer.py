@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Callable, Container, Sequence
 from os import PathLike, fspath
+from typing import IO
 
 import numpy as np
 from lark import Token
@@ -23,7 +24,7 @@ from nczarr.cdl.syntax.constants import ALIASES, ConstantError, parse_constant
 from nczarr.cdl.syntax.parser import parse
 from nczarr.cdl.syntax.runs import NeedsSlowPath, split_statements
 from nczarr.cdl.syntax.source import ORDER, Problems, SourceText, TooManyProblems
-from nczarr.errors import CDLError, ModelError
+from nczarr.errors import ArgumentTypeError, CDLError, ModelError
 from nczarr.formats import special_kind
 from nczarr.model.names import check_reach, check_text
 from nczarr.system.environment import limit
@@ -38,12 +39,12 @@ _DEEPER = "the setting NCZARR_MAX_DEPTH allows more"
 _LARGER = "the setting NCZARR_MAX_VALUE_BYTES allows more"
 
 
-def load(path: str | PathLike[str]) -> model.Dataset:
+def load(path: str | PathLike[str] | IO[str] | IO[bytes]) -> model.Dataset:
     """Read a CDL file.
 
     Parameters
     ----------
-    path : str or path-like
+    path : str, path-like or open file
 
     Returns
     -------
@@ -65,7 +66,17 @@ def load(path: str | PathLike[str]) -> model.Dataset:
     ...     load(name).dimensions
     (Dimension(name='x', size=3, unlimited=False),)
     """
-    name = fspath(path)
+    if not isinstance(path, str | PathLike) and hasattr(path, "read"):
+        origin = getattr(path, "name", None)
+        return loads(path.read(), path=origin if isinstance(origin, str) else None)
+    try:
+        name = fspath(path)  # type: ignore[arg-type]
+    except TypeError:
+        raise ArgumentTypeError(
+            f"load takes a path or an open file, not {type(path).__name__}", hint="loads takes a text"
+        ) from None
+    if not isinstance(name, str):
+        name = os.fsdecode(name)
     return _load(_contents(name), name)
 
 
@@ -81,12 +92,13 @@ def _contents(name: str) -> str:
         raise CDLError(f"cannot be read: {error.strerror}", path=name) from None
 
 
-def loads(text: str, *, path: str | None = None) -> model.Dataset:
+def loads(text: str | bytes, *, path: str | None = None) -> model.Dataset:
     """Read CDL from a text.
 
     Parameters
     ----------
-    text : str
+    text : str or bytes
+        Bytes are UTF-8.
     path : str, optional
         Origin of the text, for messages.
 
@@ -111,6 +123,12 @@ def loads(text: str, *, path: str | None = None) -> model.Dataset:
       netcdf a { dimensions: lat = 3; variables: int v(lta); }
                                                        ^
     """
+    if isinstance(text, bytes | bytearray):
+        return _load(bytes(text).decode("latin-1"), path)
+    if not isinstance(text, str):
+        raise ArgumentTypeError(
+            f"loads takes a text, not {type(text).__name__}", hint="load takes a path or an open file"
+        )
     try:
         raw = text.encode("utf-8", "surrogateescape").decode("latin-1")
     except UnicodeEncodeError as error:

@@ -13,12 +13,15 @@ from nczarr.cdl.write.numbers import attribute_number
 from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_name, variable_specials
 from nczarr.cdl.write.times import TimeTexts
 from nczarr.cdl.write.values import ValueText, escape_name, escape_path, quote, refuse_slashes
-from nczarr.errors import CDLError, LossError, error_context
+from nczarr.errors import ArgumentTypeError, CDLError, LossError, error_context
 from nczarr.model.anonymous import name_anonymous
 from nczarr.model.names import find_nearest
 from nczarr.model.typed import parse_typed, similar_name
 from nczarr.model.types import NullText
+from nczarr.rooms import Door
 
+#: The room that opens datasets of other kinds than the model.
+front = Door("nczarr.convert.front")
 _SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
 _TYPE_ALIASES = ("real", "long", "integer", "ulong", "uinteger")
 _TYPE_KEYWORDS = ("enum", "opaque", "compound", "struct", "structure")
@@ -27,15 +30,15 @@ _LONG = 1 << 32
 _DEFAULT = DumpOptions()
 
 
-def dump(dataset: model.Dataset, file: TextIO, options: DumpOptions = _DEFAULT) -> None:
+def dump(dataset: object, file: TextIO, options: DumpOptions = _DEFAULT) -> None:
     """Print a dataset as CDL.
 
     Values are read and written a block at a time: memory does not grow with the variables.
 
     Parameters
     ----------
-    dataset : Dataset
-        Resolved, for ncdump's style and a header. A variable without data is declared only.
+    dataset : Dataset, path, or what :func:`nczarr.open` takes
+        A dataset of the model is resolved, for ncdump's style and a header. A variable without data is declared only.
     file : TextIO
         Text that is not UTF-8 comes as surrogate escapes in ncdump's style (open the file with
         ``errors="surrogateescape"``), and as octal escapes in the default style.
@@ -77,6 +80,14 @@ def dump(dataset: model.Dataset, file: TextIO, options: DumpOptions = _DEFAULT) 
     }
     <BLANKLINE>
     """
+    if not isinstance(dataset, model.Dataset):
+        with front.open(dataset) as opened:
+            dump(opened, file, options)
+        return
+    if not hasattr(file, "write"):
+        raise ArgumentTypeError(
+            f"dump writes to an open file, not to {type(file).__name__}", hint="open the file, or use dumps"
+        )
     if options.kind:
         file.write(kind_name(dataset) + "\n")
     elif options.ncml:
@@ -95,7 +106,7 @@ def dump(dataset: model.Dataset, file: TextIO, options: DumpOptions = _DEFAULT) 
         _Dump(dataset, file, options).run()
 
 
-def dumps(dataset: model.Dataset, options: DumpOptions = _DEFAULT) -> str:
+def dumps(dataset: object, options: DumpOptions = _DEFAULT) -> str:
     """Return what :func:`dump` prints.
 
     Examples

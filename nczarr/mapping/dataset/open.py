@@ -62,6 +62,8 @@ def open_dataset(
 ) -> StoredDataset:
     """Open a dataset in a store, whether NCZarr or plain Zarr.
 
+    It serves programs that change stored datasets without the netCDF4 interface; :func:`nczarr.open` reads any format.
+
     Parameters
     ----------
     target

@@ -40,6 +40,8 @@ def open_hierarchy(
 ) -> Hierarchy:
     """Open the hierarchy in a store.
 
+    It serves programs that look at Zarr's nodes and documents; :func:`nczarr.open` gives the netCDF model.
+
     Parameters
     ----------
     store : Store

@@ -1,0 +1,162 @@
+"""Turn what a caller gives to the constructors of the model into types, lists and values, or refuse it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import ArgumentError, ArgumentTypeError, NCZarrError, RangeError
+from nczarr.model.sources import ArraySource, MemorySource
+from nczarr.model.types import PrimitiveType, Type, TypeReference
+from nczarr.text import visible
+
+#: A name as an error shows it has no more characters.
+_SHOWN = 60
+
+
+def text_of(name: object, what: str) -> str:
+    """Return a name; refuse anything else.
+
+    Examples
+    --------
+    >>> text_of(None, "dimension")
+    Traceback (most recent call last):
+    nczarr.errors.ArgumentTypeError: the name of a dimension is text, not NoneType
+    """
+    if isinstance(name, str):
+        return name
+    raise ArgumentTypeError(f"the name of a {what} is text, not {type(name).__name__}")
+
+
+def type_of(given: object, where: str) -> Type:
+    """Return a type of the model; refuse anything else.
+
+    Examples
+    --------
+    >>> type_of("int", "units")
+    Traceback (most recent call last):
+    nczarr.errors.ArgumentTypeError: attribute 'units': 'int' is not a type of the model (for example nczarr.model.INT)
+    """
+    if isinstance(given, Type):
+        return given
+    raise ArgumentTypeError(
+        f"attribute {where!r}: {shown(given)} is not a type of the model", hint="for example nczarr.model.INT"
+    )
+
+
+def several(given: object, kind: type, where: str, what: str) -> tuple[Any, ...]:
+    """Return nodes as a tuple; refuse a single node, text, and objects of another class.
+
+    Examples
+    --------
+    >>> several("x", int, "/v", "sizes")
+    Traceback (most recent call last):
+    nczarr.errors.ArgumentTypeError: /v: sizes are a list, not 'x' (write ['x'])
+    """
+    if isinstance(given, str | bytes | kind) or not isinstance(given, Iterable):
+        hint = f"write [{shown(given)}]" if isinstance(given, str | kind) else None
+        raise ArgumentTypeError(f"{what} are a list, not {shown(given)}", fqn=where, hint=hint)
+    found = tuple(given)
+    for each in found:
+        if not isinstance(each, kind):
+            raise ArgumentTypeError(
+                f"{what} are of the class {kind.__name__}, and {shown(each)} is not", fqn=where
+            )
+    return found
+
+
+def references(given: object, where: str) -> tuple[str | int, ...]:
+    """Return the dimension references of a variable; refuse text in place of a list.
+
+    Examples
+    --------
+    >>> references(["x", 3], "/v")
+    ('x', 3)
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        hint = f"write ({given!r},)" if isinstance(given, str) else None
+        raise ArgumentTypeError(
+            f"the dimensions are a list of names, not {shown(given)}", fqn=where, hint=hint
+        )
+    return tuple(given)
+
+
+def source_for(given: object, type_: Type, where: str) -> ArraySource | None:
+    """Return the source of the values of a variable: a given one, or one in memory of an array, list or number.
+
+    Examples
+    --------
+    >>> from nczarr.model.types import BYTE
+    >>> source_for([1, 2], BYTE, "v").dtype
+    dtype('int8')
+    >>> source_for([1, 300], BYTE, "v")
+    Traceback (most recent call last):
+    nczarr.errors.RangeError: v: the value 300 does not fit into the type byte
+    """
+    if given is None or isinstance(given, ArraySource):
+        return given
+    return MemorySource(values_for(given, type_, where))
+
+
+def values_for(given: object, type_: Type, where: str) -> np.ndarray:
+    """Return values as an array of the dtype of a type; refuse those that the type changes."""
+    if isinstance(type_, TypeReference):
+        raise ArgumentTypeError(
+            f"values need the type itself, not its name {type_.name!r}",
+            fqn=where,
+            hint="pass the type object",
+        )
+    dtype = type_.dtype
+    if isinstance(given, np.ndarray) and given.dtype == dtype:
+        return given
+    if dtype.hasobject or dtype.names or dtype.kind == "V":
+        return _objects(given, dtype, type_, where)
+    try:
+        before = np.asarray(given)
+        if dtype.kind in "SU" and before.dtype.kind == "U":
+            before = np.char.encode(before, "utf-8")
+            if before.size and before.dtype.itemsize > dtype.itemsize:
+                raise ValueError("a char is one byte; text has the type string, or one more dimension")
+        with np.errstate(all="ignore"):
+            after = before.astype(dtype) if before.dtype.kind != "O" or dtype.kind in "iuf" else None
+    except OverflowError:
+        raise RangeError(
+            f"the value {shown(given)} does not fit into the type {type_.name}", fqn=where
+        ) from None
+    except (TypeError, ValueError, RuntimeError, NCZarrError) as error:
+        raise ArgumentError(
+            f"{shown(given)} is no value of the type {type_.name}: {visible(str(error))}", fqn=where
+        ) from None
+    if after is None or (before.dtype.kind in "SU") != (dtype.kind in "SU"):
+        raise ArgumentTypeError(f"{shown(given)} is no value of the type {type_.name}", fqn=where)
+    if dtype.kind in "iu" and before.size:
+        wrong = after.astype(before.dtype if before.dtype.kind == "f" else object) != before
+        if wrong.any():
+            lost = before[wrong].flat[0] if before.ndim else before[()]
+            raise RangeError(f"the value {lost} does not fit into the type {type_.name}", fqn=where)
+    return after
+
+
+def _objects(given: object, dtype: np.dtype, type_: Type, where: str) -> np.ndarray:
+    if dtype.hasobject and isinstance(type_, PrimitiveType):  # text
+        found = np.asarray(given, object)
+        for each in found.flat:
+            if not isinstance(each, str):
+                raise ArgumentTypeError(f"{shown(each)} is no value of the type {type_.name}", fqn=where)
+        return found
+    if isinstance(given, np.ndarray):
+        return given
+    try:
+        return np.asarray(given, dtype)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"the values do not fit into the type {type_.name}: {visible(str(error))}", fqn=where
+        ) from None
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it, not too long."""
+    text = visible(repr(value))
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
