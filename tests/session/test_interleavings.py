@@ -14,9 +14,10 @@ import pytest
 from lock_order import Schedule
 
 import nczarr.netcdf4 as ours
+from nczarr.errors import EditError
 from nczarr.model import INT, Attribute, EnumType, Storage
 from nczarr.session import GroupNode
-from nczarr.session.errors import EditError, Failures
+from nczarr.session.errors import Failures
 from nczarr.stores import MemoryStore
 
 THREADS, STEPS = 3, 3
