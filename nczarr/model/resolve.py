@@ -344,25 +344,21 @@ class _Resolver:
     def parts(self, type_: UserType) -> UserType:
         """Return a user-defined type with its parts resolved."""
         group = split_fqn(type_.fqn)[0]
-        if isinstance(type_, VlenType):
-            return replace(type_, base=self.type(type_.base, group, type_.fqn))
-        if isinstance(type_, CompoundType):
-            fields = []
-            for f in type_.fields:
-                at = f"{type_.fqn}.{f.name}"
-                fields.append(
-                    Field(
-                        f.name,
-                        self.type(f.type, group, at),
-                        self.fixed_shape(f.shape, at, "shape of the field"),
-                    )
-                )
-            return replace(type_, fields=tuple(fields))
-        if isinstance(type_, OpaqueType):
-            return replace(
-                type_, size=self.size(type_.size, type_.fqn, "size of the opaque type", most=_MOST_BYTES)
-            )
-        return replace(type_, members=self.members(type_)) if isinstance(type_, EnumType) else type_
+        match type_:
+            case VlenType(fqn=fqn, base=base):
+                return replace(type_, base=self.type(base, group, fqn))
+            case CompoundType(fqn=fqn):
+                fields = []
+                for f in type_.fields:
+                    at = f"{fqn}.{f.name}"
+                    shape = self.fixed_shape(f.shape, at, "shape of the field")
+                    fields.append(Field(f.name, self.type(f.type, group, at), shape))
+                return replace(type_, fields=tuple(fields))
+            case OpaqueType(fqn=fqn, size=size):
+                return replace(type_, size=self.size(size, fqn, "size of the opaque type", most=_MOST_BYTES))
+            case EnumType():
+                return replace(type_, members=self.members(type_))
+        return type_
 
     def members(self, enum: EnumType) -> tuple[tuple[str, int], ...]:
         base, members = enum.base, enum.members

@@ -133,18 +133,24 @@ def _append_columns(columns: list[bytes], values: np.ndarray, type_: model.Type)
     flat = values.reshape(-1)
     if type_.is_fixed_size:
         columns.append(np.ascontiguousarray(flat, type_.dtype).tobytes())
-    elif isinstance(type_, model.CompoundType):
-        for field in type_.fields:
-            _append_columns(columns, flat[field.name], field.type)
-    elif isinstance(type_, model.VlenType):
-        columns.append(np.array([len(item) for item in flat], _LENGTH).tobytes())
-        _append_columns(columns, np.concatenate([np.empty(0, type_.base.dtype), *flat]), type_.base)
-    else:
-        texts = [text.encode("utf-8", "surrogateescape") for text in flat]
-        nulls = [isinstance(text, NullText) for text in flat]
-        lengths = [-1 if null else len(text) for text, null in zip(texts, nulls, strict=True)]
-        columns.append(np.array(lengths, _LENGTH).tobytes())
-        columns += texts
+        return
+    match type_:
+        case model.CompoundType(fields=fields):
+            for field in fields:
+                _append_columns(columns, flat[field.name], field.type)
+        case model.VlenType(base=base):
+            columns.append(np.array([len(item) for item in flat], _LENGTH).tobytes())
+            _append_columns(columns, np.concatenate([np.empty(0, base.dtype), *flat]), base)
+        case _:
+            _append_texts(columns, flat)
+
+
+def _append_texts(columns: list[bytes], flat: np.ndarray) -> None:
+    texts = [text.encode("utf-8", "surrogateescape") for text in flat]
+    nulls = [isinstance(text, NullText) for text in flat]
+    lengths = [-1 if null else len(text) for text, null in zip(texts, nulls, strict=True)]
+    columns.append(np.array(lengths, _LENGTH).tobytes())
+    columns += texts
 
 
 class _Columns:
@@ -435,7 +441,7 @@ def _bool(value: object) -> bool:
 
 
 def _int(value: object, below: int = 1 << 63, least: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < below:
+    if type(value) is not int or not least <= value < below:  # bool is a subclass of int
         raise DamagedMessageError("an integer is missing, or not in its range")
     return value
 

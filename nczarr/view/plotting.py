@@ -272,12 +272,13 @@ def _figure(drawing: Drawing, dpi: int) -> Iterator[Figure]:
 
 def _draw(figure: Figure, drawing: Drawing, colours: Colours) -> None:
     axes = figure.add_subplot()
-    if isinstance(drawing, Picture):
-        _draw_picture(axes, drawing, colours)
-    elif isinstance(drawing, Line):
-        _draw_line(axes, drawing, colours)
-    elif isinstance(drawing, Table):
-        _draw_table(axes, drawing)
+    match drawing:
+        case Picture():
+            _draw_picture(axes, drawing, colours)
+        case Line():
+            _draw_line(axes, drawing, colours)
+        case Table():
+            _draw_table(axes, drawing)
     if drawing.notes and not isinstance(drawing, Table) and not drawing.sample.count():
         axes.set_xlabel(_printable(drawing.notes[0]), fontsize=9)
     title = drawing.title[: max(72 - len(drawing.where), 30)]

@@ -198,14 +198,15 @@ def _values(type_: Type, values: np.ndarray) -> object:
 
 def _exact(value: object) -> object:
     """Return a JSON value in its only form: JSON writers differ in large integers, 1.0 and -0.0."""
-    if isinstance(value, list):
-        return [_exact(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _exact(item) for key, item in value.items()}
-    if isinstance(value, float) and value == 0 and np.signbit(value):
-        return "-0"
-    if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
-        return int(value)
+    match value:
+        case list():
+            return [_exact(item) for item in value]
+        case dict():
+            return {key: _exact(item) for key, item in value.items()}
+        case float() if value == 0 and np.signbit(value):
+            return "-0"
+        case float() if value.is_integer() and abs(value) <= 2**53:
+            return int(value)
     return str(value) if type(value) is int and abs(value) > 2**53 else value
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.mapping.values.scalars import as_object
 from nczarr.options import named
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
@@ -620,7 +621,7 @@ def _document(folder: Path) -> dict[str, object]:
         document = read_json((folder / "zarr.json").read_bytes())
     except (OSError, ValueError):
         return {}
-    return document if isinstance(document, dict) else {}
+    return as_object(document)
 
 
 def _kind(folder: Path) -> tuple[bool, re.Pattern[str] | None]:

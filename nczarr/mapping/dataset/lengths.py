@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from nczarr.mapping.dataset.variable_data import VariableData
 from nczarr.mapping.dialect import array_at
 from nczarr.mapping.nczarr3.keys import GROUP_KEY
-from nczarr.mapping.values.scalars import member
+from nczarr.mapping.values.scalars import (
+    as_list,
+    member,
+)
 from nczarr.model import Dataset, join_fqn
 from nczarr.zarr import Hierarchy
 
@@ -30,7 +33,7 @@ def differing_lengths(
             yield f"{values.fqn}: the document has the shape {found}, the dimensions have {wanted}"
     for fqn, path in groups.items():
         recorded = member(hierarchy.nodes[path].attributes, GROUP_KEY).get("dimensions")
-        for item in recorded if isinstance(recorded, list) else ():
+        for item in as_list(recorded):
             size = dataset.dimension_at(join_fqn(fqn, item["name"])).size
             if item["size"] != size:
                 yield f"{fqn}: the document has the length {item['size']} of {item['name']}, the model {size}"

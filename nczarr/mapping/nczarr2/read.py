@@ -39,7 +39,11 @@ from nczarr.mapping.values import scalars
 from nczarr.mapping.values.arrays import array_storage
 from nczarr.mapping.values.attributes import infer_attribute
 from nczarr.mapping.values.encodings import Encoding, FixedTextEncoding, PlainEncoding, ScalarEncoding
-from nczarr.mapping.values.scalars import JSONObject, show
+from nczarr.mapping.values.scalars import (
+    JSONObject,
+    as_object,
+    show,
+)
 from nczarr.model import CHAR, STRING, DimensionRef, Type, join_fqn
 from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig, data_type_for
@@ -287,7 +291,7 @@ class _NCZarr2Reader(HierarchyReader):
             document = read_json(data, parse_float=str, parse_int=str, parse_constant=str)
         except ValueError:
             return _compact(value)
-        text = document.get(name) if isinstance(document, dict) else None
+        text = as_object(document).get(name)
         return text if isinstance(text, str) else _compact(value)
 
 

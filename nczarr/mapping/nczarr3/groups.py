@@ -19,7 +19,12 @@ from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.nczarr3.keys import GROUP_KEY, group_keys
 from nczarr.mapping.node_names import escape_name, free_name, unescape_name
-from nczarr.mapping.values.scalars import JSONObject, member, show
+from nczarr.mapping.values.scalars import (
+    JSONObject,
+    as_object,
+    member,
+    show,
+)
 from nczarr.model import Dimension, DimensionRef, check_name, format_fqn, join_fqn, parse_fqn, split_fqn
 from nczarr.model.names import check_reach, find_nearest
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
@@ -244,7 +249,7 @@ class GroupFinder:
             return
         seen: set[str] = set()
         for item in declared:
-            name = item.get("name") if isinstance(item, dict) else None
+            name = as_object(item).get("name")
             if not isinstance(name, str) or check_name(name) or name in seen:
                 what = f"{GROUP_KEY}.dimensions: {show(item)} has an invalid or repeated name"
                 self._add_damaged(node.fqn, what)

@@ -23,7 +23,14 @@ from typing import Literal
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.mapping.dialect import Metadata, array_at
 from nczarr.mapping.values.attributes import ATTR_KEY
-from nczarr.mapping.values.scalars import JSONObject, member, show
+from nczarr.mapping.values.scalars import (
+    JSONObject,
+    as_list,
+    as_object,
+    member,
+    show,
+    texts_in,
+)
 from nczarr.model import Dataset, parse_fqn
 from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
@@ -122,7 +129,7 @@ def _configurations(metadata: Metadata, wrong: list[str] | None = None) -> list[
     if not metadata.extra and not metadata.extensions:
         return []
     objects = [metadata.extra[EXTENSION_NAME]] if EXTENSION_NAME in metadata.extra else []
-    found = [o.get("configuration") if isinstance(o, dict) else None for o in objects]
+    found = [as_object(o).get("configuration") for o in objects]
     found += [e.configuration for e in metadata.extensions if e.name == EXTENSION_NAME]
     readable = []
     for configuration in found:
@@ -155,7 +162,7 @@ def _records(text: str) -> Iterator[tuple[str, JSONObject]]:
     """Yield the groups' records in a copy with their FQNs, without damaged records."""
     with suppress(ValueError):
         records = read_json(text)
-        for fqn, record in records.items() if isinstance(records, dict) else ():
+        for fqn, record in as_object(records).items():
             if isinstance(record, dict):
                 yield fqn, {k: v for k, v in record.items() if k in _GROUP_KEYS and isinstance(v, dict)}
 
@@ -182,8 +189,7 @@ class RecordCopy:
     @property
     def listed(self) -> list[str]:
         """The node names of the arrays in the record."""
-        names = member(self.record, GROUP_KEY).get("arrays")
-        return [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
+        return texts_in(member(self.record, GROUP_KEY).get("arrays"))
 
     @property
     def is_in_place(self) -> bool:
@@ -391,8 +397,7 @@ def _nodes_at_root(
 
     "most" also means: at least as many as there are other nodes.
     """
-    groups = member(copy.record, GROUP_KEY).get("groups")
-    listed = [*copy.listed, *(groups if isinstance(groups, list) else ())]
+    listed = [*copy.listed, *as_list(member(copy.record, GROUP_KEY).get("groups"))]
     members = 0
     for name in listed:
         if isinstance(name, str) and name in hierarchy.nodes:

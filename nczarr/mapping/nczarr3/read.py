@@ -22,7 +22,13 @@ from nczarr.mapping.values.arrays import array_storage
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, AttributeCache, decode_attributes
 from nczarr.mapping.values.declarations import TypeBinder, declarations
 from nczarr.mapping.values.encodings import Encoding, encoding_for_reading, simple_type
-from nczarr.mapping.values.scalars import JSONObject, member, show
+from nczarr.mapping.values.scalars import (
+    JSONObject,
+    as_list,
+    as_object,
+    member,
+    show,
+)
 from nczarr.model import DimensionRef, Type, UserType, join_fqn, split_fqn
 from nczarr.model.nodes import IngestedSource, dataset_of
 from nczarr.zarr import ArrayMetadata, Hierarchy
@@ -130,7 +136,7 @@ class HierarchyReader:
         kinds: dict[str, type] = {"name": str, "sha256": str, "version": str, "size": int}
         found = []
         for entry in recorded if isinstance(recorded, list) else [recorded]:
-            own: JSONObject = entry if isinstance(entry, dict) else {}
+            own = as_object(entry)
             given = {key: own[key] for key in kinds if key in own}
             steps = own.get("steps", [])
             is_right = "name" in given and all(isinstance(value, kinds[key]) for key, value in given.items())
@@ -178,7 +184,7 @@ class HierarchyReader:
         with self.findings.of_errors("record-damaged", where, "; it is left out"):
             return declarations(listed)
         found: JSONObject = {}
-        for item in listed if isinstance(listed, list) else ():
+        for item in as_list(listed):
             with suppress(MetadataError):
                 found = {**declarations([item]), **found}
         return found

@@ -22,7 +22,12 @@ from nczarr import model
 from nczarr.errors import MetadataError
 from nczarr.mapping.values import scalars
 from nczarr.mapping.values.declarations import find_type, type_name
-from nczarr.mapping.values.scalars import JSONObject, Scalar, show
+from nczarr.mapping.values.scalars import (
+    JSONObject,
+    Scalar,
+    show,
+    texts_in,
+)
 from nczarr.model import BYTE, CHAR, DOUBLE, STRING, Attribute, Type, UserType
 
 ATTR_KEY = "_nczarr_attr"
@@ -311,7 +316,7 @@ class _Decoder:
         self.annotated = self.members(found.get("types", {}), f"{ATTR_KEY}.types")
         self.exact = self.members(found.get("exact", {}), f"{ATTR_KEY}.exact")
         order = found.get("order", [])
-        self.order = [n for n in order if isinstance(n, str)] if isinstance(order, list) else []
+        self.order = texts_in(order)
         if not isinstance(order, list) or len(self.order) < len(order):
             self.wrong(f"{ATTR_KEY}.order: {show(order)} is not a list of names")
 

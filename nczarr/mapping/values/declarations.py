@@ -12,7 +12,12 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import MetadataError, ModelError, error_context
-from nczarr.mapping.values.scalars import check_unicode, int_from_json, show
+from nczarr.mapping.values.scalars import (
+    as_object,
+    check_unicode,
+    int_from_json,
+    show,
+)
 from nczarr.model import PrimitiveType, Type, UserType, join_fqn, parse_fqn
 from nczarr.model.names import find_nearest
 
@@ -112,7 +117,7 @@ def declarations(value: object) -> dict[str, object]:
         raise MetadataError(f"types: {show(value)} is not a list")
     found: dict[str, object] = {}
     for item in value:
-        name = item.get("name") if isinstance(item, dict) else None
+        name = as_object(item).get("name")
         if not isinstance(name, str) or not name:
             raise MetadataError(f"types: {show(item)} is not a type declaration with a name")
         if name in found:
@@ -213,8 +218,8 @@ class TypeBinder:
         fields = []
         size = 0
         for i, item in enumerate(items):
-            name = item.get("name") if isinstance(item, dict) else None
-            shape = item.get("shape", []) if isinstance(item, dict) else None
+            name = as_object(item).get("name")
+            shape = as_object(item).get("shape", [])
             if not isinstance(name, str) or not name:
                 raise MetadataError(f"fields[{i}]: {show(item)} is not a field")
             check_unicode(name, f"fields[{i}]")

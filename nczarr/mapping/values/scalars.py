@@ -62,8 +62,40 @@ def member(value: object, key: str) -> JSONObject:
     >>> member({"a": {"b": 1}}, "a"), member({"a": 1}, "a"), member(None, "a")
     ({'b': 1}, {}, {})
     """
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    return as_object(as_object(value).get(key))
+
+
+def as_object(value: object) -> JSONObject:
+    """Return a JSON object; an empty one for any other value, as documents of other writers may have.
+
+    Examples
+    --------
+    >>> as_object({"a": 1}), as_object([1]), as_object(None)
+    ({'a': 1}, {}, {})
+    """
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """Return a JSON list; an empty one for any other value.
+
+    Examples
+    --------
+    >>> as_list([1]), as_list("ab"), as_list(None)
+    ([1], [], [])
+    """
+    return value if isinstance(value, list) else []
+
+
+def texts_in(value: object) -> list[str]:
+    """Return the texts of a JSON list, without its other items.
+
+    Examples
+    --------
+    >>> texts_in(["a", 1, "b"]), texts_in("ab")
+    (['a', 'b'], [])
+    """
+    return [item for item in as_list(value) if isinstance(item, str)]
 
 
 def array_of(type_: Type, values: Sequence[Scalar]) -> np.ndarray:
@@ -178,7 +210,7 @@ def int_from_json(value: object, dtype: np.dtype) -> Scalar:
     """Return an integer scalar; whole real numbers are accepted, because some JSON writers produce them."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int:  # bool is a subclass of int
         low, high = _limits(dtype)
         if low <= value <= high:
             return dtype.type(value)

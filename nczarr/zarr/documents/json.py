@@ -222,14 +222,15 @@ def as_it_stands(value: object) -> Json:
 
 def _with_numbers(value: object, replace: Callable[[float], float | str]) -> Json:
     """Return a value in which a function has replaced each non-finite number."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return replace(value)
-    if isinstance(value, dict):
-        return {key: _with_numbers(item, replace) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_with_numbers(item, replace) for item in value]
-    if isinstance(value, np.generic | np.ndarray):
-        return _with_numbers(value.tolist(), replace)
+    match value:
+        case float() if not math.isfinite(value):
+            return replace(value)
+        case dict():
+            return {key: _with_numbers(item, replace) for key, item in value.items()}
+        case list() | tuple():
+            return [_with_numbers(item, replace) for item in value]
+        case np.generic() | np.ndarray():
+            return _with_numbers(value.tolist(), replace)
     return value
 
 
