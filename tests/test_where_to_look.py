@@ -13,8 +13,8 @@ ROW = re.compile(r"^\| [^|]+ \| `(nczarr/[\w/]+\.py)` \| `(tests/[\w/]+\.py)` \|
 
 #: Packages without a feature of their own.
 _BARE = {"nczarr/grammar"}
-#: Commands without a row: the parser defines them, or `copy` has the module of them.
-ELSEWHERE = {"completion", "help", "join", "append"}
+#: Commands without a row: the parser itself defines them.
+ELSEWHERE = {"completion", "help"}
 
 
 def test_files_exist() -> None:

@@ -18,7 +18,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nczarr.convert.change.shaping import OutputOptions, shape
+from nczarr.convert.change.shaping import OutputOptions, with_storage
 from nczarr.convert.engine import Call, Engine
 from nczarr.convert.request import FileStates, Sources
 from nczarr.convert.values.raw import Twin, put_stored, twin_of
@@ -58,7 +58,7 @@ class Recipe:
         self.sources.refuse_changes(states)
         with self.sources.open() as opened:
             part = self.sources.part(opened)
-            yield shape(part, self.output, source=self.source, target="zarr")[0]
+            yield with_storage(part, self.output, source=self.source, target="zarr")[0]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol
 from nczarr.convert import endpoints
 from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.packing import is_choice
-from nczarr.convert.change.shaping import OutputOptions, parse_kind, shape
+from nczarr.convert.change.shaping import OutputOptions, parse_kind, with_storage
 from nczarr.convert.endpoints import TargetFormat, expand_sources, name_of, open_source, sink_of
 from nczarr.convert.filling import FillTask, refuse_memory
 from nczarr.convert.many.scan import kinds_of, with_scans
@@ -608,7 +608,9 @@ class CopyTask:
         if self.request.trust.record_sources and (to != "zarr" or layout != "nczarr-v3"):
             raise UnsupportedError(f"{named('record_sources')}: {NO_RECORD}")
         own_format = None if form.format is None else parse_kind(str(form.format))
-        shaped, replaced = shape(dataset, how, source=kind, target=to, format=own_format, layout=layout)
+        shaped, replaced = with_storage(
+            dataset, how, source=kind, target=to, format=own_format, layout=layout
+        )
         form.refuse_for(to)
         form = replace(form, format=own_format)
         if to != "zarr":

@@ -148,13 +148,13 @@ def named_function(name: str, option: str) -> Callable[..., Any]:
     return found
 
 
-def labelled_kind(hook: Hook) -> str:
+def xarray_kind(hook: Hook) -> str:
     """Return the class of xarray that the annotation of the first parameter names; an empty string for the model.
 
     Examples
     --------
     >>> def shifted(ds: "xr.Dataset"): ...
-    >>> labelled_kind(shifted), labelled_kind(resolve)
+    >>> xarray_kind(shifted), xarray_kind(resolve)
     ('Dataset', '')
     """
     try:
@@ -188,7 +188,7 @@ def open_processed(
             yield dataset
             return
         given: object = dataset
-        if kind := labelled_kind(hook):
+        if kind := xarray_kind(hook):
             from nczarr.xarray_model.read import as_xarray
 
             if kind == "Dataset" and dataset.groups:

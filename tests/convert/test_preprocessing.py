@@ -18,7 +18,7 @@ import xarray as xr
 
 import nczarr
 from nczarr.cli import main
-from nczarr.convert.endpoints import labelled_kind
+from nczarr.convert.endpoints import xarray_kind
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.model import Attribute, Dataset, Dimension, MemorySource, Variable
 from nczarr.model.types import DOUBLE, INT
@@ -212,9 +212,9 @@ def test_the_annotation_tells_what_a_function_takes() -> None:
     exec(
         "def f(ds: 'xr.Dataset'): ...\ndef g(tree: 'xarray.DataTree'): ...\ndef h(ds: 'Dataset'): ...", names
     )
-    assert [labelled_kind(names[name]) for name in "fgh"] == ["Dataset", "DataTree", ""]
-    assert labelled_kind(northern) == labelled_kind(partial(northern)) == "Dataset"
-    assert labelled_kind(halved) == labelled_kind(lambda ds: ds) == labelled_kind(len) == ""
+    assert [xarray_kind(names[name]) for name in "fgh"] == ["Dataset", "DataTree", ""]
+    assert xarray_kind(northern) == xarray_kind(partial(northern)) == "Dataset"
+    assert xarray_kind(halved) == xarray_kind(lambda ds: ds) == xarray_kind(len) == ""
 
 
 def test_a_command_names_a_function_of_xarray(

@@ -242,7 +242,7 @@ class Shaping:
     replaced: list[str] = field(default_factory=list)
 
     @property
-    def is_better(self) -> bool:
+    def is_netcdf_to_zarr(self) -> bool:
         """True if the storage of the source suits another format."""
         return self.source == "netcdf" and self.target == "zarr"
 
@@ -272,7 +272,7 @@ class Shaping:
         if self.target == "netcdf":
             return replace(variable, storage=self.in_file(fqn, variable, sizes, mine))
         actual = storage.array_chunks or chunks or sizes.default()
-        shards = _shards(sizes, actual, shard_lengths, self.is_better)
+        shards = _shards(sizes, actual, shard_lengths, self.is_netcdf_to_zarr)
         index = storage.shard_index if shards is None else None
         if shards is None and shard_lengths is None and not requested:
             shards = storage.shard_shape
@@ -283,9 +283,9 @@ class Shaping:
         self, variable: Variable, sizes: _Sizes, mine: OutputOptions, lengths: _Lengths | str | None
     ) -> tuple[tuple[int, ...] | None, bool]:
         """Return the chunk shape, and whether it is requested: lengths that the variable has anyway are not."""
-        chunks, requested = _chunks(sizes, variable, mine, lengths, self.is_better)
+        chunks, requested = _chunks(sizes, variable, mine, lengths, self.is_netcdf_to_zarr)
         if isinstance(lengths, tuple):
-            plain = _chunks(sizes, variable, mine, None, self.is_better)
+            plain = _chunks(sizes, variable, mine, None, self.is_netcdf_to_zarr)
             stored = None if plain[1] else variable.storage.array_chunks
             if chunks == (stored or plain[0] or sizes.default()):
                 return plain
@@ -324,7 +324,7 @@ class Shaping:
         return storage
 
 
-def shape(
+def with_storage(
     dataset: Dataset,
     how: OutputOptions,
     *,
@@ -357,7 +357,7 @@ def shape(
     >>> from nczarr.model import DOUBLE, Dimension
     >>> d = Dataset("d", dimensions=(Dimension("x", 20),), variables=(Variable("v", DOUBLE, ("/x",)),))
     >>> how = OutputOptions(chunks="x=5")
-    >>> shape(d, how, source="netcdf", target="zarr")[0].variables[0].storage.chunk_shape
+    >>> with_storage(d, how, source="netcdf", target="zarr")[0].variables[0].storage.chunk_shape
     (5,)
     """
     is_classic = (format or dataset.format) in CLASSIC.values()
@@ -454,7 +454,11 @@ def _by_dimension(
 
 
 def _chunks(
-    sizes: _Sizes, variable: Variable, how: OutputOptions, lengths: _Lengths | str | None, better: bool
+    sizes: _Sizes,
+    variable: Variable,
+    how: OutputOptions,
+    lengths: _Lengths | str | None,
+    netcdf_to_zarr: bool,
 ) -> tuple[tuple[int, ...] | None, bool]:
     """Return the chunk shape of the output, None for a default, and whether it was requested."""
     own = variable.storage.chunk_shape if variable.storage.layout in (None, "chunked") else None
@@ -463,7 +467,7 @@ def _chunks(
     if axes is None:
         if lengths == "auto" or target is not None:
             return fitted(sizes.shape, None, sizes.itemsize, target or _CHUNK, sizes.unlimited), True
-        if own is None or not better or SMALLEST <= sizes.bytes(own) <= LARGEST:
+        if own is None or not netcdf_to_zarr or SMALLEST <= sizes.bytes(own) <= LARGEST:
             return own, False
         return fitted(sizes.shape, own, sizes.itemsize, _CHUNK, sizes.unlimited), False
     if target is not None and isinstance(lengths, dict):  # fit the axes without a length
@@ -518,12 +522,12 @@ def fitted(
 
 
 def _shards(
-    sizes: _Sizes, chunks: tuple[int, ...], lengths: _Lengths | str | None, better: bool
+    sizes: _Sizes, chunks: tuple[int, ...], lengths: _Lengths | str | None, netcdf_to_zarr: bool
 ) -> tuple[int, ...] | None:
     axes = sizes.lengths(lengths)
     if axes is None:
         count = math.prod(-(-n // c) for n, c in zip(sizes.shape, chunks, strict=True))
-        if isinstance(lengths, str) or (lengths is None and better and count > MANY):
+        if isinstance(lengths, str) or (lengths is None and netcdf_to_zarr and count > MANY):
             target = SHARD if lengths in (None, "auto") else parse_bytes(str(lengths))
             return default_shards(sizes.shape, sizes.unlimited, chunks, sizes.itemsize, target=target)
         return None
