@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import shutil
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,11 @@ from nczarr.rooms import room_of
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
+#: Tests of each part of the core that need a few seconds.
+FEW = (
+    "model/test_nodes.py", "model/test_types_and_values.py", "cdl/test_dump_numbers.py", "cdl/test_load_roundtrip.py",
+    "zarr/test_selection.py", "zarr/test_json.py", "mapping/test_lengths.py", "session/test_growing_chunks.py",
+)  # fmt: skip
 #: Folders of tests that belong to packages of the core.
 FOLDERS = ("model", "cdl", "zarr", "stores", "mapping", "session", "netcdf4", "system")
 
@@ -71,3 +77,16 @@ def core_tests() -> list[Path]:
         for path in sorted((TESTS / folder).glob("test_*.py"))
         if not any(room_of(homes.get(name, name)) for name in _imports(path))
     ]
+
+
+def copy_tests(folder: Path, files: Iterable[str]) -> None:
+    """Copy files of tests, with the helpers and data of all tests, beside a copy of the core."""
+    for name in ("helpers", "data"):
+        shutil.copytree(TESTS / name, folder / "tests" / name, dirs_exist_ok=True)
+    for name in ("conftest.py", *files):
+        target = folder / "tests" / name
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(TESTS / name, target)
+        if (conftest := (TESTS / name).with_name("conftest.py")).is_file():
+            shutil.copy(conftest, target.parent)
+    (folder / "tests" / "trust").mkdir(exist_ok=True)
