@@ -40,6 +40,7 @@ HEAVY = (
     "mapping/killed_changes",
     "netcdf/killed_edits",
     "system/forks",
+    "core_alone",
     "benchmarks",
     "notebooks",
 )

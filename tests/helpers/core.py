@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-import ast
+import argparse
+import os
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import import_graph
 
-import nczarr
+from nczarr.cli.arguments import build_parser
 from nczarr.rooms import room_of
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 #: Tests of each part of the core that need a few seconds.
 FEW = (
-    "model/test_nodes.py", "model/test_types_and_values.py", "cdl/test_dump_numbers.py", "cdl/test_load_roundtrip.py",
-    "zarr/test_selection.py", "zarr/test_json.py", "mapping/test_lengths.py", "session/test_growing_chunks.py",
+    "model/test_nodes.py", "cdl/test_dump_numbers.py", "zarr/test_selection.py", "mapping/test_lengths.py",
+    "session/test_growing_chunks.py",
 )  # fmt: skip
-#: Folders of tests that belong to packages of the core.
-FOLDERS = ("model", "cdl", "zarr", "stores", "mapping", "session", "netcdf4", "system")
+#: All files of tests that use the core only. The others also ask for netCDF files, servers, commands, or copies.
+ALL = (
+    *FEW, "cdl/test_greedy_patterns.py", "cdl/test_load_errors.py", "cdl/test_load_fuzz.py",
+    "cdl/test_load_probes.py", "cdl/test_load_records.py", "cdl/test_load_roundtrip.py", "cdl/test_load_values.py",
+    "mapping/test_damage_regressions.py", "mapping/test_recovery.py", "mapping/test_roundtrip.py",
+    "mapping/test_stored.py", "model/test_chunk_shapes.py", "model/test_lengths.py", "model/test_stored_form.py",
+    "model/test_types_and_values.py", "netcdf4/test_cdl_text.py", "session/test_interleavings.py",
+    "zarr/test_array_damage.py", "zarr/test_array_peers.py", "zarr/test_array_properties.py", "zarr/test_cases.py",
+    "zarr/test_codecs.py", "zarr/test_data_types.py", "zarr/test_documents_draft.py", "zarr/test_documents_v2.py",
+    "zarr/test_documents_v3.py", "zarr/test_extensions.py", "zarr/test_growing_shards.py", "zarr/test_json.py",
+    "zarr/test_lazy_documents.py", "zarr/test_memory.py", "zarr/test_names_grids_keys.py",
+    "zarr/test_partial_decoding.py", "zarr/test_plugins.py", "zarr/test_pool.py", "zarr/test_rows.py",
+    "zarr/test_shards.py",
+)  # fmt: skip
+#: The commands that a room serves; all others belong to the room of commands itself.
+COMMANDS = {
+    "conversion": ("copy", "join", "append", "scan", "diff", "digest", "sources", "check"),
+    "viewer": ("plot", "view"),
+    "object model": ("zom", "validate"),
+}
 
 
 @cache
@@ -33,6 +55,25 @@ def modules_of(room: str | None) -> tuple[str, ...]:
 def lines_of(room: str | None) -> int:
     """Count the lines of a room, or of the core (None)."""
     return sum(len(import_graph.modules()[name].read_text().splitlines()) for name in modules_of(room))
+
+
+def words_of(room: str) -> int:
+    """Count the long options of the commands of a room, without those that all commands have."""
+    served = {name for names in COMMANDS.values() for name in names}
+    every = {name for name in _commands() if name not in served}
+    words = [_words(name) for name in (COMMANDS.get(room, ()) if room != "commands" else every)]
+    return len(set().union(*words) - _words("ls"))
+
+
+def _commands() -> Iterable[str]:
+    actions = build_parser()._actions
+    return next(a.choices for a in actions if isinstance(a, argparse._SubParsersAction))
+
+
+def _words(command: str) -> set[str]:
+    actions = build_parser(command)._actions
+    parsers = next(a.choices for a in actions if isinstance(a, argparse._SubParsersAction))
+    return {text for a in parsers[command]._actions for text in a.option_strings if text.startswith("--")}
 
 
 def copy_core(folder: Path) -> None:
@@ -49,36 +90,6 @@ def copy_core(folder: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", folder)
 
 
-def _imports(path: Path) -> set[str]:
-    """Return the modules that a file of the tests imports, also through the helpers, and names of nczarr's front."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            found.update({str(node.module)} | {f"{node.module}.{alias.name}" for alias in node.names})
-        elif (
-            isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "nczarr"
-        ):
-            found.add(f"nczarr.{node.attr}")
-    for name in list(found):
-        helper = TESTS / "helpers" / f"{name}.py"
-        if helper.is_file():
-            found |= _imports(helper)
-    return found
-
-
-def core_tests() -> list[Path]:
-    """Return the files of tests that import no room."""
-    homes = {f"nczarr.{name}": home for name, home in nczarr._HOMES.items()}
-    return [
-        path
-        for folder in FOLDERS
-        for path in sorted((TESTS / folder).glob("test_*.py"))
-        if not any(room_of(homes.get(name, name)) for name in _imports(path))
-    ]
-
-
 def copy_tests(folder: Path, files: Iterable[str]) -> None:
     """Copy files of tests, with the helpers and data of all tests, beside a copy of the core."""
     for name in ("helpers", "data"):
@@ -90,3 +101,19 @@ def copy_tests(folder: Path, files: Iterable[str]) -> None:
         if (conftest := (TESTS / name).with_name("conftest.py")).is_file():
             shutil.copy(conftest, target.parent)
     (folder / "tests" / "trust").mkdir(exist_ok=True)
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with the copy of the core in a folder."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def run_tests(folder: Path, files: tuple[str, ...]) -> int:
+    """Run files of tests with a copy of the core; return how many tests passed, all."""
+    copy_tests(folder, files)
+    done = run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/{name}" for name in files))
+    assert done.returncode == 0, done.stdout[-3000:]
+    return int(re.findall(r"(\d+) passed", done.stdout)[0])
