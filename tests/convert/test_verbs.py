@@ -6,6 +6,7 @@ import argparse
 import inspect
 import re
 import typing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from nczarr.cli import main
 from nczarr.cli.arguments import COMMANDS, GROUPS, OTHER_NAMES, build_parser
 from nczarr.convert import plans, request
 from nczarr.convert.request import FORBIDDEN, CopyRequest, known_options
-from nczarr.errors import UnsupportedError
+from nczarr.errors import ModelError, UnsupportedError
 from nczarr.mapping import WriteOptions
 from nczarr.options import Take
 
@@ -145,6 +146,17 @@ def test_a_mistyped_dimension_is_called_that(along: str, tmp_path: Path) -> None
     nczarr.join(days(), tmp_path / "out.zarr", along="member", exclude="time")
     with nczarr.Dataset(tmp_path / "out.zarr") as found:
         assert found["v"].dimensions == ("member", "time")
+
+
+def test_the_sources_of_a_difference_are_named_together() -> None:
+    text = 'netcdf d {{ dimensions: time = 1; variables: int v(time); v:units = "{}"; data: v = 1; }}'
+    sources = [replace(cdl.loads(text.format("m" if n else "K")), name=f"d{n}") for n in range(6)]
+    with pytest.raises(ModelError) as caught:
+        nczarr.join(sources, {})
+    lines = str(caught.value).splitlines()
+    names = ", ".join(f"the dataset d{n} in memory" for n in (1, 2, 3))
+    assert lines[1:] == [f"  {names} and 2 more: /v: the attribute units is 'm', not 'K'"]
+    assert len(caught.value.problems) == 5
 
 
 @pytest.mark.parametrize("verb", VERBS)

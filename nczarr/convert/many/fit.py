@@ -71,7 +71,8 @@ _SYNONYMS = {
     for word in (unit.lower() if len(unit) > 3 else unit, *words.split())
 }  # fmt: skip
 _UNIT = re.compile(r"([^\W\d]+|%)([+-]?\d+)?")
-_LISTED = 20
+#: At most so many differences, and sources of a difference, are named.
+_LISTED, _NAMED = 20, 3
 _Node = Variable | Group
 
 
@@ -424,12 +425,31 @@ def _cure_of_values(fqn: str, a: np.ndarray, b: np.ndarray) -> str | None:
 
 
 def refuse(found: Sequence[tuple[str, str | JoinObstacle]], what: str, hint: str | None = None) -> None:
-    """Raise a :class:`ModelError` that lists conflicts and cures, if any: pairs of a source and a difference."""
+    """Raise a :class:`ModelError` that lists conflicts and cures, if any: pairs of a source and a difference.
+
+    One line names the sources of a difference: of a thousand files with another unit, a user wants to read once.
+    """
     if not found:
         return
     cures = dict.fromkeys(d.cure for _, d in found if isinstance(d, JoinObstacle) and d.cure)
     hint = "; ".join([*cures, *([hint] if hint else [])]) or None
-    lines = [f"{source}: {d.text if isinstance(d, JoinObstacle) else d}" for source, d in found]
-    more = [f"and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
-    text = "\n  ".join([f"{what}:", *lines[:_LISTED], *more])
-    raise ModelError(text, problems=tuple(lines), hint=hint)
+    sources: dict[str, list[str]] = {}
+    for source, difference in found:
+        text = difference.text if isinstance(difference, JoinObstacle) else difference
+        sources.setdefault(text, []).append(source)
+    lines = [f"{_together(names)}: {text}" for text, names in sources.items()]
+    more = [f"and {len(lines) - _LISTED} more differences"] if len(lines) > _LISTED else []
+    problems = tuple(f"{name}: {text}" for text, names in sources.items() for name in names)
+    raise ModelError("\n  ".join([f"{what}:", *lines[:_LISTED], *more]), problems=problems, hint=hint)
+
+
+def _together(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others.
+
+    Examples
+    --------
+    >>> _together(["a.nc", "b.nc"]), _together(["a.nc", "b.nc", "c.nc", "d.nc", "e.nc"])
+    ('a.nc, b.nc', 'a.nc, b.nc, c.nc and 2 more')
+    """
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
