@@ -10,7 +10,6 @@ import queue
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,6 +21,7 @@ from nczarr.convert.endpoints import named_function
 from nczarr.errors import LostWorkersError, NCZarrError, UnsupportedError
 from nczarr.options import named
 from nczarr.system.environment import limit
+from nczarr.system.warning import warn
 
 #: Seconds without a finished task after which the workers are counted.
 _LOOK = 2
@@ -265,7 +265,7 @@ class DaskEngine(Engine):
         """Leave the cluster running."""
 
     def _warn(self, message: str) -> None:
-        warnings.warn(f"{named('dask')}: {self._address}: {message}", stacklevel=2)
+        warn(f"{named('dask')}: {self._address}: {message}")
 
     def _workers(self) -> dict[str, Any]:
         """Return the properties of the workers by their identity, as the scheduler tells them."""

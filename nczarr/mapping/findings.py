@@ -6,7 +6,6 @@ are understandable; :func:`nczarr.mapping.repair` writes the understood metadata
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
@@ -14,6 +13,7 @@ from unicodedata import normalize
 
 from nczarr.errors import MetadataError
 from nczarr.system.logs import logger_of
+from nczarr.system.warning import warn
 from nczarr.zarr import Hierarchy
 
 Severity = Literal["note", "warning", "error"]
@@ -214,4 +214,4 @@ def warn_of(findings: Sequence[Finding], place: str, *, repairable: bool = True)
         advice = "; 'nczarr check' lists all findings" if repairable else ""
         if any(f.code not in _NOT_REPAIRED for f in findings) and repairable:
             advice += ", 'nczarr repair' repairs the metadata"
-        warnings.warn(f"{place}: {first}{more}{advice}", RecoveryWarning, stacklevel=5)
+        warn(f"{place}: {first}{more}{advice}", RecoveryWarning)

@@ -89,7 +89,7 @@ def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -
     try:
         dataset = child.dataset()
         if dataset.left_out:
-            warn_of(dataset.left_out, path, stacklevel=3)
+            warn_of(dataset.left_out, path)
         sources = {
             fqn: _IsolatedSource(child, fqn, v.type, dataset.shape_of(v))
             for fqn, v in dataset.all_variables.items()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
@@ -32,6 +31,7 @@ from nczarr.netcdf4.values.keywords import (
 )
 from nczarr.session import DimensionNode, Session, TypeNode
 from nczarr.session.errors import check_unicode
+from nczarr.system.warning import warn
 
 #: The type of the model, the object of the interface for it, and the given numpy type; see :func:`resolve_datatype`.
 ResolvedType: TypeAlias = "tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]"
@@ -221,10 +221,9 @@ class VariableOptions:
         dropped = types.describe_filters([f for f in filters if f not in kept])
         names = [name for name, found in dropped.items() if found and name != "complevel"]
         if names:
-            warnings.warn(
+            warn(
                 f"netCDF files keep strings and sequences outside of the chunks: {', '.join(names)} is left off "
-                f"{self.where}",
-                stacklevel=4,
+                f"{self.where}"
             )
         return kept
 
@@ -245,9 +244,7 @@ class VariableOptions:
             return
         order = {"<": "little", ">": "big", "=": "native"}.get(dtype.byteorder, endian)
         if order != endian and not (order == "native" and endian == sys.byteorder):
-            warnings.warn(
-                "endian-ness of dtype and endian kwarg do not match, using endian kwarg", stacklevel=4
-            )
+            warn("endian-ness of dtype and endian kwarg do not match, using endian kwarg")
 
     def attributes(
         self, type_: Type, dtype: np.dtype | type[str] | None, data_model: str
@@ -380,10 +377,9 @@ def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: 
     primitive = isinstance(type_, PrimitiveType) and type_ != STRING
     if isinstance(fill_value, str) and fill_value == "default":
         if not primitive:
-            warnings.warn(
+            warn(
                 "WARNING: there is no default fill value for this data type, "
-                "so fill_value='default' does not do anything.",
-                stacklevel=5,
+                "so fill_value='default' does not do anything."
             )
             return None
         fill_value = np.array(default_fillvals[type_.dtype.str[1:]], type_.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, overload
@@ -26,6 +25,7 @@ from nczarr.netcdf4.values.numbers import cast_safely, quantization_in
 from nczarr.netcdf4.values.points import PointIndexer
 from nczarr.rooms import Door
 from nczarr.session import DimensionNode, TypeNode, VariableNode
+from nczarr.system.warning import warn
 from nczarr.text import visible
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ class Variable(AttributeOwner):
                 np.array(value, dtype)
             cast = cast_safely(np.array(value), dtype)
             if cast is None:
-                warnings.warn(f"WARNING: {name} cannot be safely cast to variable dtype", stacklevel=2)
+                warn(f"WARNING: {name} cannot be safely cast to variable dtype")
             value = value if cast is None else cast
         super().__setattr__(name, value)
 

@@ -8,7 +8,6 @@ import errno
 import io
 import os
 import struct
-import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,6 +33,7 @@ from nczarr.system.durability import sync_descriptor
 from nczarr.system.failures import system_error
 from nczarr.system.forks import Origin
 from nczarr.system.locks import FileLock, Rank, in_turn, is_locked, make_lock
+from nczarr.system.warning import warn
 
 #: Bytes at the end of a remote zip file that are fetched first: its directory is there.
 _TAIL = 1 << 17
@@ -609,9 +609,7 @@ class ZipStore(Store):
 
     def __del__(self) -> None:
         if getattr(self, "_changed", False) and self._origin.is_here:
-            warnings.warn(
-                f"{self.url} was not closed: what was written is lost", ResourceWarning, stacklevel=1
-            )
+            warn(f"{self.url} was not closed: what was written is lost", ResourceWarning)
         if getattr(self, "_output", None) is not None:
             self.discard()
 

@@ -26,7 +26,6 @@ import stat
 import struct
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
@@ -36,6 +35,7 @@ from typing import IO, TextIO
 from nczarr.system.durability import sync_folder_of, sync_path, sync_tree
 from nczarr.system.failures import writing
 from nczarr.system.forks import Origin
+from nczarr.system.warning import warn
 
 _AT_FDCWD = -100
 _NO_REPLACE = 1
@@ -509,10 +509,9 @@ def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> N
         sync_folder_of(target)
     shutil.rmtree(old, ignore_errors=True)
     if os.path.lexists(old):
-        warnings.warn(
+        warn(
             f"{target} is replaced, but its old version cannot be removed: it is {old} now; remove that",
             LeftoverWarning,
-            stacklevel=2,
         )
 
 

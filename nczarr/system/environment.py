@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from typing import Any, NamedTuple
 
 from nczarr.errors import NCZarrError
+from nczarr.system.warning import warn
 
 
 class Setting(NamedTuple):
@@ -111,7 +111,7 @@ def limit(name: str) -> int:
     if text and setting.is_strict:
         raise NCZarrError(f"the environment variable {name} must be a positive integer, not {text!r}")
     if text:
-        warnings.warn(f"{name} is {text!r}, not a number; nczarr ignores it", stacklevel=2)
+        warn(f"{name} is {text!r}, not a number; nczarr ignores it")
     return setting.default
 
 

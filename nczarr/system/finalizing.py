@@ -13,12 +13,12 @@ import functools
 import gc
 import sys
 import threading
-import warnings
 import weakref
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, Protocol
 
 from nczarr.system.forks import in_forked_child
+from nczarr.system.warning import warn
 
 
 class Closable(Protocol):
@@ -117,7 +117,7 @@ def _drop(closable: OwnedResource) -> None:
     try:
         if closable.is_unstored:
             text = f"the dataset {closable.name} was dropped without close(), and is stored now or later"
-            warnings.warn(text, ResourceWarning, stacklevel=2)
+            warn(text, ResourceWarning)
     finally:
         if at_once:
             _close(closable)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
@@ -26,6 +25,7 @@ from nczarr.model.typed import plain_path
 from nczarr.netcdf4 import Dataset
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.session import GroupNode, Session, VariableNode
+from nczarr.system.warning import warn
 from nczarr.transfer import BLOCK_BYTES, Work, block_shape, value_bytes
 from nczarr.xarray.planned import TaskTarget
 from nczarr.xarray_model import from_xarray
@@ -254,7 +254,7 @@ def _update_file(
 
 def _write_file(dataset: Any, path: Any, **options: Any) -> None:
     for loss in convert.copy(dataset, path, **options):
-        warnings.warn(f"{path}: {loss}", stacklevel=2)
+        warn(f"{path}: {loss}")
 
 
 def unchecked(dataset: model.Dataset, *, unsafe: bool) -> model.Dataset:

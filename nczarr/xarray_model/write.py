@@ -8,7 +8,6 @@ long as xarray's objects say the same as when they were read; what a program has
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,6 +26,7 @@ from nczarr.model import CHAR, STRING, Attribute, Dimension, Type, UserType, Var
 from nczarr.model.nodes import dataset_of
 from nczarr.model.types import map_parts
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
+from nczarr.system.warning import warn
 from nczarr.xarray_model.read import KEPT, Kept, ReopenedDataset, fqn_of
 from nczarr.xarray_model.variables import VariableOrigin, XarrayVariable, check_encoding, encode, same
 
@@ -237,9 +237,8 @@ class _Writing:
         is_own = unlimited is not None and unlimited is not self.unlimited
         # As in xarray, a warning: an encoding outlives the selection of one step, which drops the dimension.
         if is_own and (gone := sorted(set(unlimited) - set(group.labelled.dims))):
-            warnings.warn(
-                f"Unlimited dimension(s) {gone!r} declared in 'dataset.encoding' are not part of the dataset",
-                stacklevel=3,
+            warn(
+                f"Unlimited dimension(s) {gone!r} declared in 'dataset.encoding' are not part of the dataset"
             )
         return unlimited
 

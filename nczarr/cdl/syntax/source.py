@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +9,7 @@ from lark import Token
 
 from nczarr.cdl.syntax.constants import ConstantError
 from nczarr.errors import CDLError
+from nczarr.system.warning import warn
 from nczarr.text import visible
 
 _MOST_PROBLEMS = 100
@@ -112,7 +112,7 @@ class Problems:
     def raise_all(self) -> None:
         """Issue all warnings, and raise all problems as one error, in the order of the text."""
         for warning in self._warnings:
-            warnings.warn(warning, CDLWarning, stacklevel=2)
+            warn(warning, CDLWarning)
         if not self._found:
             return
         errors = [error for _, error in sorted(self._found, key=lambda found: found[0])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
@@ -19,6 +18,7 @@ from nczarr.model.names import find_nearest
 from nczarr.model.typed import parse_typed, similar_name
 from nczarr.model.types import NullText
 from nczarr.rooms import Door
+from nczarr.system.warning import warn
 
 #: The room that opens datasets of other kinds than the model.
 front = Door("nczarr.convert.front")
@@ -214,11 +214,10 @@ class _Dump:
             if not self._options.ncdump:
                 return "FIXED(0) ;"
             # In netCDF and its language, 0 is the size of unlimited dimensions only.
-            warnings.warn(
+            warn(
                 f"the dimension {fqn} of size 0 is fixed; ncdump's language has no such dimension, and prints it "
                 "as unlimited: omit --ncdump",
                 UserWarning,
-                stacklevel=2,
             )
             unlimited = True
         if unlimited:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -18,6 +17,7 @@ from nczarr.model.sources import ChangedSource
 from nczarr.model.stored_form import number_of
 from nczarr.model.typed import fqn_of_typed, is_named, partition_typed, typed
 from nczarr.options import named
+from nczarr.system.warning import warn
 
 _DATE = r"-?\d{4,}-\d{1,2}(?:-\d{1,2}(?:[T ]\d{1,2}(?::\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?)?)?"
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -324,7 +324,7 @@ class _CoordinateAxis:
     def warn(self, start: _End, stop: _End, limits: str) -> None:
         ends = ":".join("" if end is None else str(end) for end in (start, stop))
         text = f"{named('select', {self.fqn: ends})} exceeds the dimension: {self.fqn} has {limits}"
-        warnings.warn(text, stacklevel=5)
+        warn(text)
 
     def limits(self, requested: _End) -> str | None:
         """Describe the ends of an axis, and the value nearest to a requested date."""

@@ -6,7 +6,6 @@ when they are read.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +27,7 @@ from nczarr.model.sources import ChangedSource, handed
 from nczarr.model.stored_form import PART_OF_STEP, Conversion, ConvertedSource, StoredForm, special_numbers
 from nczarr.model.times import AGREE, CALENDARS, calendar_of
 from nczarr.options import named
+from nczarr.system.warning import warn
 
 _G = TypeVar("_G", bound=Group)
 #: A packing, a variable that has it, and its error bound in words.
@@ -363,7 +363,7 @@ def _repacked(
             with error_context(names[i], fqn=fqn):
                 changes[i][fqn] = _checked(v, old, new, like, mode)
         if fitting.repack:
-            warnings.warn(f"{named('repack', mode)}: {fqn}: {bound}", stacklevel=2)
+            warn(f"{named('repack', mode)}: {fqn}: {bound}")
 
     pairs = zip(datasets, changes, strict=True)
     return [model.rewrite(d, variable=new.get) if new else d for d, new in pairs]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -18,6 +17,7 @@ from nczarr.stores import LocalStore, Store
 from nczarr.system.atomic import WriterState, new_writer, writer_state
 from nczarr.system.locks import FileLock
 from nczarr.system.logs import logger_of
+from nczarr.system.warning import warn
 from nczarr.zarr import Hierarchy, open_hierarchy
 
 #: The key that exists while nczarr changes a dataset; its value is the name of the writer.
@@ -163,16 +163,14 @@ class WriterMark:
             elif self._is_here():
                 remove_marker(self._store)
             else:
-                warnings.warn(
+                warn(
                     f"{self._store.url}: another process has removed the marker of this writer, and may have written "
-                    "meanwhile; nczarr check finds contradictions",
-                    stacklevel=2,
+                    "meanwhile; nczarr check finds contradictions"
                 )
         except StoreError as error:
-            warnings.warn(
+            warn(
                 f"the marker of this writer stays in the dataset, and keeps other writers out: {error}; "
-                "nczarr clean --force removes it",
-                stacklevel=2,
+                "nczarr clean --force removes it"
             )
 
 
@@ -221,10 +219,9 @@ def _written_elsewhere(store: Store) -> LockedError:
 
 
 def _warn_unguarded(store: Store) -> None:
-    warnings.warn(
+    warn(
         f"{store.url}: the store has neither locks nor conditional writes, so it cannot exclude concurrent writers; "
-        "make sure that no other process writes to the dataset",
-        stacklevel=4,
+        "make sure that no other process writes to the dataset"
     )
 
 

@@ -34,6 +34,7 @@ from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.stores.zip import ZipStore
 from nczarr.system import atomic
+from nczarr.system.warning import warn
 from nczarr.targets import StorageOptions, parse_target
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, open_hierarchy
 
@@ -490,10 +491,9 @@ def stored_objects(target: object, storage_options: StorageOptions | None = None
 def warn_of_versions(store: Store) -> None:
     """Warn if the bucket keeps the versions of objects that were replaced or removed."""
     if store.keeps_versions:
-        warnings.warn(
+        warn(
             f"{store.url}: the bucket keeps older versions of objects, also of removed ones. They are not counted, and "
-            "cost; a lifecycle rule of the bucket removes them",
-            stacklevel=2,
+            "cost; a lifecycle rule of the bucket removes them"
         )
 
 

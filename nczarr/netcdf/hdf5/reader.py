@@ -6,7 +6,6 @@ it does not know, and returns other attributes in a converted form.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from nczarr.netcdf.bytes.file import text_of
 from nczarr.netcdf.hdf5 import tree, types
 from nczarr.netcdf.hdf5.library import call, hdf5, hdf5_errors, reclaim
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source
+from nczarr.system.warning import warn
 
 if TYPE_CHECKING:
     from h5py import h5a, h5d, h5p
@@ -32,11 +32,9 @@ class LeftOutWarning(UserWarning):
     """A part of a file is left out: netCDF has no type for it."""
 
 
-def warn_of(lost: tuple[str, ...], path: str, *, stacklevel: int) -> None:
+def warn_of(lost: tuple[str, ...], path: str) -> None:
     """Name the parts that a file has and the model lacks, in a :class:`LeftOutWarning`."""
-    warnings.warn(
-        f"{path}: {'; '.join(lost[:3])} ({len(lost)} in all)", LeftOutWarning, stacklevel=stacklevel
-    )
+    warn(f"{path}: {'; '.join(lost[:3])} ({len(lost)} in all)", LeftOutWarning)
 
 
 def read_hdf5(file: HDF5File, name: str) -> model.Dataset:
@@ -86,7 +84,7 @@ class FoundObjects:
             self.omitted.update(self.types.unknown)
             left_out = [f"{fqn!r} is left out: {reason}" for fqn, reason in self.omitted.items()]
             lost = (*left_out, *self.dimensions.unreachable)
-            warn_of(lost, file.path, stacklevel=6)
+            warn_of(lost, file.path)
             self.dataset = replace(self.dataset, left_out=lost)
 
     def group(self, found: tree.FoundGroup) -> model.Group:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,7 @@ from nczarr.netcdf4.values.indexing import Index, axis_integer, parse_selection,
 from nczarr.netcdf4.values.numbers import Missing, Packing, fill_masked, packing_of
 from nczarr.netcdf4.values.types import Settings, complex_values, converted_records, shown_complex
 from nczarr.session import Session, VariableNode
+from nczarr.system.warning import warn
 
 _ONLY_INTEGERS = "data can only be assigned to VLEN variables using integer indices"
 
@@ -123,7 +123,7 @@ def _decoded(node: VariableNode, settings: Settings, data: Any, index: Index, sh
     primitive = isinstance(type_, model.PrimitiveType) and type_ != model.STRING
     packing = packing_of(lookup)
     if scale and not packing.valid:
-        warnings.warn("invalid scale_factor or add_offset attribute, no unpacking done...", stacklevel=4)
+        warn("invalid scale_factor or add_offset attribute, no unpacking done...")
     if type_ == model.CHAR:
         packing = Packing()
     if scale:

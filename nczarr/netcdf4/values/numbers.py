@@ -16,7 +16,6 @@ digits, value by value) and *BitRound* (rounds to a number of bits).
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
@@ -27,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from nczarr.errors import ArgumentError, ArgumentTypeError, EditError
 from nczarr.netcdf4.compatibility import default_fillvals
+from nczarr.system.warning import warn
 from nczarr.zarr.pool import run
 
 #: Elements of a block, which fits the second-level cache with its result and masks.
@@ -230,10 +230,7 @@ class Missing(NamedTuple):
             is_number = isinstance(value, np.number) and value != 0
             cast = _cast_number(value, dtype) if is_number else cast_safely(value, dtype)
             if cast is None:
-                warnings.warn(
-                    f"WARNING: {name} not used since it cannot be safely cast to variable data type",
-                    stacklevel=6,
-                )
+                warn(f"WARNING: {name} not used since it cannot be safely cast to variable data type")
                 return None
             return cast.view(_unsigned(dtype)) if unsigned else cast
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import time
-import warnings
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +33,7 @@ from nczarr.system.environment import limit
 from nczarr.system.failures import lacks_bucket, may_mean_missing, reason_of
 from nczarr.system.locks import TABLES
 from nczarr.system.logs import logger_of
+from nczarr.system.warning import warn
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -397,10 +397,9 @@ class ConcurrentStore(Store):
             if not self._was_read and not any(answer is not None for answer in found):
                 self._conceals_missing = False
                 raise
-            warnings.warn(
+            warn(
                 f"{self.url}: the server does not allow listing, and answers 403 for missing and for forbidden keys;"
-                " nczarr treats all of them as missing",
-                stacklevel=2,
+                " nczarr treats all of them as missing"
             )
         self._was_read = self._was_read or any(answer is not None for answer in answers)
         return answers
