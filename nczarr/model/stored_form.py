@@ -386,10 +386,17 @@ class ChangedValue(NamedTuple):
     is_member: bool = True
 
     def __str__(self) -> str:
+        return self._line("would be")
+
+    def done(self) -> str:
+        """Return the change as a sentence on values that are stored."""
+        return self._line("is")
+
+    def _line(self, verb: str) -> str:
         where = f" at [{', '.join(map(str, self.place))}]" if self.place else ""
         if not self.is_member:
             return f"{self.given}{where} is no member of the enum ({self.form})"
-        return f"{self.given}{where} would be stored as {self.stored} ({self.form})"
+        return f"{self.given}{where} {verb} stored as {self.stored} ({self.form})"
 
     def moved(self, start: tuple[int, ...]) -> ChangedValue:
         """Return the change with its place in an array in which the values begin at `start`."""

@@ -58,3 +58,7 @@ class WarningsOnce:
             return False
         self._given.add(key)
         return True
+
+    def forget(self, key: str) -> None:
+        """Let a key be given again."""
+        self._given.discard(key)

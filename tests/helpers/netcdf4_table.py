@@ -228,6 +228,12 @@ SECTIONS: dict[str, list[Row]] = {
             "attempt(lambda: v.vindex[..., [0]].shape)",
             "`v.vindex[t, y, x]` reads single elements, such as 100 stations, and each chunk once; netCDF4-python has only `v[t, y, x]`, which reads the box of all combinations",
         ),
+        better(
+            "values that change",
+            "import warnings\nu = ds.createVariable('u', 'i2', ('x',))\nwith warnings.catch_warnings(record=True) as caught:\n"
+            "    warnings.simplefilter('always'); u[:] = np.array([1, 2, 70000]); log(u[:], len(caught))",
+            "the casts are the same; the first value of each variable that comes back as another one is named in a warning (`ChangedValueWarning`)",
+        ),
         same("unlimited dimensions", "v[5] = 9; log(v.shape, v[3:])"),
         same(
             "`chunking()`, `filters()`",

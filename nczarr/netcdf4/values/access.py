@@ -19,6 +19,7 @@ from nczarr import errors, model
 from nczarr.netcdf4.errors import translating
 from nczarr.netcdf4.values import numbers
 from nczarr.netcdf4.values.attributes import lookup_in
+from nczarr.netcdf4.values.changes import warn_of_changes
 from nczarr.netcdf4.values.characters import RAW, chartostring, stringtochar
 from nczarr.netcdf4.values.indexing import Index, axis_integer, parse_selection, reordered
 from nczarr.netcdf4.values.numbers import Missing, Packing, fill_masked, packing_of
@@ -204,6 +205,8 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
         index = Index((*index.axes, range(2)) if shape else (range(2),))
         values, shape = values.reshape(index.counts), node.shape
     stored = _model_values(node, settings, values)
+    if stored is not values:
+        warn_of_changes(session, node, settings, index, values, stored)
     _grow(node, index.extent)
     plain, orders = index.divided(writing=True)
     stored = reordered(stored, orders)
@@ -218,7 +221,11 @@ def _write_step(
     if not values.size:
         return
     session.rules.check_writable()
-    stored = _model_values(node, settings, values.reshape(1, *values.shape))
+    step = values.reshape(1, *values.shape)
+    stored = _model_values(node, settings, step)
+    if stored is not step:
+        index = Index((place, *map(range, values.shape)))
+        warn_of_changes(session, node, settings, index, step, stored)
     _grow(node, (place + 1,))
     session.write(node, (slice(place, place + 1, 1), *[slice(0, n, 1) for n in values.shape]), stored)
 
@@ -252,7 +259,9 @@ def _as_array(
         packed = bool(packing_of(lookup_in(node))) and settings.scale
         dtype = np.dtype(np.float64) if packed and type_.dtype.kind in "iuf" else settings.dtype
         with translating("the data cannot be turned into {}", dtype, fqn=node.fqn):
-            data = np.array(data, dtype)
+            own = np.asarray(data) if dtype.kind in "iu" and type(data) is not int else None
+            # Fractions are cut below, where a warning names the first.
+            data = own if own is not None and own.dtype.kind == "f" else np.array(data, dtype)
     if isinstance(type_, model.EnumType):
         _check_members(node, type_, data)
     return elem, data if isinstance(data, np.ndarray) else np.asarray(data)
