@@ -22,6 +22,7 @@ from nczarr import cdl
 from nczarr.cli import main
 from nczarr.errors import NCZarrError
 from nczarr.mapping.dataset.changes import writing_alone
+from nczarr.netcdf4.values.changes import ChangedValueWarning
 from nczarr.stores import open_store
 from nczarr.view import serve
 
@@ -73,6 +74,15 @@ def packed(path: Path) -> Path:
         ds.createVariable("v", "i2", ("x",)).scale_factor = 0.01
         ds["v"][:] = [1.0, 2.0]
     return path
+
+
+def dataset_too_large(place: Place) -> None:
+    """The casts are netCDF4-python's; the first value that changes is named."""
+    with (
+        nczarr.Dataset(packed(place.at("a.zarr")), "a") as ds,
+        pytest.warns(ChangedValueWarning, match="400.0 at .* is stored as -255.36"),
+    ):
+        ds["v"][1:2] = np.array([400.0])
 
 
 TOO_LARGE = xr.Dataset({"v": ("x", [400.0])})
@@ -404,6 +414,7 @@ def check_beyond(place: Place) -> None:
 #: The walks of each rule, by the first words of the rule and by the door.
 WALKS: dict[str, dict[str, Walk]] = {
     "a value comes back": {
+        "Dataset": dataset_too_large,
         "to_zarr": store_too_large,
         "to_netcdf": file_too_large,
         "append": append_too_fine,
