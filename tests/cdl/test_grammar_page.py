@@ -58,3 +58,20 @@ def test_the_table_names_what_there_is() -> None:
             continue
         for word in re.findall(r"`([A-Za-z_]+)(?:\.\w+)?`", "|".join(cells[2:5])):
             assert word in known | {"str", "int", "DimensionRef"}, (line, word)
+
+
+def test_each_rule_of_the_specification_names_a_test_that_exists() -> None:
+    text = (ROOT / "docs" / "reference" / "model-grammar.md").read_text("utf-8")
+    first, _, second = text.partition("### Differences and tests of the rules")
+    named = {
+        word
+        for line in first.splitlines()
+        if line.startswith("| `")
+        for word in re.findall(r"`(\w+)(?: :[^`]*)?`", line.replace("\\|", "/").split("|")[1])
+    }
+    rows = re.findall(
+        r"^\| `(\w+)` \|.*\| `([\w/.]+)::(\w+)` \|$", second.partition("\n## ")[0], re.MULTILINE
+    )
+    assert named - {"fixed_atomic_type"} == {rule for rule, _, _ in rows}
+    for _, file, test in rows:
+        assert f"def {test}(" in (ROOT / "tests" / file).read_text("utf-8"), (file, test)
