@@ -21,10 +21,10 @@ others                ``blosc`` (zstd, shuffle), except a lone shuffle and small
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeGuard
 
 from nczarr.errors import UnsupportedError
 
@@ -440,6 +440,43 @@ def packing_of(codecs: Sequence[NamedConfig]) -> tuple[NamedConfig, ...]:
     return tuple(codec for codec in codecs if codec.name not in SERIALIZERS)
 
 
+def on_axes(codecs: Iterable[NamedConfig], places: Sequence[int | None], rank: int) -> Iterator[NamedConfig]:
+    """Yield codecs for other axes: those that stay keep their order inside a chunk, and new ones are the slowest.
+
+    Parameters
+    ----------
+    places : sequence of int or None
+        The old place of each axis; None for a new one.
+    rank : int
+        The number of old axes. A codec may order more: the inner ones of text and opaque values, which stay.
+
+    Examples
+    --------
+    >>> turned = NamedConfig("transpose", {"order": [1, 0]})
+    >>> [codec.configuration for codec in on_axes([turned], (None, 0, 1), 2)]
+    [{'order': [0, 2, 1]}]
+    """
+    for codec in codecs:
+        order = codec.configuration.get("order")
+        # An order that is no permutation is reported where the values are read.
+        if codec.name == "transpose" and _is_permutation(order):
+            old = [*places, *range(rank, len(order))]
+            new = [axis for axis, place in enumerate(old) if place is None]
+            new += [old.index(place) for place in order if place in old]
+            # The next codec sees the axes in this order.
+            places, rank = [None if (p := old[axis]) is None else order.index(p) for axis in new], len(order)
+            codec = replace(codec, configuration={"order": new})
+            if len(new) < 2:  # an order of one axis says nothing
+                continue
+        yield codec
+
+
+def _is_permutation(order: object) -> TypeGuard[list[int]]:
+    if not isinstance(order, list) or not all(type(n) is int for n in order):
+        return False
+    return sorted(order) == list(range(len(order)))
+
+
 def follow_from(codecs: Sequence[NamedConfig], filters: Sequence[Filter]) -> bool:
     """Return True if nczarr itself chooses these codecs for the filters: they say nothing that the filters do not say.
 
@@ -467,6 +504,23 @@ def chosen_codecs(
     (NamedConfig(name='numcodecs.lz4', configuration={}, must_understand=True),)
     """
     return None if codecs is None or follow_from(codecs, filters) else packing_of(codecs)
+
+
+def is_uncompressed_by_choice(
+    filters: Sequence[Filter], codecs: Sequence[NamedConfig] | None, itemsize: int, nbytes: int | None
+) -> bool:
+    """Return True if values have no codec, where nczarr itself would choose one. Parameters as :func:`codecs_for`.
+
+    Examples
+    --------
+    >>> [is_uncompressed_by_choice((), codecs, 4, 4000) for codecs in ((), None, [NamedConfig("gzip")])]
+    [True, False, False]
+    >>> is_uncompressed_by_choice((), (), 4, 400)
+    False
+    """
+    if codecs is None or filters or packing_of(codecs):
+        return False
+    return bool(codecs_for((), "auto", itemsize, nbytes))
 
 
 def netcdf_filters(filters: tuple[Filter, ...], codecs: Sequence[NamedConfig] | None) -> Filtered:

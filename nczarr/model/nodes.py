@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
 
-from nczarr.compression import Filter, NamedConfig
+from nczarr.compression import Filter, NamedConfig, on_axes
 from nczarr.errors import ArgumentError, ArgumentTypeError, ModelError, UnknownNameError
 from nczarr.lazy import cached_property
 from nczarr.model import making
@@ -278,8 +278,8 @@ class Storage:
 
         codecs = self.codecs
         if codecs is not None and tuple(places) != tuple(range(len(places))):
-            # The order of the dimensions inside a chunk belongs to the old ones.
-            codecs = tuple(codec for codec in codecs if codec.name != "transpose")
+            rank = len(self.array_chunks or self.chunk_shape or places)
+            codecs = tuple(on_axes(codecs, places, rank))
         chunks, stored, shards = map(moved, (self.chunk_shape, self.array_chunks, self.shard_shape))
         return replace(self, chunk_shape=chunks, array_chunks=stored, shard_shape=shards, codecs=codecs)
 

@@ -591,9 +591,9 @@ class XarrayVariable:
             storage, places = self.origin.variable.storage, [self.place(i) for i in range(len(shape))]
             if stored is not None and shape == stored.shape:
                 return storage
+            storage = storage.with_axes(places)
             if None in places:  # the chunks of the source say nothing of a dimension that it does not have
                 storage = replace(storage, chunk_shape=None, array_chunks=None, shard_shape=None)
-            storage = storage.with_axes(places)
         else:
             storage = self._storage_by_encoding(unlimited)
         storage = replace(storage, data_type=self.data_type())
@@ -627,7 +627,7 @@ class XarrayVariable:
         storage = _storage(self.name, encoding, shape, unlimited)
         if self.origin is not None and self._keeps_encoding(_PACKED):
             # New chunks alone leave the compression, of which an encoding cannot express all: filters by number.
-            own = self.origin.variable.storage
+            own = self.origin.variable.storage.with_axes([self.place(i) for i in range(len(shape))])
             storage = replace(storage, filters=own.filters, codecs=own.codecs)
         return storage
 
@@ -740,6 +740,10 @@ def _storage(
     """Return the storage that an encoding describes, under the names of xarray's netCDF and Zarr engines."""
     filters, codecs = _compression(name, encoding)
     chunks, shards = _chunks(encoding, shape, unlimited), encoding.get("shards")
+    given = encoding.get("chunks") or encoding.get("chunksizes")
+    if isinstance(given, tuple | list) and len(given) != len(shape) and codecs is not None:
+        # An encoding of other axes: their order inside a chunk does not fit either.
+        codecs = tuple(codec for codec in codecs if codec.name != "transpose")
     if chunks and shards and "chunks" in encoding and any(s % c for s, c in zip(shards, chunks, strict=True)):
         raise ValueError(f"the shards {shards} of {name!r} are not divisible by the chunks {chunks}")
     chunked = chunks or filters or codecs or shards or any(unlimited)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
-from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+from zarr.codecs import BloscCodec, GzipCodec, TransposeCodec, ZstdCodec
 from zarr.codecs.numcodecs import LZ4, Delta
 
 import nczarr
@@ -68,6 +69,69 @@ def test_a_copy_keeps_the_codecs_of_its_source(tmp_path: Path, asked: str, how: 
     nczarr.copy(tmp_path / "b.zarr", tmp_path / "c.zarr", chunks={"y": 10}, **how)
     assert stored(tmp_path / "c.zarr") == before
     assert zarr.open_array(tmp_path / "c.zarr", path="v").chunks == (10, 50)
+
+
+@pytest.mark.parametrize("keys", [("default", "/"), ("default", "."), ("v2", "/"), ("v2", ".")])
+def test_a_copy_keeps_the_chunk_keys_of_its_source(tmp_path: Path, keys: tuple[str, str]) -> None:
+    encoding = {"name": keys[0], "separator": keys[1]}
+    source = written_by_zarr(tmp_path / "a.zarr", chunk_key_encoding=encoding)
+
+    def names(path: Path) -> list[str]:
+        return sorted(str(p.relative_to(path / "v")) for p in (path / "v").rglob("*") if p.is_file())
+
+    before = names(source)
+    assert len(before) == 3
+    nczarr.copy(source, tmp_path / "b.zarr")
+    nczarr.copy(tmp_path / "b.zarr", tmp_path / "c.zarr", compression="gzip:1")
+    for target in ("b.zarr", "c.zarr"):
+        assert names(tmp_path / target) == before
+        assert [name for name, _ in stored(tmp_path / target)] == (["gzip"] if target[0] == "c" else ["zstd"])
+    nczarr.copy(source, tmp_path / "e.zarr", chunk_keys="default")
+    assert "c/0/0" in names(tmp_path / "e.zarr")
+
+
+def test_a_copy_keeps_the_order_inside_chunks(tmp_path: Path) -> None:
+    """The axes that stay keep theirs, and a new one is the slowest."""
+    turned = [TransposeCodec(order=(1, 0))]
+    for name in "ab":
+        written_by_zarr(tmp_path / f"{name}.zarr", filters=turned, compressors=())
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "c.zarr", chunks={"y": 10})
+    nczarr.copy(tmp_path / "c.zarr", tmp_path / "d.zarr")
+    assert stored(tmp_path / "c.zarr") == stored(tmp_path / "d.zarr") == stored(tmp_path / "a.zarr")
+    nczarr.copy([tmp_path / "a.zarr", tmp_path / "b.zarr"], tmp_path / "e.zarr", concat="t")
+    joined = zarr.open_array(tmp_path / "e.zarr", path="v")
+    assert joined[...].tolist() == [VALUES.tolist()] * 2
+    assert [codec.to_dict()["configuration"] for codec in joined.filters] == [{"order": (0, 2, 1)}]
+    chunk = (tmp_path / "e.zarr" / "v" / "c" / "1" / "0" / "0").read_bytes()
+    assert chunk == VALUES[:20].T.tobytes()
+
+
+@pytest.mark.parametrize("engine", ["nczarr", "zarr"])
+@pytest.mark.parametrize(
+    "change", [lambda o: o.isel(y=3), lambda o: o.expand_dims("t"), lambda o: o.transpose()]
+)
+def test_the_accessor_stores_what_has_other_axes_than_its_encoding(
+    tmp_path: Path, change: Callable[[xr.Dataset], xr.Dataset], engine: str
+) -> None:
+    """An order for two axes fits neither one axis nor three."""
+    source = written_by_zarr(tmp_path / "a.zarr", filters=[TransposeCodec(order=(1, 0))])
+    how: dict[str, Any] = {"consolidated": False} if engine == "zarr" else {}
+    if engine == "nczarr":  # it leaves plain Zarr to the other one
+        nczarr.copy(source, tmp_path / "c.zarr", compression="source")
+        source = tmp_path / "c.zarr"
+    with xr.open_dataset(source, engine=engine, **how) as ds:
+        wanted = change(ds)
+        wanted.nczarr.to_zarr(tmp_path / "b.zarr")
+        np.testing.assert_array_equal(zarr.open_array(tmp_path / "b.zarr", path="v")[...], wanted["v"].values)
+
+
+def test_a_plan_can_say_that_nothing_is_compressed(tmp_path: Path) -> None:
+    source, plan = written_by_zarr(tmp_path / "a.zarr", compressors=()), tmp_path / "plan.toml"
+    nczarr.copy(source, tmp_path / "b.zarr", plan=plan, dry_run=True)
+    assert 'compression = "none"' in plan.read_text()
+    written_by_zarr(tmp_path / "c.zarr")
+    nczarr.copy(tmp_path / "c.zarr", tmp_path / "b.zarr", plan=plan)
+    assert stored(tmp_path / "b.zarr") == []
 
 
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs")
@@ -169,7 +233,7 @@ def test_create_variable_takes_the_codecs_of_zarr(tmp_path: Path, asked: str, fo
         text = cdl.dumps(dataset, cdl.DumpOptions(special=True))
     assert all(name in text for name in listed)
     nczarr.copy(cdl.loads(text), tmp_path / "d.zarr")
-    if listed:
+    if listed or not names:
         assert stored(tmp_path / "d.zarr") == before
 
 

@@ -202,7 +202,7 @@ def _filters(text: str) -> tuple[Filter, ...]:
 
 def _codecs(text: str) -> tuple[NamedConfig, ...] | None:
     """Return codecs by their names on Zarr v3; None for those of netCDF-C's Zarr v2, which ncgen ignores too."""
-    if '"name"' not in text:
+    if '"name"' not in text and text.strip() != "[]":
         return None
     try:
         return parse_codecs(text)

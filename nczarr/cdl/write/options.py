@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import mod
 from typing import Literal
 
-from nczarr.compression import FILTERS, chosen_codecs
+from nczarr.compression import FILTERS, chosen_codecs, is_uncompressed_by_choice
 from nczarr.errors import CDLError
 from nczarr.model import Attribute, Dataset, EnumType, Filter, PrimitiveType, Variable
 
@@ -164,8 +165,12 @@ def variable_specials(
         others = tuple(f for f in storage.filters if f.id not in _OWN)
         if others:
             yield "_Filter", _filter_list(others, variable)
-    if codecs := chosen_codecs(storage.filters, storage.codecs):
-        text = json.dumps([codec.to_json() for codec in codecs], ensure_ascii=False)
+    codecs, dtype = chosen_codecs(storage.filters, storage.codecs), variable.type.dtype
+    chunks = storage.array_chunks or storage.chunk_shape or dataset.shape_of(variable)
+    nbytes = None if dtype.hasobject else math.prod(chunks) * dtype.itemsize
+    # Without the empty list, a dataset that is made of the text would be compressed.
+    if codecs or is_uncompressed_by_choice(storage.filters, storage.codecs, dtype.itemsize, nbytes):
+        text = json.dumps([codec.to_json() for codec in codecs or ()], ensure_ascii=False)
         yield (
             "_Codecs",
             json.dumps(text, ensure_ascii=False),
