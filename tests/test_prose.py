@@ -63,6 +63,7 @@ PAGES = (
     "docs/tutorial.md",
     "docs/view.md",
     "docs/where-to-look.md",
+    "docs/why.md",
 )
 
 #: Sentences have a thing of the field as their subject.

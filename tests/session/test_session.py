@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as ours
+from nczarr.mapping import StoredDataset
+from nczarr.model import Dataset
 from nczarr.session.chunk_cache import ChunkCache
 from nczarr.stores import MemoryStore
 from nczarr.system.finalizing import close_dropped
@@ -66,3 +68,24 @@ def test_a_sync_stores_each_chunk_and_document_once(monkeypatch: pytest.MonkeyPa
         assert np.asarray(again["v"][:]).tolist() == [0, 1, 2, 3]
         assert again["w"][:].tolist() == [0, 1, 2, None]
     ds.close()
+
+
+def test_new_variables_that_are_filled_in_turn_are_stored_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flush for each would plan the dataset, and write its metadata, as often as it has variables."""
+    updated: list[int] = []
+    update = StoredDataset.update
+
+    def noted(self: StoredDataset, dataset: Dataset) -> None:
+        updated.append(len(dataset.variables))
+        update(self, dataset)
+
+    monkeypatch.setattr(StoredDataset, "update", noted)
+    with ours.Dataset({}, "w") as ds:
+        ds.createDimension("x", 3)
+        for n in range(40):
+            v = ds.createVariable(f"v{n}", "i4", ("x",))
+            v[:2] = n
+            v[2] = n
+        ds.sync()
+        assert updated == [40]
+        assert ds["v39"][:].tolist() == [39] * 3
