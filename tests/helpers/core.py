@@ -26,7 +26,7 @@ FEW = (
 )  # fmt: skip
 #: All files of tests that use the core only. The others also ask for netCDF files, servers, commands, or copies.
 ALL = (
-    *FEW, "cdl/test_greedy_patterns.py", "cdl/test_load_errors.py", "cdl/test_load_fuzz.py",
+    *FEW, "cdl/test_greedy_patterns.py", "cdl/test_load_errors.py",
     "cdl/test_load_probes.py", "cdl/test_load_records.py", "cdl/test_load_roundtrip.py", "cdl/test_load_values.py",
     "mapping/test_damage_regressions.py", "mapping/test_recovery.py", "mapping/test_roundtrip.py",
     "mapping/test_stored.py", "model/test_chunk_shapes.py", "model/test_lengths.py", "model/test_stored_form.py",
