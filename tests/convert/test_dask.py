@@ -374,7 +374,7 @@ def test_a_cluster_is_lost(which: str, tmp_path: Path, monkeypatch: pytest.Monke
     else:
         assert "no worker is left; waiting 3 s" in said
         assert "had no workers for 3 s" in said
-    assert "--resume" in said
+    assert "resume=True" in said
     assert "nczarr clean" in said
     assert (left / UNFINISHED).exists()
     monkeypatch.syspath_prepend(tmp_path)
