@@ -77,7 +77,7 @@ def test_a_lost_executor_leaves_what_resume_goes_on_with(tmp_path: Path) -> None
     out, source = tmp_path / "a.zarr", deadly(tmp_path / "once", 1)
     with pytest.raises(LostWorkersError, match="workers are lost") as caught, processes(1) as pool:
         nczarr.copy(source, out, executor=pool, memory=256, resume=True)
-    assert "--resume continues" in str(getattr(caught.value, "__notes__", ""))
+    assert "resume=True continues" in str(getattr(caught.value, "__notes__", ""))
     assert (out / UNFINISHED).exists()
     assert not (out / JOB).exists()
     nczarr.copy(source, out, resume=True)
@@ -109,7 +109,7 @@ def test_an_executor_that_ends_no_task_is_an_error(
     with pytest.raises(LostWorkersError, match=r"waiting for \d tasks of Silent: none .* 2 s") as caught:
         nczarr.copy(source, out, executor=Silent(3), memory=256, resume=resume)
     assert "NCZARR_TASK_SECONDS" in str(caught.value)
-    assert "--resume continues" in str(getattr(caught.value, "__notes__", ""))
+    assert "resume=True continues" in str(getattr(caught.value, "__notes__", ""))
     nczarr.copy(source, out, resume=True)
     with nczarr.Dataset(out) as dataset:
         np.testing.assert_array_equal(dataset["v"][:], np.arange(64.0))
