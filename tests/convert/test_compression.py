@@ -98,7 +98,7 @@ def test_a_copy_keeps_the_order_inside_chunks(tmp_path: Path) -> None:
     nczarr.copy(tmp_path / "a.zarr", tmp_path / "c.zarr", chunks={"y": 10})
     nczarr.copy(tmp_path / "c.zarr", tmp_path / "d.zarr")
     assert stored(tmp_path / "c.zarr") == stored(tmp_path / "d.zarr") == stored(tmp_path / "a.zarr")
-    nczarr.copy([tmp_path / "a.zarr", tmp_path / "b.zarr"], tmp_path / "e.zarr", concat="t")
+    nczarr.join([tmp_path / "a.zarr", tmp_path / "b.zarr"], tmp_path / "e.zarr", along="t")
     joined = zarr.open_array(tmp_path / "e.zarr", path="v")
     assert joined[...].tolist() == [VALUES.tolist()] * 2
     assert [codec.to_dict()["configuration"] for codec in joined.filters] == [{"order": (0, 2, 1)}]
