@@ -115,6 +115,10 @@ def values_for(given: object, type_: Type, where: str) -> np.ndarray:
         return _objects(given, dtype, type_, where)
     try:
         before = np.asarray(given)
+        if dtype.kind in "iu" and before.dtype.kind == "f" and not isinstance(given, np.ndarray):
+            # numpy makes floats of integers below 0 or 2**63 beside larger ones.
+            exact = np.asarray(given, object)
+            before = exact if all(isinstance(each, int | np.integer) for each in exact.flat) else before
         if dtype.kind in "SU" and before.dtype.kind == "U":
             before = np.char.encode(before, "utf-8")
             if before.size and before.dtype.itemsize > dtype.itemsize:
