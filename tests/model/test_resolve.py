@@ -272,6 +272,7 @@ REASONS = (
     "before the group",
     "reserves",
     "two names",
+    "separates groups",
 )
 
 
