@@ -129,10 +129,8 @@ def values_for(given: object, type_: Type, where: str) -> np.ndarray:
         raise RangeError(
             f"the value {shown(given)} does not fit into the type {type_.name}", fqn=where
         ) from None
-    except (TypeError, ValueError, RuntimeError, NCZarrError) as error:
-        raise ArgumentError(
-            f"{shown(given)} is no value of the type {type_.name}: {visible(str(error))}", fqn=where
-        ) from None
+    except (TypeError, ValueError, RuntimeError, NCZarrError):
+        raise ArgumentError(f"{shown(given)} is no value of the type {type_.name}", fqn=where) from None
     if after is None or (before.dtype.kind in "SU") != (dtype.kind in "SU"):
         raise ArgumentTypeError(f"{shown(given)} is no value of the type {type_.name}", fqn=where)
     if dtype.kind in "iu" and before.size:

@@ -202,6 +202,8 @@ def test_a_lost_chunk_is_an_error_at_every_door(
     elif form == "zip":
         target = Path(shutil.make_archive(str(tmp_path / "b"), "zip", path))
     said = f"the chunk {key} was written, but is missing"
+    with nczarr.open(target) as model, pytest.raises(StoreError, match=said):
+        model["v"][:]
     for enter in DOORS.values():
         with pytest.raises(NCZarrError, match=said):
             enter(target, tmp_path)
