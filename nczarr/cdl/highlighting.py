@@ -1,6 +1,6 @@
 """Split CDL into tokens for Pygments, which colours it on terminals, in Sphinx and in notebooks.
 
-The grammar for reading is ``grammar/cdl.lark``; this lexer is only as exact as colours require.
+The words, strings and names are terminals of ``grammar/cdl.lark``; their order is only as exact as colours require.
 """
 
 from __future__ import annotations
@@ -8,14 +8,22 @@ from __future__ import annotations
 from pygments.lexer import RegexLexer, bygroups
 from pygments.token import Comment, Keyword, Name, Number, Punctuation, String, Text, Whitespace
 
-from nczarr.grammar import portable
+from nczarr.grammar import portable, terminals
 
-_NAME = r"(?:[^\W\d]|[^\x00-\x7f]|\\.)(?:[\w.@+\-%]|[^\x00-\x7f]|\\.)*"
+_CDL = terminals("cdl.lark")
+
+
+def _unicode(pattern: str) -> str:
+    """Return a pattern of the grammar, which reads bytes, for text."""
+    return pattern.replace(r"\x80-\xff", r"\x80-\U0010ffff").replace(r"\x00-\xff", r"\x00-\U0010ffff")
+
+
+def _word(*names: str) -> str:
+    return _unicode("|".join([f"(?:{_CDL[name]})" for name in names]))
+
+
+_NAME = _unicode(terminals("names.lark")["IDENT"])
 _PATH = rf"/?(?:{_NAME}/)*{_NAME}"
-_PRIMITIVES = (
-    "char|byte|short|int|float|double|ubyte|ushort|uint|int64|uint64|string|real|long|integer|ulong|uinteger"
-)
-_END = r"(?![\w.@+\-%\\])"
 
 
 class CDLLexer(RegexLexer):
@@ -37,26 +45,24 @@ class CDLLexer(RegexLexer):
     tokens = {  # noqa: RUF012
         "root": [
             (r"\s+", Whitespace),
-            (r"//[^\n]*", Comment.Single),
-            (r'"(?:[^"\\]|\\.)*"', String),
-            (r"'(?:[^'\\\n]|\\.)*'", String.Char),
+            (_CDL["LINE_COMMENT"], Comment.Single),
+            (_word("BLOCK_COMMENT"), Comment.Multiline),
+            (_word("STRING"), String),
+            (_word("CHARACTER"), String.Char),
             (
                 # Bounded, so that a text that repeats this word is not slower than others.
                 portable(r"((?i:netcdf)|group:)([ \t]+)((?:[^{\n\\]|\\.){1,1000}+)(\{)"),
                 bygroups(Keyword, Whitespace, Name.Namespace, Punctuation),
             ),
-            (r"(?:types|dimensions|variables|data):(?=\s|$)", Keyword),
+            (rf"(?:{_word('TYPES', 'DIMENSIONS', 'VARIABLES', '_DATA')})(?=\s|$)", Keyword),
             (rf"({_PATH})(?=\(\*\))", Keyword.Type),
-            (rf"(?:enum|opaque|compound|structure|struct){_END}", Keyword),
+            (_word("ENUM", "OPAQUE", "COMPOUND"), Keyword),
             (
                 rf"({_PATH})([ \t]+)({_NAME})(?=[ \t]*[;,(])",
                 bygroups(Keyword.Type, Whitespace, Name.Variable),
             ),
-            (rf"(?:{_PRIMITIVES}){_END}", Keyword.Type),
-            (
-                rf"(?:unlimited|UNLIMITED|NIL|nil|Nil|[-+]?(?:NaN|nan|Infinity|Inf)f?|_){_END}",
-                Keyword.Constant,
-            ),
+            (_word("PRIMITIVE"), Keyword.Type),
+            (_word("UNLIMITED", "NIL", "FILL", "SPECIAL_FLOAT", "NEGATIVE_INFINITY"), Keyword.Constant),
             # A run of numbers is one token; most data are such runs.
             (r"(?:[-+]?(?:\d|\.\d)[\w.]*(?:(?<=[eE])[-+]\d+\w*)?(?:, *|(?=[\s;}/)]|$)))+", Number),
             (

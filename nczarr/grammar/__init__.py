@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-__all__ = ["portable", "read", "terminals", "words"]
+__all__ = ["portable", "read", "references", "terminals", "words"]
 
 #: Before this version, Python matches possessive groups that contain choices wrongly (python/cpython#106052).
 _EXACT = (3, 11, 5)
@@ -51,7 +51,7 @@ def read(name: str) -> str:
     True
     """
     installed = files(__name__).joinpath(name)
-    return portable((installed if installed.is_file() else _checkout() / name).read_text("utf-8"))
+    return (installed if installed.is_file() else _checkout() / name).read_text("utf-8")
 
 
 @cache
@@ -67,6 +67,19 @@ def terminals(name: str) -> dict[str, str]:
     for terminal in _definitions(name):
         _compose(name, terminal, composed)
     return composed
+
+
+@cache
+def references(name: str, terminal: str) -> tuple[str, ...]:
+    """Return the terminals that a terminal names and that list texts, in the order of the grammar.
+
+    Examples
+    --------
+    >>> references("cdl.lark", "NEGATIVE_INFINITY")
+    ('INFINITY', 'INFINITY_FLOAT')
+    """
+    named = [part["name"] for part in _PART.finditer(_definitions(name)[terminal]) if part["name"]]
+    return tuple([other for other in named if words(name, other)])
 
 
 @cache

@@ -24,6 +24,7 @@ EXAMPLES: dict[str, list[tuple[str, str, str]]] = {
     "`**/`": [("/* a **/ :a = 1;", "", ":a = 1 ;")],
     "2^63 to": [(":a = 9223372036854775808;", ":a = -9223372036854775808LL", ":a = 9223372036854775808ULL")],
     "`08`": [(":a = 08;", ":a = 0 ;", "begins with 0, so it is octal")],
+    "a `u` after": [(":a = 1lu;", "", ":a = 1U ;"), (":a = 1su;", "", ":a = 1US ;")],
     "`0x1Fs`": [(":a = 0x1Fs;", ":a = 31U ;", ":a = 31s ;"), (":a = 0x1FLL;", ":a = 31U ;", ":a = 31LL ;")],
     "a hexadecimal size": [
         ("types: byte enum e {A = 0x1F};", "", "{A = 31}"),

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from nczarr.cdl import loads
-from nczarr.cdl.read import values
+from nczarr.cdl.read import analyzer, values
 from nczarr.cdl.syntax import parser
 from nczarr.cdl.syntax.runs import NeedsSlowPath
 from nczarr.errors import CDLError
-from nczarr.grammar import read as read_grammar
 from nczarr.model import Dataset, compare
 
 HEAD = """netcdf r {
@@ -27,15 +26,8 @@ data: v = VALUES ;
 """
 
 
-@pytest.fixture(scope="module")
-def slow() -> object:
-    """The parser without the tokens of these runs."""
-    grammar = read_grammar("cdl.lark")
-    for run in ("| WORDS ", "| RECORDS "):
-        assert grammar.count(run) == 1
-        grammar = grammar.replace(run, "")
-    start = grammar.index("NUMBERS.9:")
-    return parser.make_parser(grammar[:start] + "NUMBERS.9: /(?!)x/" + grammar[grammar.index("\n", start) :])
+#: The runs that stay one token each in the slow reading.
+RUNS = ("STRINGS", "STATEMENTS")
 
 
 def outcome(text: str) -> Dataset | str:
@@ -45,10 +37,10 @@ def outcome(text: str) -> Dataset | str:
         return str(error)
 
 
-def differences(text: str, slow: object, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def differences(text: str, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     fast = outcome(text)
     with monkeypatch.context() as patch:
-        patch.setattr(parser, "_parser", lambda records: slow)
+        patch.setattr(analyzer, "parse", lambda source: parser.parse(source, RUNS))
         plain = outcome(text)
     if isinstance(fast, Dataset) and isinstance(plain, Dataset):
         return list(map(str, compare(plain, fast)))
@@ -118,7 +110,7 @@ class Random:
 
 
 @pytest.mark.parametrize("type_", ["l", "ls", "ld", "ll", "c", "d", "e"])
-def test_any_run_is_read_as_its_values_are(type_: str, slow: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_run_is_read_as_its_values_are(type_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fast = 0
     real = values.read_run
 
@@ -136,14 +128,14 @@ def test_any_run_is_read_as_its_values_are(type_: str, slow: object, monkeypatch
             text = HEAD.replace("TYPE", type_).replace(
                 "VALUES", Random(seed, 0.001 if type_ in "cd" else 0.01).several(type_, 12)
             )
-            assert differences(text, slow, monkeypatch) == [], text
+            assert differences(text, monkeypatch) == [], text
             accepted += isinstance(outcome(text), Dataset)
     assert accepted > 10
     assert fast > 5
 
 
 @pytest.mark.parametrize("type_", ["byte", "ushort", "int", "int64", "uint64", "float", "double", "string"])
-def test_any_suffixes(type_: str, slow: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_suffixes(type_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     suffixes = ["", "b", "UB", "s", "us", "L", "LL", "ll", "ull", "f", "d", "F"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -153,7 +145,7 @@ def test_any_suffixes(type_: str, slow: object, monkeypatch: pytest.MonkeyPatch)
             text = HEAD.replace("TYPE", type_).replace(
                 "VALUES", made.join([made.number(few) for _ in range(12)])
             )
-            assert differences(text, slow, monkeypatch) == [], text
+            assert differences(text, monkeypatch) == [], text
 
 
 def test_a_run_that_cannot_be_read_at_once_is_read_one_by_one() -> None:
@@ -166,10 +158,10 @@ def test_a_run_that_cannot_be_read_at_once_is_read_one_by_one() -> None:
     assert text.splitlines()[caught.value.line - 1][caught.value.column - 1] == "x"  # type: ignore[operator]
 
 
-def test_records_that_all_omit_their_last_fields(slow: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_all_omit_their_last_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     text = HEAD.replace("TYPE", "c").replace("VALUES", ", ".join(["{1, A}"] * 12))
     assert isinstance(outcome(text), Dataset)
-    assert differences(text, slow, monkeypatch) == []
+    assert differences(text, monkeypatch) == []
 
 
 @pytest.mark.parametrize("value", ["12", "foo", '"ab"', "0x", "0xabcdefghi", "0x1 0x2"])

@@ -11,10 +11,10 @@ import pytest
 from lark import Token
 
 from nczarr.cdl import loads
+from nczarr.cdl.read import analyzer
 from nczarr.cdl.syntax import parser
 from nczarr.cdl.syntax.source import SourceText
 from nczarr.errors import CDLError
-from nczarr.grammar import read as read_grammar
 from nczarr.model import Dataset, compare
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -43,14 +43,8 @@ group: g { variables: int v ; v:a = 1 ; /v:late = 2 ; data: v = 3 ; }
 """
 
 
-@pytest.fixture(scope="module")
-def slow() -> object:
-    """The parser without the tokens of runs."""
-    grammar = read_grammar("cdl.lark")
-    for run in ("STATEMENTS | ", "STRINGS | ", "RECORDS | "):
-        assert grammar.count(run) == 1
-        grammar = grammar.replace(run, "")
-    return parser.make_parser(grammar)
+#: The runs that stay one token each in the slow reading.
+RUNS = ("NUMBERS", "WORDS")
 
 
 def outcome(text: str) -> Dataset | str:
@@ -60,10 +54,10 @@ def outcome(text: str) -> Dataset | str:
         return str(error)
 
 
-def differences(text: str, slow: object, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def differences(text: str, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     fast = outcome(text)
     with monkeypatch.context() as patch:
-        patch.setattr(parser, "_parser", lambda *_: slow)
+        patch.setattr(analyzer, "parse", lambda source: parser.parse(source, RUNS))
         plain = outcome(text)
     if isinstance(fast, Dataset) and isinstance(plain, Dataset):
         return list(compare(plain, fast))
@@ -79,17 +73,17 @@ def test_most_lines_are_in_runs() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::nczarr.cdl.syntax.source.CDLWarning")
-def test_every_kind_of_line(slow: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for start, line in enumerate(LINES.splitlines()):
         # Each statement alone too, as each problem may hide others.
         text = "\n".join([*LINES.splitlines()[:start], line, "}"])
-        assert differences(text, slow, monkeypatch) == []
+        assert differences(text, monkeypatch) == []
     for statement in LINES.split("variables:\n")[1].split("data:\n")[0].split(" ;"):
         head = "netcdf a { types: byte enum e {A = 0}; int(*) l; dimensions: x = 3; variables: int v; float w(x);"
-        assert differences(f"{head} {statement} ; }}", slow, monkeypatch) == [], statement
+        assert differences(f"{head} {statement} ; }}", monkeypatch) == [], statement
 
 
-def test_mutated_texts(slow: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutated_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = random.Random(5)
     texts = [LINES, *fuzz.seeds()]
     accepted = 0
@@ -97,7 +91,7 @@ def test_mutated_texts(slow: object, monkeypatch: pytest.MonkeyPatch) -> None:
         warnings.simplefilter("ignore")
         for number in range(1200):
             text = fuzz.mutate(LINES if number % 3 == 0 else generator.choice(texts), generator)
-            assert differences(text, slow, monkeypatch) == [], text
+            assert differences(text, monkeypatch) == [], text
             accepted += isinstance(outcome(text), Dataset)
     assert accepted > 20
 

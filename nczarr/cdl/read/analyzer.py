@@ -18,11 +18,11 @@ from nczarr import model
 from nczarr.cdl.read.attributes import GLOBAL, QUANTIZE, SPECIAL, AttributeReader, read_special, storage_of
 from nczarr.cdl.read.data import Binder
 from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, clean_name, dataset_name, name_of
-from nczarr.cdl.read.values import ElementReader
+from nczarr.cdl.read.values import ElementReader, expand
 from nczarr.cdl.syntax import tree
 from nczarr.cdl.syntax.constants import ALIASES, ConstantError, parse_constant
-from nczarr.cdl.syntax.parser import parse
-from nczarr.cdl.syntax.runs import NeedsSlowPath, split_statements
+from nczarr.cdl.syntax.parser import parse, syntax_errors
+from nczarr.cdl.syntax.runs import split_statements
 from nczarr.cdl.syntax.source import ORDER, Problems, SourceText, TooManyProblems
 from nczarr.errors import ArgumentTypeError, CDLError, ModelError
 from nczarr.formats import special_kind
@@ -145,15 +145,10 @@ def _load(text: str, path: str | None) -> model.Dataset:
     problems = Problems(source)
     dataset = None
     try:
-        try:
+        with syntax_errors(source):
             dataset = Analyzer(problems).analyze(parse(source))
-        except NeedsSlowPath:
-            problems = Problems(source)
-            dataset = Analyzer(problems).analyze(parse(source, records=False))
     except TooManyProblems:
         pass
-    except RecursionError:
-        problems.add("the text is nested too deeply", None)
     except MemoryError:
         raise CDLError("the values need more memory than is available", path=path) from None
     problems.raise_all()
@@ -273,7 +268,7 @@ class Analyzer:
     def _type(self, scope: GroupScope, token: Token) -> model.Type | None:
         """Return the type that a token names; None and a problem if there is none."""
         if token.type == "PRIMITIVE":
-            return model.PRIMITIVES[ALIASES.get(str(token), str(token))]
+            return model.PRIMITIVES[ALIASES[str(token)]]
         try:
             return scope.find_type(token)
         except KeyError:
@@ -383,6 +378,8 @@ class Analyzer:
             wrong = f"there is no variable {name!r} in the group {scope.fqn!r}"
             self._problems.add(wrong, assignment.owner, hint=did_you_mean(name, scope.variables))
             return
+        if variable.data is not None:  # read it, though it has no effect, for its syntax errors
+            list(expand(variable.data.items))
         variable.data = assignment.values
         variable.data_token = assignment.owner
 

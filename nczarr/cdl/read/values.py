@@ -26,6 +26,7 @@ from nczarr.cdl.syntax.constants import (
     opaque_bytes,
     parse_constant,
 )
+from nczarr.cdl.syntax.parser import split_items
 from nczarr.cdl.syntax.runs import (
     RECORD,
     STRING,
@@ -33,7 +34,6 @@ from nczarr.cdl.syntax.runs import (
     count_items,
     parse_run,
     raw_strings,
-    split_items,
     text_strings,
 )
 from nczarr.cdl.syntax.source import Problems, as_text
@@ -78,10 +78,7 @@ def count_values(items: Iterable[Value]) -> int:
 def expand(items: Iterable[Value]) -> Iterator[Value]:
     """Yield the values of a list one at a time."""
     for item in items:
-        if isinstance(item, Token):
-            yield from split_items(item)
-        else:
-            yield item
+        yield from split_items(item)
 
 
 def missing_value(type_: model.Type) -> Any:
@@ -263,7 +260,8 @@ class ElementReader:
         fast = "NUMBERS" if numeric else _RUNS.get(type(type_))
         for item in items:
             if done >= most:
-                break
+                split_items(item)  # a run of surplus values is CDL, too, or an error
+                continue
             if isinstance(item, Token) and item.type == fast:
                 # Unusual and wrong values are read one at a time.
                 with suppress(NeedsSlowPath, ConstantError):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from lark import Token
 
+from nczarr.grammar import references, terminals, words
 from nczarr.model import PRIMITIVES, PrimitiveType
 from nczarr.model.types import NullText
 
@@ -52,10 +53,17 @@ class Constant:
         return text if len(text) <= 40 else text[:40] + "…"
 
 
-#: Other names of types, as in ncgen.
-ALIASES = {"real": "float", "long": "int", "integer": "int", "ulong": "uint", "uinteger": "uint"}
+_GRAMMAR = "cdl.lark"
+_CDL = terminals(_GRAMMAR)
 
-_INTEGER = re.compile(r"([-+]?)([0-9]+)([A-Za-z]*)")
+#: The types that each word of a primitive type means: the first word of its terminal names it.
+ALIASES = {
+    word: listed[0]
+    for listed in (words(_GRAMMAR, name) for name in references(_GRAMMAR, "PRIMITIVE"))
+    for word in listed
+}
+
+_INTEGER = re.compile(f"({_CDL['SIGN']}?)({_CDL['DIGITS']})((?:{_CDL['INTEGER_SUFFIX']})?)")
 _SIGNED = {"b": "byte", "s": "short", "l": "int", "ll": "int64"}
 #: The types of the suffixes of integers.
 SUFFIXES = {"u": "uint", **_SIGNED}
@@ -63,14 +71,27 @@ SUFFIXES |= {f"u{suffix}": f"u{kind}" for suffix, kind in _SIGNED.items()}
 SUFFIXES |= {f"{suffix}u": f"u{kind}" for suffix, kind in _SIGNED.items()}
 #: Words that are floating-point numbers: their kind and value.
 SPECIAL_FLOATS = {
-    "NaN": ("double", math.nan), "nan": ("double", math.nan),
-    "NaNf": ("float", math.nan), "nanf": ("float", math.nan),
-    "Infinity": ("double", math.inf), "DoubleInf": ("double", math.inf), "-Infinity": ("double", -math.inf),
-    "Infinityf": ("float", math.inf), "Inff": ("float", math.inf), "FloatInf": ("float", math.inf),
-    "-Infinityf": ("float", -math.inf), "-Inff": ("float", -math.inf),
+    word: ("float" if name.endswith("FLOAT") else "double", math.nan if name.startswith("NAN") else math.inf)
+    for name in references(_GRAMMAR, "SPECIAL_FLOAT")
+    for word in words(_GRAMMAR, name)
+}
+SPECIAL_FLOATS |= {
+    f"-{word}": (SPECIAL_FLOATS[word][0], -math.inf)
+    for name in references(_GRAMMAR, "NEGATIVE_INFINITY")
+    for word in words(_GRAMMAR, name)
+}
+_ESCAPE = re.compile(
+    f"({_CDL['HEX_ESCAPE']})|({_CDL['OCTAL_ESCAPE']})|({_CDL['ESCAPE']})".encode("latin-1"), re.DOTALL
+)
+#: The characters that the grammar's terminals of escapes name.
+_MEANT = {
+    "BELL": b"\x07", "BACKSPACE": b"\x08", "TAB": b"\x09", "LINE_FEED": b"\x0a", "VERTICAL_TAB": b"\x0b",
+    "FORM_FEED": b"\x0c", "CARRIAGE_RETURN": b"\x0d", "DELETE": b"\x7f",
 }  # fmt: skip
-_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|([0-7]{3})|([0-7])|([\x00-\xff]))", re.DOTALL)
-_ESCAPES = {b"abfnrtv?"[i : i + 1]: b"\a\b\f\n\r\t\v\x7f"[i : i + 1] for i in range(8)}
+_ESCAPES = {
+    words(_GRAMMAR, name)[0].encode("ascii"): _MEANT[name] for name in references(_GRAMMAR, "CONTROL_ESCAPE")
+}
+_FLOAT_SUFFIX, _REAL_SUFFIX = words(_GRAMMAR, "FLOAT_SUFFIX"), words(_GRAMMAR, "REAL_SUFFIX")
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4e38
 _NUMERIC_PREFIX = re.compile(rb"[ \t\r\n\f\v]*([-+]?[0-9]+)")
 _REAL_PREFIX = re.compile(
@@ -98,7 +119,7 @@ def parse_constant(token: Token) -> Constant:
     >>> c = parse_constant(Token("INTEGER", "300b"))
     >>> c.kind, c.value
     ('byte', 44)
-    >>> parse_constant(Token("NUMBERS", "5000000000")).kind
+    >>> parse_constant(Token("INTEGER", "5000000000")).kind
     'uint64'
     """
     text = str(token)
@@ -107,11 +128,6 @@ def parse_constant(token: Token) -> Constant:
 
 
 def _read(terminal: str, text: str) -> tuple[str, object]:
-    if terminal == "NUMBERS":
-        if text == "_":
-            return "fill", None
-        match = _INTEGER.fullmatch(text)
-        return _integer(text) if match and match[3].lower() in ("", *SUFFIXES) else _real(text)
     if terminal == "INTEGER":
         return _integer(text)
     if terminal == "REAL":
@@ -132,8 +148,7 @@ def _read(terminal: str, text: str) -> tuple[str, object]:
 
 def _integer(text: str) -> tuple[str, int]:
     match = _INTEGER.fullmatch(text)
-    if match is None:
-        raise ConstantError(f"{text[:40]} is not a number")
+    assert match is not None
     sign, digits, suffix = match.groups()
     if len(digits) > 1 and digits[0] == "0":
         try:
@@ -164,13 +179,8 @@ def _integer(text: str) -> tuple[str, int]:
 
 
 def _real(text: str) -> tuple[str, object]:
-    single = text[-1] in "fF"
-    try:
-        if text[-1] in "fFdD" and text[:-1].lstrip("+-").isdigit():
-            raise ValueError
-        value = float(text[:-1] if text[-1] in "fFdDlL" else text)
-    except ValueError:
-        raise ConstantError(f"{text[:40]} is not a number") from None
+    single = text[-1] in _FLOAT_SUFFIX
+    value = float(text[:-1] if text[-1] in _REAL_SUFFIX else text)
     if not single:
         return "double", value
     if _SMALLEST_FLOAT < abs(value) < _LARGEST_FLOAT:
@@ -218,18 +228,18 @@ def unescape(raw: bytes) -> bytes:
         return raw
 
     def one(match: re.Match[bytes]) -> bytes:
-        hexadecimal, octal, digit, other = match.groups()
+        hexadecimal, octal, other = match.groups()
         if hexadecimal is not None:
-            return bytes([int(hexadecimal, 16)])
+            return bytes([int(hexadecimal[2:], 16)])
         if octal is not None:
-            return bytes([int(octal, 8) & 255])
-        if digit is not None:
+            return bytes([int(octal[1:], 8) & 255])
+        if b"0" <= other[1:] <= b"7":
             raise ConstantError("an octal escape needs three digits, as in \\012")
-        if other == b"x":
+        if other == b"\\x":
             raise ConstantError("a hexadecimal escape needs two digits, as in \\x0a")
-        if other == b"\n":
+        if other == b"\\\n":
             raise ConstantError("a backslash at the end of a line is not an escape; write \\n")
-        return _ESCAPES.get(other, other)
+        return _ESCAPES.get(other, other[1:])
 
     return _ESCAPE.sub(one, raw)
 
@@ -269,8 +279,8 @@ def convert(constant: Constant, type_: PrimitiveType) -> object:
         raise ConstantError(f"{constant.shown} is not a value of the type {type_.name}")
     if constant.is_character and type_.dtype.itemsize > 1:  # the code of a character is not negative
         value &= 255
-    if type_.is_float:
-        return float(value)
+    if type_.is_float:  # "-0" is no integer, but a float
+        return -0.0 if value == 0 and constant.text[:1] == "-" else float(value)
     if isinstance(value, int):
         return _wrap(value, type_)
     if not math.isfinite(value):

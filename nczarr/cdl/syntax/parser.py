@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import cast
 
@@ -10,10 +12,13 @@ from lark import Lark, Token, UnexpectedInput, UnexpectedToken
 from lark.ast_utils import create_transformer
 
 from nczarr.cdl.syntax import tree
-from nczarr.cdl.syntax.runs import STRING
+from nczarr.cdl.syntax.runs import RUNS, tokens_of, with_runs
 from nczarr.cdl.syntax.source import ORDER, SourceText, as_text
 from nczarr.errors import CDLError
 from nczarr.grammar import read as read_grammar
+from nczarr.grammar import terminals
+
+_CDL = terminals("cdl.lark")
 
 #: Terminals in the words of a message.
 _WORDS = {
@@ -28,29 +33,27 @@ _NAMES = {
     "COLON": "an attribute name", "DIMENSIONS": "a dimension name",
     **dict.fromkeys(["_DATA", "PRIMITIVE"], "a variable name"),
 }  # fmt: skip
-_CONSTANTS = frozenset(["NUMBERS", "STRING", "CHARACTER", "HEX"])
+_CONSTANTS = frozenset(["REAL", "STRING", "CHARACTER", "HEX"])
 _SECTIONS = ["types", "dimensions", "variables", "data"]
 #: The beginnings of tokens and comments, their whole text, and the problem if they have no end.
 _UNENDED = (
-    ("/*", re.compile(r"/\*[\x00-\xff]*?\*/"), "the comment has no end: '*/' is missing"),
-    ('"', re.compile(STRING), "the string has no end: '\"' is missing"),
-    ("'", re.compile(r"'(?:[^'\\\n]|\\[^\n])*'"), 'the character constant has no end: "\'" is missing'),
+    ("/*", re.compile(_CDL["BLOCK_COMMENT"]), "the comment has no end: '*/' is missing"),
+    ('"', re.compile(_CDL["STRING"]), "the string has no end: '\"' is missing"),
+    ("'", re.compile(_CDL["CHARACTER"]), 'the character constant has no end: "\'" is missing'),
 )
-_SKIPPED = re.compile(r"(?:[ \t\r\n\f]+|//[^\n]*|/\*[\x00-\xff]*?\*/)*")
-_WORD = re.compile(r"(?:[A-Za-z0-9_.@+\-%\x80-\xff]|\\[\x00-\xff])+")
+_SKIPPED = re.compile(f"(?:{_CDL['BLANK']}|{_CDL['LINE_COMMENT']}|{_CDL['BLOCK_COMMENT']})*")
+_WORD = re.compile(rf"(?:{terminals('names.lark')['NAME_CHARACTER']}|\\[\x00-\xff])+")
+_NUMERIC = re.compile(f"{_CDL['SIGN']}?{_CDL['DIGITS']}")
+#: The runs inside a run of records.
+_INNER = ("NUMBERS", "WORDS", "STRINGS")
 
 
 @cache
-def _parser(records: bool = True) -> Lark:
-    grammar = read_grammar("cdl.lark")
-    return make_parser(grammar if records else grammar.replace("| RECORDS ", ""))
-
-
-def make_parser(grammar: str) -> Lark:
-    """Return the parser of a grammar; it builds the syntax tree while it parses."""
+def parser(start: str, runs: tuple[str, ...]) -> Lark:
+    """Return the parser of a rule, which builds the syntax tree while it parses; runs are one token each."""
     return Lark(
-        grammar,
-        start="file",
+        with_runs(read_grammar("cdl.lark"), runs),
+        start=start,
         parser="lalr",
         lexer="contextual",
         maybe_placeholders=False,
@@ -63,8 +66,29 @@ def _read_grammar(_base: str | None, path: str) -> tuple[str, str]:
     return path, read_grammar(path.split("/")[-1])
 
 
-def parse(source: SourceText, *, records: bool = True) -> tree.File:
-    """Parse a CDL text; without `records`, each record is a node of its own.
+class RunError(Exception):
+    """A run is no list of values; the place is that of the parser's error after the position `start`."""
+
+    def __init__(self, error: UnexpectedInput, start: int) -> None:
+        super().__init__(str(error))
+        self.error, self.start = error, start
+
+
+@contextmanager
+def syntax_errors(source: SourceText) -> Iterator[None]:
+    """Raise the errors of the grammar, also those that are found in a run later, as :class:`CDLError`."""
+    try:
+        yield
+    except UnexpectedInput as error:
+        raise _explain(source, error) from None
+    except RunError as found:
+        raise _explain(source, found.error, found.start) from None
+    except RecursionError:
+        raise source.error("the text is nested too deeply", None) from None
+
+
+def parse(source: SourceText, runs: tuple[str, ...] = tuple(RUNS)) -> tree.File:
+    """Parse a CDL text; runs of these kinds are one token each.
 
     Raises
     ------
@@ -76,27 +100,73 @@ def parse(source: SourceText, *, records: bool = True) -> tree.File:
     >>> parse(SourceText("netcdf a { dimensions: x = 3; }")).body.parts[0].parts[0].size.value
     '3'
     """
+    with syntax_errors(source):
+        return cast(tree.File, parser("file", runs).parse(source.text))
+
+
+def split_items(item: tree.Value) -> list[tree.Value]:
+    """Return the values of a run, as the grammar reads each of them; another value is alone.
+
+    Raises
+    ------
+    RunError
+        If the text of the run is not CDL.
+
+    Examples
+    --------
+    >>> [str(item) for item in split_items(Token("NUMBERS", "1, 2", 0))]
+    ['1', '2']
+    """
+    if not isinstance(item, Token) or item.type not in RUNS:
+        return [item]
+    found = tokens_of(item)
+    if found is not None:
+        return list(found)
+    start = item.start_pos or 0
     try:
-        return cast(tree.File, _parser(records).parse(source.text))
+        values = cast(
+            tree.Values, parser("values", _INNER if item.type == "RECORDS" else ()).parse(str(item))
+        )
     except UnexpectedInput as error:
-        raise _explain(source, error) from None
-    except RecursionError:
-        raise source.error("the text is nested too deeply", None) from None
+        raise RunError(error, start) from None
+    _move(values, start)
+    return list(values.items)
 
 
-def _explain(source: SourceText, error: UnexpectedInput) -> CDLError:
-    position = error.pos_in_stream or 0
+def _move(values: tree.Values, distance: int) -> None:
+    """Add a distance to the position of each token."""
+    for item in values.items:
+        if isinstance(item, tree.Block):
+            _move(item.values, distance)
+        tokens = (
+            [item]
+            if isinstance(item, Token)
+            else [item.brace]
+            if isinstance(item, tree.Block)
+            else [item.name, *item.arguments]
+        )
+        for token in tokens:
+            token.start_pos = (token.start_pos or 0) + distance
+
+
+def _explain(source: SourceText, error: UnexpectedInput, start: int = 0) -> CDLError:
+    position = (error.pos_in_stream or 0) + start
     ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
     if ended:
         position = len(source.text.rstrip(" \t\r\n\f"))
-    for start, whole, message in _UNENDED:
-        if source.text.startswith(start, position) and whole.match(source.text, position) is None:
+    for opening, whole, message in _UNENDED:
+        if source.text.startswith(opening, position) and whole.match(source.text, position) is None:
             return source.error(message, position)
     expected: set[str] = set(getattr(error, "expected", None) or getattr(error, "allowed", None) or ())
+    if start:  # the list of a run ends as the whole list does
+        expected = {"SEMICOLON" if name == "$END" else name for name in expected}
     found = "the end of the text" if ended else _found(source, position)
     missing = "'}' is missing" if ended and "RBRACE" in expected else None
     hint = missing or _hint(source, position, expected)
-    return source.error(f"expected {_expected(expected, _before(error))}, not {found}", position, hint=hint)
+    message = f"expected {_expected(expected, _before(error))}, not {found}"
+    if hint is None and expected >= _CONSTANTS and _NUMERIC.match(source.text, position):
+        message = f"{found[1:-1]} is not a number"
+    return source.error(message, position, hint=hint)
 
 
 def _before(error: UnexpectedInput) -> str:

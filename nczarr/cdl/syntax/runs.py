@@ -1,31 +1,115 @@
-"""Split runs: long stretches of numbers, strings or statements that the grammar takes as one token.
+"""Recognise and split runs: long stretches of numbers, words, strings, records or statements that are one token each.
 
-One token for each number would cost more than all other work. numpy's compiled parser reads numbers into arrays.
-Strings without escapes are found by one regular expression.
+One token for each number would cost more than all other work. The grammar has no runs: their terminals are composed
+here from those of ``grammar/cdl.lark``, and :func:`with_runs` adds them to it. numpy's compiled parser reads numbers
+into arrays. Strings without escapes are found by one regular expression.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.syntax.constants import ALIASES, SPECIAL_FLOATS, SUFFIXES, unescape
+from nczarr.cdl.syntax.constants import SUFFIXES, unescape
 from nczarr.cdl.syntax.tree import Attribute, Declaration, Values, Variable
-from nczarr.grammar import portable
+from nczarr.grammar import portable, terminals, words
 from nczarr.model import PRIMITIVES
 
-# --- numbers
+# --- recognition
 
+_CDL = {**terminals("names.lark"), **terminals("cdl.lark")}
+#: The most values of a run, so that one of an unusual form does not make all the others slow.
+_MOST = 50_000
+_MOST_STATEMENTS = 1000
+_FEWEST_RECORDS = 8
+
+
+def _either(*names: str) -> str:
+    return "|".join([f"(?:{_CDL[name]})" for name in names])
+
+
+def _list(item: str, fewest: int = 2) -> str:
+    """Return the pattern of a list with commas."""
+    return rf"{item}(?:{_GAP},{_GAP}{item}){{{fewest - 1},{_MOST}}}+"
+
+
+def _list_up_to(item: str, comma: str) -> str:
+    """Return the pattern of a list whose last value no other character follows.
+
+    To check each value costs more than a second search for the last one that is whole, where a value of another form
+    follows.
+    """
+    more = f"{comma}{item}"
+    return rf"{item}(?:(?:{more}){{1,{_MOST}}}+{_NEXT}|(?:{more}{_NEXT}){{1,{_MOST}}}+)"
+
+
+def _braces(inside: str) -> str:
+    return rf"""\{{(?:[^{{}}"'\/;]++|{STRING}{inside})*+\}}"""
+
+
+_GAP = _CDL["BLANK"] + "*+"
+_NEXT = r"(?=[ \t\r\n\f,;}\/])"
+STRING = _CDL["STRING"]
+
+#: The characters of numbers, in any order, and fill marks. Octal numbers have another value than numpy gives them.
+_IN_NUMBER = "".join(sorted({*"".join(words("cdl.lark", "INTEGER") + words("cdl.lark", "REAL"))}))
+_NUMBER = rf"(?:(?:{_CDL['SIGN']})?+(?!0[0-9])[0-9.][0-9{re.escape(_IN_NUMBER)}]*+|_)"
+#: A name without an escape.
+_SIMPLE = rf"{_CDL['NAME_START']}{_CDL['NAME_CHARACTER']}*+"
+#: A value in braces, with others in it, four deep, without comments and paths.
+RECORD = portable(_braces("|" + _braces("|" + _braces("|" + _braces("")))))
+
+_RESERVED = ("PRIMITIVE", "ENUM", "OPAQUE", "COMPOUND", "UNLIMITED", "SPECIAL_FLOAT", "NIL")
+_SECTIONS = ("TYPES", "DIMENSIONS", "VARIABLES", "GROUP", "_DATA")
+_PLAIN = rf"(?!{_either(*_SECTIONS, *_RESERVED)}){_SIMPLE}(?!\\)"
+_TYPE = rf"(?:(?:{_CDL['PRIMITIVE']})|{_PLAIN})"
+_SHAPE = rf"{_GAP}\({_GAP}{_list(_PLAIN, 1)}{_GAP}\)"
+_CONSTANTS = ("STRING", "INTEGER", "REAL", "SPECIAL_FLOAT", "NEGATIVE_INFINITY")
+_ATTRIBUTE = (
+    rf"(?:{_TYPE}{_GAP}(?<={_CDL['BLANK']}))?(?:{_PLAIN}{_GAP})?:{_GAP}{_PLAIN}{_GAP}={_GAP}"
+    rf"{_list(f'(?:{_either(*_CONSTANTS)})', 1)}"
+)
+_DECLARATION = rf"{_TYPE}{_GAP}(?<={_CDL['BLANK']}){_list(f'{_PLAIN}(?:{_SHAPE})?', 1)}"
+
+#: The terminals of runs, and the rules of the grammar whose text each of them can be, several times.
+RUNS = {
+    "NUMBERS": ("_value", _list_up_to(_NUMBER, f",{_GAP}")),
+    "WORDS": ("_value", _list_up_to(f"(?!_){_SIMPLE}", f"{_GAP},{_GAP}")),
+    "STRINGS": ("_value", _list(STRING)),
+    "RECORDS": ("_value", _list(RECORD, _FEWEST_RECORDS)),
+    "STATEMENTS": (
+        "_statement",
+        rf"(?:(?:{_ATTRIBUTE}|{_DECLARATION}){_GAP};{_GAP}){{1,{_MOST_STATEMENTS}}}+",
+    ),
+}
+
+
+def with_runs(grammar: str, runs: Iterable[str]) -> str:
+    """Return a grammar that takes runs of these kinds as one token each.
+
+    Examples
+    --------
+    >>> print(with_runs("_value: STRING", ["STRINGS"])[:44])
+    _value: STRING
+    %extend _value: STRINGS
+    STRIN
+    """
+    parts = [grammar]
+    for name in runs:
+        rule, pattern = RUNS[name]
+        parts.append(f"%extend {rule}: {name}\n{name}.10: /{portable(pattern)}/")
+    return "\n".join(parts)
+
+
+# --- values
+
+#: The terminals of values that are one token, in the order in which the parser tries them.
+_ONE = ("REAL", "HEX", "INTEGER", *_RESERVED, "FILL", "IDENT")
+_ITEM = re.compile("|".join([f"(?P<{name}>{_CDL[name]})" for name in _ONE]))
 _BLANK = " \t\r\n\f"
-#: Words that are constants of their own.
-_KINDS = dict.fromkeys(SPECIAL_FLOATS, "SPECIAL_FLOAT") | dict.fromkeys(("NIL", "nil", "Nil"), "NIL")
-_SUFFIX = re.compile(r"[0-9.]([A-DF-Za-df-z]+)")
-_WHOLE = re.compile(r"(?:^|[ ,\n\t\r])[-+]?+[0-9]++[fFdD]")
-_LONGEST = 400
-_TOO_LARGE = 1 << 65
 
 
 def count_items(run: Token) -> int:
@@ -37,23 +121,31 @@ def count_items(run: Token) -> int:
     return len(_RECORD.findall(run)) if run.type == "RECORDS" else 1
 
 
-def split_items(run: Token) -> Iterator[Token]:
-    """Yield the values of a run as separate tokens; raise :class:`NeedsSlowPath` for records."""
-    start = run.start_pos or 0
+def tokens_of(run: Token) -> list[Token] | None:
+    """Return the values of a run as tokens of the grammar; None if one of them is none."""
     if run.type == "RECORDS":
-        raise NeedsSlowPath
+        return None
+    start = run.start_pos or 0
     if run.type == "STRINGS":
-        for match in _STRING.finditer(run):
-            yield Token("STRING", match[0], start + match.start())
-    elif run.type not in ("NUMBERS", "WORDS"):
-        yield run
-    else:
-        for part in run.split(","):
-            stripped = part.lstrip(_BLANK)
-            text = stripped.rstrip(_BLANK)
-            kind = "NUMBERS" if run.type == "NUMBERS" else _KINDS.get(text, "IDENT")
-            yield Token(kind, text, start + len(part) - len(stripped))
-            start += len(part) + 1
+        return [Token("STRING", found[0], start + found.start()) for found in _STRING.finditer(run)]
+    tokens = []
+    for part in run.split(","):
+        stripped = part.lstrip(_BLANK)
+        text = stripped.rstrip(_BLANK)
+        found = _ITEM.fullmatch(text)
+        if found is None:
+            return None
+        tokens.append(Token(str(found.lastgroup), text, start + len(part) - len(stripped)))
+        start += len(part) + 1
+    return tokens
+
+
+# --- numbers
+
+_SUFFIX = re.compile(r"[0-9.]([A-DF-Za-df-z]+)")
+_WHOLE = re.compile(r"(?:^|[ ,\n\t\r])[-+]?+[0-9]++[fFdD]")
+_LONGEST = 400
+_TOO_LARGE = 1 << 65
 
 
 class NeedsSlowPath(Exception):
@@ -149,17 +241,7 @@ def _checked(values: np.ndarray, run: str, dtype: np.dtype) -> np.ndarray:
 
 # --- strings
 
-#: A string, without a group for its text.
-STRING = portable(r'"(?:[^"\\]++|\\[\x00-\xff])*+"')
-_STRING = re.compile(portable(r'"((?:[^"\\]++|\\[\x00-\xff])*+)"'))
-
-
-def _braces(inside: str) -> str:
-    return rf"""\{{(?:[^{{}}"'/;]++|{STRING}{inside})*+\}}"""
-
-
-#: A value in braces, as in the grammar's RECORDS.
-RECORD = portable(_braces("|" + _braces("|" + _braces("|" + _braces("")))))
+_STRING = re.compile(f'"({STRING[1:-1]})"')
 _RECORD = re.compile(RECORD)
 
 
@@ -189,8 +271,7 @@ def text_strings(run: str) -> list[str]:
 
 # --- declarations and attributes
 
-# The token matches the grammar's STATEMENTS, so these expressions only separate its parts.
-_GAP = r"[ \t\r\n\f]*+"
+# The token is a run, so these expressions only separate its parts.
 _WORD = r"[^ \t\r\n\f:=;,()\"]++"
 _STATEMENT = re.compile(
     portable(
@@ -200,14 +281,8 @@ _STATEMENT = re.compile(
 )
 _VARIABLE = re.compile(portable(rf"({_WORD}){_GAP}(?:\(([^)]*)\))?+"))
 _NAME = re.compile(_WORD)
-_CONSTANT = re.compile(
-    portable(
-        rf"(?P<STRING>{STRING})"
-        r"|(?P<SPECIAL_FLOAT>[A-Za-z]++)|(?P<NEGATIVE_INFINITY>-[A-Za-z]++)"
-        r"|(?P<INTEGER>[-+]?+[0-9]++(?![.eE0-9])[A-Za-z]*+)|(?P<REAL>[-+]?+[0-9.][0-9.eEfFdDlL+-]*+)"
-    )
-)
-_PRIMITIVE = frozenset([*PRIMITIVES, *ALIASES])
+_CONSTANT = re.compile("|".join([f"(?P<{name}>{_CDL[name]})" for name in _CONSTANTS]))
+_PRIMITIVE = frozenset(words("cdl.lark", "PRIMITIVE"))
 
 
 def split_statements(run: Token) -> Iterator[Declaration | Attribute]:

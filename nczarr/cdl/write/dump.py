@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TextIO
 
 from nczarr import model
@@ -13,6 +14,7 @@ from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_
 from nczarr.cdl.write.times import TimeTexts
 from nczarr.cdl.write.values import ValueText, escape_name, escape_path, quote, refuse_slashes
 from nczarr.errors import ArgumentTypeError, CDLError, LossError, error_context
+from nczarr.grammar import words
 from nczarr.model.anonymous import name_anonymous
 from nczarr.model.names import find_nearest
 from nczarr.model.typed import parse_typed, similar_name
@@ -23,11 +25,18 @@ from nczarr.system.warning import warn
 #: The room that opens datasets of other kinds than the model.
 front = Door("nczarr.convert.front")
 _SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
-_TYPE_ALIASES = ("real", "long", "integer", "ulong", "uinteger")
-_TYPE_KEYWORDS = ("enum", "opaque", "compound", "struct", "structure")
-_TYPE_WORDS = frozenset((*model.PRIMITIVES, *_TYPE_ALIASES, *_TYPE_KEYWORDS))
 _LONG = 1 << 32
 _DEFAULT = DumpOptions()
+
+
+@cache
+def _type_words() -> frozenset[str]:
+    """Return the reserved words that begin a declaration."""
+    return frozenset(
+        word
+        for terminal in ("PRIMITIVE", "ENUM", "OPAQUE", "COMPOUND")
+        for word in words("cdl.lark", terminal)
+    )
 
 
 def dump(dataset: object, file: TextIO, options: DumpOptions = _DEFAULT) -> None:
@@ -268,7 +277,7 @@ class _Dump:
             find_nearest(name, group, nodes) for nodes in (dataset.all_variables, dataset.all_dimensions)
         ]
         is_hidden = nearest != fqn or any(other is not None and len(other) > len(fqn) for other in others)
-        return self._path(fqn) if is_hidden or name in _TYPE_WORDS else self._escape(name)
+        return self._path(fqn) if is_hidden or name in _type_words() else self._escape(name)
 
     def _path(self, fqn: str) -> str:
         return escape_path(model.parse_fqn(fqn), percent=not self._options.ncdump)
@@ -319,7 +328,7 @@ class _Dump:
         head = f"\t\t{self._type_name(type_, fqn)} " if typed else "\t\t"
         if variable is not None:
             # A variable named like a type needs its path: "int:a" is an attribute of the group.
-            typelike = variable.name in _TYPE_WORDS and not options.ncdump
+            typelike = variable.name in _type_words() and not options.ncdump
             owner = model.join_fqn(fqn, variable.name)
             head += self._path(owner) if typelike else self._escape(variable.name)
             head += " " * (variable.name in _SECTIONS)
