@@ -470,8 +470,7 @@ class XarrayVariable:
     @property
     def is_divisible(self) -> bool:
         """True if each part is encoded as in the whole, so that the values need not be read now."""
-        chunked = is_duck_dask_array(self.variable._data)
-        return bool(self.variable.ndim) and self.variable.dtype.kind in "iufcbV" and not chunked
+        return bool(self.variable.ndim) and self.variable.dtype.kind in "iufcbV"
 
     @property
     def stored(self) -> Any:
