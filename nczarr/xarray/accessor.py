@@ -216,6 +216,7 @@ class NCZarrAccessor:
         name = FORMAT_OF_MODEL.get(DATA_MODELS.get(str(format), ""), format)
         options: dict[str, Any] = {} if name is None else {"format": name}
         groups, given = groups_of(self._data, encoding, None if group is None else plain_path(group))
+        _refuse_slashes(groups)
         write: Any = partial(_update_file, path, groups, given, unlimited_dims, options, unsafe=unsafe)
         if mode == "w":
             dataset = unchecked(in_file(model_of(groups, given, unlimited_dims)), unsafe=unsafe)
@@ -226,6 +227,16 @@ class NCZarrAccessor:
         import dask
 
         return dask.delayed(write, traverse=False)()
+
+
+def _refuse_slashes(groups: Mapping[str, xr.Dataset]) -> None:
+    """Raise as xarray for names that Zarr stores, and netCDF files do not: a slash separates groups there."""
+    for dataset in groups.values():
+        for name in (*dataset.variables, *dataset.sizes):
+            if isinstance(name, str) and "/" in name:
+                raise ValueError(
+                    f"Forward slashes '/' are not allowed in variable and dimension names of files (got {name!r})"
+                )
 
 
 def _mode(mode: str | None, append_dim: str | None, region: object) -> str:
