@@ -89,7 +89,7 @@ def test_groups_and_exclude(tmp_path: Path) -> None:
         {"select": {"lon": slice(350.0, 10.0)}},
         {"select": {"time": slice("2020-13-01", None)}},
         {"rename": {"/no": "b"}},
-        {"rename": {"/lat": "a/b"}},
+        {"rename": {"/lat": "a\x00b"}},
         {"rename": {"/lat": "lon"}},
         {"chunks": "tiem=2"},
         {"chunks": "time=0"},
