@@ -16,7 +16,13 @@ import xarray as xr
 from nczarr import convert, model
 from nczarr.convert.change.packing import in_file
 from nczarr.convert.values.dasked import aligned, is_chunked, store_chunked
-from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.errors import (
+    ArgumentError,
+    DatasetExistsError,
+    DatasetNotFoundError,
+    NCZarrError,
+    UnsupportedError,
+)
 from nczarr.formats import local_path
 from nczarr.model import Attribute, Region, regions
 from nczarr.model.paths import join_path
@@ -234,8 +240,9 @@ def _refuse_slashes(groups: Mapping[str, xr.Dataset]) -> None:
     for dataset in groups.values():
         for name in (*dataset.variables, *dataset.sizes):
             if isinstance(name, str) and "/" in name:
-                raise ValueError(
-                    f"Forward slashes '/' are not allowed in variable and dimension names of files (got {name!r})"
+                raise ArgumentError(
+                    f"Forward slashes '/' are not allowed in variable and dimension names of files (got {name!r})",
+                    hint="rename() gives it another name",
                 )
 
 
