@@ -21,9 +21,9 @@ SCRIPT = Path(__file__).parents[1] / "docs" / "trace_trips.py"
 #: All ways ask `model.lengths`, which owns the lengths of a stored dataset; those of a session ask `session.rules`.
 MOST = {
     "copy a.nc b.zarr": (29, 4, 88),
-    'Dataset("b.zarr")': (19, 0, 61),
+    'Dataset("b.zarr")': (19, 0, 62),
     "variable[1:3]": (12, 0, 28),
-    "v[n] = row; sync()": (17, 3, 53),
+    "v[n] = row; sync()": (17, 3, 54),
     "gen a.cdl c.zarr": (29, 3, 93),
 }
 

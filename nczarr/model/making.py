@@ -114,15 +114,7 @@ def values_for(given: object, type_: Type, where: str) -> np.ndarray:
     if dtype.hasobject or dtype.names or dtype.kind == "V":
         return _objects(given, dtype, type_, where)
     try:
-        before = np.asarray(given)
-        if dtype.kind in "iu" and before.dtype.kind == "f" and not isinstance(given, np.ndarray):
-            # numpy makes floats of integers below 0 or 2**63 beside larger ones.
-            exact = np.asarray(given, object)
-            before = exact if all(isinstance(each, int | np.integer) for each in exact.flat) else before
-        if dtype.kind in "SU" and before.dtype.kind == "U":
-            before = np.char.encode(before, "utf-8")
-            if before.size and before.dtype.itemsize > dtype.itemsize:
-                raise ValueError("a char is one byte; text has the type string, or one more dimension")
+        before = _array_of(given, dtype)
         with np.errstate(all="ignore"):
             after = before.astype(dtype) if before.dtype.kind != "O" or dtype.kind in "iuf" else None
     except OverflowError:
@@ -134,11 +126,30 @@ def values_for(given: object, type_: Type, where: str) -> np.ndarray:
     if after is None or (before.dtype.kind in "SU") != (dtype.kind in "SU"):
         raise ArgumentTypeError(f"{shown(given)} is no value of the type {type_.name}", fqn=where)
     if dtype.kind in "iu" and before.size:
-        wrong = after.astype(before.dtype if before.dtype.kind == "f" else object) != before
-        if wrong.any():
-            lost = before[wrong].flat[0] if before.ndim else before[()]
-            raise RangeError(f"the value {lost} does not fit into the type {type_.name}", fqn=where)
+        _refuse_other_integers(before, after, type_, where)
     return after
+
+
+def _array_of(given: object, dtype: np.dtype) -> np.ndarray:
+    """Return values as an array, before they are cast to a dtype."""
+    array = np.asarray(given)
+    if dtype.kind in "iu" and array.dtype.kind == "f" and not isinstance(given, np.ndarray):
+        # numpy makes floats of integers below 0 or 2**63 beside larger ones.
+        exact = np.asarray(given, object)
+        return exact if all(isinstance(each, int | np.integer) for each in exact.flat) else array
+    if dtype.kind in "SU" and array.dtype.kind == "U":
+        array = np.char.encode(array, "utf-8")
+        if array.size and array.dtype.itemsize > dtype.itemsize:
+            raise ValueError("a char is one byte; text has the type string, or one more dimension")
+    return array
+
+
+def _refuse_other_integers(before: np.ndarray, after: np.ndarray, type_: Type, where: str) -> None:
+    """Refuse values of which a cast to integers has made others."""
+    wrong = after.astype(before.dtype if before.dtype.kind == "f" else object) != before
+    if wrong.any():
+        lost = before[wrong].flat[0] if before.ndim else before[()]
+        raise RangeError(f"the value {lost} does not fit into the type {type_.name}", fqn=where)
 
 
 def _objects(given: object, dtype: np.dtype, type_: Type, where: str) -> np.ndarray:

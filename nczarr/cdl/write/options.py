@@ -153,19 +153,33 @@ def variable_specials(
     # The chunks of a netCDF source may be others than those in the shards.
     if shards and storage.layout == "chunked" and not any(map(mod, shards, storage.chunk_shape or shards)):
         yield "_ShardSizes", ", ".join(map(str, shards))
-    if options.filters:
-        if storage.filters:
-            yield "_Filter", _filter_list(storage.filters, variable)
-    else:
-        ids = {f.id: f for f in storage.filters}
+    yield from _filter_specials(variable, options)
+    yield from _codec_specials(dataset, variable)
+    ordered = isinstance(variable.type, PrimitiveType | EnumType) and variable.type.is_fixed_size
+    if ordered and variable.type.dtype.itemsize > 1 and storage.endian != "native":
+        yield "_Endianness", f'"{storage.endian}"'
+    if storage.no_fill:
+        yield "_NoFill", '"true"'
+
+
+def _filter_specials(variable: Variable, options: DumpOptions) -> Iterator[tuple[str, str]]:
+    """Yield the attributes of HDF5's filters: ncdump's own for some, and one for all others."""
+    filters = variable.storage.filters
+    if not options.filters:
+        ids = {f.id: f for f in filters}
         for number in _OWN:
             if number in ids:
                 value = str(ids[number].parameters[0]) if number == Filter.DEFLATE else '"true"'
                 yield FILTERS[number].special, value
-        others = tuple(f for f in storage.filters if f.id not in _OWN)
-        if others:
-            yield "_Filter", _filter_list(others, variable)
-    codecs, dtype = chosen_codecs(storage.filters, storage.codecs), variable.type.dtype
+        filters = tuple(f for f in filters if f.id not in _OWN)
+    if filters:
+        yield "_Filter", _filter_list(filters, variable)
+
+
+def _codec_specials(dataset: Dataset, variable: Variable) -> Iterator[tuple[str, str]]:
+    """Yield the attribute of Zarr's codecs, where they do not follow from the filters."""
+    storage, dtype = variable.storage, variable.type.dtype
+    codecs = chosen_codecs(storage.filters, storage.codecs)
     chunks = storage.array_chunks or storage.chunk_shape or dataset.shape_of(variable)
     nbytes = None if dtype.hasobject else math.prod(chunks) * dtype.itemsize
     # Without the empty list, a dataset that is made of the text would be compressed.
@@ -175,11 +189,6 @@ def variable_specials(
             "_Codecs",
             json.dumps(text, ensure_ascii=False),
         )  # JSON escapes quotes and backslashes as CDL does
-    ordered = isinstance(variable.type, PrimitiveType | EnumType) and variable.type.is_fixed_size
-    if ordered and variable.type.dtype.itemsize > 1 and storage.endian != "native":
-        yield "_Endianness", f'"{storage.endian}"'
-    if storage.no_fill:
-        yield "_NoFill", '"true"'
 
 
 def _filter_list(filters: tuple[Filter, ...], variable: Variable) -> str:
