@@ -196,7 +196,7 @@ WRONG = [
     ("o/zarr.json", (*ARRAY, "type"), "/gone", "no type '/gone'"),
     ("o/zarr.json", (*ARRAY, "type"), "/row", "cannot store values"),
     ("o/zarr.json", (*ARRAY, "type"), "float64", "cannot store values"),
-    ("_nc-__n/zarr.json", (*ARRAY, "name"), "a/b", "'/'"),
+    ("_nc-__n/zarr.json", (*ARRAY, "name"), "a\x01b", "control"),
     ("_nc-__n/zarr.json", (*ARRAY, "name"), "v", "another node is named 'v'"),
     ("zarr.json", (ATTR, "_nczarr_superblock", "version"), "4.0.0", "not a version 3"),
     ("zarr.json", (*GROUP, "arrays"), ["v", "gone"], "the array 'gone' is listed but missing"),
