@@ -231,6 +231,11 @@ def dataset_lost_chunk(place: Place) -> None:
         ds["v"][:]
 
 
+def open_lost_chunk(place: Place) -> None:
+    with nczarr.open(with_lost_chunk(place)) as ds, pytest.raises(NCZarrError, match=GONE):
+        ds["v"][:]
+
+
 # --- the dimension of a variable belongs to its group, or to a group above it
 
 OUT_OF_REACH = "the dimension '/g/gx' is out of reach"
@@ -428,6 +433,7 @@ WALKS: dict[str, dict[str, Walk]] = {
     },
     "a constant that its type changes": {"gen": gen_constant},
     "a node that is listed and missing": {
+        "open": lost_group_in_python(lambda path, _: nczarr.open(path).close()),
         "Dataset": lost_group_in_python(lambda path, _: nczarr.Dataset(path).close()),
         "MFDataset": lost_group_in_python(lambda path, _: nczarr.MFDataset([path], aggdim="time").close()),
         "copy": copy_lost_group,
@@ -442,6 +448,7 @@ WALKS: dict[str, dict[str, Walk]] = {
         "view": lost_group_in_python(lambda path, _: serve(path, open_browser=False).close()),
     },
     "a chunk that a manifest records": {
+        "open": open_lost_chunk,
         "Dataset": dataset_lost_chunk,
         "copy": lost_chunk("copy", "-q", "SOURCE", "OUT"),
         "dump": lost_chunk("dump", "SOURCE"),

@@ -152,6 +152,11 @@ SECTIONS: dict[str, list[Row]] = {
             "g = ds.createGroup('g/h'); log(ds.data_model, g.path, g.name, g.parent.name, ds.isopen())",
         ),
         same("`disk_format` of a netCDF file", "log(ds.disk_format)"),
+        different(
+            r"`\/` in a name or path",
+            "w = nc.Dataset(zarr, 'w')\nattempt(lambda: w.createVariable('g\\\\/v', 'i4', ()).name)",
+            r'a slash that is part of the name, on Zarr (`createVariable(r"g\/v", …)`); `/` separates groups in both',
+        ),
         different("`disk_format` of Zarr", "log(nc.Dataset(zarr, 'w').disk_format)", "`ZARR`"),
         same(
             "`diskless`, `persist`",
