@@ -259,9 +259,10 @@ def _as_array(
         packed = bool(packing_of(lookup_in(node))) and settings.scale
         dtype = np.dtype(np.float64) if packed and type_.dtype.kind in "iuf" else settings.dtype
         with translating("the data cannot be turned into {}", dtype, fqn=node.fqn):
-            own = np.asarray(data) if dtype.kind in "iu" and type(data) is not int else None
+            cast = np.array(data, dtype)  # refuses NaN and numbers out of range
+            own = np.asarray(data) if dtype.kind in "iu" and type(data) is not int else cast
             # Fractions are cut below, where a warning names the first.
-            data = own if own is not None and own.dtype.kind == "f" else np.array(data, dtype)
+            data = own if own.dtype.kind == "f" else cast
     if isinstance(type_, model.EnumType):
         _check_members(node, type_, data)
     return elem, data if isinstance(data, np.ndarray) else np.asarray(data)
