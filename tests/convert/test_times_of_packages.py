@@ -97,9 +97,9 @@ def test_times_of_a_package_are_created_read_shown_edited_copied_and_joined_as_t
         assert list(peer.time.values.astype("M8[s]")) == TIMES.tolist()
 
     later = create(tmp_path / "b.zarr", Instant(), LATER)
-    nczarr.copy([own, later], tmp_path / "joined.zarr", concat="time")
+    nczarr.join([own, later], tmp_path / "joined.zarr", along="time")
     nczarr.copy(own, tmp_path / "growing.zarr", unlimited=["time"])
-    nczarr.copy(later, tmp_path / "growing.zarr", append="time")
+    nczarr.append(later, tmp_path / "growing.zarr", along="time")
     both = [*TIMES.tolist(), *LATER.tolist()]
     assert read(tmp_path / "joined.zarr") == read(tmp_path / "growing.zarr") == both
 

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 from netcdf4_view import builtin_of, content_of, plain
 
+from nczarr.netcdf4.values.changes import ChangedValueWarning
+
 #: The dataset of each call.
 START = """
 ds.createDimension("t", None); ds.createDimension("x", 3); ds.createDimension("n", 4)
@@ -47,6 +49,9 @@ _VALUES = (
     "range(3)", "str", "len", "v", "ds", "slice(1)", "{1}",
 )
 _FLAGS = ("None", "True", "0", "1", "2", "-1", "'a'", "''", "[]", "np.bool_(True)", "1.5")
+
+#: netCDF4-python says nothing of values that change.
+_UNCOMPARED = (ResourceWarning, DeprecationWarning, FutureWarning, ChangedValueWarning)
 
 
 def _filled(template: str, *lists: Iterable[str]) -> list[str]:
@@ -802,11 +807,7 @@ class Outcome:
             except Exception as error:
                 self.error = error.with_traceback(None)
         self.warnings = sorted(
-            {
-                w.category.__name__
-                for w in caught
-                if not issubclass(w.category, ResourceWarning | DeprecationWarning | FutureWarning)
-            }
+            {w.category.__name__ for w in caught if not issubclass(w.category, _UNCOMPARED)}
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -122,7 +122,7 @@ def test_groups_inherit_dimensions_that_fit() -> None:
 
 
 def test_without_labels_dimensions_are_anonymous() -> None:
-    store = hierarchy({"a": (ones(2, 3), None), "b": (ones(2, 3), ["x", None]), "c": (ones(2), ["/g/x"])})
+    store = hierarchy({"a": (ones(2, 3), None), "b": (ones(2, 3), ["x", None]), "c": (ones(2), ["a\x01"])})
     assert shapes(store) == {"/a": (2, 3), "/b": ("/x", 3), "/c": (2,)}
 
 

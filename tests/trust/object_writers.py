@@ -27,9 +27,8 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "helpers"), str(HERE.parent / "s3")]
 
 import nczarr  # noqa: E402
-from nczarr.errors import NCZarrError  # noqa: E402
+from nczarr.errors import LockedError, NCZarrError  # noqa: E402
 from nczarr.model import INT, Dataset, Dimension, MemorySource, Variable  # noqa: E402
-from nczarr.netcdf4.errors import LockedError  # noqa: E402
 
 #: Changes a dataset, prints what is acknowledged, and ends with status 1 if it is refused.
 PROGRAM = """

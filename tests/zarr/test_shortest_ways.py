@@ -69,7 +69,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     counts = Counts(monkeypatch)
     counts.watch(Chain, "decode_raw")
     counts.watch(read_files, "scratch")
-    counts.watch(read_files._Reader, "read")
+    counts.watch(read_files._ChunkFileReader, "read")
     return counts
 
 

@@ -183,7 +183,11 @@ def _codec_specials(dataset: Dataset, variable: Variable) -> Iterator[tuple[str,
     chunks = storage.array_chunks or storage.chunk_shape or dataset.shape_of(variable)
     nbytes = None if dtype.hasobject else math.prod(chunks) * dtype.itemsize
     # Without the empty list, a dataset that is made of the text would be compressed.
-    if codecs or is_uncompressed_by_choice(storage.filters, storage.codecs, dtype.itemsize, nbytes):
+    # Text is compressed there too, but netCDF-C stores none compressed, and its tools show no filter.
+    chosen = not dtype.hasobject and is_uncompressed_by_choice(
+        storage.filters, storage.codecs, dtype.itemsize, nbytes
+    )
+    if codecs or chosen:
         text = json.dumps([codec.to_json() for codec in codecs or ()], ensure_ascii=False)
         yield (
             "_Codecs",
