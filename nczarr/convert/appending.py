@@ -66,7 +66,7 @@ class AppendTask:
                 path=str(target),
                 hint=f"{verb_named('join')} joins files to a new one",
             )
-        request.form.refuse_for(kind)
+        request.form.refuse_for(kind, request.given)
         logger_of(__name__).info("%s: appending %s", name_of(target), self.sources)
         if request.trust.record_sources and kind != "zarr":
             raise UnsupportedError(f"{named('record_sources')}: {NO_RECORD}", path=str(target))

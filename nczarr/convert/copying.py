@@ -611,7 +611,7 @@ class CopyTask:
         shaped, replaced = with_storage(
             dataset, how, source=kind, target=to, format=own_format, layout=layout
         )
-        form.refuse_for(to)
+        form.refuse_for(to, self.request.given)
         form = replace(form, format=own_format)
         if to != "zarr":
             return shaped, form, replaced

@@ -26,7 +26,7 @@ from nczarr.mapping import WriteOptions
 from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr
 from nczarr.model import Attribute, Dataset, DatasetSink, MemorySource, Region, Variable, resolve
 from nczarr.model.sources import ChangedSource
-from nczarr.options import NEW, named, option, verb_named
+from nczarr.options import NEW, named, option, options_of, verb_named
 from nczarr.stores import open_store
 from nczarr.system.atomic import holds_nothing, text_output
 from nczarr.system.environment import is_on
@@ -393,19 +393,28 @@ class TargetFormat(WriteOptions):
         planned=True,
     )
 
-    def refuse_for(self, kind: Kind) -> None:
-        """Refuse the options that a target of another kind would ignore."""
+    def refuse_for(self, kind: Kind, given: Collection[str] = ()) -> None:
+        """Refuse the options that a target of another kind would ignore.
+
+        Parameters
+        ----------
+        given : collection of str
+            The options that a caller has named: one with the value of the default is asked for too.
+        """
         what = {"netcdf": "a netCDF file", "zarr": "a Zarr dataset", "cdl": "CDL text"}[kind]
         if kind != "netcdf" and self.format is not None:
             raise UnsupportedError(
                 f"{named('format')}: {what} has no netCDF format", hint="a target NAME.nc is a netCDF file"
             )
         own = {"format", "lossy"} if kind == "netcdf" else {"lossy"}
-        default = TargetFormat()
+        default, asked = (
+            TargetFormat(),
+            {each.name for each, _ in options_of(TargetFormat)}.intersection(given),
+        )
         unknown = [
             f.name
             for f in fields(self)
-            if f.name not in own and getattr(self, f.name) != getattr(default, f.name)
+            if f.name not in own and (f.name in asked or getattr(self, f.name) != getattr(default, f.name))
         ]
         if kind != "zarr" and unknown:
             raise UnsupportedError(f"{what} has no option {', '.join(sorted(unknown))}")

@@ -321,6 +321,8 @@ class CopyRequest:
     trust: Trust
     effort: Effort
     access: Access
+    #: The names of the options that the caller has given; None and False stand for options that are not given.
+    given: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, verb: Verb, target: object, given: Mapping[str, Any]) -> CopyRequest:
@@ -347,6 +349,7 @@ class CopyRequest:
             _part(Trust, given),
             _part(Effort, given),
             _part(Access, given),
+            frozenset(name for name, value in given.items() if value is not None and value is not False),
         )
         request.refuse_pairs()
         return request

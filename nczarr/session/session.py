@@ -32,7 +32,6 @@ from nczarr.session.tree import DimensionNode, EditedTree, GroupNode, VariableNo
 from nczarr.system.finalizing import closed
 from nczarr.system.locks import Rank, Releasable, make_lock
 from nczarr.system.logs import logger_of
-from nczarr.system.warning import WarningsOnce
 
 
 class Gate:
@@ -179,7 +178,7 @@ class Session:
         #: True if the program sees compounds of two floats as complex numbers.
         self.auto_complex = False
         #: The variables whose changed values a program knows of.
-        self.warned = WarningsOnce()
+        self.warned = set[str]()
         #: Unwritten elements of new variables are filled.
         self.fill = True
         #: Called after closing; :meth:`close` returns its result.

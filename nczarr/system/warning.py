@@ -39,26 +39,20 @@ def _is_between(frame: FrameType) -> bool:
     )
 
 
-class WarningsOnce:
-    """The warnings of a dataset that were given: one for each variable and kind, since a loop would repeat it.
+def warn_once(given: set[str], key: str, message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn as :func:`warn`, unless the key is among those that were given: a loop would repeat the warning.
 
     Examples
     --------
-    >>> once = WarningsOnce()
-    >>> once.is_due("/v"), once.is_due("/v"), once.is_due("/w")
-    (True, False, True)
+    >>> import warnings
+    >>> given = set()
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     for name in ("/v", "/v", "/w"):
+    ...         warn_once(given, name, f"{name} changes")
+    >>> [str(warning.message) for warning in caught]
+    ['/v changes', '/w changes']
     """
-
-    def __init__(self) -> None:
-        self._given: set[str] = set()
-
-    def is_due(self, key: str) -> bool:
-        """Return True the first time that a key is given."""
-        if key in self._given:
-            return False
-        self._given.add(key)
-        return True
-
-    def forget(self, key: str) -> None:
-        """Let a key be given again."""
-        self._given.discard(key)
+    if key not in given:
+        given.add(key)
+        warn(message, category)

@@ -227,7 +227,7 @@ def test_unknown_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="speed"):
         nczarr.copy(dataset(), tmp_path / "out.zarr", speed="high")
     with pytest.raises(UnsupportedError, match="layout"):
-        nczarr.copy(dataset(), tmp_path / "out.nc", layout="zarr-v2")
+        nczarr.copy(dataset(), tmp_path / "out.nc", layout="nczarr-v3")
 
 
 def test_progress_adds_up(tmp_path: Path) -> None:

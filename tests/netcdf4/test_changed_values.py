@@ -85,7 +85,7 @@ def test_the_place_is_that_in_the_variable(tmp_path: Path) -> None:
         dataset.createDimension("x", 4)
         for number, (key, values, place) in enumerate(
             [
-                (5, [1, 2, 3, 70000.0], "[5, 3]"),
+                (5, np.array([1, 2, 3, 70000.0]), "[5, 3]"),
                 ((2, slice(None, None, -1)), np.array([1.5, 2, 3, 4]), "[2, 3]"),
                 ((slice(0, 2), [1, 3]), np.array([[1, 2], [3, 4.5]]), "[1, 3]"),
                 ((1, 2), 2.5, "[1, 2]"),

@@ -15,7 +15,7 @@ import xarray as xr
 import nczarr
 import nczarr.xarray
 from nczarr import cdl
-from nczarr.system.warning import WarningsOnce
+from nczarr.system.warning import warn_once
 
 PACKAGE = Path(nczarr.__file__).parent
 
@@ -74,7 +74,10 @@ def test_no_module_counts_calls() -> None:
 
 
 def test_a_key_is_due_once() -> None:
-    once = WarningsOnce()
-    assert [once.is_due(key) for key in "aabab"] == [True, False, True, False, False]
-    once.forget("a")
-    assert once.is_due("a")
+    given: set[str] = set()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for key in "aabab":
+            warn_once(given, key, f"of {key}")
+    assert [str(warning.message) for warning in caught] == ["of a", "of b"]
+    assert {Path(warning.filename).name for warning in caught} == {Path(__file__).name}

@@ -16,7 +16,7 @@ from nczarr.model.stored_form import StoredForm
 from nczarr.netcdf4.values.indexing import Index
 from nczarr.netcdf4.values.types import Settings
 from nczarr.session import Session, VariableNode
-from nczarr.system.warning import warn
+from nczarr.system.warning import warn_once
 
 #: Attributes that netCDF4-python applies to values only if a variable scales them.
 _SCALING = ("scale_factor", "add_offset", "_Unsigned")
@@ -60,23 +60,21 @@ def warn_of_changes(
         return
     kept = attributes if settings.scale else {n: a for n, a in attributes.items() if n not in _SCALING}
     form = StoredForm.of(type_, kept, defaults=True)
-    if form is None or not session.warned.is_due(node.fqn):
+    if form is None or node.fqn in session.warned:
         return
     # The numbers of a program are in the units of the variable, and it may give the fill value itself.
     form = replace(form, time=None, length=None, missing=(), fill=None)
     places = np.flatnonzero(~ma.getmaskarray(values))  # masked elements get the fill value
     change = form.change(ma.getdata(values).reshape(-1)[places], stored.reshape(-1)[places])
-    if change is not None:
-        inside = np.unravel_index(int(places[change.place[0]]), values.shape)
-        own = zip(index.axes, inside, strict=False)
-        change = change._replace(
-            place=tuple([axis if isinstance(axis, int) else int(axis[number]) for axis, number in own])
-        )
-        warn(
-            f"{session.name}: {node.fqn}: {change.done()}; each variable has one warning", ChangedValueWarning
-        )
-    else:
-        session.warned.forget(node.fqn)
+    if change is None:
+        return
+    inside = np.unravel_index(int(places[change.place[0]]), values.shape)
+    own = zip(index.axes, inside, strict=False)
+    change = change._replace(
+        place=tuple([axis if isinstance(axis, int) else int(axis[number]) for axis, number in own])
+    )
+    text = f"{session.name}: {node.fqn}: {change.done()}; each variable has one warning"
+    warn_once(session.warned, node.fqn, text, ChangedValueWarning)
 
 
 def _is_kept(values: np.ndarray, stored: np.ndarray, packing: dict[str, Attribute]) -> bool:

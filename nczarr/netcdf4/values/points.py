@@ -111,15 +111,10 @@ def _parse(
         raise errors.SelectionError(f"the positions have the shapes {shapes}", fqn=fqn) from None
     flat = dict(zip(positions, (array.reshape(-1) for array in together), strict=True))
     axes = (
-        flat[axis] if axis in flat else range(*_slice(entry).indices(size))
+        range(*entry.indices(size)) if isinstance(entry, slice) else flat[axis]
         for axis, (entry, size) in enumerate(zip(entries, shape, strict=True))
     )
     return tuple(axes), together[0].shape
-
-
-def _slice(entry: object) -> slice:
-    assert isinstance(entry, slice)
-    return entry
 
 
 def _positions(entry: object, size: int, fqn: str) -> np.ndarray:
@@ -127,8 +122,8 @@ def _positions(entry: object, size: int, fqn: str) -> np.ndarray:
     try:
         array = np.asarray(entry if hasattr(entry, "__len__") else operator.index(entry))  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        array = np.empty(1)
-    if array.size and array.dtype.kind not in "iu":
+        array = None
+    if array is None or (array.size and array.dtype.kind not in "iu"):
         raise errors.SelectionError(f"{entry!r} is no integer position, array of them, or slice", fqn=fqn)
     array = array.astype(np.int64)
     outside = (array < -size) | (array >= size)
