@@ -498,8 +498,8 @@ WALKS: dict[str, dict[str, Walk]] = {
         "repair": held("repair", "TARGET"),
         "consolidate": held("consolidate", "TARGET"),
         "rm": held("rm", "--yes", "TARGET"),
-        "clean": clean_beside_a_writer,
     },
+    "the remains of a writer": {"clean": clean_beside_a_writer},
 }
 
 
