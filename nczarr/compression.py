@@ -24,7 +24,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 
 from nczarr.errors import UnsupportedError
 
@@ -188,6 +188,24 @@ class NamedConfig:
         if not self.must_understand:
             result["must_understand"] = False
         return result
+
+
+class ZarrCodec(Protocol):
+    """A codec of zarr-python."""
+
+    def to_dict(self) -> Any: ...
+
+
+class NumcodecsCodec(Protocol):
+    """A codec of numcodecs."""
+
+    def get_config(self) -> Any: ...
+
+
+#: One codec in any form that a user may give: words, JSON, or an object.
+AskedCodec: TypeAlias = str | NamedConfig | Mapping[str, Any] | ZarrCodec | NumcodecsCodec
+#: One codec, or several that follow each other.
+AskedCodecs: TypeAlias = AskedCodec | Sequence[AskedCodec]
 
 
 # --- filters
@@ -575,6 +593,21 @@ def parse_codecs(asked: object) -> tuple[NamedConfig, ...]:
     if isinstance(asked, Iterable):
         return tuple(codec for one in asked for codec in parse_codecs(one))
     raise UnsupportedError(f"{asked!r} is not a codec", hint=HINT)
+
+
+def is_configuration(value: object) -> bool:
+    """Return whether a value is the JSON of one codec with its settings, and not codecs by the names of variables.
+
+    Examples
+    --------
+    >>> is_configuration({"name": "gzip", "configuration": {"level": 3}}), is_configuration({"name": "gzip:3"})
+    (True, False)
+    """
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("configuration"), Mapping)
+        and value.keys() <= {"name", "configuration", "must_understand"}
+    )
 
 
 def _from_json(value: Mapping[Any, Any]) -> NamedConfig:

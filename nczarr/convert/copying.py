@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, Unpack, cast, overload
 
+from nczarr.compression import AskedCodecs
 from nczarr.convert import endpoints
 from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.packing import is_choice
@@ -87,7 +88,7 @@ def copy(
     select: Mapping[str, object] | None = None,
     chunks: str | Sequence[str] | Mapping[str, Any] | None = None,
     shards: str | int | Sequence[str] | Mapping[str, Any] | None = None,
-    compression: str | Sequence[str] | Mapping[str, str] | None = None,
+    compression: AskedCodecs | Mapping[str, AskedCodecs] | None = None,
     overwrite: bool = False,
     verify: bool = False,
     resume: bool = False,
@@ -123,13 +124,13 @@ def copy(
     shards : str, int, mapping, or sequence of str, optional
         Shard lengths by dimension (default: the whole dimension), ``"auto"``, or an approximate number of bytes; also
         for some variables, as in `chunks`. Zarr output only.
-    compression : str, mapping, or sequence of str, optional
-        ``"zstd:3"``, ``"gzip:6"``, ``"blosc:lz4:5"``, ``"none"``; the name of any codec, as ``"lz4"``, or the JSON of
-        one or several; or ``"source"`` for that of the source. From Zarr to Zarr, the default keeps the codecs of the
-        source; from netCDF to Zarr, it is blosc with zstd and shuffle; from plain Zarr to netCDF, it is shuffle and
-        deflate, where other codecs would need a plug-in of HDF5. ``"numcodecs"`` stores the filters of a netCDF file
-        with codecs that keep its bytes, and which only zarr-python reads. For some variables:
-        ``{"precip*": "zstd"}``, ``"precip*:zstd"``.
+    compression : str, mapping, object, or sequence of these, optional
+        ``"zstd:3"``, ``"gzip:6"``, ``"blosc:lz4:5"``, ``"none"``; the name of any codec, as ``"lz4"``; the JSON or
+        object (of zarr-python or numcodecs) of one or several; or ``"source"`` for that of the source. From Zarr to
+        Zarr, the default keeps the codecs of the source; from netCDF to Zarr, it is blosc with zstd and shuffle; from
+        plain Zarr to netCDF, it is shuffle and deflate, where other codecs would need a plug-in of HDF5.
+        ``"numcodecs"`` stores the filters of a netCDF file with codecs that keep its bytes, and which only zarr-python
+        reads. For some variables: ``{"precip*": "zstd"}``, ``"precip*:zstd"``.
     overwrite : bool, default False
         Replace an existing dataset. A directory that is not a Zarr hierarchy is never replaced.
     verify : bool, default False
@@ -223,7 +224,7 @@ def join(
     select: Mapping[str, object] | None = None,
     chunks: str | Sequence[str] | Mapping[str, Any] | None = None,
     shards: str | int | Sequence[str] | Mapping[str, Any] | None = None,
-    compression: str | Sequence[str] | Mapping[str, str] | None = None,
+    compression: AskedCodecs | Mapping[str, AskedCodecs] | None = None,
     overwrite: bool = False,
     verify: bool = False,
     resume: bool = False,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nczarr import errors
+from nczarr.compression import AskedCodecs
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError
 from nczarr.formats import local_path, storage_of
 from nczarr.model import normalize_name
@@ -473,7 +474,7 @@ class Dataset(AttributeOwner):
         varname: str,
         datatype: declarations.UserDefinedType | type[str] | DTypeLike,
         dimensions: str | bytes | Dimension | Sequence[str | bytes | Dimension] = (),
-        compression: str | None = None,
+        compression: AskedCodecs | None = None,
         zlib: bool = False,
         complevel: int | None = 4,
         shuffle: bool = True,
@@ -500,10 +501,12 @@ class Dataset(AttributeOwner):
         datatype : dtype-like, str, CompoundType, VLType or EnumType
         dimensions : sequence of (str or Dimension)
             A name is looked up in this group and those above. Empty: a scalar.
-        compression : str, optional
+        compression : str, mapping, object, or sequence of these, optional
             ``zlib``, ``zstd``, ``bzip2``, ``blosc_lz``, ``blosc_lz4``, ``blosc_lz4hc``, ``blosc_zlib``,
             ``blosc_zstd``, ``szip``. No Zarr codec is szip: what is stored is compressed with zstd, and is szip again
-            in netCDF files.
+            in netCDF files. For Zarr also one or several codecs: a name (``"lz4"``, ``"gzip:6"``), the JSON
+            ``{"name": …, "configuration": …}``, or an object of zarr-python or numcodecs; ``"none"`` or ``[]`` stores
+            the values uncompressed. `complevel`, `shuffle` and `blosc_shuffle` do not apply to them.
         zlib, complevel, shuffle, blosc_shuffle, fletcher32
             Settings of the filters.
         szip_coding, szip_pixels_per_block

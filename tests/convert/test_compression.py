@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
@@ -326,3 +327,41 @@ def test_a_compression_and_a_checksum_of_xarray_are_both_stored(tmp_path: Path) 
     ds = xr.Dataset({"v": (("y", "x"), VALUES)})
     ds.nczarr.to_zarr(tmp_path / "a.zarr", encoding={"v": {"compression": "lz4", "fletcher32": True}})
     assert [name for name, _ in stored(tmp_path / "a.zarr")] == ["numcodecs.lz4", "crc32c"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [ZstdCodec(level=5)],
+        ZstdCodec(level=5),
+        {"name": "zstd", "configuration": {"level": 5}},
+        ["zstd:5"],
+        {"v": ZstdCodec(level=5)},
+        {"v": [ZstdCodec(level=5)]},
+        {"v": [{"name": "zstd", "configuration": {"level": 5}}]},
+        {"*": {"id": "zstd", "level": 5}},
+    ],
+    ids=repr,
+)
+def test_copy_takes_codecs_as_objects_and_json_for_all_and_for_some_variables(
+    tmp_path: Path, asked: Any
+) -> None:
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("y", 40)
+        ds.createDimension("x", 50)
+        ds.createVariable("v", "i4", ("y", "x"))[:] = VALUES
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.zarr", compression=asked)
+    assert stored(tmp_path / "b.zarr") == [("zstd", {"level": 5, "checksum": False})]
+
+
+def test_a_netcdf_file_takes_codecs_as_objects_where_hdf5_has_their_filters(tmp_path: Path) -> None:
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("y", 40)
+        ds.createDimension("x", 50)
+        ds.createVariable("v", "i4", ("y", "x"))[:] = VALUES
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "a.nc", compression=[GzipCodec(level=3)])
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        filters = file["v"].filters()
+    assert (filters["zlib"], filters["complevel"], filters["shuffle"]) == (True, 3, False)
+    with pytest.raises(UnsupportedError, match=r"no filter for the codec 'numcodecs\.lz4'"):
+        nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.nc", compression={"v": LZ4()})

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeGuard
 
 from nczarr.compression import (
     BLOSC,
@@ -19,6 +20,7 @@ from nczarr.compression import (
     OF_REFERENCES,
     PORTABLE,
     SHUFFLE,
+    AskedCodecs,
     Filter,
     NamedConfig,
     codec_name,
@@ -38,9 +40,9 @@ from nczarr.zarr.codecs.base import find_codec, requested_codecs
 _DEFLATE = Filter(Filter.DEFLATE, (1,))
 
 
-def is_choice(text: str | None) -> bool:
+def is_choice(asked: AskedCodecs | None) -> TypeGuard[str]:
     """Return True for a word that leaves the codecs to the filters of each variable."""
-    return text in CHOICES
+    return isinstance(asked, str) and asked in CHOICES
 
 
 def names_codec(text: str) -> bool:
@@ -53,13 +55,13 @@ def names_codec(text: str) -> bool:
 
 
 def codecs_of_copy(
-    variable: Variable, asked: str | None, general: str | None, chunks: Sequence[int]
+    variable: Variable, asked: AskedCodecs | None, general: AskedCodecs | None, chunks: Sequence[int]
 ) -> tuple[NamedConfig, ...] | None:
     """Return the codecs of a variable in a Zarr copy; None leaves them to the filters and the general option.
 
     Parameters
     ----------
-    asked, general : str or None
+    asked, general : codecs, or None
         The option ``--compression`` of this variable, and of all.
     chunks : sequence of int
         The shape of the data under one key.
@@ -97,7 +99,7 @@ def describe_codecs(codecs: Sequence[NamedConfig]) -> str:
     return ", ".join(map(codec_name, packing_of(codecs))) or "no compression"
 
 
-def refused_filters(fqn: str, variable: Variable, asked: str | None) -> Iterator[str]:
+def refused_filters(fqn: str, variable: Variable, asked: AskedCodecs | None) -> Iterator[str]:
     """Yield the filters that a Zarr copy is asked to keep, and for which Zarr has no codec."""
     if asked in ("source", "numcodecs") and variable.storage.codecs is None:
         for f in variable.storage.filters:
@@ -115,7 +117,9 @@ def in_any_file(storage: Storage) -> Storage:
     )
 
 
-def storage_in_file(variable: Variable, asked: str | None, *, checksum: bool, for_zarr: bool) -> Storage:
+def storage_in_file(
+    variable: Variable, asked: AskedCodecs | None, *, checksum: bool, for_zarr: bool
+) -> Storage:
     """Return the storage of a variable in a netCDF-4 file, without chunks that its filters require.
 
     Parameters
@@ -164,7 +168,7 @@ def in_file(dataset: Dataset) -> Dataset:
     return rewrite(dataset, variable=variable)
 
 
-def filters_asked(asked: str, itemsize: int) -> tuple[Filter, ...]:
+def filters_asked(asked: AskedCodecs, itemsize: int) -> tuple[Filter, ...]:
     """Return the filters for the option ``--compression``.
 
     Raises
@@ -189,12 +193,14 @@ def filters_asked(asked: str, itemsize: int) -> tuple[Filter, ...]:
         raise UnsupportedError(
             f"HDF5 has no filter for the codec {found.missing[0]!r}", hint="gzip:5 or zstd:5"
         )
-    shuffle = asked.partition(":")[0] in ("zstd", "gzip", *CHOICES) and itemsize > 1
+    # A word names a compression, to which a shuffle belongs; a codec as JSON or an object is exact.
+    word = asked.partition(":")[0] if isinstance(asked, str) else ""
+    shuffle = word in ("zstd", "gzip", *CHOICES) and itemsize > 1
     return (*([Filter(SHUFFLE)] if shuffle else []), *found.filters)
 
 
 def replaced_filters(
-    fqn: str, before: Variable, after: Storage, asked: str | None, *, checksum: bool, for_zarr: bool
+    fqn: str, before: Variable, after: Storage, asked: AskedCodecs | None, *, checksum: bool, for_zarr: bool
 ) -> Iterator[str]:
     """Yield the codecs and filters that a netCDF file cannot have and that no option replaces."""
     own = asked is None or asked in ("source", "auto")

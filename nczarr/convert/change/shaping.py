@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
+from nczarr.compression import AskedCodecs, is_configuration
 from nczarr.convert.change.packing import (
     codecs_of_copy,
     describe_codecs,
@@ -122,7 +123,7 @@ class OutputOptions:
         usual=True,
         planned=True,
     )
-    compression: str | None = option(
+    compression: AskedCodecs | None = option(
         None,
         "zstd:3, gzip:6, blosc:lz4:5, none, a codec's name or JSON, or source (default from netCDF to Zarr: "
         "blosc:zstd, from plain Zarr to netCDF: deflate); of some variables: 'precip*:zstd'",
@@ -205,8 +206,14 @@ class OutputOptions:
                 for fqn in chosen:
                     found.setdefault(fqn, {})[name] = value
                     rank = len(names[fqn].dimensions)
-                    if isinstance(value, list | tuple) and not (
-                        len(value) == rank and all(isinstance(n, int) and (n > 0 or n == -1) for n in value)
+                    # A list of a compression is a chain of codecs, and its length is free.
+                    if (
+                        name in ("chunks", "shards")
+                        and isinstance(value, list | tuple)
+                        and not (
+                            len(value) == rank
+                            and all(isinstance(n, int) and (n > 0 or n == -1) for n in value)
+                        )
                     ):
                         raise UnsupportedError(
                             f"{named(name, value)}: not the lengths along {rank} dimensions",
@@ -634,6 +641,8 @@ def _parse_rounding(text: str) -> tuple[int, str]:
 
 def _by_variable(word: str, value: Any) -> tuple[Any, dict[str, Any]]:
     """Return the value for all variables, and those for some, by pattern."""
+    if word == "compression" and is_configuration(value):
+        return value, {}
     if isinstance(value, Mapping):
         by_name = word in ("compression", "quantize")
         rules = {
