@@ -26,6 +26,7 @@ class Take(Enum):
 
     TEXT = "text"
     COUNT = "a number: 4"
+    SECONDS = "a number of seconds: 60"
     SIZE = "a number of bytes: 4MiB"
     FLAG = "true or false; a flag on the command line"
     SWITCH = "true or false; --name and --no-name"

@@ -93,6 +93,7 @@ _SETTINGS: dict[Take, dict[str, Any]] = {
     Take.TEXT: {},
     Take.SIZE: {},
     Take.COUNT: {"type": int},
+    Take.SECONDS: {"type": float},
     Take.FLAG: {"action": "store_true", "default": None},
     Take.SWITCH: {"action": argparse.BooleanOptionalAction},
     Take.OFF: {"action": "store_const", "const": False},

@@ -38,6 +38,7 @@ from nczarr.mapping.options import ON_V3
 from nczarr.mapping.plain.write import ORDER
 from nczarr.model import Attribute, Dataset, Difference, compare
 from nczarr.options import named, verb_named
+from nczarr.system.locks import in_time
 from nczarr.system.logs import logger_of
 from nczarr.transfer import PartOfProgress, Progress, dataset_bytes, reporting
 
@@ -342,7 +343,8 @@ def append(
     **more
         As for :func:`join`: `only`, `groups`, `rename`, `preprocess`, `repack` (``"first"``: the packing of the
         target), `tolerance`, `record_sources`, `durable`, `memory`, `workers`, `report`, `source_options`,
-        `target_options`, `allow`, `lossy`, and for a netCDF file that is written anew `format`.
+        `target_options`, `allow`, `lossy`, and for a netCDF file that is written anew `format`; and `wait`, the
+        seconds to wait while other writers have the target open (default 0).
 
     Returns
     -------
@@ -405,7 +407,7 @@ def _run(verb: Verb, source: object, target: object, given: dict[str, Any]) -> t
         # With replace, the sources may write the same steps, one after the other. Otherwise append all or none.
         steps = together.replace
         for part in sources.each() if steps and not together.merge else [sources]:
-            AppendTask(request, part, steps).run()
+            in_time(AppendTask(request, part, steps).run, request.access.wait)
         return ()
     if request.trust.virtual:
         return _refer(request, sources)

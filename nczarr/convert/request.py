@@ -162,6 +162,14 @@ class Access:
     source_options: Mapping[str, object] | None = option(None, "options of the sources", Take.OBJECT)
     target_options: Mapping[str, object] | None = option(None, "options of the target", Take.OBJECT)
     allow: str | Sequence[str] = option((), "places of the files of references", Take.OBJECT)
+    wait: float = option(
+        0,
+        "wait for other writers of the target (default: 0)",
+        Take.SECONDS,
+        "SECONDS",
+        verbs=("append",),
+        usual=True,
+    )
     preprocess: str | Hook | None = option(
         None,
         "a Python function that changes the model of each source: gets and returns a nczarr.model.Dataset",
@@ -257,6 +265,7 @@ class MoreAppendOptions(_MoreOptions, _FittingOptions, total=False):
 
     lossy: bool
     format: str | int
+    wait: float
 
 
 #: Old keywords and options of a copy, by the call that has taken their place.

@@ -114,6 +114,8 @@ class Dataset(AttributeOwner):
         On local disks, :meth:`sync` and :meth:`close` return when the disk has all data, and a file is replaced after
         its successor is on the disk. So a loss of power leaves the state of the last call. This is the default. False
         is faster, but a loss of power may then damage the dataset.
+    wait : float, default 0
+        Seconds to wait while other writers have the dataset open.
     **kwargs
         Ignored, as netCDF4-python does.
 
@@ -124,7 +126,7 @@ class Dataset(AttributeOwner):
     DatasetExistsError
         If the dataset exists and must not be replaced (also a :class:`FileExistsError`).
     LockedError
-        If another writer has it open (also a :class:`PermissionError`).
+        If another writer has it open, and still has after `wait` seconds (also a :class:`PermissionError`).
     ArgumentError
         For an unknown mode or format, or an unavailable feature.
 
@@ -187,6 +189,7 @@ class Dataset(AttributeOwner):
         storage: str | None = None,
         isolated: bool | None = None,
         durable: bool | None = None,
+        wait: float = 0,
         **kwargs: object,
     ) -> None:
         check_encoding(encoding)
@@ -199,7 +202,7 @@ class Dataset(AttributeOwner):
                     writer.sync(durable=False)
         session = Opening(
             filename, mode, clobber, format, diskless, persist, memory, parallel, storage_options, options,
-            shared, storage, isolated
+            shared, storage, isolated, wait
         ).open()  # fmt: skip
         session.cache.bound = get_chunk_cache()[0]
         session.auto_complex = bool(auto_complex)

@@ -40,7 +40,7 @@ from nczarr.system.atomic import Output
 from nczarr.system.environment import is_on
 from nczarr.system.failures import is_unreached
 from nczarr.system.finalizing import close_dropped
-from nczarr.system.locks import FileLock, Releasable
+from nczarr.system.locks import FileLock, Releasable, in_time
 
 if TYPE_CHECKING:
     from nczarr import netcdf
@@ -148,6 +148,7 @@ class Opening:
     shared: bool = False
     storage: str | None = None
     isolated: bool | None = None
+    wait: float = 0.0
 
     def open(self) -> Session:
         """Open or create the dataset."""
@@ -183,7 +184,7 @@ class Opening:
         if memory is not None:
             _check_memory(mode, memory)
         try:
-            return opening._open()
+            return opening._open() if self.wait == 0 else in_time(opening._open, self.wait)
         except (NCZarrError, OSError) as error:
             if isinstance(error, ValueError | TypeError):
                 raise

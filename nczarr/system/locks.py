@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import random
 import threading
 import time
 import weakref
@@ -21,6 +22,7 @@ from enum import IntEnum
 from operator import methodcaller
 from typing import Protocol, TypeVar
 
+from nczarr.errors import ArgumentError, LockedError
 from nczarr.system.forks import in_forked_child
 
 try:
@@ -146,6 +148,10 @@ _own: Counter[tuple[int, int]] = Counter()
 _TRIES, _PAUSE = 100, 0.01
 
 
+#: The first and the longest pause of `in_time`, in seconds.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+
+
 class Releasable(Protocol):
     """A lock that excludes other writers of a dataset."""
 
@@ -221,6 +227,38 @@ class FileLock:
         if descriptor is not None:
             _own[self._inode] -= 1
         return descriptor
+
+
+def in_time(take: Callable[[], T], wait: float) -> T:
+    """Call a function that takes the lock of a dataset, again while others hold it, for a number of seconds.
+
+    The function takes the lock before it does anything else: a refused call has changed nothing.
+
+    Raises
+    ------
+    ArgumentError
+        If `wait` is not a number of seconds.
+    LockedError
+        If another writer still holds the lock then.
+
+    Examples
+    --------
+    >>> in_time(lambda: "opened", wait=60)
+    'opened'
+    """
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not wait >= 0:
+        raise ArgumentError(f"wait={wait!r}: not a number of seconds", hint="wait=60")
+    end, pause = time.monotonic() + wait, _FIRST_PAUSE
+    while True:
+        try:
+            return take()
+        except LockedError:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise
+        # Writers that began together do not ask together again.
+        time.sleep(min(left, pause * random.uniform(0.5, 1)))
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def lock_open_file(descriptor: int) -> None:

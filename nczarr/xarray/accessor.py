@@ -83,6 +83,7 @@ class NCZarrAccessor:
         safe_chunks: bool = True,
         align_chunks: bool = False,
         unsafe: bool = False,
+        wait: float = 0,
         storage_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Any:
@@ -105,6 +106,8 @@ class NCZarrAccessor:
             Append along this dimension of an existing dataset, which becomes unlimited if it is not.
         region : mapping or 'auto', optional
             The part of an existing dataset to write: slices by dimension; ``auto`` finds a slice by coordinates.
+            Several processes may write regions at the same time. On object stores, regions of whole chunks exclude
+            no other writer; others do, since two of them could change one chunk.
         compute : bool, default True
             False writes all but the values of Dask arrays, and returns a delayed object that writes those.
         safe_chunks : bool, default True
@@ -114,6 +117,8 @@ class NCZarrAccessor:
         unsafe : bool, default False
             Store values that the stored units, packing or type change, and coordinates that differ from the stored
             ones. By default they are refused before the first byte is written; chunks of Dask, before that chunk.
+        wait : float, default 0
+            Seconds to wait while other writers have an existing dataset open.
         storage_options : mapping, optional
             Options of the file system of a URL.
         **options
@@ -135,7 +140,7 @@ class NCZarrAccessor:
                 f"{store!r} is no name of a Zarr hierarchy: to_netcdf and nczarr.copy write files"
             )
         how = _mode(mode, append_dim, region)
-        place = Shared(store, None if storage_options is None else dict(storage_options))
+        place = Shared(store, None if storage_options is None else dict(storage_options), wait)
         group = None if group is None else plain_path(group)
         top = fqn_of(group or "")
         is_safe = not safe_chunks or align_chunks
@@ -151,7 +156,8 @@ class NCZarrAccessor:
                 with place.replacing(top, beside := f"{group.rstrip('/')}.{token_hex(4)}"):
                     return self.to_zarr(
                         store, mode, beside, encoding, unlimited_dims=unlimited_dims, safe_chunks=safe_chunks,
-                        align_chunks=align_chunks, unsafe=unsafe, storage_options=storage_options, **options,
+                        align_chunks=align_chunks, unsafe=unsafe, wait=wait, storage_options=storage_options,
+                        **options,
                     )  # fmt: skip
             how = "a"
         groups, given = groups_of(self._data, encoding, group)
@@ -294,12 +300,14 @@ class Shared:
 
     store: Any
     options: dict[str, Any] | None = None
+    #: Seconds to wait for other writers.
+    wait: float = 0
     #: By FQN, the variables as the tasks expect them.
     targets: Mapping[str, TaskTarget] = field(default_factory=dict)
 
     def dataset(self, mode: str, **how: Any) -> Dataset:
         """Open the dataset."""
-        return Dataset(self.store, mode, storage_options=self.options, **how)
+        return Dataset(self.store, mode, storage_options=self.options, wait=self.wait, **how)
 
     def open(self) -> _DatasetWriter:
         """Open the dataset beside other writers."""
@@ -440,7 +448,7 @@ class Update:
                 raise DatasetNotFoundError("there is no dataset to change", path=place_of(self.place.store))
             return None
         groups = {path: self._loaded(ds) for path, ds in groups.items()} if self.in_file else groups
-        with self.place.dataset("r+") as target:
+        with self.place.dataset("r+", shared=self._is_shared(groups)) as target:
             if self.refused:
                 raise UnsupportedError(
                     f"the dataset exists, and has its own {', '.join(self.refused)}",
@@ -478,6 +486,33 @@ class Update:
                 if variable.data is not None:
                     _write(session, nodes[fqn], variable.data, starts[fqn], late.targets[fqn].block)
         return late
+
+    def _is_shared(self, groups: Mapping[str, xr.Dataset]) -> bool:
+        """Return whether other processes may write at the same time: values alone, and no chunk twice.
+
+        In a directory, writers of parts of a chunk take turns. Object stores have no such lock, so parts exclude other
+        writers by the mark of the dataset.
+        """
+        if self.mode != "r+" or self.in_file:
+            return False
+        if local_path(self.place.store) is not None:
+            return True
+        with self.place.dataset("r") as target:
+            session = target._nc_session
+            nodes = _nodes(session)
+            for path, ds in groups.items():
+                old = opened(ReopenedDataset(target, None), join_path(model.parse_fqn(path)), {})
+                places = self._places(ds, old)
+                for name, variable in ds.variables.items():
+                    node = nodes.get(model.join_fqn(path, str(name)))
+                    lengths = () if node is None else session.chunk_shape(node) or ()
+                    for dim, length in zip(variable.dims, lengths, strict=False):
+                        part = places.get(str(dim))
+                        if part and (
+                            part.start % length or (part.stop % length and part.stop < old.sizes[dim])
+                        ):
+                            return False
+        return True
 
     def _compared(
         self, target: Dataset, groups: Mapping[str, xr.Dataset], given: Mapping[str, Any]
