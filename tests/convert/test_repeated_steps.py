@@ -139,6 +139,30 @@ def test_repeated_times_of_another_reference_date(tmp_path: Path, name: str) -> 
         nczarr.append(again, out)
 
 
+@pytest.mark.parametrize("name", ["out.zarr", "out.nc"])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("steps", [[2, 3], [2, 3, 4], [2, 3, 4, 6]])
+def test_replaced_steps_leave_none_out(tmp_path: Path, name: str, sign: int, steps: list[int]) -> None:
+    """The dataset has a step between those that are appended, or in the place of one: it would vanish."""
+    text = "netcdf d {{ dimensions: t = UNLIMITED; variables: int t(t), v(t); data: t = {}; v = {}; }}"
+
+    def rows(steps: list[int], value: int) -> Dataset:
+        numbers = ", ".join(str(sign * step) for step in steps)
+        return cdl.loads(text.format(numbers, ", ".join([str(value)] * len(steps))))
+
+    out = tmp_path / name
+    nczarr.copy(rows([0, 2, 4], 1), out)
+    with pytest.raises(UnsupportedError, match="the dataset ends at -?4, and they do not follow it"):
+        nczarr.append(rows(steps, 2), out, replace=True)
+    with nczarr.Dataset(out) as kept:
+        assert (sign * kept["t"][:]).tolist() == [0, 2, 4]
+        assert kept["v"][:].tolist() == [1, 1, 1]
+    nczarr.append(rows([2, 4, 5], 3), out, replace=True)
+    with nczarr.Dataset(out) as made:
+        assert (sign * made["t"][:]).tolist() == [0, 2, 4, 5]
+        assert made["v"][:].tolist() == [1, 3, 3, 3]
+
+
 def test_steps_finer_than_the_rounding_are_not_the_same(tmp_path: Path) -> None:
     """Times of a few microseconds are told apart, as the steps inside each file are as fine."""
     text = (
