@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Hashable
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ HEAVY = (
     "mapping/killed_changes",
     "netcdf/killed_edits",
     "system/forks",
+    "xarray/cluster",
     "core_alone",
     "benchmarks",
     "notebooks",
@@ -84,7 +86,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-cases",
         action="store_true",
-        help=f"run all cases, not one in {rotation.TURNS} of the functions with {rotation.MANY} cases and more; "
+        help=f"run all cases, not one in {rotation.TURNS} of the slow tests, and of the functions with "
+        f"{rotation.MANY} cases and more; "
         "a command that names a file or a folder always does",
     )
     parser.addoption("--rotation", type=int, help="the cases that run; by default the number of commits")
@@ -114,13 +117,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if collection_path in _HEAVY_FILES and not named and "heavy" not in selection else None
 
 
+def _function(item: pytest.Item) -> Hashable:
+    return rotation.SLOW if item.get_closest_marker("slow") else (item.path, item.nodeid.partition("[")[0])
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # A developer who names a file wants all of it.
     whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if whole_suite and not config.option.all_cases:
         turn = config.option.rotation
         turn = rotation.rotation_of(HERE) if turn is None else turn
-        cases = [((item.path, item.nodeid.partition("[")[0]), item) for item in items]
+        cases = [(_function(item), item) for item in items]
         items[:], waiting = rotation.select(cases, turn)
         config.hook.pytest_deselected(items=waiting)
     for item in items:

@@ -33,6 +33,13 @@ def test_each_function_runs_in_each_rotation() -> None:
         }
 
 
+def test_slow_tests_are_the_cases_of_one_function() -> None:
+    cases = [(rotation.SLOW, f"slow-{i}") for i in range(10)] + CASES
+    turns = [rotation.select(cases, number)[0] for number in range(rotation.TURNS)]
+    assert [sum(case.startswith("slow") for case in chosen) for chosen in turns] == [2, 1, 1, 1, 1, 1, 1, 2]
+    assert len({case for chosen in turns for case in chosen if case.startswith("slow")}) == 10
+
+
 def test_without_git_there_is_a_rotation_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert rotation.rotation_of(tmp_path) == 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import programs
 import pytest
 
 import nczarr
@@ -41,9 +42,7 @@ def test_copy_dump_gen_diff(tmp_path: Path, zarr: Path, capsys: pytest.CaptureFi
 def test_gen_reads_standard_input(tmp_path: Path) -> None:
     text = "netcdf d {\ndimensions: x = 2 ;\nvariables: int v(x) ;\ndata: v = 1, 2 ;\n}\n"
     out = tmp_path / "out.zarr"
-    result = subprocess.run(
-        [*NCZARR, "gen", "-", str(out)], input=text, text=True, capture_output=True, check=False
-    )
+    result = programs.run("-m", "nczarr", "gen", "-", out, said=text)
     assert result.returncode == 0, result.stderr
     with nczarr.Dataset(out) as dataset:
         assert dataset["v"][:].tolist() == [1, 2]

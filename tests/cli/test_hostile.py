@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import programs
 import pytest
 
 import nczarr
@@ -25,27 +25,16 @@ DEEP = "[" * 100_000 + "]" * 100_000
 SPACE = 3 << 30
 
 
-def run(*command: str, seconds: float | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process whose memory is bounded; it is ended after some seconds if that is asked for."""
-
-    def bound() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (SPACE, SPACE))
-
-    made = subprocess.Popen(
+def run_with_ascii_names(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command where files have names of ASCII: an interpreter learns it when it starts."""
+    return subprocess.run(
         [sys.executable, "-m", "nczarr", *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         encoding="utf-8",
         errors="surrogateescape",
-        env={**os.environ, **environment},
-        preexec_fn=bound,
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        check=False,
     )
-    try:
-        out, err = made.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        made.terminate()
-        out, err = made.communicate()
-    return subprocess.CompletedProcess(made.args, made.returncode, out, err)
 
 
 def write(path: Path, text: Any) -> None:
@@ -254,7 +243,8 @@ def test_gen_of_very_many_values_writes_those_of_the_text(type_: str, data: str,
         tmp_path / "d.cdl",
         f"netcdf d {{ dimensions: x = {2**40}; y = 3; variables: {type_} s(x, y); {section} }}",
     )
-    done = run("gen", str(tmp_path / "d.cdl"), str(tmp_path / "d.zarr"))
+    words = ["-m", "nczarr", "gen", tmp_path / "d.cdl", tmp_path / "d.zarr"]
+    done = programs.run(*words, space=SPACE)
     assert (done.returncode, done.stderr) == (0, "")
     with nczarr.Dataset(tmp_path / "d.zarr") as ds:
         assert ds["s"].shape == (2**40, 3)
@@ -316,7 +306,7 @@ def test_names_that_are_not_ascii_are_refused_where_files_have_another_encoding(
     command: str, named: Path
 ) -> None:
     words = [str(named / word) if "." in word else word for word in command.split()]
-    done = run(*words, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    done = run_with_ascii_names(*words)
     said = done.stdout + done.stderr
     assert done.returncode == 1
     assert "PYTHONUTF8=1" in said
@@ -327,7 +317,7 @@ def test_names_that_are_not_ascii_are_refused_where_files_have_another_encoding(
 @pytest.mark.parametrize("command", ["dump -v plain a.nc", "copy a.nc o.nc", "copy a.nc o.zarr.zip"])
 def test_names_in_one_file_need_no_encoding_of_files(command: str, named: Path) -> None:
     words = [str(named / word) if "." in word else word for word in command.split()]
-    done = run(*words, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    done = run_with_ascii_names(*words)
     assert (done.returncode, done.stderr) == (0, "")
     for path in named.glob("o.*"):
         with nczarr.Dataset(path) as ds:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import netCDF4
 import numpy as np
+import programs
 import pytest
 import zarr as zarr_python
 from hypothesis import given
@@ -26,15 +25,6 @@ from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Varia
 from nczarr.stores import LocalStore
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
-
-
-def run(*words: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "nczarr", *words],
-        capture_output=True,
-        env={**os.environ, **environment},
-        check=False,
-    )
 
 
 def test_info_is_what_zarr_python_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,9 +100,9 @@ def hostile(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", ["info", "tree", "ls", "diff"])
 def test_no_terminal_is_too_poor(hostile: Path, encoding: str, command: str) -> None:
     words = [command, str(hostile)] + ([str(EXAMPLE)] if command == "diff" else [])
-    done = run(*words, PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+    done = programs.command(*words, PYTHONIOENCODING=encoding)
     assert done.returncode == (1 if command == "diff" else 0), done.stderr
-    said = done.stdout.decode(encoding)
+    said = done.stdout
     assert not any(ord(c) < 32 and c != "\n" for c in said)
     assert "\u202e" not in said
     assert "\\u202e" in said
@@ -293,9 +283,9 @@ def test_ncdump_flags_of_other_libraries(tmp_path: Path, capsys: pytest.CaptureF
     with pytest.raises(SystemExit):
         main(["dump", "-X", "q", str(EXAMPLE)])
     assert main(["dump", "-L", "-1", str(EXAMPLE)]) == 1
-    done = run("dump", "-h", "-L3", str(EXAMPLE))
+    done = programs.command("dump", "-h", "-L3", EXAMPLE)
     assert done.returncode == 0
-    assert done.stdout == run("dump", "-h", str(EXAMPLE)).stdout
+    assert done.stdout == programs.command("dump", "-h", EXAMPLE).stdout
 
 
 def test_whole_variables_of_a_url_are_fetched_once(tmp_path: Path) -> None:

@@ -7,13 +7,12 @@ import os
 import pty
 import re
 import struct
-import subprocess
-import sys
 import termios
 import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import programs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,35 +34,31 @@ def on_terminal(*words: str, rows: int = 40, **environment: str) -> tuple[int, s
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 200, 0, 0))
     plain = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "PAGER", "LESS")}
-    with subprocess.Popen(
-        [sys.executable, "-m", "nczarr", *words],
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        env={**plain, "TERM": "xterm", "NCZARR_PAGER": "", **environment},
-    ) as process:
-        os.close(follower)
-        shown = b""
-        while True:
-            try:
-                part = os.read(leader, 1 << 16)
-            except OSError:  # the other side is closed
-                break
-            if not part:
-                break
-            shown += part
+    program = programs.start(
+        *("-m", "nczarr", *words),
+        files=(follower,) * 3,
+        environment={**plain, "TERM": "xterm", "NCZARR_PAGER": "", **environment},
+    )
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            part = os.read(leader, 1 << 16)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        shown += part
     os.close(leader)
-    return process.returncode, shown.decode().replace("\r\n", "\n")
+    program.join()
+    assert program.exitcode is not None
+    return program.exitcode, shown.decode().replace("\r\n", "\n")
 
 
 def in_pipe(*words: str, **environment: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-m", "nczarr", *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        check=True,
-    ).stdout
+    done = programs.command(*words, **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.parametrize("words", [["dump"], ["tree"], ["info"], ["ls", "-l"], ["dump", "-x"]])
@@ -146,7 +141,7 @@ def test_names_do_nothing_to_a_terminal(tmp_path: Path) -> None:
         assert not set("\x1b\u202e\x9b\x07") & set(seen), words
         assert "\\u202e" in seen
     # Into a file a dump is exact.
-    assert "a\u202eb" in in_pipe("dump", str(tmp_path / "a.zarr"), PYTHONIOENCODING="utf-8")
+    assert "a\u202eb" in in_pipe("dump", str(tmp_path / "a.zarr"))
 
 
 @pytest.mark.parametrize("name", sorted(p.name for p in DATA.glob("*.cdl")))

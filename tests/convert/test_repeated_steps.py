@@ -152,7 +152,7 @@ def test_replaced_steps_leave_none_out(tmp_path: Path, name: str, sign: int, ste
 
     out = tmp_path / name
     nczarr.copy(rows([0, 2, 4], 1), out)
-    with pytest.raises(UnsupportedError, match="the dataset ends at -?4, and they do not follow it"):
+    with pytest.raises(UnsupportedError, match=r"the dataset ends at -?4, and they do not follow it"):
         nczarr.append(rows(steps, 2), out, replace=True)
     with nczarr.Dataset(out) as kept:
         assert (sign * kept["t"][:]).tolist() == [0, 2, 4]

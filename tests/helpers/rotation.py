@@ -1,4 +1,4 @@
-"""Select one case in eight of the test functions with many cases: another eighth for each commit."""
+"""Select one in eight of the slow tests, and of the cases of functions with many: another eighth for each commit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import TypeVar
 MANY = 30
 #: One case in so many runs.
 TURNS = 8
+#: The function, as it were, of all tests that are marked as slow.
+SLOW = object()
 
 Case = TypeVar("Case")
 
@@ -36,14 +38,14 @@ def rotation_of(folder: Path) -> int:
 
 
 def select(cases: Sequence[tuple[Hashable, Case]], rotation: int) -> tuple[list[Case], list[Case]]:
-    """Divide cases, each given with its function, into those that run in a rotation and those that wait."""
+    """Divide cases, each given with its function or `SLOW`, into those that run in a rotation and those that wait."""
     functions: dict[Hashable, list[int]] = defaultdict(list)
     for position, (function, _) in enumerate(cases):
         functions[function].append(position)
     waiting = {
         position
-        for positions in functions.values()
-        if len(positions) >= MANY
+        for function, positions in functions.items()
+        if len(positions) >= MANY or function is SLOW
         for turn, position in enumerate(positions)
         if (turn + rotation) % TURNS
     }

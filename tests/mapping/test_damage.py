@@ -143,6 +143,7 @@ def test_the_undamaged_documents_are_read() -> None:
         assert [str(d) for d in compare(everything(), stored.dataset, storage=True, data=False)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of_the_key", [False, True])
 def test_half_a_surrogate_pair_in_any_place(of_the_key: bool) -> None:
     """JSON can spell it, and UTF-8 cannot: what is read can be written as text."""

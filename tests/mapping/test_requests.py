@@ -236,6 +236,7 @@ def served(thousand: Path, web_server: Any) -> Iterator[Any]:
     (web_server.folder / "thousand").unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.http
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_over_http_consolidated(layout: str, served: Any) -> None:
@@ -271,6 +272,7 @@ def test_over_http_without_listing_plain_zarr_is_not_taken_for_empty(served: Any
             open_dataset(f"{served.url}silent/thousand/{layout}-False.zarr")
 
 
+@pytest.mark.slow
 @pytest.mark.http
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_over_http_with_index_pages(layout: str, served: Any) -> None:
@@ -284,6 +286,7 @@ def test_over_http_with_index_pages(layout: str, served: Any) -> None:
     assert len(served.requests()) - before <= documents + 8
 
 
+@pytest.mark.slow
 @pytest.mark.s3
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("consolidated", [True, False])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import programs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -263,7 +263,7 @@ def die_while_growing(path: Path, deadly: int) -> None:
 def test_a_death_between_two_documents(tmp_path: Path, deadly: int) -> None:
     """What was synced is there, the rest is not; the next writer goes on, and nothing wrong comes to light."""
     path = tmp_path / "a.zarr"
-    child = multiprocessing.get_context("spawn").Process(target=die_while_growing, args=(path, deadly))
+    child = programs.CONTEXT.Process(target=die_while_growing, args=(path, deadly))
     child.start()
     child.join()
     documents = 7  # six arrays along t, and the root

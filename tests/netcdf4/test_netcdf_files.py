@@ -13,6 +13,7 @@ from typing import Any
 import h5py
 import netCDF4
 import numpy as np
+import programs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -736,8 +737,7 @@ def test_a_forked_child_leaves_the_file_alone(tmp_path: Path, format: str) -> No
 @pytest.mark.parametrize("syncs", [1, 3, 17])
 def test_what_was_synced_survives_a_kill(tmp_path: Path, format: str, syncs: int) -> None:
     path = tmp_path / "a.nc"
-    child = subprocess.Popen([sys.executable, "-c", KILLED, path, format], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
+    child = programs.Piped("-c", KILLED, path, format)
     for _ in range(syncs):
         known = int(child.stdout.readline())
     child.kill()
@@ -786,8 +786,7 @@ print("goes on")
 def test_a_full_disk_is_an_error_and_the_program_goes_on(tmp_path: Path, format: str) -> None:
     path = tmp_path / "a.nc"
     start(ours, path, format)
-    done = subprocess.run([sys.executable, "-c", FULL, str(path), format], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = programs.run("-c", FULL, path, format, check=True)
     lines = done.stdout.splitlines()
     assert lines[-1] == "goes on"
     assert lines[0].startswith("refused")

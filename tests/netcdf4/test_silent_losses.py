@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import weakref
@@ -17,6 +15,7 @@ from typing import Any
 
 import netCDF4
 import numpy as np
+import programs
 import pytest
 
 import nczarr.netcdf4 as ours
@@ -39,14 +38,11 @@ def nothing() -> None:
     pass
 
 
+IMPORTS = "import os, sys\nimport nczarr.netcdf4 as nc\n"
+
+
 def script(code: str, *arguments: object, check: bool = True) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", "import os, sys\nimport nczarr.netcdf4 as nc\n" + code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-    )
-    assert not check or done.returncode == 0, done.stderr
-    return done.stdout
+    return programs.run("-c", IMPORTS + code, *arguments, check=check).stdout
 
 
 # -- fork
@@ -148,12 +144,7 @@ def test_processes_write_different_chunks(tmp_path: Path) -> None:
         "n = int(sys.argv[2])\nds = nc.Dataset(sys.argv[1], 'a', shared=True)\n"
         "for i in range(10 * n, 10 * n + 10):\n    ds['v'][i] = i\nds.close()"
     )
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", f"import sys\nimport nczarr.netcdf4 as nc\n{code}", path, str(n)]
-        )
-        for n in range(4)
-    ]
+    children = [programs.Piped("-c", IMPORTS + code, path, n) for n in range(4)]
     assert [child.wait() for child in children] == [0] * 4
     with ours.Dataset(path) as ds:
         assert ds["v"][:].tolist() == list(range(40))
@@ -176,18 +167,9 @@ def test_processes_write_parts_of_the_same_chunks(tmp_path: Path, work: str) -> 
         "print('open', flush=True)\nsys.stdin.readline()\n"
         f"v = ds['v']\n{work}\nds.close()"
     )
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", f"import sys\nimport nczarr.netcdf4 as nc\n{code}", path, str(n)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for n in range(2)
-    ]
-    assert [child.stdout.readline() for child in children if child.stdout] == ["open\n"] * 2
+    children = [programs.Piped("-c", IMPORTS + code, path, n) for n in range(2)]
+    assert [child.stdout.readline() for child in children] == ["open\n"] * 2
     for child in children:
-        assert child.stdin is not None
         child.stdin.write("\n")
         child.stdin.flush()
     for child in children:
@@ -284,14 +266,9 @@ while True:
         ds.sync()
         print(i, flush=True)
 """
-    child = subprocess.Popen(
-        [sys.executable, "-c", "import sys\nimport nczarr.netcdf4 as nc\n" + code, path],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout is not None
+    child = programs.Piped("-c", IMPORTS + code, path)
     said = [int(child.stdout.readline()) for _ in range(moment + 1)]
-    child.send_signal(signal.SIGKILL)
+    child.kill()
     said += [int(line) for line in child.stdout.read().split()]
     child.wait()
     acknowledged = said[-1]

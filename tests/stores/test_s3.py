@@ -256,6 +256,7 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.s3
 def test_programs_end_with_their_own_status(backend: str) -> None:
     """obstore's asynchronous calls made Python abort at its end, in some runs."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import programs
 import pytest
 from counting_store import CountingStore
 
@@ -445,13 +446,8 @@ print("closed", flush=True)
 """
 
 
-def writer(path: Path, mode: str, value: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), mode, str(value)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def writer(path: Path, mode: str, value: int) -> programs.Piped:
+    return programs.Piped("-c", WRITER, path, mode, value)
 
 
 def test_of_writers_that_begin_a_zip_at_once_one_may(tmp_path: Path) -> None:
@@ -484,8 +480,7 @@ def test_a_second_writer_of_a_zip_is_refused_at_opening(existing: bool, synced: 
                 nczarr.Dataset(path, mode)
             assert writer(path, mode, 5).communicate("\n")[0] == "refused 13\n"
         (tmp_path / "a.cdl").write_text("netcdf a { dimensions: x = 2; }")
-        command = [sys.executable, "-m", "nczarr", "copy", "--overwrite", tmp_path / "a.cdl", path]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = programs.command("copy", "--overwrite", tmp_path / "a.cdl", path)
         (tmp_path / "a.cdl").unlink()
         assert done.returncode == 1
         assert "writ" in done.stderr

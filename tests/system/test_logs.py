@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import programs
 import pytest
 from odd_server import OddServer, send
 
@@ -28,24 +26,14 @@ def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
         yield caplog
 
 
-def command(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nczarr", *map(str, words)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        check=False,
-    )
-
-
 def test_a_command_is_silent_unless_the_environment_asks(tmp_path: Path) -> None:
-    done = command("copy", "--quiet", EXAMPLE, tmp_path / "a.zarr")
+    done = programs.command("copy", "--quiet", EXAMPLE, tmp_path / "a.zarr")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    told = command("copy", "--quiet", EXAMPLE, tmp_path / "b.zarr", NCZARR_LOG="info")
+    told = programs.command("copy", "--quiet", EXAMPLE, tmp_path / "b.zarr", NCZARR_LOG="info")
     lines = told.stderr.splitlines()
     assert lines[0] == f"nczarr: nczarr.convert: {tmp_path / 'b.zarr'}: copying {EXAMPLE}"
     assert lines[-1] == f"nczarr: nczarr.mapping: {tmp_path / 'b.zarr'}: the new dataset is complete"
-    wrong = command("ls", tmp_path / "a.zarr", NCZARR_LOG="loud")
+    wrong = programs.command("ls", tmp_path / "a.zarr", NCZARR_LOG="loud")
     assert wrong.returncode == 1
     assert "NCZARR_LOG must be one of off, info, debug, not 'loud'" in wrong.stderr
 
