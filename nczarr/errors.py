@@ -32,8 +32,8 @@ class NCZarrError(Exception):
     hint : str, optional
         How to solve the problem.
     reason : str, optional
-        A word for programs, where one class has several causes: ``"refused"`` by a server, ``"temporary"``, a chunk
-        that is ``"lost"``, a netCDF file that is ``"fixed"``.
+        A word for programs, where one class has several causes: ``"refused"`` by a server; ``"temporary"``, which the
+        command reports with exit status 75; a chunk that is ``"lost"``; a netCDF file that is ``"fixed"``.
 
     Examples
     --------
@@ -311,7 +311,10 @@ class NotAllowedError(StoreError, PermissionError):
 
 
 class LockedError(NotAllowedError):
-    """Another writer has the dataset open, or has left its mark."""
+    """Another writer has the dataset open, or has left its mark. Its reason is ``"temporary"``."""
+
+    def __init__(self, message: str, **where: str | None) -> None:
+        super().__init__(message, **{"reason": "temporary", **where})
 
 
 class PartlyStoredError(NCZarrError, OSError):

@@ -249,12 +249,24 @@ def format_of(file: IO[bytes], path: str) -> str:
         if file.read(8) == _HDF5:
             return "hdf5"
         offset = offset * 2 or 512
+    if not size:
+        raise incomplete_file("the file is empty", path)
     raise NetCDFFileError(_not_netcdf(start, size), path=path)
 
 
+def incomplete_file(message: str, path: str | None = None, fqn: str | None = None) -> NetCDFFileError:
+    """Return the error of a netCDF file that ends too early: a writer, a copy or a download may complete it.
+
+    Examples
+    --------
+    >>> incomplete_file("the file is empty", "a.nc").reason
+    'temporary'
+    """
+    hint = "if a program still writes it, try again when it is complete; if none does, fetch the file anew"
+    return NetCDFFileError(message, path=path, fqn=fqn, hint=hint, reason="temporary")
+
+
 def _not_netcdf(start: bytes, size: int) -> str:
-    if not size:
-        return "the file is empty"
     if start[:3] == b"CDF" and size > 3:
         return f"not a netCDF file: it begins with 'CDF', but netCDF has no format number {start[3]}"
     if start[:4] == b"\x0e\x03\x13\x01":

@@ -1,7 +1,8 @@
 """Parse the command line, run the command, and report errors as a message and an exit status.
 
 Exit statuses: 0 for success; 1 for an error, or for findings of ``diff`` and ``check``; 2 for wrong usage, or for
-errors of ``diff`` and ``check``; 130 after an interrupt; 143 after SIGTERM.
+errors of ``diff`` and ``check``; 75 for an error that passes, such as a lock, so that a job may try again; 130 after
+an interrupt; 143 after SIGTERM.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from nczarr.system.environment import choice
 
 #: Commands whose exit status is 1 for findings and 2 for errors, like ``diff`` and ``cmp``.
 _COMPARING = ("diff", "check")
+#: The status of ``EX_TEMPFAIL`` in ``sysexits.h``, which schedulers and mail systems know.
+_TRY_AGAIN = 75
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,7 +88,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     except NCZarrError as error:
         for line in [error, *_notes(error)]:
             _print_message(str(line), layout=True)
-        return error_status
+        return _TRY_AGAIN if error.reason == "temporary" and error_status == 1 else error_status
     except BrokenPipeError:
         # The reader of the output has closed the pipe, like `head`. Discard the output of the flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -125,7 +128,7 @@ def _errors_as_json() -> Iterator[None]:
     except (NCZarrError, OSError, KeyboardInterrupt, _Terminated) as error:
         import json
 
-        parts = ("message", "path", "fqn", "line", "column", "hint")
+        parts = ("message", "path", "fqn", "line", "column", "hint", "reason")
         details = {part: getattr(error, part) for part in parts if hasattr(error, part)}
         details = {"type": type(error).__name__.lstrip("_"), "message": str(error) or "interrupted"} | details
         print(json.dumps({"error": details}))

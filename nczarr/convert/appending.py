@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from nczarr.convert.many.steps import (
     as_known,
     refuse_missing,
     refuse_repeated_names,
+    shown_step,
     steps_of,
     tolerance_between,
 )
@@ -155,6 +157,7 @@ class AppendTask:
         stored.durable = request.trust.durable
         session.cache.bound = min(session.cache.bound, effort.memory)
         session.cache.reserves = False
+        states = self.sources.states()
         with self._placed(stored.dataset) as (fqn, added, first):
             size = added.dimension_at(fqn).size
             growing = {
@@ -184,6 +187,7 @@ class AppendTask:
                         effort.memory,
                     )
                 check()
+                self.sources.refuse_changes(states)  # before a length tells readers of the values
                 if ATTRIBUTE in session.root.attributes:
                     session.root.delete_attribute(ATTRIBUTE)
                 if records:
@@ -227,6 +231,7 @@ class AppendTask:
                 )
             return added, size
         replace_steps = self.replace_steps or self.begun is not None
+        shown = partial(shown_step, old.all_variables[along])
         are_names = there.dtype.kind == "O"
         if not are_names:
             refuse_missing(added.all_variables[along], there, along, lambda step: None)
@@ -240,7 +245,8 @@ class AppendTask:
         repeated = np.isin(there, here)
         if repeated.any() and not replace_steps:
             raise UnsupportedError(
-                f"{repeated.sum()} steps along {along} are there already, the first is {there[repeated][0]}",
+                f"{repeated.sum()} steps along {along} are there already, "
+                f"the first is {shown(there[repeated][0])}",
                 hint=f"{named('replace', True)} writes over them",
             )
         if are_names:
@@ -259,8 +265,8 @@ class AppendTask:
         fits = np.array_equal(here[first : first + len(there)], there[: max(0, size - first)])
         if not follows.all() or not fits:
             raise UnsupportedError(
-                f"the steps along {along} begin at {there[0]} and end at {there[-1]}; the dataset ends at {here[-1]}, "
-                "and they do not follow it",
+                f"the steps along {along} begin at {shown(there[0])} and end at {shown(there[-1])}; "
+                f"the dataset ends at {shown(here[-1])}, and they do not follow it",
                 hint="join the files anew, in order",
             )
         return added, first

@@ -461,7 +461,12 @@ class Sources:
         """Raise an error if a local file no longer has a state that :meth:`states` returned."""
         for source, before, now in zip(self.paths, states, self.states(), strict=True):
             if before is not None and before != now:
-                raise NCZarrError("the file has changed while it was copied", path=str(source))
+                raise NCZarrError(
+                    "the file has changed while it was copied",
+                    path=str(source),
+                    hint="try again when it is complete",
+                    reason="temporary",
+                )
 
     @contextmanager
     def open(

@@ -16,7 +16,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import LossError, NetCDFFileError
-from nczarr.formats import CLASSIC
+from nczarr.formats import CLASSIC, incomplete_file
 from nczarr.lazy import cached_property
 from nczarr.model.nodes import LARGEST_DIMENSION
 from nczarr.netcdf.bytes.file import (
@@ -252,10 +252,10 @@ def read_classic(file: ClassicFile, name: str) -> model.Dataset:
     variables = []
     for index, v in enumerate(header.dataset.variables):
         if header.end(index) > file.size:
-            raise NetCDFFileError(
+            raise incomplete_file(
                 f"the file is truncated: it has {file.size} bytes, "
                 f"the variable {v.name!r} ends at {header.end(index)}",
-                path=file.path,
+                file.path,
             )
         begin = header.begins[index]
         data = ClassicSource(file, v.type.dtype, header.shape_of(v), header.strides(v), begin)
@@ -280,7 +280,8 @@ class _HeaderParser:
     def take(self, size: int) -> bytes:
         end = self.position + size
         if end > self.file.size:
-            raise self.wrong(f"the header is truncated: {size} bytes are needed and the file ends")
+            problem = f"the header is truncated: {size} bytes are needed and the file ends"
+            raise incomplete_file(self.wrong(problem).message, self.file.path)
         if end > len(self.buffer):
             more = min(max(end, 2 * len(self.buffer), _BLOCK), self.file.size) - len(self.buffer)
             self.buffer += self.file.read(len(self.buffer), more)

@@ -317,7 +317,8 @@ def test_what_is_no_dataset_gives_one_line(
 ) -> None:
     source = make(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    assert main(["copy", str(source), str(tmp_path / "out.zarr")]) == 1
+    # The rest of a file that ends too early may still come.
+    assert main(["copy", str(source), str(tmp_path / "out.zarr")]) == (75 if make is _truncated else 1)
     said = capsys.readouterr().err
     assert said.startswith("nczarr: ")
     assert said.count("\n") == 1
@@ -374,7 +375,8 @@ def test_mistakes_are_named_once_with_their_place(
 ) -> None:
     (tmp_path / "empty.nc").touch()
     names = {"nc": EXAMPLE, "folder": tmp_path, "empty": tmp_path / "empty.nc", "out": tmp_path / "out.zarr"}
-    assert main([word.format(**names) for word in words]) == 1
+    # An empty file may be one that a program begins to write.
+    assert main([word.format(**names) for word in words]) == (75 if "empty" in said else 1)
     message = capsys.readouterr().err
     assert message.startswith(f"nczarr: {said.format(**names)}")
     assert message.count("\n") == 1

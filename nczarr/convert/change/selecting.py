@@ -11,13 +11,14 @@ from typing import Literal
 import numpy as np
 
 from nczarr.errors import UnsupportedError
-from nczarr.model import ArraySource, Dataset, Dimension, Region, Variable, rewrite
+from nczarr.model import ArraySource, Dataset, Dimension, Region, Variable, rewrite, split_fqn
 from nczarr.model.coordinates import date_of, is_time, text_of
 from nczarr.model.sources import ChangedSource
 from nczarr.model.stored_form import number_of
 from nczarr.model.typed import fqn_of_typed, is_named, partition_typed, typed
 from nczarr.options import named
 from nczarr.system.warning import warn
+from nczarr.text import did_you_mean
 
 _DATE = r"-?\d{4,}-\d{1,2}(?:-\d{1,2}(?:[T ]\d{1,2}(?::\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?)?)?"
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -226,7 +227,8 @@ def find_dimension(dataset: Dataset, name: str, option: str) -> str:
         several = ", ".join(map(typed, found))
         raise UnsupportedError(f"{named(option, name)}: several dimensions have this name: {several}")
     known = ", ".join(map(typed, dimensions)) or "none"
-    raise UnsupportedError(f"{named(option, name)}: there is no such dimension", hint=f"there are {known}")
+    hint = did_you_mean(name, [split_fqn(each)[1] for each in dimensions]) or f"there are {known}"
+    raise UnsupportedError(f"{named(option, name)}: there is no such dimension", hint=hint)
 
 
 def find_indices(fqn: str, size: int, coordinate: Variable | None, requested: object) -> range:

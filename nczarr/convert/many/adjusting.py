@@ -110,7 +110,9 @@ def fitted(
     others = list(zip(names[1:], found[1:], strict=True))
     exact = fitting.join == "exact"
     unlike = [
-        (name, d) for name, o in others for d in differences(first, o, along, exact=exact, growing=growing)
+        (name, d)
+        for name, o in others
+        for d in differences(first, o, along, exact=exact, growing=growing, fixed=fixed)
     ]
     refuse(unlike, refused)
     if fitting.merges:

@@ -180,7 +180,13 @@ def other_values_cure() -> str:
 
 
 def differences(
-    first: Dataset, other: Dataset, along: str | None, *, exact: bool, growing: frozenset[str]
+    first: Dataset,
+    other: Dataset,
+    along: str | None,
+    *,
+    exact: bool,
+    growing: frozenset[str],
+    fixed: bool = False,
 ) -> Iterator[JoinObstacle]:
     """Yield the differences between two datasets that prevent joining them, without reading values.
 
@@ -192,9 +198,13 @@ def differences(
         Attributes must not differ at all.
     growing : frozenset of str
         The variables to join; their units of time may differ.
+    fixed : bool
+        The other dataset is appended to the first: only the variables to join get values, so that it may lack all
+        other nodes.
     """
     if along is not None:
-        yield from _missing_nodes(first, other)
+        needed = growing if fixed and not exact else None
+        yield from _missing_nodes(first, other, needed, fixed=fixed)
     for fqn, dimension in first.all_dimensions.items():
         size = other.all_dimensions.get(fqn, dimension).size
         if fqn != along and size != dimension.size:
@@ -217,20 +227,25 @@ def differences(
                     yield JoinObstacle(_difference(fqn, name, a, b), _cure(name, a, b))
 
 
-def _missing_nodes(first: Dataset, other: Dataset) -> Iterator[JoinObstacle]:
-    """Yield the nodes that only one of two datasets has."""
+def _missing_nodes(
+    first: Dataset, other: Dataset, needed: frozenset[str] | None, *, fixed: bool
+) -> Iterator[JoinObstacle]:
+    """Yield the nodes that only one of two datasets has; of the first, those that are `needed`, or all."""
+    fill = named("join", "fill")
     for what in ("variable", "dimension", "type", "group"):
         mine, theirs = getattr(first, f"all_{what}s"), getattr(other, f"all_{what}s")
-        yield from (
-            JoinObstacle(f"{n}: the {what} is missing", named("join", "fill"))
-            for n in mine
-            if n not in theirs
-        )
-        yield from (
-            JoinObstacle(f"{n}: the first has no such {what}", named("join", "fill"))
-            for n in theirs
-            if n not in mine
-        )
+        for n in mine:
+            if n not in theirs and (needed is None or n in needed):
+                yield JoinObstacle(f"{n}: the {what} is missing", fill)
+        for n in theirs:
+            if n not in mine:
+                cure = _omitting(what) if fixed else fill
+                yield JoinObstacle(f"{n}: the first has no such {what}", cure)
+
+
+def _omitting(what: str) -> str | None:
+    """Return the option that omits a node which a stored dataset cannot take."""
+    return named("exclude") if what in ("variable", "group") else None
 
 
 def _other_array(fqn: str, a: _Node, b: _Node) -> JoinObstacle | None:

@@ -93,6 +93,26 @@ def steps_of(dataset: Dataset, along: str) -> np.ndarray | None:
     return values if is_known else None
 
 
+def shown_step(variable: Variable, step: object) -> str:
+    """Return a step of a coordinate as users know it: a time as a date, anything else as it is.
+
+    Examples
+    --------
+    >>> units = model.Attribute.of("units", "hours since 2026-10-01")
+    >>> shown_step(Variable("time", model.DOUBLE, attributes=(units,)), np.float64(726))
+    '2026-10-31 06:00'
+    >>> shown_step(Variable("lat", model.DOUBLE), np.float64(0.5))
+    '0.5'
+    """
+    packing = StoredForm.of(variable.type, variable.attribute, defaults=True) if is_time(variable) else None
+    if packing is None:
+        return str(step)
+    number = packing.decoded(np.asarray(step))
+    text = TimeUnits.of(variable).date_of(np.asarray(number)[()])
+    # Steps are whole minutes nearly always: "2026-10-31 06:00" says as much as "2026-10-31T06:00:00".
+    return text.replace("T", " ").removesuffix(":00") if text.count(":") == 2 else text
+
+
 def tolerance_between(variable: Variable, *runs: np.ndarray, data: Sequence[ArraySource]) -> float:
     """Return the maximum difference of two numbers of a coordinate that stand for the same step.
 
@@ -210,7 +230,8 @@ def refuse_disorder(dataset: Dataset, along: str, sources: Sequence[object]) -> 
         at = int(wrong[0]) + 1
         same = bool(values[at] != values[at - 1] and abs(wide[at] - wide[at - 1]) <= tolerance)
         raise UnsupportedError(
-            f"the coordinate {along} has {values[at]} after {values[at - 1]}"
+            f"the coordinate {along} has {shown_step(variable, values[at])} after "
+            f"{shown_step(variable, values[at - 1])}"
             + (", which is the same time within its rounding" if same else ""),
             path=source_of(at),
             hint="steps are repeated, or the files are not in order",

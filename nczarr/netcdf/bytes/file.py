@@ -10,6 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from nczarr.errors import NCZarrError, NetCDFFileError, error_context
+from nczarr.formats import incomplete_file
 from nczarr.model import Filter, Region
 from nczarr.system.descriptors import pwrite, read_at
 from nczarr.system.durability import sync_descriptor, sync_folder_of
@@ -251,7 +252,7 @@ class DiskRanges(Ranges):
         with file_errors(None, "read"):
             data = read_at(self.fileno(), offset, size)
         if len(data) < size:
-            raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}")
+            raise incomplete_file(f"the file is truncated: it ends at byte {offset + len(data)}")
         return data
 
 
@@ -381,7 +382,7 @@ def read_all(file: ReadableFile, offset: int, size: int, path: str) -> bytes | m
     with file_errors(path, "read"):
         data = file.read(offset, size)
     if len(data) < size:
-        raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}", path=path)
+        raise incomplete_file(f"the file is truncated: it ends at byte {offset + len(data)}", path)
     return data
 
 

@@ -177,7 +177,9 @@ def edit_copy(path: str | os.PathLike[str]) -> Iterator[EditedFile]:
                 raise
             if _state(output.target) != before:
                 file.abandon()
-                raise NetCDFFileError("another process changed the file during this change", path=path)
+                raise NetCDFFileError(
+                    "another process changed the file during this change", path=path, reason="temporary"
+                )
             file.close()
         finally:
             output.discard()
@@ -197,7 +199,10 @@ def _alone(path: str, *, beside_readers: bool = False) -> Iterator[None]:
         lock = FileLock(path, shared=beside_readers)
     except BlockingIOError as error:
         raise NetCDFFileError(
-            "the file is open for writing, here or in another process", path=path, hint="close it there"
+            "the file is open for writing, here or in another process",
+            path=path,
+            hint="close it there",
+            reason="temporary",
         ) from error
     try:
         yield

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError, error_context
+from nczarr.errors import LockedError, NCZarrError, NetCDFFileError, UnsupportedError, error_context
+from nczarr.formats import incomplete_file
 from nczarr.netcdf.bytes.file import text_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
 
@@ -74,8 +76,21 @@ class hdf5_errors(error_context):
                 f"{self.doing}: groups or types are nested too deeply", path=self.path, fqn=self.fqn
             ) from None
         elif isinstance(error, OSError | RuntimeError | ValueError | KeyError | TypeError | OverflowError):
-            reason = str(error).strip("'\"") or type(error).__name__
-            raise NetCDFFileError(f"{self.doing}: {reason}", path=self.path, fqn=self.fqn) from error
+            raise self._told(error) from error
+
+    def _told(self, error: Exception) -> NCZarrError:
+        """Return the error in words of users: those of HDF5 do not say that a file is still written."""
+        reason = str(error).strip("'\"") or type(error).__name__
+        if "unable to lock file" in reason or "already open for" in reason:
+            return LockedError(
+                "another program has the file open for writing",
+                path=self.path,
+                hint="try again when it has closed the file" + _MARKED * ("consistency flags" in reason),
+            )
+        if (cut := _TRUNCATED.search(reason)) is not None:
+            problem = f"the file is truncated: it has {cut[1]} of {cut[2]} bytes"
+            return incomplete_file(problem, self.path, self.fqn)
+        return NetCDFFileError(f"{self.doing}: {reason}", path=self.path, fqn=self.fqn)
 
 
 def available_filter(number: int) -> bool:
@@ -97,6 +112,11 @@ def access_to(file: GuardedFile) -> h5p.PropFAID:
     made.set_fileobj_driver(api.h5fd.fileobj_driver, file)
     return made
 
+
+#: HDF5's words for a file that ends before the byte that its superblock names.
+_TRUNCATED = re.compile(r"truncated file: eof = (\d+), .*stored_eof = (\d+)")
+#: The end of the hint for a mark in the file, which outlives a killed writer.
+_MARKED = "; if a writer was killed, h5clear -s removes its mark"
 
 _ID = ctypes.c_int64
 _BUFFER = ctypes.c_void_p
