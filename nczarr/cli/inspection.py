@@ -24,6 +24,7 @@ from nczarr.convert.report import StoredObjects, VariableStorage, stored_objects
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import kind_of_source, local_path
+from nczarr.mapping import Finding
 from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
 from nczarr.model.typed import list_names, typed
 from nczarr.system.atomic import text_output
@@ -235,7 +236,7 @@ def run_info(options: argparse.Namespace) -> None:
     """Run ``nczarr info``."""
     listed = []
     for number, source in enumerate(options.source):
-        with _opened_with_layout(source, options) as (dataset, layout, group, stored):
+        with _opened_with_layout(source, options) as (dataset, layout, group, stored, findings):
             near = local_path(source) is not None
             variables = list(variable_storage(dataset, stats=options.stats, near=near))
         dimensions = dataset.all_dimensions
@@ -256,17 +257,21 @@ def run_info(options: argparse.Namespace) -> None:
             **({} if group is None else {"group": group}),
             "stored_bytes": None if stored is None else stored.bytes,
             **({} if stored is None else stored.to_json()),
+            **({"findings": [finding.to_json() for finding in findings]} if findings else {}),
             "variables": [v.to_json() for v in variables],
         }
         listed.append(facts)
         if not options.json:
-            say(*([""] if number else []), *_summary(facts, stored, variables))
+            say(*([""] if number else []), *_summary(facts, stored, findings, variables))
     if options.json:
         print(json.dumps(listed if len(listed) > 1 else listed[0]))
 
 
 def _summary(
-    facts: Mapping[str, Any], stored: StoredObjects | None, variables: Sequence[VariableStorage]
+    facts: Mapping[str, Any],
+    stored: StoredObjects | None,
+    findings: Sequence[Finding],
+    variables: Sequence[VariableStorage],
 ) -> Iterator[str]:
     """Yield the lines of ``nczarr info``."""
     lines = {name: facts[name] for name in ("path", "layout")}
@@ -286,6 +291,7 @@ def _summary(
         if stored.hint:
             lines["hint"] = stored.hint
     yield from (f"{name + ':':12} {text}" for name, text in lines.items())
+    yield from (f"{'finding:':12} {finding}" for finding in findings)
     if variables:
         yield ""
         yield from _variable_table(variables)
@@ -327,12 +333,12 @@ def _opened(options: argparse.Namespace) -> Iterator[Dataset]:
 @contextmanager
 def _opened_with_layout(
     source: str, options: argparse.Namespace
-) -> Iterator[tuple[Dataset, str, Mapping[str, str | None] | None, StoredObjects | None]]:
-    """Yield a dataset, its layout, its stored objects, and the FQN and the dataset of a group that is opened alone."""
+) -> Iterator[tuple[Dataset, str, Mapping[str, str | None] | None, StoredObjects | None, Sequence[Finding]]]:
+    """Yield a dataset, its layout, the group that is opened alone, the stored objects, and the findings."""
     where = storage_options(options)
     if (kind := kind_of_source(source)) != "zarr":
         with open_source(source, storage_options=where) as dataset:
-            yield dataset, dataset.format or kind, None, stored_objects(source)
+            yield dataset, dataset.format or kind, None, stored_objects(source), ()
         return
     from nczarr import mapping
 
@@ -340,7 +346,8 @@ def _opened_with_layout(
         part = stored.reading.part
         group = None if part is None else {"fqn": part.fqn or None, "dataset": part.whole}
         root = getattr(stored.store, "root", None) if part is None else source
-        yield stored.dataset, stored.layout, group, None if root is None else stored_objects(root)
+        objects = None if root is None else stored_objects(root)
+        yield stored.dataset, stored.layout, group, objects, stored.findings
 
 
 def _variable_table(variables: Sequence[VariableStorage]) -> list[str]:

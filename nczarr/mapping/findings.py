@@ -32,7 +32,7 @@ RULES: dict[str, tuple[Severity, str]] = {
     "group-alone": ("warning", ""),
     "index-torn": ("warning", "write it from its copy"),
     "key-unreadable": ("error", ""),
-    "keys-removed": ("warning", "write the keys back"),
+    "keys-removed": ("note", "write the keys back"),
     "labels": ("note", "write them"),
     "left-out": ("warning", ""),
     "length-differs": ("warning", "extend its shape"),
@@ -195,20 +195,23 @@ class ErrorFinder:
         return True
 
 
-#: Usual findings while a program writes; they are not reported.
-_GROWING = frozenset(("consolidated-stale", "size-stale", "version-old"))
+#: Findings of which no warning is issued: usual while a program writes, or after xarray's `to_zarr(mode="a")`, which
+#: adds an array and replaces the root's attributes. The reading is certain, and the next writer of nczarr records it.
+_USUAL = frozenset(
+    ("annotation-stale", "consolidated-stale", "keys-removed", "node-unlisted", "size-stale", "version-old")
+)
 #: Findings that no repair of the metadata affects.
 _NOT_REPAIRED = frozenset(("left-out", "nodes-unsure", "node-foreign", "copy-unclear", "values-unstored"))
 
 
 def warn_of(findings: Sequence[Finding], place: str, *, repairable: bool = True) -> None:
-    """Issue one warning for all findings of a store, unless all are usual while it grows.
+    """Issue one warning for all findings of a store, unless all are usual while programs write.
 
     `repairable`: False if `repair` refuses the store.
     """
     for finding in findings:
         logger_of(__name__).info("%s: %s", place, finding)
-    if any(f.code not in _GROWING for f in findings):
+    if any(f.code not in _USUAL for f in findings):
         first = max(findings, key=lambda f: ("note", "warning", "error").index(f.severity))
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         advice = "; 'nczarr check' lists all findings" if repairable else ""

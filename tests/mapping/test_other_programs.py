@@ -14,6 +14,7 @@ import pytest
 from real_data import NETCDF_FILES
 
 import nczarr
+from nczarr.cli import main
 from nczarr.convert import copy, diff
 from nczarr.mapping import RecoveryWarning, check_metadata, open_dataset, repair
 
@@ -549,3 +550,40 @@ def test_fixed_dimensions_that_were_resized(layout: str, resized: str, tmp_path:
                 assert sizes == ({"x": 5} if resized == "ab" else {"x": 3, "x_5": 5})
                 assert ds["b"][:].tolist() == [1, 2, 3, 8, 9]
                 assert ds["a"][:].tolist() == ([1, 2, 3, 8, 9] if resized == "ab" else [1, 2, 3])
+
+
+@pytest.mark.parametrize("added", ["variable of the dataset", "dataset of its own"])
+def test_a_variable_that_xarray_adds_is_read_without_a_warning_and_recorded_by_the_next_writer(
+    added: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "a.zarr"
+    with nczarr.Dataset(store, "w") as ds:
+        fill(ds)
+    more = xr.open_zarr(store) if added == "variable of the dataset" else xr.Dataset()
+    more["anomaly"] = (("x",), np.arange(4.0))
+    more[["anomaly"]].to_zarr(store, mode="a")
+
+    findings = {
+        "keys-removed",
+        "node-unlisted",
+        *(["annotation-stale"] if added == "dataset of its own" else []),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RecoveryWarning)
+        for words in (["ls"], ["dump", "-h"], ["tree"], ["digest"], ["info"]):
+            assert main([*words, str(store)]) == 0
+            shown = capsys.readouterr()
+            assert shown.err == ""
+            assert ("finding:" in shown.out) == (words == ["info"])
+        assert [line for line in shown.out.splitlines() if "'anomaly' is not listed" in line]
+        main(["info", "--json", str(store)])
+        assert {f["code"] for f in json.loads(capsys.readouterr().out)["findings"]} == findings
+        assert {f.code for f in check_metadata(store)[1]} == findings
+        with nczarr.Dataset(store, "a") as changed:
+            changed["time"].axis = "T"
+        assert check_metadata(store)[1] == ()
+        main(["info", str(store)])
+        assert "finding:" not in capsys.readouterr().out
+        with nczarr.Dataset(store) as found:
+            assert found["anomaly"][:].tolist() == [0, 1, 2, 3]
+            assert (found.dimensions["time"].isunlimited(), len(found.dimensions["unused"])) == (True, 7)
