@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +101,24 @@ def test_a_user_block_and_damage(path: Path, tmp_path: Path, monkeypatch: pytest
         assert data is not None
         with pytest.raises(NetCDFFileError, match=r"d\.nc: /v: a chunk is damaged"):
             data.read(tuple(slice(0, n) for n in SHAPE))
+
+
+def test_a_verified_copy_leaves_no_file_to_the_garbage_collector(path: Path, tmp_path: Path) -> None:
+    """A warning during the collection of an object reaches no caller, so another process counts them."""
+    program = "import sys, nczarr; nczarr.copy(sys.argv[1], sys.argv[2], verify=True)"
+    words = [sys.executable, "-W", "always::ResourceWarning", "-c", program, str(path), str(tmp_path / "a.zarr")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "unclosed file" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no list of open descriptors")
+def test_the_last_reader_of_chunks_closes_the_descriptor(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "SMALLEST", 1)
+    before = set(os.listdir("/proc/self/fd"))
+    with open_dataset(path) as opened:
+        values = opened.dataset.variable_at("/plainf4").data
+        assert values is not None
+        values.read((slice(0, 30), slice(0, 50), slice(0, 41)))
+    del opened, values
+    gc.collect()
+    assert set(os.listdir("/proc/self/fd")) <= before

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -241,12 +241,17 @@ class Ranges:
 class DiskRanges(Ranges):
     """Ranges of a file on disk. They stay valid when another file takes its name.
 
-    Concurrent readers keep their reference. The last of them closes the descriptor.
+    Concurrent readers keep their reference. The last of them closes the descriptor: nobody else can, so this is no
+    file object of Python, which warns of such an end.
     """
 
     def __init__(self, descriptor: int) -> None:
-        self._file = io.FileIO(descriptor, "rb")
-        self.fileno = self._file.fileno
+        self._descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor).atexit = False
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._descriptor
 
     def read(self, offset: int, size: int) -> bytes:
         with file_errors(None, "read"):
