@@ -106,7 +106,15 @@ def test_a_user_block_and_damage(path: Path, tmp_path: Path, monkeypatch: pytest
 def test_a_verified_copy_leaves_no_file_to_the_garbage_collector(path: Path, tmp_path: Path) -> None:
     """A warning during the collection of an object reaches no caller, so another process counts them."""
     program = "import sys, nczarr; nczarr.copy(sys.argv[1], sys.argv[2], verify=True)"
-    words = [sys.executable, "-W", "always::ResourceWarning", "-c", program, str(path), str(tmp_path / "a.zarr")]
+    words = [
+        sys.executable,
+        "-W",
+        "always::ResourceWarning",
+        "-c",
+        program,
+        str(path),
+        str(tmp_path / "a.zarr"),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert "unclosed file" not in done.stderr
 
