@@ -94,6 +94,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A developer who names a file wants all of it.
+    whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    rotation.everything = config.option.all_cases or not whole_suite
     named = {*_QUICK_FILES, *_HEAVY_FILES, *map(_file, LONGEST)}
     missing = sorted(str(path.relative_to(HERE)) for path in named if not path.is_file())
     if missing:
@@ -122,9 +125,7 @@ def _function(item: pytest.Item) -> Hashable:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # A developer who names a file wants all of it.
-    whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    if whole_suite and not config.option.all_cases:
+    if not rotation.everything:
         turn = config.option.rotation
         turn = rotation.rotation_of(HERE) if turn is None else turn
         cases = [(_function(item), item) for item in items]

@@ -207,6 +207,7 @@ def test_inner_unlimited_dimensions(tmp_path: Path, shape: tuple[int, ...]) -> N
         assert _differences(dataset, tmp_path, **options) == []
 
 
+@pytest.mark.slow
 @needs_ncgen
 @given(
     st.data(),

@@ -85,6 +85,7 @@ def _same(dataset: Dataset, path: Path, flags: str) -> None:
     assert got == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _FILES)
 def test_real_files(name: str) -> None:
     path = DATA / "netcdf" / f"{name}.nc"
@@ -161,6 +162,7 @@ group: g {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [f for f in _FLAGS if "-x" not in f])
 def test_everything_that_a_netcdf4_file_holds(tmp_path: Path, flags: str) -> None:
     path = _generate(tmp_path, _EVERYTHING)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from rotation import examples
 
 from nczarr.cdl.write.data import ROW_END, Folder, WrappedLines
 from nczarr.cdl.write.numbers import (
@@ -84,7 +85,7 @@ def test_any_array_of_floats(values: np.ndarray) -> None:
 
 
 @given(st.sampled_from(_CODES).flatmap(lambda code: hnp.arrays(code, st.integers(1, 30))))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_array_of_integers(values: np.ndarray) -> None:
     assert _texts(integer_columns(values, 1)) == [str(v) for v in values.tolist()]
 
@@ -113,7 +114,7 @@ def test_attribute_numbers_have_the_suffix_of_their_type() -> None:
     st.one_of(st.none(), st.integers(2, 45)),
     st.integers(1, 9),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_runs_fold_as_single_items_do(
     sizes: list[list[int]], length: int, indent: int, position: int | None, step: int
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 from nczarr.cdl import DumpOptions, dumps, loads
 from nczarr.model import (
@@ -22,7 +23,7 @@ from nczarr.model import (
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.datasets())
 def test_print_parse_is_identity(dataset: Dataset) -> None:
     text = dumps(dataset)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 from nczarr.cdl import loads
 from nczarr.cdl.syntax.source import CDLWarning
@@ -33,7 +34,7 @@ def values(text: str, name: str = "v") -> np.ndarray:
     return variable.data.read(tuple(slice(0, n) for n in shape))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.sampled_from(INTEGERS),
     st.lists(st.none() | st.integers(-(2**63), 2**64 - 1) | st.integers(-300, 300), min_size=1, max_size=30),
@@ -54,7 +55,7 @@ def test_integer_runs_wrap_as_in_c(type_: str, numbers: list[int | None], separa
     assert found.dtype == dtype
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.just(None), min_size=1, max_size=30))
 def test_float_runs_are_exact(numbers: list[float | None]) -> None:
     text = ", ".join("_" if n is None else repr(n) for n in numbers)

@@ -256,6 +256,7 @@ def test_gen_of_very_many_values_writes_those_of_the_text(type_: str, data: str,
         assert all(x is None or x == last for x in found[len(expected) :].tolist())
 
 
+@pytest.mark.slow
 def test_gen_of_more_values_than_are_looked_at_is_as_one_of_few(tmp_path: Path) -> None:
     for rows in (1000, 1 << 15):
         write(
@@ -291,6 +292,7 @@ def named(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -314,6 +316,7 @@ def test_names_that_are_not_ascii_are_refused_where_files_have_another_encoding(
     assert not [path for path in named.iterdir() if path.name.startswith("o.")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["dump -v plain a.nc", "copy a.nc o.nc", "copy a.nc o.zarr.zip"])
 def test_names_in_one_file_need_no_encoding_of_files(command: str, named: Path) -> None:
     words = [str(named / word) if "." in word else word for word in command.split()]

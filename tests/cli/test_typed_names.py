@@ -64,6 +64,7 @@ def variables(path: Path) -> list[str]:
         return list(dataset.all_variables)
 
 
+@pytest.mark.slow
 def test_the_listed_name_can_be_pasted_into_every_option_of_copy(store, name, tmp_path, capsys):
     fqn = model.format_fqn([name, name])
     at = listed(store, capsys)
@@ -101,6 +102,7 @@ def test_the_listed_name_can_be_pasted_into_every_option_of_copy(store, name, tm
     assert [a.name for a in named.attributes] == [name]
 
 
+@pytest.mark.slow
 def test_the_listed_name_can_be_pasted_into_every_other_command(store, name, tmp_path, capsys):
     at = listed(store, capsys)
     group = at.rpartition("/")[0]

@@ -386,6 +386,7 @@ def test_tiny_chunks_become_larger_and_come_back(tmp_path: Path) -> None:
         assert back["v"].chunking() == [1, 16, 16]
 
 
+@pytest.mark.slow
 def test_many_chunks_are_put_into_shards(tmp_path: Path) -> None:
     source = tmp_path / "many.zarr"
     zarr_python.create_array(

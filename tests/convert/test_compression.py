@@ -273,6 +273,7 @@ class Inverted(BytesBytesCodec):
 """
 
 
+@pytest.mark.slow
 def test_a_codec_of_another_package_is_created_reopened_renamed_copied_and_listed(tmp_path: Path) -> None:
     """The package registers it by an entry point, as docs/extending.md says; each step is a process of its own."""
     site = tmp_path / "site"

@@ -134,6 +134,7 @@ def selected(wanted: list[Fields], options: dict[str, Any]) -> list[Fields]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:repack=")
 @pytest.mark.parametrize("name", MERGES)
 def test_merged_rightly_or_refused_with_the_cure(name: str, tmp_path: Path) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import programs
 import pytest
 
 import nczarr
@@ -71,11 +70,11 @@ def test_what_a_killed_writer_left_is_cleared(tmp_path: Path, name: str) -> None
         "import sys; from nczarr.system.atomic import partial_path as p; f = p(sys.argv[1]);"
         "f.mkdir() if f.name.startswith('.out.zarr') else f.write_text('half')"
     )
-    subprocess.run([sys.executable, "-c", code, target], check=True)  # it ends without clearing up
+    programs.run("-c", code, target, check=True)  # it ends without clearing up
     living = partial_path(target)
     living.write_text("this process still writes it")
     assert len(list(tmp_path.iterdir())) == 2, "the new name cleared the old one"
-    subprocess.run([sys.executable, "-c", code, target], check=True)
+    programs.run("-c", code, target, check=True)
     nczarr.copy(EXAMPLE, target, overwrite=True)
     assert sorted(tmp_path.iterdir()) == sorted([living, target])
     if name != "out.cdl":
@@ -146,14 +145,14 @@ except nczarr.errors.NCZarrError as error:
 @pytest.mark.parametrize("name", ["out.nc", "out.cdl"])
 def test_full_disk(tmp_path: Path, name: str, room: int) -> None:
     """One clear error, and nothing that looks complete; what HDF5 cannot write at closing counts too."""
-    run = [sys.executable, "-c", FULL, EXAMPLE, tmp_path / name, str(room)]
-    done = subprocess.run(run, capture_output=True, text=True)
+    done = programs.run("-c", FULL, EXAMPLE, tmp_path / name, room)
     # HDF5 itself complains once more, or crashes, when the process ends: the file is gone by then.
     assert "out." in done.stdout
     assert "cannot" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["nczarr-v3", "zarr-v3", "nczarr-v2", "zarr-v2", "draft-2019"])
 @pytest.mark.parametrize("place", ["notes.txt", "mine/notes.txt", "lat/notes.txt", "ocean/temp/notes.txt"])
 def test_what_is_no_part_of_the_dataset_is_never_overwritten(layout: str, place: str, tmp_path: Path) -> None:

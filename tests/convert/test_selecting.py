@@ -165,6 +165,7 @@ def test_a_range_that_is_cut_says_so_in_python(tmp_path: Path) -> None:
         assert made.dimensions["time"].size == 6
 
 
+@pytest.mark.slow
 def test_all_commands_take_the_same_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with netCDF4.Dataset(EXAMPLE) as file:
         dates = netCDF4.num2date(file["time"][:], file["time"].units, file["time"].calendar)

@@ -17,6 +17,14 @@ SLOW = object()
 
 Case = TypeVar("Case")
 
+#: Whether all cases and examples run. pytest's start sets it, before the tests are imported.
+everything = True
+
+
+def examples(number: int) -> int:
+    """Return how many examples of a property are tried: a third, where cases rotate."""
+    return number if everything else -(-number // 3)
+
 
 def rotation_of(folder: Path) -> int:
     """Count the commits of a clone: one commit selects the same cases on every day, eight in a row select all.

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from document_changes import changes
 from hypothesis import HealthCheck, given, settings
+from rotation import examples
 
 from nczarr.errors import NCZarrError
 from nczarr.mapping import RecoveryWarning, WriteOptions, check_metadata, open_dataset, repair
@@ -417,7 +418,7 @@ GOOD = documents(stored())
 FILLED = stored()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(changes(GOOD))
 def test_nczarr_opens_or_explains_and_repair_converges(changed: Documents) -> None:
     store = MemoryStore()

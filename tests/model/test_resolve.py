@@ -12,6 +12,7 @@ import pytest
 import strategies
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 import nczarr
 from nczarr import cdl, mapping, netcdf
@@ -342,7 +343,12 @@ def anonymous(dataset: Dataset, like: Dataset) -> Dataset:
     return rewrite(dataset, dimension=lambda f, d: None if f in sizes else d, variable=unnamed)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(
+    max_examples=examples(120),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+)
 @given(models())
 def test_accepted_models_come_back_and_refused_ones_have_a_place(
     tmp_path_factory: pytest.TempPathFactory, model: Dataset

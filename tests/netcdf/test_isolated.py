@@ -51,6 +51,7 @@ def before_serving(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     monkeypatch.setattr(isolated, "_PROGRAM", f"{begin}{code}\nserve(sys{serve}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tiny", "sst", "enum_variable", "ref_tst_compounds2"])
 def test_the_dataset_is_the_same(name: str) -> None:
     path = DATA / "netcdf" / f"{name}.nc"
@@ -89,6 +90,7 @@ def test_a_hang_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             data.read((slice(0, 4),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_setting", [True, False])
 def test_the_dataset_interface_reads_so(
     path: Path, monkeypatch: pytest.MonkeyPatch, by_setting: bool
@@ -142,6 +144,7 @@ def test_the_environment_is_left_alone(path: Path) -> None:
     assert dict(os.environ) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["dump", "copy", "info", "digest", "diff"])
 def test_commands_end_with_an_error(
     path: Path,

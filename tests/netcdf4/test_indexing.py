@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import NCZarrError
@@ -81,7 +82,9 @@ def selections(shape: tuple[int, ...]) -> st.SearchStrategy[Any]:
     return st.builds(cut, full, st.integers(0, len(shape) - 1), st.booleans())
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(selection=selections(SHAPE))
 def test_reading_is_as_upstream(pair: tuple[Any, Any], selection: Any) -> None:
     theirs, mine = pair
@@ -159,7 +162,7 @@ def test_scalars_are_as_upstream(pair: tuple[Any, Any], index: Any, mask: bool) 
 
 
 @given(selection=selections(SHAPE))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_plain_selections_and_what_follows_give_the_selection(selection: Any) -> None:
     """The fast path (forward slices, increasing positions) against indexing element by element."""
     array = np.arange(120).reshape(SHAPE)
@@ -219,7 +222,9 @@ def writes(draw: st.DrawFn) -> tuple[list[tuple[Any, Any]], bool]:
     return steps, draw(st.booleans())
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(case=writes())
 def test_writing_is_as_upstream(tmp_path: Path, case: tuple[list[tuple[Any, Any]], bool]) -> None:
     steps, unlimited = case
@@ -241,7 +246,7 @@ def test_writing_is_as_upstream(tmp_path: Path, case: tuple[list[tuple[Any, Any]
     assert logs[1] == logs[0]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(selection=selections(SHAPE), seed=st.integers(0, 9))
 def test_writing_is_orthogonal_assignment(selection: Any, seed: int) -> None:
     """Any order, any step: against an assignment element by element, in which the last value wins."""

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import EditError
@@ -269,7 +270,7 @@ _OFFSETS = st.sampled_from(
 _DTYPES = ["i1", "u1", "i2", "<i2", ">i2", "u2", "i4", "i8", "u8", "f4", ">f4", "f8"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_one_pass_gives_what_the_steps_give(data: st.DataObject) -> None:
     """Large arrays are masked and unpacked block by block; small ones step by step: both agree to the bit."""
@@ -313,7 +314,7 @@ def test_one_pass_gives_what_the_steps_give(data: st.DataObject) -> None:
         assert repr(found.fill_value) == repr(expected.fill_value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_packing_in_blocks_gives_what_the_steps_give(data: st.DataObject) -> None:
     dtype = np.dtype(data.draw(st.sampled_from(["i1", "u2", ">i2", "i4", "i8", "f4", ">f8"])))

@@ -617,6 +617,7 @@ for seed in range(50, 60):
 """
 
 
+@pytest.mark.slow
 def test_readers_outlive_a_writer_of_the_same_process(tmp_path: Path) -> None:
     """HDF5 ended the process: the fill value of strings belonged to a handle that was closed."""
     done = subprocess.run(

@@ -21,6 +21,7 @@ import strategies
 from document_changes import changes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 from nczarr.convert.verify.check import canonical
 from nczarr.errors import NCZarrError
@@ -139,6 +140,7 @@ def write(dataset: Dataset, folder: Path, **options: Any) -> Path:
 FORMS = ({}, {"compound": "struct"}, {"char": "uint8"}, {"nzug": True}, {"extensions": True})
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     strategies.datasets(names=strategies.wild_names(), anonymous=True, zero_sizes=True),
@@ -184,7 +186,8 @@ def good(name: str) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_both_readers_recover_the_same(reader: Reader, tmp_path: Path, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(RECOVERED))

@@ -213,6 +213,7 @@ class Model(RuleBasedStateMachine):
             assert len(list(self.store.list())) == len(self.model)
 
 
+@pytest.mark.slow
 def test_behaves_as_a_dict(make: Callable[[], Store], request: pytest.FixtureRequest) -> None:
     slow = "s3" in request.node.callspec.id
     machine = type("Model", (Model,), {"make": staticmethod(make), "folders_stay": make in FOLDERS_STAY})

@@ -267,6 +267,7 @@ def test_programs_end_with_their_own_status(backend: str) -> None:
     assert statuses == [0] * 5
 
 
+@pytest.mark.slow
 @pytest.mark.s3
 def test_replacing_a_dataset_by_a_process_that_is_killed(backend: str) -> None:
     target, options = f"s3://test/replaced/{next(numbers)}.zarr", {"backend": backend}
@@ -444,6 +445,7 @@ def test_the_names_work_for_every_entrance(
             assert ds["v"].values.tolist() == [1] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.s3
 @pytest.mark.parametrize("backend", ["obstore", "s3fs"])
 @pytest.mark.parametrize("source", ["container", "single sign-on"])

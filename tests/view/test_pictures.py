@@ -177,6 +177,7 @@ def test_characters_are_joined_to_texts() -> None:
     assert table.left_out == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -414,6 +415,7 @@ def test_the_limits_of_very_many_steps_come_from_a_sample_without_damaged_steps(
         assert 1 <= spread.read < 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", ["", "step", "nonsense"])
 @given(
     colours=st.sampled_from(["viridis", "jet", "categories", "none", "x" * 70_000, "<script>", "\udcff"])

@@ -64,6 +64,7 @@ def away(lat: np.ndarray, lon: np.ndarray, at_lat: float, at_lon: float) -> np.n
     return np.degrees(2 * np.arcsin(np.sqrt(np.clip(h, 0, 1))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("projection", ["", *PROJECTIONS])
 @pytest.mark.parametrize(
     ("name", "places", "variable"),
@@ -130,6 +131,7 @@ def test_each_pixel_of_a_grid_is_the_cell_around_its_place(name: str, projection
             assert seen > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("projection", ["", "orthographic", "Robinson"])
 @pytest.mark.parametrize(("name", "variable"), [("ugrid", "/depth"), ("ugrid", "/eta"), ("fvcom", "/zeta")])
 def test_a_mesh_is_drawn_as_its_polygons(name: str, variable: str, projection: str, folder: Path) -> None:

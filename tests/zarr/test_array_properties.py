@@ -11,6 +11,7 @@ import pytest
 from folders import new_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 from nczarr.errors import SelectionError
 from nczarr.stores import LocalStore, MemoryStore, Store
@@ -207,7 +208,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     return a.tolist() == b.tolist() if a.dtype.hasobject else a.tobytes() == b.tobytes()
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(case=array_cases(), data=st.data())
 def test_like_numpy(case: dict[str, Any], data: st.DataObject) -> None:
     metadata: ArrayMetadata = case["metadata"]

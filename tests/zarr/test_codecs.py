@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 from nczarr.errors import CodecError
 from nczarr.zarr.codecs import bytes_bytes as checksums
@@ -236,7 +237,7 @@ def test_deflate_without_libdeflate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.binary(max_size=10000))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_crc32c_both_ways(data: bytes) -> None:
     """The numpy implementation against one bit after another."""
     state = 0xFFFFFFFF

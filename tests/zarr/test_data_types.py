@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from rotation import examples
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore
@@ -57,7 +58,7 @@ def test_names_and_configurations_survive(document):
 
 
 @given(json_types, st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_value_survives_json_to_the_bit(document, data):
     data_type = parse_data_type(document)
     size = data_type.itemsize

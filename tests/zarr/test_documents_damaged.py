@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 from nczarr.errors import NCZarrError
 from nczarr.stores import MemoryStore
@@ -77,7 +78,7 @@ def damaged(draw):
 
 
 @given(damaged(), st.sampled_from([None, False]))
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=examples(600))
 def test_damaged_documents(content, consolidated):
     store = MemoryStore()
     for key, value in content.items():

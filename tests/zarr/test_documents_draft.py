@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from real_data import ZARR_SAMPLES
+from rotation import examples
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
@@ -164,7 +165,7 @@ PLACES += [("zarr_format",), ("chunk_codecs",), ("storage_transformers",), ("att
 
 
 @given(st.sampled_from(PLACES), json_values)
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_anywhere_is_read_or_refused(path, value):
     document = copy.deepcopy(BASE)
     target = document

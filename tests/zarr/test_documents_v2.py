@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from real_data import ZARR_SAMPLES
+from rotation import examples
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
@@ -295,7 +296,7 @@ PLACES = [
 @given(
     st.sampled_from(PLACES[1:]), json_values, st.booleans(), st.sampled_from(["delta", "blosc", "shuffle"])
 )
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_anywhere_is_read_or_refused(path, value, drop, codec):
     document = copy.deepcopy(BASE)
     document["filters"][0].update(id=codec, dtype="<i4")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from real_data import ZARR_SAMPLES
+from rotation import examples
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
@@ -241,7 +242,7 @@ STRUCT = {
 
 
 @given(st.sampled_from(list(_paths(STRUCT))[1:]), json_values | st.just(MISSING))
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_anywhere_is_read_or_refused(path, value):
     document = copy.deepcopy(STRUCT)
     target = document

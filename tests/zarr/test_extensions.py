@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 from nczarr.errors import MetadataError, SelectionError, UnsupportedError
 from nczarr.stores import MemoryStore
@@ -120,7 +121,7 @@ index = st.one_of(
 
 
 @given(index, index)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_selection_through_an_offset_against_numpy(rows, columns):
     register_extension(Offset())
     try:

@@ -69,6 +69,7 @@ def test_a_stride_passes_over_a_thousand_million_chunks(kind: str, tmp_path: Pat
     assert some.read(slice(1, 10**12, 10**10)).tolist() == [0] * 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["memory", "local"])
 def test_a_plan_is_bounded(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "plan_chunks", 500)
@@ -109,6 +110,7 @@ def test_steps_against_numpy(grid: Any, limit: int, monkeypatch: pytest.MonkeyPa
 # --- long values
 
 
+@pytest.mark.slow
 def test_a_bomb_of_text(tmp_path: Path) -> None:
     """Two megabytes that become two gigabytes: what comes out is bounded, and so is the memory."""
     some = array(
@@ -201,6 +203,7 @@ def test_nesting_costs_one_look_at_each_node() -> None:
     assert len(looked) < 3 * len(paths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["v3", "v2"])
 @pytest.mark.parametrize("consolidated", [True, False])
 def test_deep_groups(layout: Any, consolidated: bool) -> None:

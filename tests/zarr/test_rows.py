@@ -113,6 +113,7 @@ def test_writing_gives_the_same_files_as_a_store_in_memory(chain: str, tmp_path:
         np.testing.assert_array_equal(array.read(), memory.read())
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_part_of_small_chunks(
