@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from nczarr.errors import MetadataError
+from nczarr.grammar import terminals
 
 PREFIX = "_nc-"
 #: Longest name of a file or directory, in bytes, on nearly every file system.
@@ -25,7 +26,7 @@ _DRAFT_BYTES = MAX_BYTES - 6
 _OF_V2 = (".zarray", ".zgroup", ".zattrs", ".zmetadata")
 _OF_NETCDF_C = (".nczarr", ".nczgroup", ".nczvar", ".nczattr")
 _DOCUMENTS = frozenset({"zarr.json", *_OF_V2, *_OF_NETCDF_C})
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]|\A__|\A_nc-|\A\.+\Z| \Z")
+_FORBIDDEN = re.compile(rf"{terminals('names.lark')['CONTROL']}|[/\\]|\A__|\A_nc-|\A\.+\Z| \Z")
 _WINDOWS = re.compile(
     r'[<>:"|?*]|[. ]\Z|\A(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|\Z)', re.IGNORECASE
 )

@@ -54,6 +54,11 @@ class Type:
         return not self.dtype.hasobject
 
     @property
+    def is_classic(self) -> bool:
+        """True for the six types of the classic formats."""
+        return isinstance(self, PrimitiveType) and self.number <= DOUBLE.number
+
+    @property
     def is_user_defined(self) -> bool:
         """True for enum, opaque, compound and vlen."""
         return isinstance(self, UserType)
@@ -74,16 +79,22 @@ class PrimitiveType(Type):
         The name in NCZarr metadata on Zarr v3: ``char``, ``string``, ``int8`` … ``float64``.
     code : str
         numpy's type code.
+    number : int
+        The number of the type in classic files and in netCDF's C interface.
+    fill : scalar
+        netCDF's default fill value.
 
     Examples
     --------
-    >>> SHORT.name, SHORT.zarr_name, SHORT.dtype
-    ('short', 'int16', dtype('int16'))
+    >>> SHORT.name, SHORT.zarr_name, SHORT.dtype, SHORT.number, SHORT.fill
+    ('short', 'int16', dtype('int16'), 3, -32767)
     """
 
     name: str
     zarr_name: str
     code: str
+    number: int
+    fill: Any
 
     def __reduce__(self) -> str:
         return repr(self)  # copying and unpickling return the constant
@@ -118,18 +129,18 @@ class NullText(str):
     __slots__ = ()
 
 
-CHAR = PrimitiveType("char", "char", "S1")
-BYTE = PrimitiveType("byte", "int8", "i1")
-UBYTE = PrimitiveType("ubyte", "uint8", "u1")
-SHORT = PrimitiveType("short", "int16", "i2")
-USHORT = PrimitiveType("ushort", "uint16", "u2")
-INT = PrimitiveType("int", "int32", "i4")
-UINT = PrimitiveType("uint", "uint32", "u4")
-INT64 = PrimitiveType("int64", "int64", "i8")
-UINT64 = PrimitiveType("uint64", "uint64", "u8")
-FLOAT = PrimitiveType("float", "float32", "f4")
-DOUBLE = PrimitiveType("double", "float64", "f8")
-STRING = PrimitiveType("string", "string", "O")
+CHAR = PrimitiveType("char", "char", "S1", 2, b"\0")
+BYTE = PrimitiveType("byte", "int8", "i1", 1, -127)
+UBYTE = PrimitiveType("ubyte", "uint8", "u1", 7, 255)
+SHORT = PrimitiveType("short", "int16", "i2", 3, -32767)
+USHORT = PrimitiveType("ushort", "uint16", "u2", 8, 65535)
+INT = PrimitiveType("int", "int32", "i4", 4, -2147483647)
+UINT = PrimitiveType("uint", "uint32", "u4", 9, 4294967295)
+INT64 = PrimitiveType("int64", "int64", "i8", 10, -9223372036854775806)
+UINT64 = PrimitiveType("uint64", "uint64", "u8", 11, 18446744073709551614)
+FLOAT = PrimitiveType("float", "float32", "f4", 5, 9.969209968386869e36)
+DOUBLE = PrimitiveType("double", "float64", "f8", 6, 9.969209968386869e36)
+STRING = PrimitiveType("string", "string", "O", 12, "")
 
 #: The atomic types by CDL name, in netCDF's order.
 PRIMITIVES: dict[str, PrimitiveType] = {
@@ -426,20 +437,7 @@ def ordered_types(types: Iterable[UserType]) -> list[UserType]:
 
 
 #: netCDF's default fill values by CDL type name.
-DEFAULT_FILL: dict[str, Any] = {
-    "char": b"\0",
-    "byte": -127,
-    "ubyte": 255,
-    "short": -32767,
-    "ushort": 65535,
-    "int": -2147483647,
-    "uint": 4294967295,
-    "int64": -9223372036854775806,
-    "uint64": 18446744073709551614,
-    "float": 9.969209968386869e36,
-    "double": 9.969209968386869e36,
-    "string": "",
-}
+DEFAULT_FILL: dict[str, Any] = {name: t.fill for name, t in PRIMITIVES.items()}
 
 
 def default_fill(type_: Type) -> Any:

@@ -31,10 +31,8 @@ from nczarr.netcdf.bytes.file import (
 
 #: The version byte in files of each format, by its netCDF name.
 FORMATS = {name: version for version, name in CLASSIC.items()}
-_NAMES = ("byte", "char", "short", "int", "float", "double", "ubyte", "ushort", "uint", "int64", "uint64")
-#: The types by their number in files. CDF-1 and CDF-2 have the first six only.
-_TYPES: dict[int, model.PrimitiveType] = {i: model.PRIMITIVES[name] for i, name in enumerate(_NAMES, 1)}
-_NUMBERS: dict[model.Type, int] = {type_: number for number, type_ in _TYPES.items()}
+#: The types by their number in files: all but strings in CDF-5, the classic ones in CDF-1 and CDF-2.
+_TYPES = {t.number: t for t in model.PRIMITIVES.values() if t is not model.STRING}
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
 _BLOCK = 1 << 16
 #: Up to this many bytes, one read covers all values of a region, with the bytes between them.
@@ -156,7 +154,7 @@ def _losses(dataset: model.Dataset, format_: str) -> Iterator[tuple[str, str]]:
                 wrong = f"the unlimited dimension must be the first of a variable, and {reference} is not"
                 yield f"/{v.name}", wrong
     for fqn, part, type_ in typed:
-        if _NUMBERS.get(type_, 12) > (11 if format_ == "cdf5" else 6):
+        if not (type_.is_classic or (format_ == "cdf5" and type_ in _TYPES.values())):
             yield fqn, f"{part}the format has no type {type_.name}"
 
 
@@ -186,7 +184,8 @@ def format_header(header: Header) -> bytes:
         return (tag if items else 0).to_bytes(4, "big") + count(len(items)) + b"".join(items)
 
     def kind(type_: model.Type) -> bytes:
-        return _NUMBERS[type_].to_bytes(4, "big")
+        assert isinstance(type_, model.PrimitiveType)
+        return type_.number.to_bytes(4, "big")
 
     def attributes(items: tuple[model.Attribute, ...]) -> bytes:
         made = []
@@ -348,9 +347,10 @@ class _HeaderParser:
     def type(self) -> model.PrimitiveType:
         start = self.position
         number = self.number(4)
-        if number not in _TYPES or (self.version != 5 and number > 6):
+        found = _TYPES.get(number)
+        if found is None or not (self.version == 5 or found.is_classic):
             raise self.wrong(f"there is no type with the number {number}", start)
-        return _TYPES[number]
+        return found
 
     def attribute(self) -> model.Attribute:
         name, type_, count = self.name(), self.type(), self.count()

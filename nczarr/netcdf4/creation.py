@@ -36,7 +36,6 @@ from nczarr.system.warning import warn
 #: The type of the model, the object of the interface for it, and the given numpy type; see :func:`resolve_datatype`.
 ResolvedType: TypeAlias = "tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]"
 
-_CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
 #: Limit of the bytes of a chunk in HDF5.
 _LARGEST_CHUNK = (1 << 32) - 1
 
@@ -320,10 +319,10 @@ def resolve_datatype(
         raise ArgumentTypeError(
             f"Illegal primitive data type, must be one of {', '.join(SUPPORTED_TYPES)}, got {dtype} {where}"
         )
-    if classic and code not in _CLASSIC_TYPES and data_model != "NETCDF3_64BIT_DATA":
-        raise EditError(f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}")
     type_ = primitive_for_dtype(dtype)
     assert type_ is not None
+    if classic and not type_.is_classic and data_model != "NETCDF3_64BIT_DATA":
+        raise EditError(f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}")
     return type_, None, dtype
 
 

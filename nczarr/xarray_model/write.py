@@ -31,7 +31,6 @@ from nczarr.xarray_model.read import KEPT, Kept, ReopenedDataset, fqn_of
 from nczarr.xarray_model.variables import VariableOrigin, XarrayVariable, check_encoding, encode, same
 
 XarrayData: TypeAlias = "xr.Dataset | xr.DataArray | xr.DataTree | Mapping[str, xr.Dataset]"
-_CLASSIC = frozenset({"char", "byte", "short", "int", "float", "double"})
 
 
 def from_xarray(
@@ -175,7 +174,8 @@ class _Writing:
         before = (self.header, *self.header.variables)
         known = {v.type for v in self.header.variables} | {a.type for node in before for a in node.attributes}
         # A classic model stays one until it gets what only netCDF-4 has.
-        more = {t.name for t in used - known} - _CLASSIC or sum(d.unlimited for d in root.dimensions) > 1
+        more = any(not t.is_classic for t in used - known)
+        more = more or sum(d.unlimited for d in root.dimensions) > 1
         format_ = (
             "netCDF-4" if self.header.format and (more or root.groups or root.types) else self.header.format
         )

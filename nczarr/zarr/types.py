@@ -190,10 +190,23 @@ class DataType(ABC):
             raise bad(f"{show(value)} is not a value of {self.name}") from None
 
 
-_NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+#: The words of Zarr's documents for the numbers that JSON lacks.
+SPECIAL_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_NAN, _INFINITY, _MINUS_INFINITY = SPECIAL_NUMBERS
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _NAT = -(2**63)
 _TIME_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "μs", "ns", "ps", "fs", "as", "generic")
+
+
+def special_number_word(number: float) -> str:
+    """Return the word of Zarr's documents for NaN or an infinity.
+
+    Examples
+    --------
+    >>> special_number_word(float("-inf"))
+    '-Infinity'
+    """
+    return _NAN if math.isnan(number) else _INFINITY if number > 0 else _MINUS_INFINITY
 
 
 class _NumpyType(DataType):
@@ -263,12 +276,13 @@ class FloatType(_NumpyType):
 
     def fill_from_json(self, value: Json) -> Scalar:
         if isinstance(value, str):
-            if value in _NAMED:
-                return self.dtype.type(_NAMED[value])
+            if value in SPECIAL_NUMBERS:
+                return self.dtype.type(SPECIAL_NUMBERS[value])
             digits = 2 * self.dtype.itemsize
             if _HEX.fullmatch(value) and len(value) == digits + 2:
                 return np.array(int(value, 16), self._bits).view(self.dtype)[()]
-            raise bad(f"{show(value)} is not NaN, Infinity, -Infinity or 0x with {digits} hexadecimal digits")
+            words = ", ".join(SPECIAL_NUMBERS)
+            raise bad(f"{show(value)} is not {words} or 0x with {digits} hexadecimal digits")
         if type(value) not in (int, float):
             raise bad(f"{show(value)} is not a number")
         try:
@@ -296,10 +310,10 @@ class FloatType(_NumpyType):
         if math.isfinite(number):
             return number
         if math.isinf(number):
-            return "Infinity" if number > 0 else "-Infinity"
+            return special_number_word(number)
         bits = int(scalar.view(self._bits))
         if bits == int(np.array(math.nan, self.dtype).view(self._bits)):
-            return "NaN"
+            return _NAN
         return f"0x{bits:0{2 * self.dtype.itemsize}x}"
 
 

@@ -20,8 +20,7 @@ import random_texts
 from lark import Token
 
 from nczarr import grammar, model
-from nczarr.cdl import loads
-from nczarr.cdl.syntax import constants
+from nczarr.cdl import loads, words
 from nczarr.cdl.syntax.parser import parse, split_items, syntax_errors
 from nczarr.cdl.syntax.runs import RUNS, split_statements
 from nczarr.cdl.syntax.source import SourceText
@@ -143,18 +142,18 @@ def test_values_that_are_not_read_are_cdl_too() -> None:
 
 def test_the_suffixes_are_those_of_the_grammar() -> None:
     possible = ["".join(letters) for n in range(1, 5) for letters in product("busl", repeat=n)]
-    assert set(constants.SUFFIXES) == {s for s in possible if re.fullmatch(_CDL["INTEGER_SUFFIX"], s)}
+    assert set(words.SUFFIXES) == {s for s in possible if re.fullmatch(_CDL["INTEGER_SUFFIX"], s)}
 
 
 def test_the_primitive_types_are_those_of_the_grammar() -> None:
-    assert set(constants.ALIASES.values()) == set(model.PRIMITIVES)
-    for word, meant in constants.ALIASES.items():
+    assert set(words.ALIASES.values()) == set(model.PRIMITIVES)
+    for word, meant in words.ALIASES.items():
         variable = loads(f"netcdf a {{ variables: {word} v; }}").variables[0]
         assert variable.type == model.PRIMITIVES[meant]
 
 
 def test_each_special_float_of_the_grammar_has_its_value() -> None:
-    for word, (kind, value) in constants.SPECIAL_FLOATS.items():
+    for word, (kind, value) in words.SPECIAL_FLOATS.items():
         text = f"netcdf a {{ variables: {kind} v; v:a = {word}; data: v = {word}; }}"
         (attribute,) = loads(text).variables[0].attributes
         assert attribute.type.name == kind

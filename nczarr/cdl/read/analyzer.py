@@ -20,10 +20,11 @@ from nczarr.cdl.read.data import Binder
 from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, clean_name, dataset_name, name_of
 from nczarr.cdl.read.values import ElementReader, expand
 from nczarr.cdl.syntax import tree
-from nczarr.cdl.syntax.constants import ALIASES, ConstantError, parse_constant
+from nczarr.cdl.syntax.constants import PLAIN_INTEGERS, ConstantError, parse_constant
 from nczarr.cdl.syntax.parser import parse, syntax_errors
 from nczarr.cdl.syntax.runs import split_statements
 from nczarr.cdl.syntax.source import ORDER, Problems, SourceText, TooManyProblems
+from nczarr.cdl.words import ALIASES
 from nczarr.errors import ArgumentTypeError, CDLError, ModelError
 from nczarr.formats import special_kind
 from nczarr.model.names import check_reach, check_text
@@ -258,7 +259,7 @@ class Analyzer:
             constant = parse_constant(token)
             if constant.kind == "opaque":
                 return int(constant.value, 16)
-            if constant.kind not in ("byte", "ubyte", "short", "ushort"):
+            if constant.kind in PLAIN_INTEGERS:
                 return int(constant.value)
             raise ConstantError(f"expected a plain integer, not {token}")
         return None

@@ -14,9 +14,17 @@ from lark import Token
 
 from nczarr.cdl.read.scope import VariableState
 from nczarr.cdl.read.values import ElementReader, count_values, expand, position_of
-from nczarr.cdl.syntax.constants import Constant, ConstantError, convert, is_number, parse_constant
+from nczarr.cdl.syntax.constants import (
+    PLAIN_INTEGERS,
+    Constant,
+    ConstantError,
+    convert,
+    is_number,
+    parse_constant,
+)
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Call, Value
+from nczarr.cdl.words import SUFFIXES
 from nczarr.compression import FILTERS, NamedConfig, parse_codecs
 from nczarr.errors import UnsupportedError
 from nczarr.model import CHAR, PRIMITIVES, STRING, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
@@ -212,14 +220,14 @@ def _codecs(text: str) -> tuple[NamedConfig, ...] | None:
 
 def _parameter(text: str) -> int:
     text = text.strip().lower()
-    return int(text, 16) if text.startswith("0x") else int(text.rstrip("ubsl"))
+    return int(text, 16) if text.startswith("0x") else int(text.rstrip("".join(SUFFIXES)))
 
 
 def _integers(name: str, items: Sequence[Value]) -> list[int]:
     numbers = []
     for item in expand(items):
         constant = _constant(item)
-        if constant is None or constant.kind not in ("int", "uint", "int64", "uint64"):
+        if constant is None or constant.kind not in PLAIN_INTEGERS:
             raise ConstantError(f"{name} takes plain integers", position_of(item))
         numbers.append(constant.value)
     if not numbers:

@@ -18,11 +18,12 @@ from lark import Token
 
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Values
+from nczarr.cdl.words import BLANKS
 from nczarr.grammar import terminals
 from nczarr.model import Attribute, Type, UserType, check_name, join_fqn, normalize_name
 from nczarr.model.names import check_length
 
-_ESCAPED = re.compile(r"\\([\x00-\xff])")
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _COMPONENT = re.compile(f"/({terminals('names.lark')['IDENT']})")
 _IDENTIFIER = re.compile(r"(?:[^\\\x00-\x20]|\\[ -~])+")
 
@@ -98,7 +99,7 @@ def dataset_name(header: str) -> str:
     >>> dataset_name("netcdf my\\ data "), dataset_name("netCDF a b ")
     ('my data', 'ab')
     """
-    text = header[len("netcdf") :].strip(" \t\r\n\f")
+    text = header[len("netcdf") :].strip(BLANKS)
     if "\\" in text and _IDENTIFIER.fullmatch(text):
         return clean_name(text)
     kept = "".join(c for c in text if c > " ")

@@ -28,6 +28,8 @@ from nczarr.cdl.syntax.constants import (
 )
 from nczarr.cdl.syntax.parser import split_items
 from nczarr.cdl.syntax.runs import (
+    GAP,
+    IN_NUMBER,
     RECORD,
     STRING,
     NeedsSlowPath,
@@ -38,17 +40,14 @@ from nczarr.cdl.syntax.runs import (
 )
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Block, Call, Value
+from nczarr.cdl.words import BLANKS
 from nczarr.grammar import portable
 from nczarr.text import did_you_mean
 
-_GAP = r"[ \t\r\n\f]*+"
-_BLANK = " \t\r\n\f"
 _WORD, _NUMBER, _HEX = r"[A-Za-z][A-Za-z0-9_.]*+", r"[-+.0-9][-+.0-9A-Za-z]*+", r"0[xX][0-9A-Fa-f]++"
 
-#: Numbers as in the grammar's NUMBERS: neither octal nor hexadecimal.
-_DECIMAL = re.compile(
-    portable(rf"(?:{_GAP}[-+]?+(?:[1-9.]|0(?![0-9xX]))[.0-9eE+uUbBsSlLfFdD-]*+{_GAP}(?:,|$))++")
-)
+#: Numbers as in a run NUMBERS: neither octal nor hexadecimal.
+_DECIMAL = re.compile(portable(rf"(?:{GAP}[-+]?+(?:[1-9.]|0(?![0-9xX])){IN_NUMBER}*+{GAP}(?:,|$))++"))
 
 #: The tokens that are read at once, by the kind of the type; those of numbers are NUMBERS.
 _RUNS: dict[type, str] = {
@@ -146,7 +145,7 @@ def read_run(type_: model.Type, text: str) -> np.ndarray:
     if isinstance(type_, model.EnumType):
         known = _members(type_)
         try:
-            return np.array([known[name.strip(_BLANK)] for name in text.split(",")], type_.dtype)
+            return np.array([known[name.strip(BLANKS)] for name in text.split(",")], type_.dtype)
         except KeyError:
             raise NeedsSlowPath from None
     if isinstance(type_, model.OpaqueType):
@@ -190,7 +189,7 @@ def _inside(type_: model.Type, texts: list[str]) -> tuple[np.ndarray, list[int]]
 
 
 def _joined(texts: list[str]) -> tuple[str, list[str]]:
-    inside = [text[1:-1].strip(_BLANK) for text in texts]
+    inside = [text[1:-1].strip(BLANKS) for text in texts]
     return ",".join(filter(None, inside)), inside
 
 
@@ -199,15 +198,15 @@ def _columns(pattern: re.Pattern[str], text: str, count: int) -> list[list[str]]
     parts = pattern.split(text)
     first, *gaps = parts[:: count + 1]
     last = gaps.pop() if gaps else text
-    if first.strip(_BLANK) or last.strip(_BLANK) or {gap.strip(_BLANK) for gap in {*gaps}} - {","}:
+    if first.strip(BLANKS) or last.strip(BLANKS) or {gap.strip(BLANKS) for gap in {*gaps}} - {","}:
         raise NeedsSlowPath
     return [parts[i :: count + 1] for i in range(1, count + 1)]
 
 
 @lru_cache(maxsize=16)
 def _record(type_: model.CompoundType) -> re.Pattern[str]:
-    fields = f"{_GAP},{_GAP}".join([f"({_item(field)})" for field in type_.fields])
-    return re.compile(rf"\{{{_GAP}{fields}{_GAP}\}}")
+    fields = f"{GAP},{GAP}".join([f"({_item(field)})" for field in type_.fields])
+    return re.compile(rf"\{{{GAP}{fields}{GAP}\}}")
 
 
 def _item(field: model.Field) -> str:

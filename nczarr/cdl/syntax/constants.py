@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from lark import Token
 
-from nczarr.grammar import references, terminals, words
+from nczarr.cdl.words import ESCAPES, SPECIAL_FLOATS, SUFFIXES
+from nczarr.grammar import terminals, words
 from nczarr.model import PRIMITIVES, PrimitiveType
 from nczarr.model.types import NullText
 
@@ -53,45 +54,18 @@ class Constant:
         return text if len(text) <= 40 else text[:40] + "…"
 
 
+#: The types of integers without a suffix, in the order in which the first that holds the number is taken.
+PLAIN_INTEGERS = ("int", "uint", "int64", "uint64")
+
 _GRAMMAR = "cdl.lark"
 _CDL = terminals(_GRAMMAR)
 
-#: The types that each word of a primitive type means: the first word of its terminal names it.
-ALIASES = {
-    word: listed[0]
-    for listed in (words(_GRAMMAR, name) for name in references(_GRAMMAR, "PRIMITIVE"))
-    for word in listed
-}
-
 _INTEGER = re.compile(f"({_CDL['SIGN']}?)({_CDL['DIGITS']})((?:{_CDL['INTEGER_SUFFIX']})?)")
-_SIGNED = {"b": "byte", "s": "short", "l": "int", "ll": "int64"}
-#: The types of the suffixes of integers.
-SUFFIXES = {"u": "uint", **_SIGNED}
-SUFFIXES |= {f"u{suffix}": f"u{kind}" for suffix, kind in _SIGNED.items()}
-SUFFIXES |= {f"{suffix}u": f"u{kind}" for suffix, kind in _SIGNED.items()}
-#: Words that are floating-point numbers: their kind and value.
-SPECIAL_FLOATS = {
-    word: ("float" if name.endswith("FLOAT") else "double", math.nan if name.startswith("NAN") else math.inf)
-    for name in references(_GRAMMAR, "SPECIAL_FLOAT")
-    for word in words(_GRAMMAR, name)
-}
-SPECIAL_FLOATS |= {
-    f"-{word}": (SPECIAL_FLOATS[word][0], -math.inf)
-    for name in references(_GRAMMAR, "NEGATIVE_INFINITY")
-    for word in words(_GRAMMAR, name)
-}
 _ESCAPE = re.compile(
     f"({_CDL['HEX_ESCAPE']})|({_CDL['OCTAL_ESCAPE']})|({_CDL['ESCAPE']})".encode("latin-1"), re.DOTALL
 )
-#: The characters that the grammar's terminals of escapes name.
-_MEANT = {
-    "BELL": b"\x07", "BACKSPACE": b"\x08", "TAB": b"\x09", "LINE_FEED": b"\x0a", "VERTICAL_TAB": b"\x0b",
-    "FORM_FEED": b"\x0c", "CARRIAGE_RETURN": b"\x0d", "DELETE": b"\x7f",
-}  # fmt: skip
-_ESCAPES = {
-    words(_GRAMMAR, name)[0].encode("ascii"): _MEANT[name] for name in references(_GRAMMAR, "CONTROL_ESCAPE")
-}
 _FLOAT_SUFFIX, _REAL_SUFFIX = words(_GRAMMAR, "FLOAT_SUFFIX"), words(_GRAMMAR, "REAL_SUFFIX")
+_HEX_LETTERS = "".join(words(_GRAMMAR, "HEX_SUFFIX"))
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4e38
 _NUMERIC_PREFIX = re.compile(rb"[ \t\r\n\f\v]*([-+]?[0-9]+)")
 _REAL_PREFIX = re.compile(
@@ -170,7 +144,7 @@ def _integer(text: str) -> tuple[str, int]:
         if kind[0] == "u" and not 0 <= number <= limits.max:
             raise ConstantError(f"{text} is out of the range of {kind}: 0 to {limits.max}")
         return kind, _wrap(number, PRIMITIVES[kind])
-    for kind in ("int", "uint", "int64", "uint64"):
+    for kind in PLAIN_INTEGERS:
         limits = np.iinfo(PRIMITIVES[kind].dtype)
         # Beyond uint, only negative numbers are int64.
         if limits.min <= number <= limits.max and not (kind == "int64" and number >= 0):
@@ -190,11 +164,11 @@ def _real(text: str) -> tuple[str, object]:
 
 
 def _hexadecimal(text: str) -> tuple[str, object]:
-    digits = text[2:].rstrip("sSlL")
+    digits = text[2:].rstrip(_HEX_LETTERS)
     suffix = text[2 + len(digits) :].lower()
     if not suffix:
         return "opaque", digits
-    kind = {"s": "short", "l": "int", "ll": "int64"}[suffix]
+    kind = SUFFIXES[suffix]
     number = int(digits, 16) if len(digits) <= 32 else 1 << 128
     if number >= 1 << 8 * PRIMITIVES[kind].dtype.itemsize:
         raise ConstantError(f"the number {text[:40]} does not fit {kind}")
@@ -239,7 +213,7 @@ def unescape(raw: bytes) -> bytes:
             raise ConstantError("a hexadecimal escape needs two digits, as in \\x0a")
         if other == b"\\\n":
             raise ConstantError("a backslash at the end of a line is not an escape; write \\n")
-        return _ESCAPES.get(other, other[1:])
+        return ESCAPES.get(other, other[1:])
 
     return _ESCAPE.sub(one, raw)
 

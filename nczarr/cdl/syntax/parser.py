@@ -14,18 +14,18 @@ from lark.ast_utils import create_transformer
 from nczarr.cdl.syntax import tree
 from nczarr.cdl.syntax.runs import RUNS, tokens_of, with_runs
 from nczarr.cdl.syntax.source import ORDER, SourceText, as_text
+from nczarr.cdl.words import BLANKS, REAL_SUFFIXES
 from nczarr.errors import CDLError
 from nczarr.grammar import read as read_grammar
-from nczarr.grammar import terminals
+from nczarr.grammar import terminals, words
 
 _CDL = terminals("cdl.lark")
 
-#: Terminals in the words of a message.
-_WORDS = {
-    "LBRACE": "'{'", "RBRACE": "'}'", "LPAR": "'('", "RPAR": "')'", "COMMA": "','", "SEMICOLON": "';'",
-    "COLON": "':'", "EQUAL": "'='", "STAR": "'*'", "TYPES": "'types:'", "DIMENSIONS": "'dimensions:'",
-    "VARIABLES": "'variables:'", "_DATA": "'data:'", "GROUP": "'group:'", "HEADER": "'netcdf NAME {'",
-    "$END": "the end of the text",
+#: Terminals that messages name by their text, in the order of a message; an empty text is that of the grammar.
+_SHOWN = {
+    **dict.fromkeys(["LBRACE", "RBRACE", "LPAR", "RPAR", "COMMA", "SEMICOLON", "COLON", "EQUAL", "STAR"], ""),
+    **dict.fromkeys(["TYPES", "DIMENSIONS", "VARIABLES"], ""), "_DATA": "'data:'", "GROUP": "",
+    "HEADER": f"'{words('cdl.lark', 'HEADER')[0]} NAME {{'", "$END": "the end of the text",
 }  # fmt: skip
 #: Words for an expected name, by the token before it.
 _NAMES = {
@@ -42,7 +42,7 @@ _UNENDED = (
     ("'", re.compile(_CDL["CHARACTER"]), 'the character constant has no end: "\'" is missing'),
 )
 _SKIPPED = re.compile(f"(?:{_CDL['BLANK']}|{_CDL['LINE_COMMENT']}|{_CDL['BLOCK_COMMENT']})*")
-_WORD = re.compile(rf"(?:{terminals('names.lark')['NAME_CHARACTER']}|\\[\x00-\xff])+")
+_WORD = re.compile(f"(?:{terminals('names.lark')['NAME_CHARACTER']}|{_CDL['ESCAPE']})+")
 _NUMERIC = re.compile(f"{_CDL['SIGN']}?{_CDL['DIGITS']}")
 #: The runs inside a run of records.
 _INNER = ("NUMBERS", "WORDS", "STRINGS")
@@ -153,7 +153,7 @@ def _explain(source: SourceText, error: UnexpectedInput, start: int = 0) -> CDLE
     position = (error.pos_in_stream or 0) + start
     ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
     if ended:
-        position = len(source.text.rstrip(" \t\r\n\f"))
+        position = len(source.text.rstrip(BLANKS))
     for opening, whole, message in _UNENDED:
         if source.text.startswith(opening, position) and whole.match(source.text, position) is None:
             return source.error(message, position)
@@ -203,15 +203,20 @@ def _expected(expected: set[str], before: str) -> str:
         first = _NAMES.get(before, "a name")
     elif "INTEGER" in expected:
         first = "a size or 'unlimited'" if "UNLIMITED" in expected else "an integer"
-    words = [first] * bool(first) + [word for terminal, word in _WORDS.items() if terminal in expected]
-    *others, last = words or ["the end of the text"]
+    listed = [_text_of(terminal) for terminal in _SHOWN if terminal in expected]
+    *others, last = [first] * bool(first) + listed or ["the end of the text"]
     return ", ".join(others) + " or " * bool(others) + last
+
+
+def _text_of(terminal: str) -> str:
+    """Return the text of a terminal for a message; Lark names the marks that have no name in the grammar."""
+    return _SHOWN[terminal] or f"'{parser('file', ()).get_terminal(terminal).pattern.value}'"
 
 
 def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
     """Guess the cause of a syntax error; None if nothing is likely."""
     text = source.text
-    before = text[:position].rstrip(" \t\r\n\f")
+    before = text[:position].rstrip(BLANKS)
     if text[position : position + 1] == ":" and before.endswith((*_SECTIONS, "group")):
         return ORDER
     statement = re.split("[;{}:]", before)[-1].split()
@@ -226,7 +231,7 @@ def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
             if text[word.end() : word.end() + 1] != ":":
                 return f"write {section!r} and its colon without a blank between them"
             return ORDER
-        if re.fullmatch(r"[+-]?\d+[fFdD]", word[0]):
+        if re.fullmatch(rf"[+-]?\d+[{''.join(REAL_SUFFIXES)}]", word[0]):
             return "a floating-point number needs a '.' or an exponent: 1.f"
     if "SEMICOLON" in expected and before and text.count("\n", len(before), position):
         return "is a ';' missing at the end of the line before?"

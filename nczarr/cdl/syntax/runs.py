@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.syntax.constants import SUFFIXES, unescape
+from nczarr.cdl.syntax.constants import unescape
 from nczarr.cdl.syntax.tree import Attribute, Declaration, Values, Variable
+from nczarr.cdl.words import BLANKS, REAL_SUFFIXES, SUFFIXES
 from nczarr.grammar import portable, terminals, words
 from nczarr.model import PRIMITIVES
 
@@ -33,7 +34,7 @@ def _either(*names: str) -> str:
 
 def _list(item: str, fewest: int = 2) -> str:
     """Return the pattern of a list with commas."""
-    return rf"{item}(?:{_GAP},{_GAP}{item}){{{fewest - 1},{_MOST}}}+"
+    return rf"{item}(?:{GAP},{GAP}{item}){{{fewest - 1},{_MOST}}}+"
 
 
 def _list_up_to(item: str, comma: str) -> str:
@@ -50,13 +51,16 @@ def _braces(inside: str) -> str:
     return rf"""\{{(?:[^{{}}"'\/;]++|{STRING}{inside})*+\}}"""
 
 
-_GAP = _CDL["BLANK"] + "*+"
-_NEXT = r"(?=[ \t\r\n\f,;}\/])"
+GAP = _CDL["BLANK"] + "*+"
+#: The inside of a class of characters.
+_BLANKS = _CDL["BLANK"].strip("[]")
+_NEXT = rf"(?=[{_BLANKS},;}}\/])"
 STRING = _CDL["STRING"]
 
 #: The characters of numbers, in any order, and fill marks. Octal numbers have another value than numpy gives them.
-_IN_NUMBER = "".join(sorted({*"".join(words("cdl.lark", "INTEGER") + words("cdl.lark", "REAL"))}))
-_NUMBER = rf"(?:(?:{_CDL['SIGN']})?+(?!0[0-9])[0-9.][0-9{re.escape(_IN_NUMBER)}]*+|_)"
+_WORDS_IN_NUMBERS = words("cdl.lark", "INTEGER") + words("cdl.lark", "REAL")
+IN_NUMBER = f"[0-9{re.escape(''.join(sorted({*''.join(_WORDS_IN_NUMBERS)})))}]"
+_NUMBER = rf"(?:(?:{_CDL['SIGN']})?+(?!0[0-9])[0-9.]{IN_NUMBER}*+|_)"
 #: A name without an escape.
 _SIMPLE = rf"{_CDL['NAME_START']}{_CDL['NAME_CHARACTER']}*+"
 #: A value in braces, with others in it, four deep, without comments and paths.
@@ -66,23 +70,23 @@ _RESERVED = ("PRIMITIVE", "ENUM", "OPAQUE", "COMPOUND", "UNLIMITED", "SPECIAL_FL
 _SECTIONS = ("TYPES", "DIMENSIONS", "VARIABLES", "GROUP", "_DATA")
 _PLAIN = rf"(?!{_either(*_SECTIONS, *_RESERVED)}){_SIMPLE}(?!\\)"
 _TYPE = rf"(?:(?:{_CDL['PRIMITIVE']})|{_PLAIN})"
-_SHAPE = rf"{_GAP}\({_GAP}{_list(_PLAIN, 1)}{_GAP}\)"
+_SHAPE = rf"{GAP}\({GAP}{_list(_PLAIN, 1)}{GAP}\)"
 _CONSTANTS = ("STRING", "INTEGER", "REAL", "SPECIAL_FLOAT", "NEGATIVE_INFINITY")
 _ATTRIBUTE = (
-    rf"(?:{_TYPE}{_GAP}(?<={_CDL['BLANK']}))?(?:{_PLAIN}{_GAP})?:{_GAP}{_PLAIN}{_GAP}={_GAP}"
+    rf"(?:{_TYPE}{GAP}(?<={_CDL['BLANK']}))?(?:{_PLAIN}{GAP})?:{GAP}{_PLAIN}{GAP}={GAP}"
     rf"{_list(f'(?:{_either(*_CONSTANTS)})', 1)}"
 )
-_DECLARATION = rf"{_TYPE}{_GAP}(?<={_CDL['BLANK']}){_list(f'{_PLAIN}(?:{_SHAPE})?', 1)}"
+_DECLARATION = rf"{_TYPE}{GAP}(?<={_CDL['BLANK']}){_list(f'{_PLAIN}(?:{_SHAPE})?', 1)}"
 
 #: The terminals of runs, and the rules of the grammar whose text each of them can be, several times.
 RUNS = {
-    "NUMBERS": ("_value", _list_up_to(_NUMBER, f",{_GAP}")),
-    "WORDS": ("_value", _list_up_to(f"(?!_){_SIMPLE}", f"{_GAP},{_GAP}")),
+    "NUMBERS": ("_value", _list_up_to(_NUMBER, f",{GAP}")),
+    "WORDS": ("_value", _list_up_to(f"(?!_){_SIMPLE}", f"{GAP},{GAP}")),
     "STRINGS": ("_value", _list(STRING)),
     "RECORDS": ("_value", _list(RECORD, _FEWEST_RECORDS)),
     "STATEMENTS": (
         "_statement",
-        rf"(?:(?:{_ATTRIBUTE}|{_DECLARATION}){_GAP};{_GAP}){{1,{_MOST_STATEMENTS}}}+",
+        rf"(?:(?:{_ATTRIBUTE}|{_DECLARATION}){GAP};{GAP}){{1,{_MOST_STATEMENTS}}}+",
     ),
 }
 
@@ -109,7 +113,6 @@ def with_runs(grammar: str, runs: Iterable[str]) -> str:
 #: The terminals of values that are one token, in the order in which the parser tries them.
 _ONE = ("REAL", "HEX", "INTEGER", *_RESERVED, "FILL", "IDENT")
 _ITEM = re.compile("|".join([f"(?P<{name}>{_CDL[name]})" for name in _ONE]))
-_BLANK = " \t\r\n\f"
 
 
 def count_items(run: Token) -> int:
@@ -130,8 +133,8 @@ def tokens_of(run: Token) -> list[Token] | None:
         return [Token("STRING", found[0], start + found.start()) for found in _STRING.finditer(run)]
     tokens = []
     for part in run.split(","):
-        stripped = part.lstrip(_BLANK)
-        text = stripped.rstrip(_BLANK)
+        stripped = part.lstrip(BLANKS)
+        text = stripped.rstrip(BLANKS)
         found = _ITEM.fullmatch(text)
         if found is None:
             return None
@@ -143,7 +146,7 @@ def tokens_of(run: Token) -> list[Token] | None:
 # --- numbers
 
 _SUFFIX = re.compile(r"[0-9.]([A-DF-Za-df-z]+)")
-_WHOLE = re.compile(r"(?:^|[ ,\n\t\r])[-+]?+[0-9]++[fFdD]")
+_WHOLE = re.compile(rf"(?:^|[ ,\n\t\r])[-+]?+[0-9]++[{''.join(REAL_SUFFIXES)}]")
 _LONGEST = 400
 _TOO_LARGE = 1 << 65
 
@@ -198,11 +201,11 @@ def parse_run(text: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray | None
 
 def _without(run: str, suffix: str) -> tuple[str, np.dtype]:
     """Return a run without the suffix of all its numbers, and the type of the suffix."""
-    kind = "float" if suffix in "fF" else "double" if suffix in "dD" else SUFFIXES.get(suffix.lower())
+    kind = REAL_SUFFIXES.get(suffix) or SUFFIXES.get(suffix.lower())
     run += ","
     # Reals have one letter, which may be L; whole numbers have no F and D.
     real = "." in run or "e" in run or "E" in run
-    whole = suffix in "fFdD" and run.count(".") < run.count(",") and _WHOLE.search(run) is not None
+    whole = suffix in REAL_SUFFIXES and run.count(".") < run.count(",") and _WHOLE.search(run) is not None
     if whole or (real and len(suffix) > 1):
         raise NeedsSlowPath
     if kind is None or run.count(suffix + ",") + run.count("_,") != run.count(","):
@@ -272,14 +275,14 @@ def text_strings(run: str) -> list[str]:
 # --- declarations and attributes
 
 # The token is a run, so these expressions only separate its parts.
-_WORD = r"[^ \t\r\n\f:=;,()\"]++"
+_WORD = rf"[^{_BLANKS}:=;,()\"]++"
 _STATEMENT = re.compile(
     portable(
-        rf"{_GAP}({_WORD})?+{_GAP}({_WORD})?+{_GAP}"
-        rf'(?::{_GAP}({_WORD}){_GAP}={_GAP}((?:[^";]++|{STRING})*+)|([^;]*+));'
+        rf"{GAP}({_WORD})?+{GAP}({_WORD})?+{GAP}"
+        rf'(?::{GAP}({_WORD}){GAP}={GAP}((?:[^";]++|{STRING})*+)|([^;]*+));'
     )
 )
-_VARIABLE = re.compile(portable(rf"({_WORD}){_GAP}(?:\(([^)]*)\))?+"))
+_VARIABLE = re.compile(portable(rf"({_WORD}){GAP}(?:\(([^)]*)\))?+"))
 _NAME = re.compile(_WORD)
 _CONSTANT = re.compile("|".join([f"(?P<{name}>{_CDL[name]})" for name in _CONSTANTS]))
 _PRIMITIVE = frozenset(words("cdl.lark", "PRIMITIVE"))

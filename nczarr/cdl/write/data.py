@@ -12,7 +12,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from nczarr.cdl.write.numbers import float_columns, integer_columns, special_float
+from nczarr.cdl.words import special_float
+from nczarr.cdl.write.numbers import float_columns, integer_columns
 from nczarr.cdl.write.values import ToText, ValueText, escape_name, near, quote_printable, same_as_ncdump
 from nczarr.model import CHAR, PrimitiveType, Region, Type, Variable, default_fill, regions, same_values
 

@@ -7,7 +7,8 @@ from typing import TextIO
 from xml.sax.saxutils import escape
 
 from nczarr import model
-from nczarr.cdl.write.numbers import special_float, with_point
+from nczarr.cdl.words import special_float
+from nczarr.cdl.write.numbers import with_point
 from nczarr.cdl.write.options import HIDDEN, DumpOptions
 from nczarr.cdl.write.values import ValueText, plain_path, refuse_slashes
 from nczarr.errors import LossError

@@ -18,26 +18,9 @@ from typing import Any
 
 import numpy as np
 
-#: CDL's suffixes of integer constants.
-INTEGER_SUFFIX = {
-    "byte": "b", "ubyte": "UB", "short": "s", "ushort": "US", "int": "", "uint": "U", "int64": "LL", "uint64": "ULL",
-}  # fmt: skip
+from nczarr.cdl.words import PRINTED_SUFFIXES, special_float
 
 _MOST = {4: 9, 8: 17}
-
-
-def special_float(value: float, single: bool) -> str | None:
-    """Return the CDL spelling of NaN or an infinity; None for a finite number.
-
-    Examples
-    --------
-    >>> special_float(float("-inf"), True)
-    '-Infinityf'
-    """
-    if math.isfinite(value):
-        return None
-    text = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return text + "f" if single else text
 
 
 def significant_digits(value: np.floating, digits: int, exact: bool) -> int:
@@ -87,7 +70,7 @@ def attribute_number(value: Any, type_name: str, digits: int, exact: bool) -> st
     ('3s', '1.f')
     """
     if type_name not in ("float", "double"):
-        return f"{int(value)}{INTEGER_SUFFIX[type_name]}"
+        return f"{int(value)}{PRINTED_SUFFIXES[type_name]}"
     single = type_name == "float"
     number = float(value)
     special = special_float(number, single)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import SupportsFloat
 
-from nczarr.cdl.write.numbers import special_float
+from nczarr.cdl.words import special_float
 from nczarr.cdl.write.options import DumpOptions
 from nczarr.cdl.write.values import ToText
 from nczarr.model import CHAR, Attribute, PrimitiveType, Variable

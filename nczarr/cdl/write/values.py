@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
+from nczarr.cdl.words import ESCAPES
 from nczarr.cdl.write.numbers import float_text
 from nczarr.cdl.write.options import DumpOptions
 from nczarr.errors import CDLError, LossError
@@ -30,10 +31,12 @@ _NOT_FIRST = re.compile(_TERMINALS["ESCAPED_START"])
 _DIGIT = re.compile("[0-9]")
 _CONTROL = re.compile(_TERMINALS["CONTROL"])
 
-_NAMED = {c: "\\" + name for c, name in zip("\b\f\n\r\t\v\\'\"", "bfnrtv\\'\"", strict=True)}
+#: The characters whose escapes ncdump prints; of the bell and of DEL it prints the octal ones.
+_NAMED = {meant.decode(): escape.decode() for escape, meant in ESCAPES.items() if meant not in b"\a\x7f"}
+_NAMED |= {c: "\\" + c for c in "\\'\""}
 # Includes Latin-1 controls and direction marks, which a terminal would obey.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\\'\"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udcff]")
-_UNSAFE_NCDUMP = re.compile(r"[\x00-\x1f\x7f\\'\"]")
+_UNSAFE_NCDUMP = re.compile(rf"{_TERMINALS['CONTROL']}|[\\'\"]")
 _NOT_PRINTABLE = re.compile(r"[^ -~]|[\\'\"]")
 
 

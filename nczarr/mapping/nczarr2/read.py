@@ -60,10 +60,8 @@ ANONYMOUS = "_Anonymous_Dim_"
 HIDDEN_NAMES = frozenset({"_ARRAY_DIMENSIONS", "_NCProperties"})
 HIDDEN_PREFIXES = ("_nczarr_", "_NCZARR_")
 
-_CLASSIC_TYPES = ("byte", "char", "short", "int", "float", "double")
-_MORE_TYPES = ("ubyte", "ushort", "uint", "int64", "uint64", "string")
 #: The atomic types by their netCDF numbers, as text.
-_NUMBERS = {str(n): model.PRIMITIVES[name] for n, name in enumerate(_CLASSIC_TYPES + _MORE_TYPES, 1)}
+_NUMBERS = {str(t.number): t for t in model.PRIMITIVES.values()}
 #: The files of version 4.8.0, by key.
 _SIDE_FILES = {"_nczarr_group": ".nczgroup", "_nczarr_array": ".nczvar", "_nczarr_attr": ".nczattr"}
 

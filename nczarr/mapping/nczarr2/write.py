@@ -8,6 +8,7 @@ out and listed.
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -27,6 +28,7 @@ from nczarr.mapping.values.scalars import JSONObject, float_to_json
 from nczarr.model import CHAR, STRING, Attribute, Dataset, Group, PrimitiveType, UserType, Variable, join_fqn
 from nczarr.zarr import GroupMetadata, RegularGrid, data_type_for
 from nczarr.zarr.grids import ChunkGrid
+from nczarr.zarr.types import special_number_word
 
 VERSION = "2.0.0"
 _JSON = "|J0"
@@ -237,7 +239,7 @@ def _attribute(attribute: Attribute, lost: list[str]) -> tuple[object, str]:
 def _number(item: float | str, lost: list[str]) -> float | str:
     if isinstance(item, str) and item.startswith("0x"):
         lost.append("a NaN with a payload")
-        return "NaN"
+        return special_number_word(math.nan)
     return item
 
 

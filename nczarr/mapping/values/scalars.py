@@ -35,6 +35,7 @@ import numpy as np
 from nczarr.errors import ChunkError, MetadataError
 from nczarr.model import CHAR, STRING, CompoundType, Field, OpaqueType, Type, VlenType
 from nczarr.model.names import is_unicode
+from nczarr.zarr.types import SPECIAL_NUMBERS, special_number_word
 
 #: One value in memory form (see :mod:`nczarr.model.types`): a numpy scalar, an array (vlen), a string or None.
 Scalar: TypeAlias = Any
@@ -44,7 +45,6 @@ Unpacker = Callable[[bytes], Scalar]
 #: Reads a value at an offset; returns it and the offset of the next one.
 _Reader = Callable[[bytes, int], tuple[Scalar, int]]
 
-_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _COUNT = struct.Struct("<I")
 
 
@@ -178,18 +178,18 @@ def float_to_json(value: np.floating) -> float | str:
     if math.isfinite(number):
         return number
     if math.isinf(number):
-        return "Infinity" if number > 0 else "-Infinity"
+        return special_number_word(number)
     bits = np.asarray(value).tobytes()
     if bits == np.asarray(math.nan, value.dtype).tobytes():
-        return "NaN"
+        return special_number_word(number)
     return "0x" + np.asarray(value, value.dtype.newbyteorder(">")).tobytes().hex()
 
 
 def float_from_json(value: object, dtype: np.dtype) -> Scalar:
     """Return the scalar that :func:`float_to_json` wrote; integers are accepted too."""
     if isinstance(value, str):
-        if value in _SPECIAL:
-            return dtype.type(_SPECIAL[value])
+        if value in SPECIAL_NUMBERS:
+            return dtype.type(SPECIAL_NUMBERS[value])
         if value.startswith("0x") and len(value) == 2 + 2 * dtype.itemsize:
             try:
                 raw = bytes.fromhex(value[2:])

@@ -21,7 +21,7 @@ import numpy as np
 from nczarr.errors import MetadataError
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import optional_module
-from nczarr.zarr.types import Json, JsonMapping, JsonObject
+from nczarr.zarr.types import Json, JsonMapping, JsonObject, special_number_word
 
 #: Documents up to this size are checked for duplicate names. The check takes half as long as the parsing.
 #: Larger documents are consolidated metadata, in which the last of two equal names is used.
@@ -237,7 +237,7 @@ def _with_numbers(value: object, replace: Callable[[float], float | str]) -> Jso
 def _word(number: float) -> float | str:
     if isinstance(number, BareNumber):
         return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    return special_number_word(number)
 
 
 _ENCODER = json.JSONEncoder(

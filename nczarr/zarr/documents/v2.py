@@ -16,6 +16,7 @@ order; in v3, the ``bytes`` codec has it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -677,4 +678,5 @@ def fill_to_v2(data_type: DataType, value: object, endian: Endian | None, *, raw
 
 
 def _plain_nan(value: object) -> Json:
-    return "NaN" if isinstance(value, str) and value.startswith("0x") else value
+    is_payload = isinstance(value, str) and value.startswith("0x")
+    return types.special_number_word(math.nan) if is_payload else value
