@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import rotation
 
-CASES = [("few", f"few-{i}") for i in range(29)] + [("many", f"many-{i}") for i in range(30)]
+CASES = [("few", f"few-{i}") for i in range(rotation.MANY - 1)] + [
+    ("many", f"many-{i}") for i in range(rotation.MANY)
+]
 CASES += [("other", f"other-{i}") for i in range(1000)]
 
 

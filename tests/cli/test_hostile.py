@@ -199,6 +199,7 @@ def test_regions_are_made_one_by_one() -> None:
     assert list(regions((), ())) == [()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [10**9, 2**60])
 def test_check_of_very_many_chunks_keeps_its_memory(length: int, tmp_path: Path) -> None:
     import tracemalloc

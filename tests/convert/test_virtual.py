@@ -329,6 +329,7 @@ def test_files_whose_chunks_make_no_grid(tmp_path: Path, monkeypatch: pytest.Mon
         nczarr.join(names(0, 1, 2), tmp_path / "no.json", virtual=True, along="t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_daily_files_with_the_chunks_that_netcdf_chooses(tmp_path: Path, kind: str) -> None:
     """netCDF-C gives an unlimited time chunks of 512, of which a day of eight steps fills none."""

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-#: Half of all tests are cases of the functions with this many and more.
-MANY = 30
+#: More than half of all tests are cases of the functions with this many and more.
+MANY = 16
 #: One case in so many runs.
 TURNS = 8
 #: The function, as it were, of all tests that are marked as slow.

@@ -288,6 +288,7 @@ def test_the_page_lists_every_refusal() -> None:
             assert reader.removesuffix("-python") in listed[kind], (reader, kind)
 
 
+@pytest.mark.slow
 def test_the_measured_table_is_what_the_installed_readers_do() -> None:
     pytest.importorskip("zarr")
     pytest.importorskip("netCDF4")

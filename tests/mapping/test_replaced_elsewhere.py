@@ -237,6 +237,7 @@ write(sys.argv[2], 2, overwrite=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.s3
 @pytest.mark.parametrize("how", ["obstore", "web"])
 def test_on_s3(s3_server: dict[str, str], how: str) -> None:

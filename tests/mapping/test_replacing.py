@@ -71,6 +71,7 @@ def content(store: Store) -> str:
     return title
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_process_that_dies_while_it_replaces_loses_nothing(layout: str, elsewhere: None) -> None:
     clear = MemoryStore()
@@ -346,6 +347,7 @@ nczarr.copy(Dataset("d", dimensions=(Dimension("x", 4),), variables=(variable,))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cleaned", [True, False])
 @pytest.mark.parametrize("left", ["v", "v/c", ""])
 def test_directories_that_a_killed_process_left_are_in_nobodys_way(

@@ -230,6 +230,7 @@ def test_the_table_of_recovery_and_the_constraints_name_the_same_codes() -> None
     assert set(re.findall(r"`([a-z]+-[a-z]+)`", section)) <= constraints
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.datasets(names=strategies.wild_names(), anonymous=True, zero_sizes=True))
 def test_what_is_written_fits_the_schema(dataset: Dataset) -> None:

@@ -215,6 +215,7 @@ def test_a_program_sets_the_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ours.storage("hdf")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.nc", "a.zarr", "a.zip"])
 @pytest.mark.parametrize("format", ["NETCDF4", "NETCDF3_CLASSIC"])
 def test_a_reader_sees_what_a_writer_of_this_process_has_written(

@@ -70,6 +70,7 @@ PLACES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "mode"),
     [

@@ -402,6 +402,7 @@ def test_one_set_of_names_serves_each_client(words: str) -> None:
     assert fsspec_options("s3://b/k", options) == {**named["s3fs"], **keys["s3fs"]}
 
 
+@pytest.mark.slow
 @pytest.mark.s3
 @pytest.mark.parametrize("backend", ["obstore", "s3fs"])
 @pytest.mark.parametrize("words", ["own", "s3fs", "obstore", "boto"])

@@ -133,6 +133,7 @@ except NCZarrError:
 """
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("limit", [40_000, 300_000, 900_000])
 def test_a_full_disk_is_an_error_and_the_program_goes_on(tmp_path: Path, limit: int) -> None:

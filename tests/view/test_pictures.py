@@ -380,6 +380,7 @@ def test_an_address_keeps_all_of_the_state(address: Address) -> None:
     assert Address.from_search(address.to_search()) == address
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80))
 def test_any_address_is_read(text: str) -> None:
     Address.from_search("?" + text)

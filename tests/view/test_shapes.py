@@ -97,6 +97,7 @@ def test_each_pixel_of_a_swath_or_track_is_the_nearest_value(
             assert seen > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("projection", ["", *PROJECTIONS])
 @pytest.mark.parametrize("name", ["lambert", "polar", "goes", "rotated", "climatology"])
 def test_each_pixel_of_a_grid_is_the_cell_around_its_place(name: str, projection: str, folder: Path) -> None:
@@ -311,6 +312,7 @@ def test_contours_are_between_the_limits_and_arrows_point_along_the_flow(folder:
                 assert abs((angle + 180) % 360 - 180) < 12
 
 
+@pytest.mark.slow
 def test_a_film_has_a_frame_for_each_step(folder: Path, tmp_path: Path) -> None:
     data = plot(folder / "fvcom.nc", "zeta", tmp_path / "film.gif", dpi=40)
     assert (tmp_path / "film.gif").read_bytes() == data
