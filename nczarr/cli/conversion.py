@@ -32,6 +32,8 @@ from nczarr.transfer import NoProgress
 
 #: Number of sources that are scanned faster than processes start.
 _FEW = 100
+#: At most so many appends of one command are described.
+_NAMED_APPENDS = 3
 _SEVERAL = SOURCE + "; several, or a quoted pattern 'in/*.nc'"
 
 
@@ -182,6 +184,9 @@ def _run(verb: str, source: Any, options: argparse.Namespace) -> None:
 def closing_line(report: Report) -> str:
     """Summarise a copy in one line: sources, bytes read and written, compression ratio, seconds."""
     parts = [f"{report.sources} source{'s' * (report.sources != 1)}"]
+    parts += map(str, report.appended[:_NAMED_APPENDS])
+    if len(report.appended) > _NAMED_APPENDS:
+        parts.append(f"and {len(report.appended) - _NAMED_APPENDS} more appends")
     if report.bytes_in is not None:
         parts.append(f"{format_bytes(report.bytes_in)} in")
     if report.bytes_out:

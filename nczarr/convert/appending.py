@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,26 +18,54 @@ from nczarr.convert.many.adjusting import fitted
 from nczarr.convert.many.joining import JoinedSource
 from nczarr.convert.many.steps import (
     as_known,
+    bounds_of,
+    is_gap,
+    known_after,
+    known_of,
     refuse_missing,
     refuse_repeated_names,
     shown_step,
     steps_of,
     tolerance_between,
 )
+from nczarr.convert.report import AppendedSteps, PlannedVariable, planned_variable, written_objects
 from nczarr.convert.request import CopyRequest, Sources
 from nczarr.convert.values.resume import NO_RECORD, not_ingested, records_of, with_steps
-from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
-from nczarr.errors import UnsupportedError, error_context, suppress_reason
+from nczarr.convert.verify.digests import ATTRIBUTE, bands, without_digest
+from nczarr.errors import NCZarrError, UnsupportedError, error_context, suppress_reason
 from nczarr.formats import kind_of_source, local_path, netcdf_format
 from nczarr.mapping import open_dataset
 from nczarr.mapping.dataset.changes import writing_alone
-from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, source_of
-from nczarr.model.nodes import IngestedSource
+from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, same_values, source_of
+from nczarr.model.nodes import IngestedSource, KnownSteps
 from nczarr.options import named, verb_named
 from nczarr.session import DimensionNode, Session, VariableNode
 from nczarr.stores import open_store
 from nczarr.system.logs import logger_of
-from nczarr.transfer import blocks_of, data_bytes, dataset_bytes, reporting, transfer
+from nczarr.system.warning import warn
+from nczarr.transfer import blocks_of, data_bytes, reporting, transfer
+
+
+class PlacedSteps(NamedTuple):
+    """The dataset of the sources in the units of the target, the index of its first step there, and all steps."""
+
+    added: Dataset
+    first: int
+    known: KnownSteps | None = None
+
+
+@dataclass(frozen=True)
+class Appended:
+    """The result of an append of some sources: the steps `first` to `last` along a dimension."""
+
+    task: AppendTask
+    along: str
+    first: int
+    last: int
+    steps: AppendedSteps | None = None
+    written: tuple[PlannedVariable, ...] = ()
+    #: The size of the written objects, if it is known.
+    stored: int | None = None
 
 
 @dataclass(frozen=True)
@@ -50,15 +80,18 @@ class AppendTask:
         Overwrite repeated steps. By default they are refused.
     begun : (int, int), optional
         The steps of an append of the same sources that has not ended; they are overwritten.
+    records_steps : bool
+        The target has a place for the record of its steps.
     """
 
     request: CopyRequest
     sources: Sources
     replace_steps: bool
     begun: tuple[int, int] | None = None
+    records_steps: bool = False
 
     def run(self) -> None:
-        """Append the sources, and report the size of their values."""
+        """Append the sources, verify and report what was added."""
         request, target = self.request, self.request.target
         refuse_same_place(self.sources.paths, target)
         kind = kind_of_source(target)
@@ -72,21 +105,68 @@ class AppendTask:
         logger_of(__name__).info("%s: appending %s", name_of(target), self.sources)
         if request.trust.record_sources and kind != "zarr":
             raise UnsupportedError(f"{named('record_sources')}: {NO_RECORD}", path=str(target))
-        paths, size = self._to_zarr() if kind == "zarr" else (self.sources.paths, self._to_file())
+        done = self._to_zarr() if kind == "zarr" else [self._to_file()]
+        for added in done:
+            if request.trust.verify:
+                added.task.verify(added)
+            logger_of(__name__).info("%s: appended %s", name_of(target), added.steps or "no steps")
         if request.effort.report is not None:
+            paths = [path for added in done for path in added.task.sources.paths]
             request.effort.report.skipped += len(self.sources.paths) - len(paths)
-            request.effort.report.add(paths, None, size)
+            sizes = [added.stored for added in done]
+            stored = None if None in sizes else sum(n for n in sizes if n is not None)
+            request.effort.report.add_steps(
+                paths,
+                [added.steps for added in done if added.steps is not None],
+                [variable for added in done for variable in added.written],
+                stored,
+            )
+
+    def verify(self, done: Appended) -> None:
+        """Read the added steps again, and compare them with the sources.
+
+        Raises
+        ------
+        NCZarrError
+            If a value differs.
+        """
+        target, along = self.request.target, done.along
+        joined = along if len(self.sources.paths) > 1 else None
+        where = self.request.access.target_options
+        with (
+            open_source(target, storage_options=where, fresh=True) as now,
+            replace(self.sources, along=joined).open_part(self.request.lossy) as opened,
+        ):
+            added = self._fitted(now, opened, along)
+            for fqn, variable in now.all_variables.items():
+                if along not in variable.dimensions:
+                    continue
+                axis, data = variable.dimensions.index(along), _data(added, fqn)
+                mine = cut_source(source_of(variable, now.shape_of(variable)), axis, done.first, done.last)
+                for region in bands(data.shape, data.dtype.itemsize, variable.storage.chunk_shape):
+                    theirs, here = data.read(region), mine.read(region)
+                    if fqn == along and here.dtype.kind in "iuf":  # the known number of a step is kept
+                        theirs = as_known(
+                            here, theirs, tolerance_between(variable, here, theirs, data=(mine, data))
+                        )
+                    if not same_values(here, theirs):
+                        raise NCZarrError(
+                            f"the stored steps {done.first}:{done.last} along {along} differ from their source",
+                            path=str(target),
+                            fqn=fqn,
+                            hint=f"{named('replace', True)} writes them again; check the disk",
+                        )
 
     @contextmanager
-    def _placed(self, old: Dataset) -> Iterator[tuple[str, Dataset, int]]:
-        """Open the sources, joined along the dimension that grows; yield it and the results of :meth:`place`."""
+    def _placed(self, old: Dataset) -> Iterator[tuple[str, PlacedSteps]]:
+        """Open the sources, joined along the dimension that grows; yield it, and the place of their steps."""
         along = _growing_dimension(old, self.sources.along, str(self.request.target))
         joined = along if len(self.sources.paths) > 1 else None
         with replace(self.sources, along=joined).open_part(self.request.lossy) as added:
-            yield along, *self.place(old, added, along)
+            yield along, self.place(old, added, along)
 
-    def _to_zarr(self) -> tuple[tuple[object, ...], int]:
-        """Append the sources that are not recorded in the dataset; return them, and the size of the added values."""
+    def _to_zarr(self) -> list[Appended]:
+        """Append the sources that are not recorded in the dataset."""
         target, options = self.request.target, self.request.access.target_options
         store = open_store(target, "r+", options)
         with (
@@ -99,27 +179,31 @@ class AppendTask:
                     path=str(target),
                     hint=f"copy it with {named('layout', 'nczarr-v3')} and {named('unlimited', 'DIM')} first",
                 )
-            paths, records, known = self.sources.paths, list[IngestedSource](), stored.dataset.sources
+            request = self.request.going_on(stored.dataset.joined.options)
+            sources = self.sources.of(request)
+            paths, records, known = sources.paths, list[IngestedSource](), stored.dataset.sources
             found: list[tuple[int, tuple[int, int] | None]] = [(number, None) for number in range(len(paths))]
             if known or self.request.trust.record_sources:
                 if stored.layout != "nczarr-v3":
                     raise UnsupportedError(f"{named('record_sources')}: {NO_RECORD}", path=str(target))
                 records = records_of(paths, self.sources.options)
                 found = not_ingested(records, known, replace_steps=self.replace_steps)
-            session, size = Session(stored, name=str(target), writable=True), 0
+            session, done = Session(stored, name=str(target), writable=True), list[Appended]()
             for again in (True, False):  # first those whose append has not ended
                 own = {number: steps for number, steps in found if (steps is not None) == again}
                 if own:
                     begun = [n for steps in own.values() for n in steps or ()]
                     task = replace(
                         self,
-                        sources=replace(self.sources, paths=tuple(paths[i] for i in own)),
+                        request=request,
+                        sources=replace(sources, paths=tuple(paths[i] for i in own)),
                         begun=(min(begun), max(begun)) if begun else None,
+                        records_steps=stored.layout == "nczarr-v3",
                     )
-                    size += task._run(session, check, [records[i] for i in own if records])
-            return tuple(paths[i] for i, _ in found), size
+                    done.append(task._run(session, check, [records[i] for i in own if records]))
+            return done
 
-    def _to_file(self) -> int:
+    def _to_file(self) -> Appended:
         """Append to a netCDF file: in place, to a copy that then replaces the file, or to a new file.
 
         New records of a classic file are written behind the counted records, which readers ignore, then the number of
@@ -137,28 +221,31 @@ class AppendTask:
             if not self.replace_steps and netcdf_format(str(path)) != "hdf5":
                 with open_source(path) as dataset:  # appending removes a digest
                     edit = edit_copy if ATTRIBUTE in dataset.attribute else edit_records
-            with suppress_reason("fixed"), edit(path) as file:
-                return self._run(Session(file, name=str(path), writable=True))
-        with open_source(target) as old, self._placed(old) as (fqn, added, first):
+            before = os.path.getsize(path)
+            with suppress_reason("fixed"):
+                with edit(path) as file:
+                    done = self._run(Session(file, name=str(path), writable=True))
+                return replace(done, stored=max(0, os.path.getsize(path) - before))
+        with open_source(target) as old, self._placed(old) as (fqn, (added, first, _)):
             joined = _appended(old, added, fqn, first)
             durable = self.request.trust.durable
             sink = sink_of(target, joined, form, overwrite=True, durable=durable)
             FillTask(self.request, joined, sink).run()
-            return dataset_bytes(added)
+            return self._appended(joined, added, fqn, first, joined.all_variables.get)
 
     def _run(
         self,
         session: Session,
         check: Callable[[], None] = lambda: None,
         records: Sequence[IngestedSource] = (),
-    ) -> int:
-        """Write the values, call `check`, store lengths and records; return the size of the added values."""
+    ) -> Appended:
+        """Write the values, call `check`, store lengths and records."""
         stored, request, effort = session.stored, self.request, self.request.effort
         stored.durable = request.trust.durable
         session.cache.bound = min(session.cache.bound, effort.memory)
         session.cache.reserves = False
         states = self.sources.states()
-        with self._placed(stored.dataset) as (fqn, added, first):
+        with self._placed(stored.dataset) as (fqn, (added, first, known)):
             size = added.dimension_at(fqn).size
             growing = {
                 v.fqn: v for v in session.root.walk_variables() if fqn in [d.ref for d in v.dimensions]
@@ -192,44 +279,70 @@ class AppendTask:
                     session.root.delete_attribute(ATTRIBUTE)
                 if records:
                     _record(session, new)
+                if self.records_steps:
+                    others = {f: k for f, k in session.joined.coordinates.items() if f != fqn}
+                    own = {} if known is None else {fqn: known}
+                    session.joined = replace(session.joined, coordinates={**others, **own})
                 session.store()
-            return moved
+            return self._appended(stored.dataset, added, fqn, first, stored.data)
 
-    def place(self, old: Dataset, added: Dataset, along: str) -> tuple[Dataset, int]:
-        """Check that the dataset of the sources fits behind another dataset, or in the place of steps that it has.
+    def _appended(
+        self, now: Dataset, added: Dataset, along: str, first: int, data: Callable[[str], object]
+    ) -> Appended:
+        """Describe what was added to a dataset; `data` returns the stored values of a variable."""
+        size = added.dimension_at(along).size
+        done = Appended(self, along, first, first + size)
+        growing = {f: v for f, v in now.all_variables.items() if along in v.dimensions}
+        if not size:
+            return replace(done, stored=0)
+        coordinate = added.all_variables.get(along)
+        bounds = set() if coordinate is None else {along, *bounds_of(added, along)}
+        values = [fqn for fqn in growing if fqn not in bounds]
+        steps = steps_of(added, along)
+        ends: tuple[str | None, str | None] = (None, None)
+        if steps is not None and coordinate is not None and len(steps):
+            ends = shown_step(coordinate, steps[0]), shown_step(coordinate, steps[-1])
+        filled = sum(added.all_variables[fqn].data is None for fqn in values)
+        told = AppendedSteps(
+            along, size, *ends, now.dimension_at(along).size, len(values) - filled, len(values)
+        )
+        written, stored = list[PlannedVariable](), 0
+        is_known = True
+        for fqn, variable in growing.items():
+            axis = variable.dimensions.index(along)
+            count, own = written_objects(data(fqn), axis, first, first + size)
+            is_known &= own is not None
+            stored += own or 0
+            written.append(planned_variable(fqn, variable, _data(added, fqn).shape, data(fqn), count))
+        return replace(done, steps=told, written=tuple(written), stored=stored if is_known else None)
 
-        Returns
-        -------
-        (Dataset, int)
-            The added dataset, in the units of the old one; and the index of its first step in the target.
-        """
-        names, target = [name_of(path) for path in self.sources.paths], str(self.request.target)
-        source = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
-        refused = f"it does not fit behind the dataset {target} along {along}"
-        fitting = self.sources.fitting
-        parts, _ = fitted([old, added], [target, source], along, False, fitting, refused, fixed=True)
-        with error_context(source):
-            return self._step(old, parts[1], along)
+    def place(self, old: Dataset, added: Dataset, along: str) -> PlacedSteps:
+        """Check that the dataset of the sources fits behind another dataset, or in the place of steps that it has."""
+        part = self._fitted(old, added, along)
+        with error_context(self._source):
+            return self._step(old, part, along)
 
-    def _step(self, old: Dataset, added: Dataset, along: str) -> tuple[Dataset, int]:
+    @property
+    def _source(self) -> str:
+        """The name of the sources in messages."""
+        names = [name_of(path) for path in self.sources.paths]
+        return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+
+    def _fitted(self, old: Dataset, added: Dataset, along: str) -> Dataset:
+        """Return the dataset of the sources in the units of another dataset, which must fit."""
+        names = [str(self.request.target), self._source]
+        refused = f"it does not fit behind the dataset {names[0]} along {along}"
+        parts, _ = fitted([old, added], names, along, False, self.sources.fitting, refused, fixed=True)
+        return parts[1]
+
+    def _step(self, old: Dataset, added: Dataset, along: str) -> PlacedSteps:
         """Return the added dataset, with the target's numbers for repeated steps, and the index of its first step."""
-        size = old.dimension_at(along).size
-        here, there = steps_of(old, along), steps_of(added, along)
+        size, there = old.dimension_at(along).size, steps_of(added, along)
+        if there is not None and (behind := self._behind(old, added, along, there)) is not None:
+            return behind
+        here = steps_of(old, along)
         if here is None or there is None or not len(here) or not len(there):
-            if self.begun is not None:
-                low, high = self.begun
-                if not low <= size <= high or added.dimension_at(along).size != high - low:
-                    raise UnsupportedError(
-                        f"an append has begun with the steps {low}:{high} along {along} and has not ended; "
-                        f"the dimension has {size} steps now, and no coordinate to find the steps by",
-                        hint="append the files of that append alone, or join all files anew",
-                    )
-                return added, low
-            if self.replace_steps:
-                raise UnsupportedError(
-                    f"{named('replace')}: {along} has no coordinate to find repeated steps by"
-                )
-            return added, size
+            return self._without_coordinate(added, along, size)
         replace_steps = self.replace_steps or self.begun is not None
         shown = partial(shown_step, old.all_variables[along])
         are_names = there.dtype.kind == "O"
@@ -255,7 +368,7 @@ class AppendTask:
                     f"{named('replace')}: the steps along {along} are names, which have no order"
                 )
             refuse_repeated_names(there, along, lambda step: "the source")
-            return added, size
+            return PlacedSteps(added, size)
         down = len(here) > 1 and here[-1] < here[0]
         same = np.flatnonzero(here == there[0])
         whole = np.concatenate([here[: same[0] if repeated.any() and same.size else size], there])
@@ -269,7 +382,67 @@ class AppendTask:
                 f"the dataset ends at {shown(here[-1])}, and they do not follow it",
                 hint="join the files anew, in order",
             )
-        return added, first
+        if first == size and (before := known_of(here)) is not None:
+            self._note_gap(old, along, before, there)
+        return PlacedSteps(added, first, known_of(np.concatenate([whole, here[len(whole) :]])))
+
+    def _behind(self, old: Dataset, added: Dataset, along: str, there: np.ndarray) -> PlacedSteps | None:
+        """Return the place behind the recorded steps; None if that takes all steps of the target to find out.
+
+        Each step behind the last one is new, so that the other chunks of the target's coordinate need not be read.
+        """
+        recorded = _known_steps(old, along)
+        longer = None if recorded is None else known_after(recorded, added.all_variables[along], there)
+        if recorded is None or longer is None:
+            return None
+        refuse_missing(added.all_variables[along], there, along, lambda step: None)
+        self._note_gap(old, along, recorded, there)
+        return PlacedSteps(added, recorded.count, longer)
+
+    def _without_coordinate(self, added: Dataset, along: str, size: int) -> PlacedSteps:
+        """Return the place of steps that no coordinate names: behind the last one, or where an append has begun."""
+        if self.begun is not None:
+            low, high = self.begun
+            if not low <= size <= high or added.dimension_at(along).size != high - low:
+                raise UnsupportedError(
+                    f"an append has begun with the steps {low}:{high} along {along} and has not ended; "
+                    f"the dimension has {size} steps now, and no coordinate to find the steps by",
+                    hint="append the files of that append alone, or join all files anew",
+                )
+            return PlacedSteps(added, low)
+        if self.replace_steps:
+            raise UnsupportedError(f"{named('replace')}: {along} has no coordinate to find repeated steps by")
+        return PlacedSteps(added, size)
+
+    def _note_gap(self, old: Dataset, along: str, known: KnownSteps, there: np.ndarray) -> None:
+        """Warn of a gap before the first step, or refuse it if the join has expected a step.
+
+        Steps that come later cannot be inserted, so this is the last moment to wait for them.
+        """
+        if not is_gap(known, there):
+            return
+        variable = old.all_variables[along]
+        ends = [shown_step(variable, variable.type.dtype.type(n)) for n in (known.last, there[0])]
+        problem = f"there are no steps along {along} between {ends[0]} and {ends[1]}"
+        options = old.joined.options
+        if "expect_step" in options and options.get("join") != "fill":
+            raise UnsupportedError(
+                f"{problem}, and the dataset was joined with {named('expect_step', options['expect_step'])}",
+                hint="append the missing steps first: those before the last step cannot be appended later",
+            )
+        warn(f"{name_of(self.request.target)}: {problem}; missing ones cannot be appended later")
+
+
+def _known_steps(old: Dataset, along: str) -> KnownSteps | None:
+    """Return the recorded steps of a stored dataset if it still has them, as far as its last step tells."""
+    known, size = old.joined.coordinates.get(along), old.dimension_at(along).size
+    variable = old.all_variables.get(along)
+    if known is None or known.count != size or variable is None or variable.data is None:
+        return None
+    if variable.dimensions != (along,) or variable.type.dtype.kind not in "iuf":
+        return None
+    last = variable.data.read((slice(size - 1, size, 1),))
+    return known if last.tolist() == [known.last] else None
 
 
 def _record(session: Session, sources: Sequence[IngestedSource]) -> None:

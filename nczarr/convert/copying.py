@@ -37,6 +37,7 @@ from nczarr.formats import Kind, kind_of_source, kind_of_target
 from nczarr.mapping.options import ON_V3
 from nczarr.mapping.plain.write import ORDER
 from nczarr.model import Attribute, Dataset, Difference, compare
+from nczarr.model.nodes import JoinRecord
 from nczarr.options import named, verb_named
 from nczarr.system.locks import in_time
 from nczarr.system.logs import logger_of
@@ -311,7 +312,7 @@ def append(
     along: str | None = None,
     merge: bool = False,
     replace: bool = False,
-    join: Literal["outer", "first", "exact", "fill"] = "outer",
+    join: Literal["outer", "first", "exact", "fill"] | None = None,
     adjust: Names = (),
     variables: Names = (),
     exclude: Names = (),
@@ -322,7 +323,8 @@ def append(
     """Append sources to an existing dataset along its unlimited dimension.
 
     The dataset keeps its chunks and codecs. Readers see the old length or the new one, and an append that ends early
-    leaves the old length. Steps that exist already are refused.
+    leaves the old length. Steps that exist already are refused. The options of the :func:`join` that made the dataset
+    hold, unless the call gives others: a Zarr dataset records them.
 
     Parameters
     ----------
@@ -337,13 +339,14 @@ def append(
     replace : bool, default False
         Overwrite existing steps.
     join, adjust
-        As for :func:`join`; ``"first"`` keeps the attributes of the target.
+        As for :func:`join`; ``"first"`` keeps the attributes of the target. By default as the dataset was joined.
     variables, exclude, select, progress
         As for :func:`copy`.
     **more
         As for :func:`join`: `only`, `groups`, `rename`, `preprocess`, `repack` (``"first"``: the packing of the
         target), `tolerance`, `record_sources`, `durable`, `memory`, `workers`, `report`, `source_options`,
-        `target_options`, `allow`, `lossy`, and for a netCDF file that is written anew `format`; and `wait`, the
+        `target_options`, `allow`, `lossy`, and for a netCDF file that is written anew `format`; `verify` (read the
+        added steps again, and compare them with the sources); and `wait`, the
         seconds to wait while other writers have the target open (default 0).
 
     Returns
@@ -469,7 +472,7 @@ class CopyTask:
                 dataset = sources.part(opened)
             losses += refuse_unreadable(dataset, request.lossy, where)
             recorded = replace(dataset, sources=dataset.sources if sources.are_joined else ())
-            dataset = replace(dataset, left_out=(), gone=(), sources=())
+            dataset = replace(dataset, left_out=(), gone=(), sources=(), joined=JoinRecord())
             dataset = _without_old_digest(dataset, sources, request.output)
             # The chunks of the source determine the best blocks for reading it.
             source = dataset
@@ -480,6 +483,17 @@ class CopyTask:
             if request.trust.record_sources:
                 records = records_of(sources.paths, sources.options)
                 dataset = replace(dataset, sources=with_steps(records, sources.paths, recorded))
+            if (
+                request.verb == "join"
+                and form.layout == "nczarr-v3"
+                and kind_of_target(request.target) == "zarr"
+            ):
+                from nczarr.convert.plans import recorded_options
+
+                # A part of the steps, or steps that were filled, are not those that the join has found in order.
+                sizes = {fqn: d.size for fqn, d in dataset.all_dimensions.items()}
+                known = {f: k for f, k in recorded.joined.coordinates.items() if sizes.get(f) == k.count}
+                dataset = replace(dataset, joined=JoinRecord(recorded_options(request), known))
             readings, size = request.trust.readings, dataset_bytes(dataset)
             with reporting(request.effort.progress, readings * size) if readings > 1 else nullcontext():
                 task = self.of_one_job() if readings > 1 else self

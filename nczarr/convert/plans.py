@@ -20,7 +20,8 @@ from nczarr.convert.request import CopyRequest, Verb, known_options, moved
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import CLASSIC, Kind
 from nczarr.mapping import StoredDataset
-from nczarr.model import Dataset, describe_type
+from nczarr.model import Dataset, describe_type, split_fqn
+from nczarr.model.typed import fqn_of_typed
 from nczarr.options import Option, Take, named
 from nczarr.stores import MemoryStore
 from nczarr.system.atomic import text_output
@@ -160,6 +161,34 @@ def text_of_plan(request: CopyRequest, variables: Iterable[PlannedVariable], pat
         lines += ["", f"# {v}", f"[storage.{_toml(v.fqn)}]"]
         lines += [f"{name} = {_toml(value)}" for name, value in v.choices.items()]
     return "\n".join(lines) + "\n"
+
+
+def recorded_options(request: CopyRequest) -> dict[str, object]:
+    """Return the options of a join by which an append to its target goes on, in the words of a plan.
+
+    The part of the joined dimension that the join has taken says nothing about steps that come later.
+    """
+    found: dict[str, object] = {}
+    # An append has no expected step of its own: it keeps to that of the join.
+    for name, described in (
+        _planned("append") | {"expect_step": known_options("join")["expect_step"]}
+    ).items():
+        value = request.value(name)
+        if not request.is_given(name) or (name, value) == ("along", "time") or name == "record_sources":
+            continue
+        if callable(value):
+            value = f"{value.__module__}:{getattr(value, '__qualname__', '')}"
+        if described.take is Take.RANGES:
+            joined = split_fqn(fqn_of_typed(request.combination.along or ""))[1]
+            value = {
+                dimension: _text_of_range(chosen)
+                for dimension, chosen in value.items()
+                if split_fqn(fqn_of_typed(dimension))[1] != joined
+            }
+        if value:
+            is_table = isinstance(value, Mapping)
+            found[name] = dict(value) if is_table else list(value) if isinstance(value, tuple) else value
+    return found
 
 
 def _toml(value: object) -> str:

@@ -7,8 +7,10 @@ import os
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -250,6 +252,83 @@ def _shape(shape: _Shape | None) -> str:
     return "×".join(map(str, shape)) if shape else "one value"
 
 
+@dataclass(frozen=True)
+class AppendedSteps:
+    """The steps that an append has added, or has written over.
+
+    Parameters
+    ----------
+    dimension : str
+        FQN.
+    steps : int
+    first, last : str or None
+        The first step and the last one, times as dates; None without a coordinate.
+    length : int
+        The length of the dimension now.
+    variables, of : int
+        Number of variables that have got values of the sources, and of those that have the dimension, both without the
+        coordinate and its bounds.
+
+    Examples
+    --------
+    >>> print(AppendedSteps("/time", 4, "2026-10-31 00:00", "2026-10-31 18:00", 124, 3, 3))
+    4 steps, 2026-10-31 00:00 to 18:00, length 124, 3 of 3 variables
+    """
+
+    dimension: str
+    steps: int
+    first: str | None
+    last: str | None
+    length: int
+    variables: int
+    of: int
+
+    def __str__(self) -> str:
+        parts = [f"{self.steps} step{'s' * (self.steps != 1)}"]
+        if self.first is not None and self.last is not None:
+            day, _, hour = self.last.partition(" ")
+            last = hour if hour and self.first.startswith(f"{day} ") else self.last
+            parts.append(self.first if self.steps == 1 else f"{self.first} to {last}")
+        return ", ".join(
+            [*parts, f"length {self.length}", f"{self.variables} of {self.of} variable{'s' * (self.of != 1)}"]
+        )
+
+
+def planned_variable(
+    fqn: str, variable: Variable, shape: _Shape, data: object, objects: int
+) -> PlannedVariable:
+    """Return what an append has written of a variable: values of this shape, in the form of the stored ones."""
+    chunks, shards, codecs = variable.storage.chunk_shape, None, tuple[str, ...]()
+    if isinstance(data, VariableData):
+        chunks, shards, found = array_form(data)
+        codecs = tuple(codec_name(c) for c in found)
+    elif variable.storage.filters:
+        codecs = tuple(filter_name(f.id) for f in variable.storage.filters)
+    size = math.prod(shape) * value_bytes(variable.type.dtype)
+    return PlannedVariable(fqn, describe_type(variable.type), shape, chunks, shards, codecs, objects, size)
+
+
+def written_objects(data: object, axis: int, first: int, last: int) -> tuple[int, int | None]:
+    """Return the number of objects with steps of a variable, and their size; None for a size that is not known.
+
+    The objects of an append are few beside those of the archive, which are not listed.
+    """
+    if not isinstance(data, VariableData) or not data.array.metadata.chunk_grid.is_regular:
+        return 1, None
+    array = data.array
+    length = array.chunk_shape[axis]
+    grid = [range(n) for n in array.grid_shape]
+    grid[axis] = range(first // length, -(-last // length))
+    count = math.prod(map(len, grid))
+    if not isinstance(array.store, LocalStore):
+        return count, None
+    size = 0
+    for index in product(*grid):
+        with suppress(FileNotFoundError):  # a chunk of fill values only
+            size += os.stat(os.path.join(array.store.root, array.chunk_key(index))).st_size
+    return count, size
+
+
 @dataclass
 class Report:
     """The results of a copy.
@@ -259,12 +338,15 @@ class Report:
     sources : int
         Number of sources.
     bytes_in, bytes_out : int or None
-        Stored bytes of local sources and of the target; None if one is not local.
+        Stored bytes of local sources and of the target, of an append only those that it has written; None if one is not
+        local.
     bytes_of_values : int
         Size of the values before compression.
     seconds : float
     variables : list of PlannedVariable
-        With ``dry_run``: the planned storage of each variable.
+        With ``dry_run``: the planned storage of each variable. Of an append: what it has written of each variable.
+    appended : list of AppendedSteps
+        Of an append: the steps.
     losses : list of str
         Parts of the sources that the output cannot represent.
     allow : list of str
@@ -297,6 +379,7 @@ class Report:
     allow: list[str] = field(default_factory=list)
     finished_before: int = 0
     skipped: int = 0
+    appended: list[AppendedSteps] = field(default_factory=list)
     objects_out: StoredObjects | None = field(default_factory=lambda: StoredObjects(()))
     _start: float = field(default_factory=time.monotonic, repr=False)
 
@@ -339,6 +422,30 @@ class Report:
             self.objects_out = StoredObjects((*self.objects_out.sizes, *out.sizes))
             self.bytes_out = self.objects_out.bytes
 
+    def add_steps(
+        self,
+        sources: Sequence[object],
+        appended: Sequence[AppendedSteps],
+        written: Sequence[PlannedVariable],
+        stored: int | None,
+    ) -> None:
+        """Add a complete append.
+
+        Parameters
+        ----------
+        sources : sequence of object
+        appended : sequence of AppendedSteps
+        written : sequence of PlannedVariable
+            What was written of each variable.
+        stored : int or None
+            The stored size of that.
+        """
+        before = self.bytes_out
+        self.add(sources, None, sum(v.bytes for v in written))
+        self.bytes_out = None if stored is None or before is None else before + stored
+        self.appended += appended
+        self.variables += written
+
     def to_json(self) -> dict[str, object]:
         """Return the report as a JSON object."""
         return {
@@ -350,4 +457,5 @@ class Report:
             "allow": self.allow,
             "finished_before": self.finished_before,
             "skipped": self.skipped,
+            "appended": [asdict(steps) for steps in self.appended],
         }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from nczarr.convert.change.nodes import Subset
-from nczarr.convert.change.selecting import select_in_all
+from nczarr.convert.change.selecting import parse_range, select_in_all
 from nczarr.convert.change.shaping import OutputOptions, parse_bytes
 from nczarr.convert.endpoints import Hook, TargetFormat, name_of, named_function, open_processed
 from nczarr.convert.many.fit import Fitting
@@ -70,9 +70,9 @@ class Trust:
     overwrite: bool = option(False, "replace an existing dataset", Take.FLAG, verbs=NEW, usual=True)
     verify: bool = option(
         False,
-        "read source and target again after the copy, and compare them",
+        "read source and target again after the copy, and compare them; append: what was added",
         Take.FLAG,
-        verbs=("copy", "join"),
+        verbs=("copy", "join", "append"),
         usual=True,
     )
     resume: bool = option(
@@ -263,6 +263,7 @@ class MoreJoinOptions(MoreCopyOptions, _FittingOptions, total=False):
 class MoreAppendOptions(_MoreOptions, _FittingOptions, total=False):
     """The options of :func:`nczarr.append` beside the usual ones."""
 
+    verify: bool
     lossy: bool
     format: str | int
     wait: float
@@ -378,6 +379,39 @@ class CopyRequest:
         differs = getattr(part, name) != getattr(type(part)(), name)
         return bool(differs) or (part is self.output and name in self.output.rules)
 
+    def going_on(self, recorded: Mapping[str, object]) -> CopyRequest:
+        """Return the request of an append with the recorded options of the join, where the call gives no others.
+
+        Raises
+        ------
+        UnsupportedError
+            If the sources were preprocessed: a dataset must not name the code that runs.
+        """
+        known = known_options("append")
+        found = {n: v for n, v in recorded.items() if n in known and not self._is_said(n)}
+        if (hook := found.pop("preprocess", None)) is not None:
+            raise UnsupportedError(
+                f"the dataset was joined with {named('preprocess', hook)}, which a dataset cannot run by itself",
+                path=name_of(self.target),
+                hint=f"append with {named('preprocess')} too",
+            )
+        if "repack" in found:
+            found["repack"] = "first"  # the target has the packing that the join has made
+        if isinstance(ranges := found.get("select"), dict):
+            found["select"] = {dimension: parse_range(str(text)) for dimension, text in ranges.items()}
+        changed: dict[str, Any] = {}
+        for each in fields(self):
+            part = getattr(self, each.name)
+            names = [n for n in found if n in getattr(type(part), "__dataclass_fields__", {})]
+            if names:
+                parsed = _part(type(part), {n: found[n] for n in names})
+                changed[each.name] = replace(part, **{n: getattr(parsed, n) for n in names})
+        return replace(self, **changed)
+
+    def _is_said(self, name: str) -> bool:
+        """True if the call gives a value of an option; an empty list says nothing."""
+        return name in self.given and self.value(name) not in ((), {})
+
     def refuse_pairs(self) -> None:
         """Refuse the pairs of options that exclude each other."""
         for pair in FORBIDDEN:
@@ -448,6 +482,17 @@ class Sources:
     def __str__(self) -> str:
         more = len(self.paths) - 1
         return f"{name_of(self.paths[0])}{f' and {more} more' if more else ''}"
+
+    def of(self, request: CopyRequest) -> Sources:
+        """Return the same sources, as another request wants them."""
+        return replace(
+            self,
+            subset=request.subset,
+            along=request.combination.along,
+            fitting=request.fitting,
+            hook=request.hook,
+            merge=request.combination.merge,
+        )
 
     def each(self) -> list[Sources]:
         """Return each source on its own."""

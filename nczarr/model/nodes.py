@@ -545,6 +545,42 @@ class IngestedSource:
         return bool(self.steps and not (self.sha256 or self.version) and (other.sha256 or other.version))
 
 
+@dataclass(frozen=True)
+class KnownSteps:
+    """Steps along a dimension that a writer has found in order, so that an append needs not read them all again.
+
+    Parameters
+    ----------
+    count : int
+    first, last : int or float
+        The stored numbers of the first step and of the last one.
+    least, most : int or float
+        The smallest and the largest difference of two steps that follow each other.
+    """
+
+    count: int
+    first: int | float
+    last: int | float
+    least: int | float
+    most: int | float
+
+
+@dataclass(frozen=True)
+class JoinRecord:
+    """How a dataset was joined, so that an append goes on in the same way.
+
+    Parameters
+    ----------
+    options : mapping
+        The options of the join that differ from their defaults, by name, in the words of a plan.
+    coordinates : mapping
+        The steps along dimensions, by the FQN of the dimension.
+    """
+
+    options: Mapping[str, object] = field(default_factory=dict)
+    coordinates: Mapping[str, KnownSteps] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, repr=False)
 class Dataset(Group):
     """The model of a dataset: the root group, with the properties of the whole dataset.
@@ -567,6 +603,8 @@ class Dataset(Group):
         Nodes that the source lists but lacks, one sentence each; ignored in comparisons.
     sources : tuple of IngestedSource
         The recorded sources; ignored in comparisons.
+    joined : JoinRecord
+        How it was joined, by its record; ignored in comparisons.
 
     Examples
     --------
@@ -579,6 +617,7 @@ class Dataset(Group):
     left_out: tuple[str, ...] = field(default=(), kw_only=True, compare=False, repr=False)
     gone: tuple[str, ...] = field(default=(), kw_only=True, compare=False, repr=False)
     sources: tuple[IngestedSource, ...] = field(default=(), kw_only=True, compare=False, repr=False)
+    joined: JoinRecord = field(default_factory=JoinRecord, kw_only=True, compare=False, repr=False)
 
     if TYPE_CHECKING:
 

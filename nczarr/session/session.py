@@ -175,6 +175,8 @@ class Session:
         self.stored = stored
         #: The record of the sources, which is stored behind the lengths.
         self.sources = stored.dataset.sources
+        #: The record of the join, which is stored with the lengths.
+        self.joined = stored.dataset.joined
         #: True if the program sees compounds of two floats as complex numbers.
         self.auto_complex = False
         #: The variables whose changed values a program knows of.
@@ -242,8 +244,10 @@ class Session:
 
     @property
     def _is_stored(self) -> bool:
-        """True if the store has this tree and this record of the sources."""
-        return self.tree.generation == self._stored_generation and self.sources == self.stored.dataset.sources
+        """True if the store has this tree, and these records of the sources and the join."""
+        old = self.stored.dataset
+        is_recorded = self.sources == old.sources and self.joined == old.joined
+        return self.tree.generation == self._stored_generation and is_recorded
 
     @property
     def _only_grows(self) -> bool:
@@ -339,7 +343,8 @@ class Session:
                 if node.stored_as is not None:
                     self._values(node)
             old = self.stored.dataset
-            frozen = replace(freeze(self.root, old.name, self.rules.format), sources=self.sources)
+            frozen = freeze(self.root, old.name, self.rules.format)
+            frozen = replace(frozen, sources=self.sources, joined=self.joined)
             before = [node.frozen for node, _ in nodes]
             unlimited = _unlimited(self.root)
         refusal: Exception | None = None

@@ -333,7 +333,7 @@ def test_one_progress_for_all(days: list[Path], tmp_path: Path, more: dict[str, 
 @pytest.mark.parametrize(
     ("verb", "options"),
     [
-        (nczarr.append, {"verify": True}),
+        (nczarr.append, {"expect_step": "6h"}),
         (nczarr.append, {"digest": True}),
         (nczarr.append, {"dry_run": True}),
         (nczarr.append, {"resume": True}),

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import netCDF4
 import numpy as np
 import pytest
+from counting_store import CountingStore
 
 import nczarr
 from nczarr.cli import main
+from nczarr.cli.conversion import closing_line
+from nczarr.convert import Report
+from nczarr.convert.appending import AppendTask
 from nczarr.errors import LockedError, ModelError, NCZarrError, NetCDFFileError
+from nczarr.model import Dataset
+from nczarr.stores import MemoryStore, Store
+from nczarr.stores.base import Request, Values
 
 STEPS = 4
 
@@ -37,6 +46,22 @@ def fill(
     for place, variable in enumerate(variables.split()):
         values = file.createVariable(variable, "f4", ("time", "lat"))
         values[:] = 100 * place + number + np.arange(6 * STEPS).reshape(STEPS, 6) / 100
+
+
+class NotingStore(CountingStore):
+    """Note the keys that are read."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.read: list[str] = []
+
+    def get_ranges(self, requests: Sequence[Request]) -> Values:
+        self.read += [key for key, *_ in requests]
+        return super().get_ranges(requests)
+
+    def get_many(self, keys: Sequence[str]) -> Values:
+        self.read += keys
+        return super().get_many(keys)
 
 
 @pytest.fixture(autouse=True)
@@ -123,3 +148,157 @@ def test_a_dataset_that_is_open_for_writing_is_tried_again(capsys: pytest.Captur
     with pytest.raises(NCZarrError) as caught:
         nczarr.append("no.nc", "a.zarr")
     assert caught.value.reason is None
+
+
+def test_what_a_dataset_was_joined_with_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each morning's command names the file and the dataset, and nothing else."""
+    days = [day(f"{n}.nc", n, variables="temp salt sea_level" if n else "temp salt") for n in range(3)]
+    join = [
+        "join",
+        *days,
+        "a.zarr",
+        "--join",
+        "fill",
+        "-d",
+        "lat=1.:3.",
+        "-x",
+        "salt",
+        "--rename",
+        "/temp=sst",
+    ]
+    assert main([*join, "--along", "time"]) == 0, said(capsys)
+    assert main(["append", day("3.nc", 3, variables="temp salt"), "a.zarr"]) == 0, said(capsys)
+    with nczarr.Dataset("a.zarr") as found:
+        assert list(found.variables) == ["time", "lat", "crs", "sst", "sea_level"]
+        assert found["lat"][:].tolist() == [1, 2, 3]
+        assert found["sst"].shape == (16, 3)
+        assert found["sst"][15, 0] == np.float32(3 + 19 / 100)
+        assert np.ma.getmaskarray(found["sea_level"][12:]).all()
+        assert not np.ma.getmaskarray(found["sea_level"][4:12]).any()
+    assert main(["check", "a.zarr"]) == 0, said(capsys)
+    with pytest.raises(ModelError, match="/sea_level: the variable is missing"):  # the call's own word counts
+        nczarr.append(day("4.nc", 4, variables="temp salt"), "a.zarr", join="outer")
+
+
+def test_the_record_of_a_join_stays_through_other_changes() -> None:
+    nczarr.join([day("0.nc", 0), day("1.nc", 1)], "a.zarr", exclude="salt")
+    with nczarr.Dataset("a.zarr", "a") as found:
+        found.title = "changed"
+    assert main(["repair", "a.zarr"]) == 0
+    assert main(["consolidate", "a.zarr"]) == 0
+    for number in (2, 3):
+        nczarr.append(day(f"{number}.nc", number), "a.zarr")
+    nczarr.copy("a.zarr", "b.zarr")  # a copy is another dataset
+    with pytest.raises(ModelError, match="/salt"):
+        nczarr.append(day("4.nc", 4), "b.zarr")
+
+
+def test_a_recorded_function_is_not_run() -> None:
+    """A dataset from elsewhere must not name the code that a command runs."""
+    nczarr.join([day("0.nc", 0), day("1.nc", 1)], "a.zarr", preprocess=as_it_is)
+    with pytest.raises(
+        NCZarrError, match=r"was joined with preprocess=.*as_it_is.*\(append with preprocess= too\)"
+    ):
+        nczarr.append(day("2.nc", 2), "a.zarr")
+    nczarr.append("2.nc", "a.zarr", preprocess=as_it_is)
+
+
+def as_it_is(dataset: Dataset) -> Dataset:
+    return dataset
+
+
+@pytest.mark.parametrize("target", ["a.zarr", "a.zip", "a.nc", "c.nc"])
+def test_an_append_says_what_it_has_added(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    kind = ["-k", "classic"] if target == "c.nc" else []
+    assert main(["join", day("28.nc", 28), day("29.nc", 29), target, *kind]) == 0
+    assert main(["append", day("30.nc", 30), target, "--verify", "--json"]) == 0, said(capsys)
+    told = json.loads(capsys.readouterr().out)
+    assert told["appended"] == [
+        {
+            "dimension": "/time",
+            "steps": 4,
+            "first": "2026-10-31 00:00",
+            "last": "2026-10-31 18:00",
+            "length": 12,
+            "variables": 3,
+            "of": 3,
+        }
+    ]
+    assert {v["fqn"]: v["shape"] for v in told["variables"]} == {
+        "/time": [4],
+        **{f"/{name}": [4, 6] for name in ("temp", "salt", "sea_level")},
+    }
+    assert (told["bytes_out"] is None) == (target == "a.zip") or target.endswith(".nc")
+    report = Report()
+    nczarr.append(day("31.nc", 31), target, report=report)
+    assert "4 steps, 2026-11-01 00:00 to 18:00, length 16, 3 of 3 variables" in closing_line(report)
+
+
+def test_verify_reads_only_what_was_added() -> None:
+    """An archive of years is not read again every day."""
+    store = NotingStore(MemoryStore())
+    nczarr.join([day(f"{n}.nc", n) for n in range(20)], store, chunks={"time": 4})
+    nczarr.append(day("20.nc", 20), store)
+    store.read.clear()
+    nczarr.append(day("21.nc", 21), store, verify=True)
+    assert {key for key in store.read if key.startswith("temp/c/")} == {"temp/c/21/0"}
+
+
+def test_verify_finds_a_value_that_the_disk_has_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    nczarr.copy(day("0.nc", 0), "a.zarr")
+    run = AppendTask._run
+
+    def lose(self: AppendTask, *given: Any, **more: Any) -> Any:
+        done = run(self, *given, **more)
+        for chunk in Path("a.zarr/temp/c").rglob("*"):
+            if chunk.is_file() and chunk.parent.name != "0":
+                chunk.unlink()
+        return done
+
+    monkeypatch.setattr(AppendTask, "_run", lose)
+    with pytest.raises(
+        NCZarrError, match=r"/temp: the stored steps 4:8 along /time differ from their source"
+    ):
+        nczarr.append(day("1.nc", 1), "a.zarr", verify=True)
+
+
+def test_an_append_reads_the_last_chunk_of_the_times_alone() -> None:
+    """A coordinate of 20 years has thousands of chunks."""
+    store = NotingStore(MemoryStore())
+    nczarr.join([day(f"{n}.nc", n) for n in range(20)], store, chunks={"time": 4})
+    for number in range(20, 23):
+        store.read.clear()
+        nczarr.append(day(f"{number}.nc", number), store)
+        assert {key for key in store.read if key.startswith("time/c")} <= {
+            f"time/c/{n}" for n in (number - 1, number)
+        }
+    with pytest.raises(
+        NCZarrError, match="4 steps along /time are there already, the first is 2026-10-04 00:00"
+    ):
+        nczarr.append("3.nc", store)
+    with nczarr.Dataset(store, "a") as found:  # another writer, which knows nothing of the record
+        found["time"][92:96] = 24 * 24 + 6 * np.arange(4)
+    with pytest.raises(NCZarrError, match="4 steps along /time are there already"):
+        nczarr.append(day("24.nc", 24), store)
+    nczarr.append(day("25.nc", 25), store)
+    with nczarr.Dataset(store) as found:
+        assert found["time"].shape == (100,)
+
+
+def test_a_missing_day_is_said_while_there_is_time_to_wait(capsys: pytest.CaptureFixture[str]) -> None:
+    for target, expect in (("a.zarr", []), ("b.zarr", ["--expect-step", "6h"])):
+        assert main(["join", day("0.nc", 0), day("1.nc", 1), target, *expect]) == 0
+    for target in ("a.zarr", "b.zarr"):
+        assert main(["append", day("2.nc", 2), target]) == 0
+        assert "no steps" not in said(capsys)
+    gap = "there are no steps along /time between 2026-10-03 18:00 and 2026-10-05 00:00"
+    assert main(["append", day("4.nc", 4), "a.zarr"]) == 0
+    assert f"nczarr: warning: a.zarr: {gap}; missing ones cannot be appended later" in said(capsys)
+    assert main(["append", day("3.nc", 3), "a.zarr"]) == 1
+    assert "they do not follow it (join the files anew, in order)" in said(capsys)
+    assert main(["append", day("5.nc", 5), "a.zarr"]) == 0
+    assert "no steps" not in said(capsys)
+    assert main(["append", "4.nc", "b.zarr"]) == 1
+    assert f"{gap}, and the dataset was joined with --expect-step 6h" in said(capsys)
+    for number in (3, 4):
+        assert main(["append", f"{number}.nc", "b.zarr"]) == 0

@@ -100,7 +100,7 @@ def test_joined_and_appended_steps_are_those_of_whole_microseconds(
     request: Any = SimpleNamespace(target="t")
     sources = Sources((parts[1],), None, Subset())
     try:
-        _, at = AppendTask(request, sources, False).place(parts[0], parts[1], "/time")
+        _, at, _ = AppendTask(request, sources, False).place(parts[0], parts[1], "/time")
         assert follow
         assert at == lengths[0]
     except UnsupportedError as error:
@@ -108,7 +108,7 @@ def test_joined_and_appended_steps_are_those_of_whole_microseconds(
         if common:
             assert f"{len(common)} steps along /time are there already" in str(error)
     if common and second[0] in first:
-        added, at = AppendTask(request, sources, True).place(parts[0], parts[1], "/time")
+        added, at, _ = AppendTask(request, sources, True).place(parts[0], parts[1], "/time")
         assert at == first.index(second[0])
         kept = [parts[0].variables[0].data, added.variables[0].data]
         old, new = (d.read((slice(0, d.shape[0], 1),)) for d in kept if d is not None)

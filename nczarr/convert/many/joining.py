@@ -25,7 +25,7 @@ from nczarr.convert.many.steps import refuse_disorder
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import state_of_file
 from nczarr.model import ArraySource, Attribute, Dataset, Dimension, Group, MemorySource, Region, Variable
-from nczarr.model.nodes import IngestedSource
+from nczarr.model.nodes import IngestedSource, JoinRecord
 from nczarr.model.sources import ChangedSource, handed, region_shape
 from nczarr.model.typed import fqn_of_typed, is_named, similar_name
 from nczarr.options import named
@@ -378,7 +378,7 @@ def _joined(
             )
     gaps = missing_steps(parts, names, along, fitting) if fitting.expect_step else {}
     joined = _assembled(parts, along, is_new, growing, fitting.merges)
-    refuse_disorder(joined, along, names)
+    known = refuse_disorder(joined, along, names)
     if gaps:
         joined = _with_gaps(joined, along, growing, gaps)
     ends = [0, *accumulate(1 if is_new else part.dimension_at(along).size for part in parts)]
@@ -387,6 +387,7 @@ def _joined(
     return replace(
         joined,
         sources=tuple(IngestedSource(n, steps=(at, at + high - low)) for n, at, (low, high) in pairs),
+        joined=JoinRecord(coordinates={} if known is None else {along: known}),
         left_out=tuple(dict.fromkeys(what for part in headers for what in part.left_out)),
         gone=tuple(dict.fromkeys(what for part in headers for what in part.gone)),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,8 +15,9 @@ from nczarr import model
 from nczarr.convert.change.nodes import find_variable
 from nczarr.convert.endpoints import name_of
 from nczarr.errors import UnsupportedError, error_context
-from nczarr.model import ArraySource, Dataset, Variable
+from nczarr.model import ArraySource, Dataset, MemorySource, Variable
 from nczarr.model.coordinates import is_time, text_of
+from nczarr.model.nodes import KnownSteps
 from nczarr.model.stored_form import Conversion, ConvertedSource, StoredForm, number_of, special_numbers
 from nczarr.model.times import LENGTHS, ROUNDING, TimeUnits, unit_of
 
@@ -41,7 +43,7 @@ def in_units_of(first: Dataset, other: Dataset, growing: Collection[str]) -> Dat
         old, new = TimeUnits.of(theirs), TimeUnits.of(mine)
         if old.text == new.text:
             continue
-        for name in (fqn, *_bounds(other, fqn)):
+        for name in (fqn, *bounds_of(other, fqn)):
             if name in growing:
                 with error_context(fqn=name):
                     found[name] = _converted(name, other.all_variables[name], old, new)
@@ -67,7 +69,7 @@ def _converted(name: str, variable: Variable, old: TimeUnits, new: TimeUnits) ->
     )
 
 
-def _bounds(dataset: Dataset, fqn: str) -> list[str]:
+def bounds_of(dataset: Dataset, fqn: str) -> list[str]:
     """Return the bounds of a time variable, unless they have units of their own."""
     texts = [text_of(dataset.all_variables[fqn], name) for name in ("bounds", "climatology")]
     found = [b for text in texts if (b := find_variable(dataset, text, model.split_fqn(fqn)[0])) is not None]
@@ -91,6 +93,69 @@ def steps_of(dataset: Dataset, along: str) -> np.ndarray | None:
         return names
     is_known = values.ndim == 1 and (values.dtype.kind in "iuf" or variable.type is model.STRING)
     return values if is_known else None
+
+
+def known_after(known: KnownSteps, variable: Variable, steps: np.ndarray) -> KnownSteps | None:
+    """Return the known steps with others behind them; None if these do not follow, or only all steps can tell.
+
+    A gap between both does not count as a usual difference.
+
+    Examples
+    --------
+    >>> time = Variable("time", model.DOUBLE)
+    >>> known_after(KnownSteps(2, 0.0, 6.0, 6.0, 6.0), time, np.array([12.0, 18.0]))
+    KnownSteps(count=4, first=0.0, last=18.0, least=6.0, most=6.0)
+    >>> known_after(KnownSteps(2, 0.0, 6.0, 6.0, 6.0), time, np.array([6.0, 12.0])) is None
+    True
+    """
+    if not len(steps) or steps.dtype.kind not in "iuf":
+        return None
+    ends = np.array([known.first, known.last], steps.dtype)
+    data = [MemorySource(ends), MemorySource(steps) if variable.data is None else variable.data]
+    tolerance = min(tolerance_between(variable, ends, steps, data=data), known.least / 2)
+    apart = _apart([known.last, *steps.tolist()], down=known.last < known.first)
+    if not all(step > tolerance for step in apart):  # NaN, too
+        return None
+    usual = apart[1:] if is_gap(known, steps) else apart
+    return KnownSteps(
+        known.count + len(steps),
+        known.first,
+        steps[-1].item(),
+        min(known.least, *apart),
+        max([known.most, *usual]),
+    )
+
+
+def known_of(steps: np.ndarray) -> KnownSteps | None:
+    """Return the record of all steps along a dimension; None if they are not numbers in strict order.
+
+    Examples
+    --------
+    >>> known_of(np.array([9, 6, 0]))
+    KnownSteps(count=3, first=9, last=0, least=3, most=6)
+    """
+    numbers = steps.tolist() if steps.dtype.kind in "iuf" else []
+    if len(numbers) < 2:
+        return None
+    apart = _apart(numbers, down=numbers[-1] < numbers[0])
+    is_ordered = all(step > 0 for step in apart)
+    return KnownSteps(len(numbers), numbers[0], numbers[-1], min(apart), max(apart)) if is_ordered else None
+
+
+def _apart(numbers: Sequence[float], *, down: bool) -> list[float]:
+    """Return the differences of numbers that follow each other."""
+    return [a - b if down else b - a for a, b in pairwise(numbers)]
+
+
+def is_gap(known: KnownSteps, steps: np.ndarray) -> bool:
+    """Return True if steps begin further behind the known ones than these are apart; months have 28 to 31 days.
+
+    Examples
+    --------
+    >>> is_gap(KnownSteps(2, 0, 6, 6, 6), np.array([12])), is_gap(KnownSteps(2, 0, 6, 6, 6), np.array([36]))
+    (False, True)
+    """
+    return bool(abs(steps[0].item() - known.last) > 1.5 * known.most)
 
 
 def shown_step(variable: Variable, step: object) -> str:
@@ -199,11 +264,11 @@ def as_known(known: np.ndarray, steps: np.ndarray, tolerance: float) -> np.ndarr
     return found
 
 
-def refuse_disorder(dataset: Dataset, along: str, sources: Sequence[object]) -> None:
-    """Refuse a joined coordinate that is not monotonic, and names that occur twice."""
+def refuse_disorder(dataset: Dataset, along: str, sources: Sequence[object]) -> KnownSteps | None:
+    """Refuse a joined coordinate that is not monotonic, and names that occur twice; return the steps as a record."""
     values = steps_of(dataset, along)
     if values is None or not len(values):
-        return
+        return None
     variable = dataset.all_variables[along]
     assert variable.data is not None
     all_parts: Sequence[ArraySource] = getattr(variable.data, "parts", [variable.data])
@@ -215,7 +280,7 @@ def refuse_disorder(dataset: Dataset, along: str, sources: Sequence[object]) -> 
 
     if values.dtype.kind == "O":
         refuse_repeated_names(values, along, source_of)
-        return
+        return None
     refuse_missing(variable, values, along, source_of)
     runs = np.split(values, np.cumsum([part.shape[0] for part in parts])[:-1])
     tolerance = tolerance_between(variable, *runs, data=parts)
@@ -236,6 +301,7 @@ def refuse_disorder(dataset: Dataset, along: str, sources: Sequence[object]) -> 
             path=source_of(at),
             hint="steps are repeated, or the files are not in order",
         )
+    return known_of(values)
 
 
 def refuse_repeated_names(names: np.ndarray, along: str, source_of: Callable[[int], str]) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from nczarr import model
 from nczarr.errors import MetadataError, error_context
@@ -30,7 +31,7 @@ from nczarr.mapping.values.scalars import (
     show,
 )
 from nczarr.model import DimensionRef, Type, UserType, join_fqn, split_fqn
-from nczarr.model.nodes import IngestedSource, dataset_of
+from nczarr.model.nodes import IngestedSource, JoinRecord, KnownSteps, dataset_of
 from nczarr.zarr import ArrayMetadata, Hierarchy
 
 
@@ -93,7 +94,11 @@ class HierarchyReader:
             self.settle_references(array)
         self.plain.begin(self.group_types, sizes)
         dataset = dataset_of(self.group(root), name, superblock.get("format"))
-        dataset = replace(dataset, sources=self.sources(superblock.get("sources", [])))
+        dataset = replace(
+            dataset,
+            sources=self.sources(superblock.get("sources", [])),
+            joined=self.joined(superblock.get("joined", {})),
+        )
         guessed = set(self.dimensions.guessed.values())
         if finder.foreign:  # the dimensions that only arrays of another dataset use
             added = {join_fqn(node.fqn, d.name) for node in groups for d in self.plain.dimensions(node.fqn)}
@@ -147,6 +152,20 @@ class HierarchyReader:
                 continue
             found.append(IngestedSource(**given, steps=(steps[0], steps[1]) if steps else None))
         return tuple(found)
+
+    def joined(self, recorded: object) -> JoinRecord:
+        """Return the record of the join without damaged parts."""
+        own = as_object(recorded)
+        coordinates = {}
+        names = [each.name for each in fields(KnownSteps)]
+        for fqn, entry in as_object(own.get("coordinates", {})).items():
+            numbers: dict[str, Any] = {name: as_object(entry).get(name) for name in names}
+            if type(numbers["count"]) is int and all(type(n) in (int, float) for n in numbers.values()):
+                coordinates[fqn] = KnownSteps(**numbers)
+            else:
+                what = f"{SUPERBLOCK_KEY}.joined.coordinates: {show(entry)} is not a record of steps"
+                self.findings.add("record-damaged", "/", what)
+        return JoinRecord(as_object(own.get("options", {})), coordinates)
 
     # -- types
 

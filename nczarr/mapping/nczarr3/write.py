@@ -116,6 +116,9 @@ class _NCZarr3Planner(DocumentPlanner):
                 keys[SUPERBLOCK_KEY]["sources"] = [
                     {name: value for name, value in source.items() if value is not None} for source in own
                 ]
+            joined = {n: v for n, v in asdict(self.dataset.joined).items() if v}
+            if joined:
+                keys[SUPERBLOCK_KEY]["joined"] = joined
         info = self.group_info(fqn, group, path)
         if info:
             keys[GROUP_KEY] = info
