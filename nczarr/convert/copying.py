@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol
 
 from nczarr.compression import AskedCodecs
 from nczarr.convert import endpoints
+from nczarr.convert.change.classic_types import in_classic_types
 from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.packing import is_choice
 from nczarr.convert.change.shaping import OutputOptions, parse_kind, with_storage
@@ -625,13 +626,16 @@ class CopyTask:
         if self.request.trust.record_sources and (to != "zarr" or layout != "nczarr-v3"):
             raise UnsupportedError(f"{named('record_sources')}: {NO_RECORD}")
         own_format = None if form.format is None else parse_kind(str(form.format))
+        told: tuple[str, ...] = ()
+        if to == "netcdf":
+            dataset, told = in_classic_types(dataset, own_format)
         shaped, replaced = with_storage(
             dataset, how, source=kind, target=to, format=own_format, layout=layout
         )
         form.refuse_for(to, self.request.given)
         form = replace(form, format=own_format)
         if to != "zarr":
-            return shaped, form, replaced
+            return shaped, form, told + replaced
         if is_choice(how.compression):
             form = replace(form, compression=str(how.compression))
         elif how.compression is None and kind == "netcdf" and is_on_v3:

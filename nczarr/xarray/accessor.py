@@ -14,7 +14,9 @@ import numpy as np
 import xarray as xr
 
 from nczarr import convert, model
+from nczarr.convert.change.classic_types import in_classic_types
 from nczarr.convert.change.packing import in_file
+from nczarr.convert.change.shaping import parse_kind
 from nczarr.convert.values.dasked import aligned, is_chunked, store_chunked
 from nczarr.errors import (
     ArgumentError,
@@ -276,7 +278,10 @@ def _update_file(
         _write_file(unchecked(dataset, unsafe=unsafe), path, **options)
 
 
-def _write_file(dataset: Any, path: Any, **options: Any) -> None:
+def _write_file(dataset: model.Dataset, path: Any, **options: Any) -> None:
+    # As in xarray, nothing is said of types of the classic formats that keep every value.
+    kind = options.get("format")
+    dataset, _ = in_classic_types(dataset, None if kind is None else parse_kind(str(kind)))
     for loss in convert.copy(dataset, path, **options):
         warn(f"{path}: {loss}")
 
@@ -458,6 +463,8 @@ class Update:
             session = target._nc_session
             groups, places = self._compared(target, groups, given)
             dataset = model_of(groups, given, unlimited_dims)
+            if self.in_file:
+                dataset, _ = in_classic_types(dataset, session.stored.dataset.format, _nodes(session))
             starts = {
                 fqn: _start(groups, places, fqn, len(variable.dimensions))
                 for fqn, variable in dataset.all_variables.items()

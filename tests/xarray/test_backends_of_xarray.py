@@ -63,6 +63,7 @@ EXCEPTIONS = {
 #: The same, for files only.
 OF_FILES = {
     "test_write_subgroup": _NAMES,
+    "test_dtype_coercion_error": "unsigned numbers keep their bits; for others see tests/convert/test_classic_types.py",
     "test_no_redundant_dimensions": _NAMES,
     "test_append_with_invalid_dim_raises": "a ValueError with the words of to_zarr",
     "test_roundtrip_endian": "asks for NotImplementedError, and the byte order is written",
@@ -172,3 +173,21 @@ class TestTreesInZarr(trees.TestZarrDatatreeIO):
 @that_apply
 class TestTreesInFiles(trees.NetCDFIOBase):
     engine = None
+
+
+@that_apply
+class TestClassicFiles(backends.NetCDF3Only, backends.CFEncodedBase):
+    engine = None
+    file_format = "NETCDF3_CLASSIC"
+
+
+@that_apply
+class TestFilesOf64BitOffsets(backends.NetCDF3Only, backends.CFEncodedBase):
+    engine = None
+    file_format = "NETCDF3_64BIT"
+
+
+@that_apply
+class TestFilesOfTheClassicModel(backends.NetCDF3Only, backends.CFEncodedBase):
+    engine = None
+    file_format = "NETCDF4_CLASSIC"
