@@ -73,6 +73,16 @@ def local_path(target: Any) -> Path | None:
     return None
 
 
+class FileName(str):
+    """The name of a netCDF file, whatever its suffix: a call that writes files has no other format.
+
+    Examples
+    --------
+    >>> kind_of_target(FileName("wrfout_d01_2005-08-28_12:00:00"))
+    'netcdf'
+    """
+
+
 def kind_of_target(target: Any) -> Kind:
     """Return the output format for a target name: netCDF for ``.nc``, CDL for ``.cdl``, otherwise Zarr.
 
@@ -92,6 +102,8 @@ def kind_of_target(target: Any) -> Kind:
     >>> kind_of_target("s3://b/run42.nc"), kind_of_target("s3://b/run42.nc#mode=nczarr,s3")
     ('netcdf', 'zarr')
     """
+    if isinstance(target, FileName):
+        return "netcdf"
     path = local_path(target)
     suffix = path.suffix.lower() if path is not None else _remote_suffix(target)
     if suffix in NETCDF_SUFFIXES:

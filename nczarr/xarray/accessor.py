@@ -7,7 +7,9 @@ from contextlib import closing, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from secrets import token_hex
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -24,8 +26,9 @@ from nczarr.errors import (
     DatasetNotFoundError,
     NCZarrError,
     UnsupportedError,
+    also,
 )
-from nczarr.formats import local_path
+from nczarr.formats import FileName, local_path
 from nczarr.model import Attribute, Region, regions
 from nczarr.model.paths import join_path
 from nczarr.model.stored_form import StoredForm
@@ -187,7 +190,7 @@ class NCZarrAccessor:
 
     def to_netcdf(
         self,
-        path: Any,
+        path: Any = None,
         mode: Literal["w", "a"] = "w",
         format: str | None = None,
         group: str | None = None,
@@ -201,8 +204,8 @@ class NCZarrAccessor:
 
         Parameters
         ----------
-        path : path or URL
-            ``NAME.nc``.
+        path : path, URL or binary file, optional
+            The name of a file, with any suffix but those of Zarr. Without it, the result is the file as a memoryview.
         mode : {'w', 'a'}
             ``w`` writes a new file, ``a`` adds variables to an existing file and overwrites existing ones.
         format : str, optional
@@ -212,7 +215,7 @@ class NCZarrAccessor:
         encoding, unlimited_dims
             As for :func:`nczarr.from_xarray`.
         compute : bool, default True
-            False returns a delayed object that writes the file.
+            False returns a delayed object that writes the file of this name.
         unsafe : bool, default False
             Store values that the stored units, packing or type change. By default they are refused.
 
@@ -223,8 +226,13 @@ class NCZarrAccessor:
         NCZarrError
             With the problem and its location.
         """
+        if path is None or hasattr(path, "write"):
+            return self._in_memory(
+                path, format=format, group=group, encoding=encoding, unlimited_dims=unlimited_dims,
+                compute=compute, unsafe=unsafe,
+            )  # fmt: skip
         if convert.kind_of_target(path) != "netcdf":
-            raise ValueError(f"{path!r} is no name of a netCDF file: NAME.nc is one")
+            path = _file_name(path)
         if mode not in ("w", "a"):
             raise ValueError(f"The only supported options for mode are 'w' and 'a', but mode={mode!r}")
         name = FORMAT_OF_MODEL.get(DATA_MODELS.get(str(format), ""), format)
@@ -241,6 +249,31 @@ class NCZarrAccessor:
         import dask
 
         return dask.delayed(write, traverse=False)()
+
+    def _in_memory(self, file: Any, *, compute: bool, **options: Any) -> memoryview | None:
+        """Write a netCDF file, and return its bytes or write them to an open file."""
+        if not compute:
+            raise also(UnsupportedError, NotImplementedError)(
+                "compute=False needs the name of a file", hint="to_netcdf('NAME.nc', compute=False)"
+            )
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "dataset.nc")
+            self.to_netcdf(path, **options)
+            data = path.read_bytes()
+        if file is None:
+            return memoryview(data)
+        file.write(data)
+        return None
+
+
+def _file_name(path: Any) -> FileName:
+    """Return the name of a netCDF file that has no suffix of one, or refuse that of a Zarr hierarchy."""
+    local = local_path(path)
+    if local is None or local.is_dir() or local.suffix.lower() in (".zarr", ".zip", ".cdl"):
+        raise ArgumentError(
+            f"{path!r} is not the name of a netCDF file", hint="NAME.nc; to_zarr writes Zarr hierarchies"
+        )
+    return FileName(local)
 
 
 def _refuse_slashes(groups: Mapping[str, xr.Dataset]) -> None:
@@ -677,6 +710,10 @@ class Update:
                 f"dataset contains non-pre-existing variables {new}, which mode='r+' does not add"
             )
         ds = ds.copy()
+        for name, variable in list(ds.variables.items()):
+            there = old.variables.get(name)
+            if there is not None and variable.dims != there.dims and set(variable.dims) == set(there.dims):
+                ds[name] = variable.transpose(*there.dims)
         own: dict[Hashable, int] = {} if node is None else {d.name: d.size for d in node.dimensions.values()}
         for name, variable in ds.variables.items():
             if name in new:

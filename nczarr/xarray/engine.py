@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
@@ -95,7 +96,8 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         Parameters
         ----------
         filename_or_obj
-            A path, URL, mapping or store; a :class:`nczarr.Dataset`, which stays open, or a dataset of the model.
+            A path, URL, mapping or store; the bytes of a netCDF file or zip archive, or an open binary file; a
+            :class:`nczarr.Dataset`, which stays open, or a dataset of the model.
         group : str, optional
             Path of the group; default: the root.
         storage_options : dict, optional
@@ -240,7 +242,12 @@ def _knows_types_of(hierarchy: Hierarchy) -> bool:
 
 
 def _normal(target: object) -> Any:
-    """Return a path as a string with ``~`` expanded; return other targets unchanged."""
+    """Return a path as a string with ``~`` expanded, the bytes of a file in memory, and other targets unchanged."""
+    if isinstance(target, bytes | bytearray | memoryview):
+        return bytes(target)
+    if isinstance(target, io.BufferedIOBase):
+        target.seek(0)
+        return target.read()
     return os.path.expanduser(os.fspath(target)) if is_path(target) else target
 
 

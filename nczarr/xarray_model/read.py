@@ -96,7 +96,9 @@ class ReopenedDataset:
             return self.target._nc_session
         with self._lock:
             if self._session is None:
-                self._session = Opening(self.target, storage_options=self.storage_options).open()
+                in_memory = self.target if isinstance(self.target, bytes) else None
+                target = self.target if in_memory is None else "memory"
+                self._session = Opening(target, memory=in_memory, storage_options=self.storage_options).open()
                 close_with(self, self._session)
             return self._session
 

@@ -37,6 +37,7 @@ from nczarr.netcdf4.values.keywords import (
 )
 from nczarr.netcdf4.values.numbers import quantization_in, quantize, round_to_digit
 from nczarr.netcdf4.values.types import complex_parts, converted_records
+from nczarr.system.warning import warn
 from nczarr.xarray_model.read import KEPT, Kept, LazyVariable
 from nczarr.zarr.codecs.base import requested_codecs
 
@@ -64,6 +65,22 @@ def as_stored(variable: xr.Variable, name: str, *, characters: bool = True) -> x
     variable = ensure_dtype_not_object(variable, name=name)
     variable = EncodedStringCoder(allows_unicode=True).encode(variable, name=name)
     return CharacterArrayCoder().encode(variable, name=name) if characters else variable
+
+
+def _warn_of_missing_texts(name: str, variable: xr.Variable) -> None:
+    """Warn of missing values among texts, which xarray stores as empty texts; a fill value would keep them apart.
+
+    Dask arrays of objects are looked at when xarray loads them: to find a missing text, all must be computed.
+    """
+    values = variable._data
+    if variable.dtype.kind != "O" or not isinstance(values, np.ndarray) or values.dtype.metadata:
+        return
+    count = sum(not isinstance(value, str | bytes) for value in values.flat)
+    if 0 < count < values.size:
+        warn(
+            f"{name}: {count} missing values among texts are stored as empty texts; a text as _FillValue in the "
+            "encoding keeps them missing"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -688,6 +705,7 @@ def encode(parts: Sequence[XarrayVariable]) -> None:
         samples[part.name] = variable[(slice(0, 0),) * variable.ndim] if part.is_divisible else variable
     encoded, _ = conventions.cf_encoder(samples, {})
     for part in parts:
+        _warn_of_missing_texts(part.name, encoded[part.name])
         part.encoded = as_stored(encoded[part.name], part.name)
 
 

@@ -100,7 +100,7 @@ def groups_of(
     The other arguments are those of :func:`from_xarray`.
     """
     if isinstance(data, xr.DataArray):
-        data = data.to_dataset(name=data.name if data.name is not None else "__xarray_dataarray_variable__")
+        data = _dataset_of(data)
     if isinstance(data, xr.Dataset):
         data, encoding = {"/": data}, {"/": encoding or {}}
     if isinstance(data, xr.DataTree):
@@ -119,6 +119,15 @@ def groups_of(
     if unknown := sorted(given.keys() - groups.keys()):
         raise ValueError(f"unexpected encoding group name(s) provided: {unknown}")
     return groups, given
+
+
+def _dataset_of(array: xr.DataArray) -> xr.Dataset:
+    """Return the dataset of an array as xarray stores it; a name that a coordinate has is kept as an attribute."""
+    name = array.name
+    if name is not None and name not in array.coords and name not in array.dims:
+        return array.to_dataset()
+    found = array.to_dataset(name="__xarray_dataarray_variable__")
+    return found if name is None else found.assign_attrs(__xarray_dataarray_name__=name)
 
 
 def _parents(fqn: str) -> list[str]:

@@ -91,7 +91,7 @@ def names(*, reserved: bool = True) -> st.SearchStrategy[str]:
     reserved : bool
         Also return reserved words of CDL, which ncgen cannot read.
     """
-    return wild_names(reserved=reserved).filter(_starts_well)
+    return wild_names(reserved=reserved).filter(lambda name: _starts_well(name) and "/" not in name)
 
 
 def wild_names(*, reserved: bool = True) -> st.SearchStrategy[str]:

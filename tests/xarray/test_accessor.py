@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
 
@@ -254,3 +256,66 @@ def test_copy_and_diff_take_xarray(tmp_path: Path, made: Any) -> None:
     assert list(nczarr.diff(tree, tmp_path / "a.zarr")) == []
     part = nczarr.copy(tmp_path / "a.zarr", xr, variables="v", select={"time": slice(1, 2)})
     assert dict(part.to_dataset().sizes) == {"time": 1, "x": 4}
+
+
+def test_missing_texts_are_told_and_a_fill_value_keeps_them(tmp_path: Path) -> None:
+    texts = np.array(["a", None, np.nan, ""], object)
+    ds = xr.Dataset({"v": ("x", texts)})
+    with pytest.warns(UserWarning, match="v: 2 missing values among texts are stored as empty texts"):
+        ds.nczarr.to_zarr(tmp_path / "a.zarr")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds.nczarr.to_zarr(tmp_path / "b.zarr", encoding={"v": {"_FillValue": "-"}})
+        ds[["v"]].isel(x=[0, 3]).nczarr.to_zarr(tmp_path / "c.zarr")
+    with xr.open_dataset(tmp_path / "b.zarr", engine="nczarr") as stored:
+        assert stored["v"].isnull().values.tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("name", ["x", "y", "v", None])
+def test_an_array_may_have_the_name_of_its_coordinate_or_dimension(tmp_path: Path, name: str | None) -> None:
+    array = xr.DataArray([[1.0, 2.0]], dims=("y", "x"), coords={"x": [5, 6]}, name=name)
+    array.nczarr.to_netcdf(tmp_path / "a.nc")
+    array.nczarr.to_zarr(tmp_path / "a.zarr")
+    for path in ("a.nc", "a.zarr"):
+        with xr.open_dataarray(tmp_path / path, engine="nczarr") as stored:
+            xr.testing.assert_identical(stored.load(), array)
+
+
+@pytest.mark.parametrize("how", [{"mode": "r+"}, {"mode": "a"}, {"region": "auto"}, {"append_dim": "x"}])
+def test_variables_with_another_order_of_dimensions_are_transposed(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    first = xr.Dataset({"v": (("y", "x"), np.zeros((2, 3)))}, coords={"x": [0, 1, 2], "y": [0, 1]})
+    first.nczarr.to_zarr(tmp_path / "a.zarr")
+    later = xr.Dataset({"v": (("x", "y"), values.T)}, coords={"x": [0, 1, 2], "y": [0, 1]})
+    later.nczarr.to_zarr(tmp_path / "a.zarr", **how)
+    with xr.open_zarr(tmp_path / "a.zarr") as stored:
+        np.testing.assert_array_equal(stored["v"][:, -3:], values)
+
+
+@pytest.mark.parametrize("name", ["wrfout_d01_2005-08-28_12:00:00", "a", "a.data", "a.nc4"])
+def test_to_netcdf_writes_a_file_of_any_name(tmp_path: Path, name: str) -> None:
+    ds = xr.Dataset({"v": ("x", np.array([1, 2]))})
+    ds.nczarr.to_netcdf(tmp_path / name)
+    ds.rename(v="w").nczarr.to_netcdf(tmp_path / name, mode="a")
+    with xr.open_dataset(tmp_path / name, engine="netcdf4") as stored:
+        assert {n: v.values.tolist() for n, v in stored.items()} == {"v": [1, 2], "w": [1, 2]}
+
+
+def test_to_netcdf_without_a_name_returns_the_file(tmp_path: Path) -> None:
+    ds = xr.Dataset({"v": ("x", np.array([1, 2]))})
+    (tmp_path / "a.nc").write_bytes(ds.nczarr.to_netcdf())
+    with (tmp_path / "b.nc").open("wb") as file:
+        ds.nczarr.to_netcdf(file, format="NETCDF3_CLASSIC")
+    for name, model in (("a.nc", "NETCDF4"), ("b.nc", "NETCDF3_CLASSIC")):
+        with netCDF4.Dataset(tmp_path / name) as stored:
+            assert stored.data_model == model
+            assert stored["v"][:].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "s3://b/a", "folder", "a.cdl"])
+def test_to_netcdf_refuses_names_of_other_formats(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ValueError, match="is not the name of a netCDF file"):
+        xr.Dataset().nczarr.to_netcdf(name if ":" in name else tmp_path / name)

@@ -29,10 +29,11 @@ from nczarr.model import (
     Variable,
     default_fill,
     fill_value_of,
+    regions,
     source_of,
 )
 from nczarr.model.coordinates import is_time, text_of
-from nczarr.model.sources import ChangedSource, handed, regions
+from nczarr.model.sources import ChangedSource, handed
 from nczarr.netcdf.classic import FORMATS
 from nczarr.options import named
 from nczarr.transfer import block_shape, value_bytes
