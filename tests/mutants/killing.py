@@ -97,17 +97,17 @@ def kill(session: pytest.Session, job: Job, files: dict[str, list[pytest.Item]])
                     reach[number].append(result)
     with Path(job.folder, f"verdicts.{job.part}.jsonl").open("a", buffering=1) as out:
         for number in job.mine(sorted(reach)):
-            own = f"tests/{packages[str(number)]}/"
+            own = f"tests/{packages[str(number)]}/", f"nczarr/{packages[str(number)]}"
             chosen = choose(reach[number], own, job.seconds, job.tests)
             verdict = judge(session, job, [[items[r.test] for r in group] for group in chosen], number)
             out.write(json.dumps(asdict(verdict)) + "\n")
 
 
-def choose(results: list[Result], own: str, seconds: float, most: int) -> list[list[Result]]:
+def choose(results: list[Result], own: tuple[str, ...], seconds: float, most: int) -> list[list[Result]]:
     """Choose tests in the order in which they run, by file: half of the package's own, half of all, within a time.
 
     >>> some = [Result(f"tests/{p}/a.py::{n}", cpu=n) for p in ("cdl", "zarr") for n in (1, 2, 3)]
-    >>> [[result.test for result in group] for group in choose(some, "tests/zarr/", 9.0, 4)]
+    >>> [[result.test for result in group] for group in choose(some, ("tests/zarr/",), 9.0, 4)]
     [['tests/zarr/a.py::1', 'tests/zarr/a.py::2'], ['tests/cdl/a.py::1', 'tests/cdl/a.py::2']]
     """
     near = [r for r in results if r.test.startswith(own)]

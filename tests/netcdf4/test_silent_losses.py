@@ -202,6 +202,21 @@ def test_shared_writers_change_no_structure(tmp_path: Path) -> None:
         assert (ds["v"][:].tolist(), ds.ncattrs(), list(ds.dimensions)) == ([5, 2], [], ["t"])
 
 
+def test_shared_writers_of_one_chunk_see_what_the_others_have_synced(tmp_path: Path) -> None:
+    """A chunk of which one has written a part is out of date as soon as it is stored: it is read anew."""
+    path = tmp_path / "a.zarr"
+    with ours.Dataset(path, "w") as ds:
+        ds.createDimension("x", 4)
+        ds.createVariable("v", "i4", ("x",), fill_value=-1, chunksizes=(4,))
+    with ours.Dataset(path, "a", shared=True) as one, ours.Dataset(path, "a", shared=True) as other:
+        for step, ds in enumerate((one, other, one)):
+            ds["v"][step] = step
+            ds.sync()
+            wanted = [*range(step + 1), *[-1] * (3 - step)]
+            for eyes in (one, other):
+                assert eyes["v"][:].filled().tolist() == wanted
+
+
 # -- kills
 
 
