@@ -1,7 +1,6 @@
 """Read NCZarr on Zarr v3 with zarr-python, and print the canonical JSON: ``python minimal_reader.py STORE ...``.
 
-A *minimal reader* of the specification: it reads the core, and nothing that another program has
-changed. The first line of a function names its section.
+It reads the core, and nothing that another program has changed; the first line of a function names its section.
 """
 
 from __future__ import annotations
@@ -20,23 +19,13 @@ import zarr
 Json = Any
 #: The name of a primitive type, or the declaration of a user-defined one.
 Type = Any
-NUMBERS = {
-    f"{kind}{8 * size}": np.dtype(f"<{kind[0]}{size}")
-    for kind, sizes in (("int", (1, 2, 4, 8)), ("uint", (1, 2, 4, 8)), ("float", (4, 8)))
-    for size in sizes
-}
-KEYS = {
-    "_nczarr_superblock",
-    "_nczarr_group",
-    "_nczarr_array",
-    "_nczarr_attr",
-    "_nczarr_copy",
-    "zarr_conventions",
-}
+_NAMES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64"
+NUMBERS = {name: np.dtype(name).newbyteorder("<") for name in _NAMES.split()}
+KEYS = {f"_nczarr_{key}" for key in ("superblock", "group", "array", "attr", "copy")} | {"zarr_conventions"}
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-class Refused(Exception):
+class Refused(ValueError):
     """The store, or a part of it, is beyond a minimal reader."""
 
 
@@ -50,20 +39,19 @@ def join_fqn(names: list[str]) -> str:
 
 def name_of(node: str, info: dict[str, Json]) -> str:
     """Node names: the name that a key contains, or the node name with its escapes reversed."""
+    illegal = r"|.*[\x00-\x1f\x7f].*|.* "
     if "name" in info:
+        if re.fullmatch(illegal, info["name"], re.S):
+            raise Refused(f"the name {info['name']!r} is not legal")
         return str(info["name"])
-    text = node[4:]
-    if not node.startswith("_nc-") or not re.fullmatch(
-        r"(?:[A-Za-z0-9_-]|[^\x00-\x7f]|\.[0-9A-F]{2})+", text
-    ):
+    if not re.fullmatch(r"_nc-(?:[A-Za-z0-9_-]|[^\x00-\x7f]|\.[0-9A-F]{2})+", node):
         return node
-    raw = re.sub(rb"\.([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), text.encode())
+    raw = re.sub(rb"\.([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), node[4:].encode())
     try:
         name = raw.decode()
     except UnicodeDecodeError:
         return node
-    illegal = not name or name.endswith(" ") or re.search(r"[\x00-\x1f\x7f]", name)
-    return node if illegal else name
+    return node if re.fullmatch(illegal, name, re.S) else name
 
 
 # --- Types and Values in JSON
@@ -92,12 +80,15 @@ class Types:
             return NUMBERS[type_].itemsize if type_ in NUMBERS else 1 if type_ == "char" else None
         if type_["class"] != "compound":
             return type_.get("size")
-        sizes = [(self.size(self.find(f["type"])), math.prod(f.get("shape", ()))) for f in type_["fields"]]
-        return (
-            None
-            if any(size is None for size, _ in sizes)
-            else sum(size * count for size, count in sizes if size)
-        )
+        sizes: list[Any] = [self.size(self.find(f["type"])) for f in type_["fields"]]
+        counts = [math.prod(f.get("shape", ())) for f in type_["fields"]]
+        return None if None in sizes else sum(size * count for size, count in zip(sizes, counts, strict=True))
+
+    def walk(self, type_: Type) -> None:
+        """Types: refuse a type that is not declared, or contains itself (a RecursionError)."""
+        if isinstance(type_, dict):
+            for name in [type_["base"]] if "base" in type_ else [f["type"] for f in type_.get("fields", [])]:
+                self.walk(self.find(name))
 
     def unpack(self, raw: bytes, at: int, type_: Type) -> tuple[Json, int]:
         """Variables (the packed form): return the JSON of the value at an offset, and the offset behind it."""
@@ -153,8 +144,9 @@ class Types:
         base = self.base(type_)
         if isinstance(json_, bool):
             return int(json_)
-        if base in ("float32", "float64") and not isinstance(json_, str):
-            return "NaN" if json_ is None else number_to_json(NUMBERS[str(base)].type(json_))
+        if str(base) in NUMBERS and not isinstance(json_, str):
+            with np.errstate(over="raise"):  # what the type cannot represent is an ArithmeticError
+                return "NaN" if json_ is None else number_to_json(NUMBERS[str(base)].type(json_))
         return json_
 
 
@@ -192,13 +184,9 @@ def canonical(value: Json) -> Json:
 # --- Attributes
 
 
-def is_number(type_: Type) -> bool:
-    return isinstance(type_, str) and type_ in NUMBERS
-
-
 def default_type(name: str, plain: Json, variable: Type, types: Types) -> Type:
     """Attributes, step 2: the type of a plain form without annotation; None if there is none."""
-    if name == "_FillValue" and is_number(types.base(variable)):
+    if name == "_FillValue" and str(types.base(variable)) in NUMBERS:
         return variable
     if isinstance(plain, str):
         return "char"
@@ -222,9 +210,8 @@ def attributes(plain: Json, info: Json, variable: Type, types: Types, hidden: se
     found = []
     for name in names:
         json_ = plain.get(name)
-        type_ = (
-            types.find(annotated[name]) if name in annotated else default_type(name, json_, variable, types)
-        )
+        given = annotated.get(name)
+        type_ = types.find(given) if given else default_type(name, json_, variable, types)
         if name in exact:
             values = raw_of(exact[name]).decode("latin-1") if type_ == "char" else exact[name]
         else:
@@ -278,12 +265,12 @@ class Reader:
         self.types = Types()
         self.dimensions: dict[str, dict[str, Json]] = {}
         self.lengths: dict[str, list[int]] = {}
-        self.root = self.load("", [])
+        self.root = self.load("", [], set())
 
     def open_group(self, path: str) -> Any:
         return zarr.open_group(self.store, path=path, mode="r", use_consolidated=False)
 
-    def load(self, path: str, above: list[str]) -> dict[str, Json]:
+    def load(self, path: str, above: list[str], reach: set[str]) -> dict[str, Json]:
         """Read the record of a group, its arrays, and all below it."""
         node = self.open_group(path)
         plain = dict(node.attrs)
@@ -292,22 +279,25 @@ class Reader:
             raise Refused(f"the record of {path} is lost, or belongs to another dataset")
         names = [*above, name_of(path.rpartition("/")[2], record)] if path else []
         for declared in record.get("types", []):
+            if declared["class"] == "enum" and "int" not in declared["base"]:
+                raise Refused(f"the base of {declared['name']} is not an integer type")
             fqn = join_fqn([*names, declared["name"]])
             self.types.declared[fqn] = {**declared, "fqn": fqn}
         for dimension in record.get("dimensions", []):
-            self.dimensions[join_fqn([*names, dimension["name"]])] = {
-                "size": 0,
-                "unlimited": False,
-                **dimension,
-            }
+            fqn = join_fqn([*names, dimension["name"]])
+            self.dimensions[fqn] = {"size": 0, "unlimited": False, **dimension}
+            reach = reach | {fqn}
         if node.nmembers() != len([*record.get("arrays", []), *record.get("groups", [])]):
             raise Refused(f"{path or '/'} has other nodes than those that it lists")
         prefix = f"{path}/" if path else ""
-        arrays = [self.load_array(prefix + node) for node in record.get("arrays", [])]
-        groups = [self.load(prefix + node, names) for node in record.get("groups", [])]
+        arrays = [self.load_array(prefix + node, reach) for node in record.get("arrays", [])]
+        groups = [self.load(prefix + node, names, reach) for node in record.get("groups", [])]
+        found = {name_of(p.rpartition("/")[2], k.get("_nczarr_array", {})) for p, _, k in arrays}
+        if len(found) < len(arrays) or len({g["names"][-1] for g in groups}) < len(groups):
+            raise Refused(f"two nodes of {path or '/'} have one name")
         return {"names": names, "plain": plain, "record": record, "arrays": arrays, "groups": groups}
 
-    def load_array(self, path: str) -> tuple[str, Any, dict[str, Json]]:
+    def load_array(self, path: str, reach: set[str]) -> tuple[str, Any, dict[str, Json]]:
         array = zarr.open_array(self.store, path=path, mode="r")
         keys = array.metadata.extra_fields.get("nczarr", {}).get("configuration", {})
         if keys.get("dataset", self.dataset) != self.dataset:
@@ -315,14 +305,16 @@ class Reader:
         references = keys.get("_nczarr_array", {}).get("dimension_references", [])
         for reference, length in zip(references, array.shape, strict=False):
             if isinstance(reference, str):
+                if reference not in reach:
+                    raise Refused(f"no group above {path} declares {reference}")
                 self.lengths.setdefault(reference, []).append(length)
         return path, array, keys
 
     def read(self) -> Json:
         """Canonical JSON: the whole dataset."""
+        for declared in self.types.declared.values():
+            self.types.walk(declared)
         for fqn, lengths in self.lengths.items():
-            if fqn not in self.dimensions:
-                raise Refused(f"the dimension {fqn} is not declared")
             if len(set(lengths)) > 1 and not self.dimensions[fqn]["unlimited"]:
                 raise Refused(f"arrays differ along {fqn}")
             self.dimensions[fqn]["size"] = max(lengths)
@@ -348,6 +340,10 @@ class Reader:
         stored = array.metadata.to_dict()["data_type"]
         stored = stored["name"] if isinstance(stored, dict) else stored
         type_ = self.types.find(info.get("type", "char" if stored == "null_terminated_bytes" else stored))
+        for declared in info.get("types", []):
+            self.types.find(declared["name"])
+        if str(type_) in NUMBERS and stored not in (type_, "bool", "float16"):
+            raise Refused(f"{path} does not hold values of its type")
         in_bytes = isinstance(type_, dict) and type_["class"] in ("opaque", "compound") and stored == "uint8"
         references = info.get("dimension_references", [])
         if len(references) != array.ndim - in_bytes:
@@ -378,7 +374,7 @@ class Reader:
             return [self.types.whole(bytes(row), type_) for row in whole.reshape(-1, width)]
         if stored == "string":
             return [str(value) for value in whole.reshape(-1)]
-        if is_number(base):
+        if str(base) in NUMBERS:
             return [number_to_json(value) for value in whole.reshape(-1)]
         if whole.dtype.kind == "S":  # a scalar: numpy takes off the zero bytes at the end of its element
             return [self.types.whole(whole.tobytes(), type_)]
@@ -390,5 +386,12 @@ if __name__ == "__main__":
     for place in sys.argv[1:]:
         try:
             print(json.dumps(Reader(place).read(), ensure_ascii=False, allow_nan=False))
-        except (Refused, ValueError, TypeError) as refusal:  # zarr refuses with the latter
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as refusal:
             print(json.dumps({"error": str(refusal)}))

@@ -1,6 +1,6 @@
 """Name deviations of a store from its specification, and changes by other programs.
 
-Each finding has a stable code (``docs/spec/nczarr-v3-recovery.md``, *Constraints*). Reading continues wherever the data
+Each finding has a stable code (:mod:`nczarr.mapping.constraints`). Reading continues wherever the data
 are understandable; :func:`nczarr.mapping.repair` writes the understood metadata.
 """
 
@@ -8,58 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal
 from unicodedata import normalize
 
 from nczarr.errors import MetadataError
+from nczarr.mapping.constraints import BESIDE, CONSTRAINTS, Severity
 from nczarr.system.logs import logger_of
 from nczarr.system.warning import warn
 from nczarr.zarr import Hierarchy
 
-Severity = Literal["note", "warning", "error"]
-
 #: The severity of each code, and the remedy that ``repair`` applies (empty: none).
-RULES: dict[str, tuple[Severity, str]] = {
-    "annotation-stale": ("note", "drop the annotation"),
-    "bare-nan": ("warning", "write it as text"),
-    "consolidated-stale": ("note", "consolidate"),
-    "copy-unclear": ("error", ""),
-    "dimension-unlisted": ("note", "declare it"),
-    "dimension-unreachable": ("error", ""),
-    "enum-duplicate": ("error", ""),
-    "enum-empty": ("warning", ""),
-    "fill-value": ("warning", ""),
-    "group-alone": ("warning", ""),
-    "index-torn": ("warning", "write it from its copy"),
-    "key-unreadable": ("error", ""),
-    "keys-removed": ("note", "write the keys back"),
-    "labels": ("note", "write them"),
-    "left-out": ("warning", ""),
-    "length-differs": ("warning", "extend its shape"),
-    "name-long": ("warning", ""),
-    "name-taken": ("error", ""),
-    "node-foreign": ("error", ""),
-    "node-missing": ("warning", "update the list"),
-    "node-unlisted": ("note", "add it to the list"),
-    "nodes-unsure": ("note", ""),
-    "order-duplicate": ("note", "write it once"),
-    "rank-mismatch": ("error", ""),
-    "record-damaged": ("warning", "write the parts that are understood"),
-    "record-lost": ("warning", "write the information of the arrays"),
-    "reference-moved": ("warning", "rewrite the reference"),
-    "references-missing": ("warning", "write them"),
-    "size-conflict": ("error", ""),
-    "size-stale": ("note", "update the record"),
-    "storage-damaged": ("warning", "drop it"),
-    "type-damaged": ("error", ""),
-    "type-forward": ("note", ""),
-    "type-mismatch": ("error", ""),
-    "type-missing": ("error", ""),
-    "type-unlisted": ("note", "declare it"),
-    "values-unstored": ("error", ""),
-    "version-missing": ("note", "write it"),
-    "version-old": ("note", "write them in the current version"),
-}
+RULES: dict[str, tuple[Severity, str]] = {c.code: (c.severity, c.remedy) for c in (*CONSTRAINTS, *BESIDE)}
 
 
 class RecoveryWarning(UserWarning):

@@ -41,6 +41,17 @@ _SAFE_NONE = re.compile(r"(?!)")
 _DRAFT = re.compile(r"[A-Za-z0-9_.-]+")
 
 
+def is_forbidden(name: str) -> bool:
+    """Return whether a store of Zarr v3 cannot keep a name as the name of a node, so that it is escaped.
+
+    Examples
+    --------
+    >>> [is_forbidden(name) for name in ("__x", ".zarray", "_nc-a", "temp")]
+    [True, True, True, False]
+    """
+    return name in _DOCUMENTS or _FORBIDDEN.search(name) is not None
+
+
 def _encode(name: str, safe: re.Pattern[str]) -> str:
     return PREFIX + "".join(
         c if safe.match(c) else "".join(f".{b:02X}" for b in c.encode("utf-8")) for c in name
@@ -86,8 +97,7 @@ def escape_name(name: str, *, ascii_only: bool = False, windows: bool = False) -
         raise MetadataError(f"the name {name!r} is not Unicode text, as Zarr requires") from None
     limit = _DRAFT_BYTES if ascii_only else MAX_BYTES
     if (
-        name in _DOCUMENTS
-        or _FORBIDDEN.search(name)
+        is_forbidden(name)
         or (windows and _WINDOWS.search(name))
         or (ascii_only and not _DRAFT.fullmatch(name))
         or size > limit

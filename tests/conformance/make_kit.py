@@ -41,6 +41,7 @@ def contents() -> Iterator[tuple[str, bytes]]:
         "nczarr-v3-recovery",
         "plain-zarr",
         "questions",
+        "obligations",
         "governance",
     ):
         yield f"text/{name}.md", (SPEC / f"{name}.md").read_bytes()

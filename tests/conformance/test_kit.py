@@ -7,6 +7,7 @@ import os
 import runpy
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -68,6 +69,24 @@ def test_the_minimal_reader_reads_what_nczarr_writes(path: Path, tmp_path: Path)
     reader = runpy.run_path(str(HERE.parents[1] / "docs" / "spec" / "minimal_reader.py"))["Reader"]
     found = json.loads(json.dumps(reader(str(tmp_path / "store.zarr")).read()))
     assert found == json.loads(canonical_text(tmp_path / "store.zarr"))
+
+
+def test_the_minimal_reader_refuses_or_reads_what_breaks_a_constraint(kit: Path) -> None:
+    """It recovers nothing; but it never returns another model than a full reader."""
+    pytest.importorskip("zarr", minversion="3.1.4")
+    from nczarr.convert.verify.check import canonical_text
+
+    stores = sorted((kit / "vectors" / "invalid").glob("*.zarr"))
+    command = [sys.executable, "-W", "ignore", str(kit / "minimal_reader.py"), *map(str, stores)]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    refused = [set(answer) == {"error"} for answer in answers]
+    assert len(stores) / 4 < sum(refused) < len(stores) * 3 / 4
+    for store, answer, is_refused in zip(stores, answers, refused, strict=True):
+        if not is_refused:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                assert answer == json.loads(canonical_text(store)), store.stem
 
 
 def test_the_minimal_reader_is_short() -> None:

@@ -1079,10 +1079,45 @@ def nzug() -> tuple[Store, str]:
     )
 
 
+def order_twice() -> tuple[Store, str]:
+    """A name that `order` has twice has its first place."""
+    plain = {"a": 1, "b": 2, "c": 3}
+    return {"zarr.json": root(plain, attr={"order": ["c", "a", "b", "c"]})}, (
+        "netcdf order_twice {\n\n// global attributes:\n\t\t:c = 3ll ;\n\t\t:a = 1ll ;\n\t\t:b = 2ll ;\n}\n"
+    )
+
+
+def not_utf8() -> tuple[Store, str]:
+    """Text that is not UTF-8: one U+FFFD for each maximal subpart, as the Unicode standard recommends."""
+    raw = {
+        "cut_of_3": b"\xe2\x82a",
+        "cut_of_4": b"\xf0\x9f\x92",
+        "surrogate": b"\xed\xa0\x80",
+        "overlong": b"\xc0\xafb",
+        "nul": b"a\0\xff",
+    }
+    shown = {
+        "cut_of_3": "\ufffda",
+        "cut_of_4": "\ufffd",
+        "surrogate": "\ufffd\ufffd\ufffd",
+        "overlong": "\ufffd\ufffdb",
+        "nul": "a\ufffd",
+    }
+    attr = {"exact": {name: {"base64": b64(data)} for name, data in raw.items()}, "order": list(raw)}
+    lines = [
+        f'\t\t:{name} = "' + "".join(f"\\{b:03o}" if b > 127 or b == 0 else chr(b) for b in data) + '" ;\n'
+        for name, data in raw.items()
+    ]
+    return {"zarr.json": root(shown, attr=attr)}, (
+        "netcdf not_utf8 {\n\n// global attributes:\n" + "".join(lines) + "}\n"
+    )
+
+
 VECTORS = (
     empty, atomic, text, attributes, fill_values, default_fills, groups, names, slashes, cut_names, labels, user_types,
     packed, storage, copies, appended, version_3_0, version_3_1, copies_3_1, copied_in, copied_group, group_alone,
     carriers, listing, conflicts, recovery, other_programs, no_values, node_names, nzug,
+    order_twice, not_utf8,
 )  # fmt: skip
 #: The codes that are found in vectors that other programs have worked on.
 WORKED_ON = {
@@ -1097,9 +1132,11 @@ WORKED_ON = {
     "conflicts": ["size-conflict"],
     "recovery": [
         "bare-nan", "dimension-unlisted", "name-taken", "node-unlisted", "record-lost", "references-missing",
-        "size-stale",
+        "size-stale", "unlimited-wrong",
     ],
-    "node_names": ["keys-removed"],
+    "node_names": ["keys-removed", "name-missing"],
+    "carriers": ["object-damaged"],
+    "order_twice": ["order-duplicate"],
 }  # fmt: skip
 #: Vectors that are written as they are: of old versions, and those that hold more than one dataset.
 AS_THEY_ARE = {
@@ -1215,6 +1252,78 @@ def invalid() -> dict[str, tuple[Store, list[str]]]:
     later.clear()
     later.update(deepcopy(store))
     later["zarr.json"]["attributes"]["_nczarr_superblock"]["version"] = "3.1.0"
+
+    # The members with which nodes say what they are.
+    def object_of(store: Store, node: str = "v") -> dict[str, Any]:
+        found: dict[str, Any] = store[f"{node}/zarr.json"]["nczarr"]
+        return found
+
+    def with_group(store: Store, **members: Any) -> Store:
+        record_of(store)["groups"] = ["g"]
+        store["g/zarr.json"] = group(**{"fqn": "/g", "dataset": IDENTITY, **members})
+        return store
+
+    def superblock_of(store: Store) -> dict[str, Any]:
+        found: dict[str, Any] = store["zarr.json"]["attributes"]["_nczarr_superblock"]
+        return found
+
+    def dataset_of(store: Store, node: str, **record: Any) -> None:
+        """Add a scalar array with an object of its own."""
+        record_of(store)["arrays"].append(node)
+        store.update(identified({f"{node}/zarr.json": array("int8", [], [], -127, **record)}))
+
+    del superblock_of(case("convention_missing", "convention-missing"))["convention"]
+    superblock_of(case("convention_of_another", "convention-missing"))["convention"] = OTHER
+    del superblock_of(case("dataset_missing", "dataset-missing"))["dataset"]
+    del object_of(case("dataset_missing_of_array", "dataset-missing"))["configuration"]["dataset"]
+    store = with_group(case("dataset_missing_of_group", "dataset-missing"))
+    del store["g/zarr.json"]["attributes"]["_nczarr_group"]["dataset"]
+    store = with_group(case("fqn_missing", "fqn-wrong"))
+    del store["g/zarr.json"]["attributes"]["_nczarr_group"]["fqn"]
+    with_group(case("fqn_of_another", "fqn-wrong"), fqn="/h")
+    del case("object_missing", "object-missing")["v/zarr.json"]["nczarr"]
+    del object_of(case("object_without_name", "object-damaged"))["name"]
+    object_of(case("object_required", "object-damaged"))["must_understand"] = True
+    del object_of(case("object_unmarked", "object-damaged"))["must_understand"]
+    del object_of(case("object_without_version", "object-damaged"))["configuration"]["version"]
+    dataset_of(case("name_missing", "name-missing"), "_nc-a.20b")
+    dataset_of(case("node_name", "node-name"), ".nczvar")
+    record_of(case("name_not_nfc", "name-not-nfc"))["dimensions"].append({"name": "e\u0301", "size": 1})
+    del record_of(case("size_missing", "size-missing"))["dimensions"][0]["size"]
+    record_of(case("size_missing_unlimited", "size-missing"))["dimensions"].append(
+        {"name": "t", "unlimited": True}
+    )
+    store = case("unlimited_missing", "unlimited-wrong")
+    record_of(store)["dimensions"][0]["unlimited"] = True
+    info(store, "e")["unlimited"] = ["/x"]
+    info(case("unlimited_of_fixed", "unlimited-wrong"))["unlimited"] = ["/x"]
+    store = case("type_implied_by_none", "type-missing")
+    store["v/zarr.json"].update(data_type="bytes", fill_value="", codecs=BYTES)
+    attributes = case("annotation_too_large", "annotation-stale")["zarr.json"]["attributes"]
+    attributes["n"] = 1e300
+    attributes["_nczarr_attr"]["types"]["n"] = "float32"
+    superblock_of(case("source_unnamed", "record-damaged"))["sources"] = [{"size": 1}]
+    superblock_of(case("source_twice", "record-damaged"))["sources"] = [{"name": "a.nc"}, {"name": "a.nc"}]
+    store = case("consolidated", "consolidated-stale")
+    store["zarr.json"]["consolidated_metadata"] = {"kind": "inline", "must_understand": False, "metadata": {}}
+    type_ = {"name": "/other", "class": "enum", "base": "int8", "members": [["one", 1]]}
+    info(case("type_unlisted", "type-unlisted"))["types"] = [type_]
+    store = case("keys_removed", "keys-removed")
+    attributes = store["zarr.json"]["attributes"]
+    del attributes["n"], attributes["_nczarr_attr"]
+    copied = {key: attributes[key] for key in ("_nczarr_superblock", "_nczarr_group")}
+    object_of(store)["configuration"]["_nczarr_copy"] = json.dumps({"/": copied}, separators=(",", ":"))
+    attributes.clear()
+    store = case("lengths", "length-differs")
+    record_of(store)["dimensions"][0]["unlimited"] = True
+    for node in ("v", "e"):
+        info(store, node)["unlimited"] = ["/x"]
+    store["e/zarr.json"]["shape"] = [1]
+    object_of(case("array_of_another", "node-foreign"))["configuration"]["dataset"] = OTHER
+    store = case("keys_of_an_old_place", "version-old")
+    for node in ("v", "e"):
+        store[f"{node}/zarr.json"]["attributes"]["_nczarr_array"] = info(store, node)
+        del store[f"{node}/zarr.json"]["nczarr"]
     store = case("version_4", "metadata")
     store["zarr.json"]["attributes"]["_nczarr_superblock"]["version"] = "4.0.0"
     return cases

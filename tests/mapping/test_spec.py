@@ -113,7 +113,7 @@ def test_the_examples_make_one_dataset() -> None:
             "configuration": {
                 "version": "3.2.0",
                 "dataset": IDENTITY,
-                "_nczarr_array": {"dimension_references": ["/time"]},
+                "_nczarr_array": {"dimension_references": ["/time"], "unlimited": ["/time"]},
             },
         },
     }

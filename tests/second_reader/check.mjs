@@ -1,8 +1,9 @@
 // Check what a reader need not know: fill values, labels, storage.
 
 import { fillBytes } from "./arrays.mjs";
-import { objects } from "./identity.mjs";
+import { CONVENTION, isEarlier, objects } from "./identity.mjs";
 import { isCount, isObject, isText } from "./json.mjs";
+import { isForbidden, joinFqn } from "./names.mjs";
 import { base, concatenate, declare, defaultFill, is, isNumeric, packNumber, range, isFloat, size } from "./types.mjs";
 import { pack } from "./pack.mjs";
 
@@ -13,7 +14,10 @@ export function check(dataset) {
     const nodes = [group, ...group.arrays];
     const named = [...nodes, ...nodes.flatMap((n) => n.attributes), ...group.dimensions, ...group.types.map(declare)];
     if (named.some((n) => Buffer.byteLength(n.name) > 256)) dataset.report("name-long");
+    const inside = group.types.map(declare).flatMap((t) => [...(t.fields ?? []), ...(t.members ?? []).map(([name]) => ({ name }))]);
+    if ([...named, ...inside].some((n) => n.name.normalize("NFC") !== n.name)) dataset.report("name-not-nfc");
   }
+  members(dataset);
   if (usesLaterTypes(dataset)) dataset.report("type-forward");
   const names = new Set(dataset.groups.flatMap((g) => g.dimensions.map((d) => d.name)));
   for (const group of dataset.groups) {
@@ -24,6 +28,60 @@ export function check(dataset) {
       if (!array.guessed && !array.unreadable && !hasFill(array)) dataset.report("fill-value");
       if (!sound(array)) dataset.report("storage-damaged");
       if (!array.labelled && !array.outOfReach && !hasLabels(dataset, array, names)) dataset.report("labels");
+    }
+  }
+}
+
+/** Check the members with which nodes say what they are. Versions before 3.2 do not have them. */
+function members(dataset) {
+  const { root } = dataset;
+  const block = root.recovered ? undefined : root.keys.get("_nczarr_superblock");
+  const hasBlock = block !== undefined && block.size > 0;
+  if (hasBlock ? isEarlier(block.get("version")) : dataset.home.dataset === null) return;
+  const named = (keys) => isText(keys.get("dataset")) && keys.get("dataset") !== "";
+  if (hasBlock) {
+    if (block.get("convention") !== CONVENTION) dataset.report("convention-missing");
+    if (!named(block)) dataset.report("dataset-missing");
+  }
+  const unlimited = new Map(dataset.groups.flatMap((g) => g.dimensions.map((d) => [joinFqn([...dataset.names(g), d.name]), d.unlimited])));
+  const lists = (group, kind, node) => {
+    const nodes = group.recovered ? [] : group.keys.get("_nczarr_group")?.get(kind);
+    return Array.isArray(nodes) && nodes.includes(node);
+  };
+  const node = ({ node: own }, record) => {
+    if (!own.startsWith("_nc-")) {
+      if (isForbidden(own)) dataset.report("node-name");
+    } else if (!record.has("name")) dataset.report("name-missing");
+  };
+  for (const group of dataset.groups) {
+    for (const child of group.groups) {
+      const own = child.recovered ? new Map() : child.keys;
+      const explained = child.recovered || child.lost || child.damaged || !lists(group, "groups", child.node);
+      if (child.foreign || (own.size === 0 && explained)) continue;
+      const record = own.get("_nczarr_group") ?? new Map();
+      if (record.get("fqn") !== joinFqn(dataset.names(child))) dataset.report("fqn-wrong");
+      if (!named(record)) dataset.report("dataset-missing");
+      node(child, record);
+    }
+    for (const array of group.arrays) {
+      if (array.foreign || array.unreadable) continue;
+      const [object] = objects(array.document);
+      if (object === undefined) {
+        if (array.keys.size === 0 && lists(group, "arrays", array.node)) dataset.report("object-missing");
+        continue;
+      }
+      const configuration = object.get("configuration");
+      if (object.get("name") !== "nczarr" || object.get("must_understand") !== false || !configuration.has("version")) {
+        dataset.report("object-damaged");
+      }
+      if (!named(configuration)) dataset.report("dataset-missing");
+      node(array, array.record);
+      const references = array.record.get("dimension_references");
+      const known = (Array.isArray(references) ? references : []).filter((r) => isText(r));
+      const wanted = new Set(known.filter((r) => unlimited.get(r) === true));
+      const listed = array.record.get("unlimited") ?? [];
+      const others = Array.isArray(listed) ? new Set(listed.filter((r) => !known.includes(r) || unlimited.has(r))) : null;
+      if (others?.size !== wanted.size || ![...wanted].every((r) => others.has(r))) dataset.report("unlimited-wrong");
     }
   }
 }

@@ -2,7 +2,7 @@
 
 import { decode } from "./attributes.mjs";
 import { dataType } from "./arrays.mjs";
-import { ARRAY_KEYS, GROUP_KEYS, byPath, copiesOf, datasetOf, extensions, findHome, isDraftOfNetcdfC, isReadable, isVersion, objects, recordsOf } from "./identity.mjs";
+import { ARRAY_KEYS, GROUP_KEYS, byPath, copiesOf, datasetOf, extensions, findHome, isDraftOfNetcdfC, isEarlier, isReadable, isVersion, objects, recordsOf } from "./identity.mjs";
 import { isCount, isObject, isText, same, write } from "./json.mjs";
 import { beginningOf, joinFqn, legal, nameOfNode, splitFqn } from "./names.mjs";
 import { atomic, build, faults, is, isNumeric, needs, size } from "./types.mjs";
@@ -230,10 +230,14 @@ export class Dataset {
     const version = block?.get("version") ?? undefined;
     if (version === undefined && !this.root.lost) this.report("version-missing");
     if (version !== undefined && !isVersion(version)) throw new Refused(`version ${write(version)} is not 3`);
-    if (/^3\.[01](\.|$)/u.test(version ?? "") && !this.root.recovered) this.report("version-old");
+    if (isEarlier(version) && !this.root.recovered) this.report("version-old");
     this.format = isText(block?.get("format")) ? block.get("format") : null;
     if (block?.has("format") && this.format === null) this.report("record-damaged");
     this.nzug = block?.get("nzug") === true;
+    const sources = block?.get("sources") ?? [];
+    const good = (Array.isArray(sources) ? sources : [sources]).filter(isSource);
+    const names = new Set(good.map((s) => s.get("name")));
+    if (!Array.isArray(sources) || names.size < sources.length) this.report("record-damaged");
   }
 
   /** Names of a group from the root on. */
@@ -289,7 +293,8 @@ export class Dataset {
     // Copies leave out the sizes of unlimited dimensions. A damaged size is one that is not known.
     const unlimited = entry.get("unlimited") === true;
     const known = isCount(entry.get("size"));
-    if (!known && !(unlimited && !entry.has("size"))) this.report("record-damaged");
+    if (!known && (entry.get("size") ?? null) !== null) this.report("record-damaged");
+    else if (!known && !group.recovered) this.report("size-missing");
     const recorded = known ? Number(entry.get("size")) : null;
     return { group, name: entry.get("name"), recorded, unlimited };
   }
@@ -433,7 +438,14 @@ export class Dataset {
 
   variableType(group, array, record) {
     const written = record.get("type");
-    if (written === undefined) return this.plainType(group, array.name, array.stored);
+    if (written === undefined) {
+      const hasKeys = array.keys.size > 0 || objects(array.document).length > 0;
+      if (!impliesType(array.stored) && hasKeys && !array.foreign) {
+        this.report("type-missing");
+        array.guessed = true;
+      }
+      return this.plainType(group, array.name, array.stored);
+    }
     const type = this.type(written, group);
     if (type && holds(array, type)) return type;
     this.report(type ? "type-mismatch" : "type-missing");
@@ -601,6 +613,19 @@ export class Dataset {
 const oldDimensions = (object) =>
   [...object].map(([name, size_]) => new Map([["name", name], ...(isObject(size_) ? size_ : [["size", size_]])]));
 const oldTypes = (object) => [...object].map(([name, d]) => isObject(d) && new Map([["name", name], ...d]));
+
+const isSource = (source) => {
+  if (!isObject(source) || !isText(source.get("name"))) return false;
+  const steps = source.get("steps") ?? [];
+  const isWhole = (n) => typeof n === "bigint";
+  const good = (key, check) => !source.has(key) || check(source.get(key));
+  return good("sha256", isText) && good("version", isText) && good("size", isWhole) &&
+    Array.isArray(steps) && steps.every(isWhole) && [0, 2].includes(steps.length);
+};
+
+/** Whether a Zarr data type alone is a type of netCDF. */
+const impliesType = (stored) =>
+  ["number", "string"].includes(stored.class) || (stored.class === "null_terminated_bytes" && stored.width === 1);
 
 const extraDimension = (array) =>
   array.stored.class === "number" && (array.type.class === "opaque" || array.type.class === "compound");

@@ -5,9 +5,11 @@ import { splitFqn } from "./names.mjs";
 
 export const GROUP_KEYS = ["_nczarr_superblock", "_nczarr_group", "_nczarr_attr"];
 export const ARRAY_KEYS = ["_nczarr_array", "_nczarr_attr", "_nczarr_copy"];
-const CONVENTION = "4058cf9a-85c0-4aeb-a3e4-72f486c51814";
+export const CONVENTION = "4058cf9a-85c0-4aeb-a3e4-72f486c51814";
 
 export const isVersion = (version) => isText(version) && /^3(\.|$)/u.test(version);
+/** Whether a version is one whose nodes name no dataset. */
+export const isEarlier = (version) => isText(version) && /^3($|\.[01](\.|$))/u.test(version);
 const text = (value) => (isText(value) && value !== "" ? value : null);
 const nodeOf = (array) => array.path.at(-1);
 

@@ -3,6 +3,13 @@
 export const legal = (name) =>
   typeof name === "string" && name !== "" && !/[\u0000-\u001f\u007f]/u.test(name) && !name.endsWith(" ");
 
+const DOCUMENTS = new Set([
+  "zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", ".nczarr", ".nczgroup", ".nczvar", ".nczattr",
+]);
+
+/** Whether a name has to be escaped where it is that of a node. */
+export const isForbidden = (name) => DOCUMENTS.has(name) || /^__|^_nc-|^\.+$|[/\\]| $/u.test(name);
+
 /** The names that an FQN consists of, or null where the text is none. */
 export function splitFqn(text) {
   if (typeof text !== "string" || !text.startsWith("/")) return null;

@@ -265,7 +265,9 @@ export function fromJson(json, type) {
     }
     if (!isNumber(json)) no();
     const value = Number(json);
-    return type.name === "float32" ? Math.fround(value) : value;
+    const held = type.name === "float32" ? Math.fround(value) : value;
+    const overflows = !Number.isFinite(held) && (typeof json === "bigint" || Number.isFinite(json));
+    return overflows ? no() : held; // 1e300 is no float32
   }
   const whole = typeof json === "number" && Number.isInteger(json) ? BigInt(json) : json;
   const [low, high] = range(type.name);

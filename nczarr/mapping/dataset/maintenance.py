@@ -5,10 +5,8 @@ Checks and repairs find metadata that other programs have changed; cleaning remo
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -23,12 +21,8 @@ from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.rename_journal import finish_moves, forget_moves
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dataset.subgroup import refuse_group, refuse_group_of_dataset
-from nczarr.mapping.dialect import Reading, array_at
 from nczarr.mapping.findings import Finding, RecoveryWarning, make_finding
-from nczarr.mapping.nczarr3 import keys as spec
-from nczarr.mapping.plain.write import Labels
-from nczarr.mapping.values.attributes import ATTR_KEY
-from nczarr.mapping.values.scalars import JSONObject, member
+from nczarr.mapping.nczarr3.check import check_documents
 from nczarr.rooms import Door
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
@@ -36,7 +30,7 @@ from nczarr.stores.zip import ZipStore
 from nczarr.system import atomic
 from nczarr.system.warning import warn
 from nczarr.targets import StorageOptions, parse_target
-from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, open_hierarchy
+from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
 
 if TYPE_CHECKING:
     from nczarr.stores import remote
@@ -56,7 +50,7 @@ def find_faults(stored: StoredDataset) -> tuple[Finding, ...]:
     """Return all deviations in the metadata of a dataset, including unimportant ones."""
     found = dict.fromkeys(stored.findings)
     if stored.layout == "nczarr-v3":
-        found.update(dict.fromkeys(_validate(stored.hierarchy, stored.reading)))
+        found.update(dict.fromkeys(check_documents(stored.hierarchy, stored.reading)))
     for fqn, wrong in model.long_names(stored.dataset):
         what = f"{wrong}; it is invalid in netCDF files, so a copy must rename it"
         found[make_finding("name-long", fqn, what)] = None
@@ -118,88 +112,6 @@ def check_metadata(
     except BaseException:
         stored.close()
         raise
-
-
-def _validate(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
-    """Yield violations of rules for NCZarr on Zarr v3 that reading does not need."""
-    yield from _check_version(hierarchy, reading)
-    for fqn, path in reading.groups.items():
-        group = hierarchy.nodes[path]
-        if isinstance(group, GroupMetadata):
-            yield from _check_attributes(fqn, group.attributes, spec.group_keys(group)[0])
-    for fqn, type_ in reading.dataset.all_types.items():
-        if isinstance(type_, model.EnumType):
-            if not type_.members:
-                yield make_finding("enum-empty", fqn, "the enum has no members")
-            for name, count in Counter(name for name, _ in type_.members).items():
-                if count > 1:
-                    yield make_finding("enum-duplicate", fqn, f"{count} members are named {name!r}")
-    for fqn, type_ in model.forward_references(reading.dataset):
-        what = f"it uses the type {type_.fqn} before its declaration, which is impossible in CDL and netCDF-4 files"
-        yield make_finding("type-forward", fqn, what)
-    labels = Labels(reading.dataset)
-    faulty = {finding.where for finding in reading.findings if finding.severity == "error"}
-    for fqn, variable in reading.dataset.all_variables.items():
-        metadata = array_at(hierarchy.nodes, reading.variables[fqn].path)
-        keys = spec.array_keys(metadata)[0]
-        yield from _check_attributes(fqn, metadata.attributes, keys)
-        if (keys or spec.has_object(metadata)) and fqn not in faulty:
-            yield from _check_array(fqn, variable, metadata, reading, labels)
-
-
-def _check_version(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
-    root = hierarchy.nodes[""]
-    assert isinstance(root, GroupMetadata)
-    version = member(spec.group_keys(root)[0], spec.SUPERBLOCK_KEY).get("version")
-    arrays = {b.path: array_at(hierarchy.nodes, b.path) for b in reading.variables.values()}
-    old = [path for path, a in arrays.items() if not spec.has_object(a) and spec.array_keys(a)[0]]
-    if hierarchy.layout == "v3" and ((isinstance(version, str) and version < spec.VERSION) or old):
-        what = f"the keys are written as in version {version or '3.0.0'}"
-        if old and version == spec.VERSION:
-            what = f"the array {old[0]!r} has its keys in the place of version 3.0.0"
-        yield make_finding("version-old", "/", what)
-
-
-def _check_attributes(fqn: str, plain: JSONObject, keys: JSONObject) -> Iterator[Finding]:
-    order = member(keys, ATTR_KEY).get("order")
-    if isinstance(order, list):
-        for name, count in Counter(n for n in order if isinstance(n, str)).items():
-            if count > 1:
-                yield make_finding("order-duplicate", fqn, f"{ATTR_KEY}.order has {name!r} {count} times")
-    for name, value in plain.items():
-        if _has_bare_number(value):
-            what = f"attribute {name!r} has NaN or an infinity as a bare word, which is invalid JSON"
-            yield make_finding("bare-nan", fqn, what)
-
-
-def _has_bare_number(value: object) -> bool:
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, list):
-        return any(map(_has_bare_number, value))
-    return isinstance(value, dict) and any(map(_has_bare_number, value.values()))
-
-
-def _check_array(
-    fqn: str, variable: model.Variable, metadata: ArrayMetadata, reading: Reading, labels: Labels
-) -> Iterator[Finding]:
-    encoding = reading.variables[fqn].encoding
-    if encoding.type != variable.type:
-        return
-    expected = encoding.encode_fill(model.fill_value_of(variable))
-    dtype = metadata.data_type.dtype
-    if not model.same_values(dtype.type(expected) if dtype.kind in "iuf" else expected, metadata.fill):
-        what = f"fill_value is {metadata.fill!r}; the rule requires {expected!r}: unwritten values differ from netCDF"
-        yield make_finding("fill-value", fqn, what)
-    names = labels.of(model.split_fqn(fqn)[0], variable.dimensions, encoding.inner_shape)
-    found = metadata.dimension_names
-    # The rule fixes the names of dimensions only; other labels must not be one of these.
-    if found is None or any(
-        f != n and (n in labels.names or f is None or f in labels.names or found.count(f) > 1)
-        for f, n in zip(found, names, strict=True)
-    ):
-        sides = ["missing" if n is None else ", ".join(map(str, n)) or "none" for n in (found, names)]
-        yield make_finding("labels", fqn, f"dimension_names are {sides[0]}; the rule requires {sides[1]}")
 
 
 # --- repairing

@@ -259,6 +259,11 @@ class GroupFinder:
             if size is not None and (type(size) is not int or size < 0):
                 self._add_damaged(node.fqn, f"{GROUP_KEY}.dimensions: {show(item)} has no valid size")
                 size = None
+            elif size is None and node.source == "own":  # copies leave out the sizes of unlimited dimensions
+                what = (
+                    f"{GROUP_KEY}.dimensions: {show(item)} has no size; that of its arrays, or 0, replaces it"
+                )
+                self.findings.add("size-missing", join_fqn(node.fqn, name), what)
             yield DeclaredDimension(name, size, item.get("unlimited") is True)
 
     def _add_damaged(self, fqn: str, what: str) -> None:

@@ -155,6 +155,42 @@ def is_known_version(version: object) -> bool:
     return isinstance(version, str) and version.partition(".")[0] == "3"
 
 
+def is_earlier(version: object) -> bool:
+    """Return whether a version of the superblock is one before 3.2, whose nodes name no dataset.
+
+    Examples
+    --------
+    >>> [is_earlier(v) for v in ("3.0.0", "3.1.9", "3.2.0", "3.10.0", None)]
+    [True, True, False, False, False]
+    """
+    return isinstance(version, str) and version.split(".")[:2] in (["3"], ["3", "0"], ["3", "1"])
+
+
+def first_object(metadata: ArrayMetadata) -> tuple[JSONObject, str]:
+    """Return the configuration of the object that counts, and what is wrong with the object; empty: nothing.
+
+    Examples
+    --------
+    >>> from nczarr.zarr.types import data_type_for
+    >>> from nczarr.zarr.grids import RegularGrid
+    >>> extra = {"nczarr": {"name": "nczarr", "must_understand": True, "configuration": {"version": "3.2.0"}}}
+    >>> first_object(ArrayMetadata((), data_type_for("int8"), RegularGrid(()), extra=extra))
+    ({'version': '3.2.0'}, 'has must_understand True, not false: zarr-python refuses the array')
+    """
+    if EXTENSION_NAME in metadata.extra:
+        entry = as_object(metadata.extra[EXTENSION_NAME])
+        name, must = entry.get("name"), entry.get("must_understand")
+        configuration = as_object(entry.get("configuration"))
+    else:
+        own = next(e for e in metadata.extensions if e.name == EXTENSION_NAME)
+        name, must, configuration = own.name, own.must_understand, dict(own.configuration)
+    if must is not False:
+        return configuration, f"has must_understand {show(must)}, not false: zarr-python refuses the array"
+    if name != EXTENSION_NAME:
+        return configuration, f"has the name {show(name)}"
+    return configuration, "" if "version" in configuration else "has no version in its configuration"
+
+
 # --- copies
 
 

@@ -139,16 +139,18 @@ class HierarchyReader:
     def sources(self, recorded: object) -> tuple[IngestedSource, ...]:
         """Return the recorded sources without damaged entries."""
         kinds: dict[str, type] = {"name": str, "sha256": str, "version": str, "size": int}
-        found = []
+        found: list[IngestedSource] = []
         for entry in recorded if isinstance(recorded, list) else [recorded]:
             own = as_object(entry)
             given = {key: own[key] for key in kinds if key in own}
             steps = own.get("steps", [])
             is_right = "name" in given and all(isinstance(value, kinds[key]) for key, value in given.items())
+            is_right = is_right and given["name"] not in [source.name for source in found]
             if not is_right or not isinstance(steps, list) or [*map(type, steps)] not in ([], [int, int]):
-                self.findings.add(
-                    "record-damaged", "/", f"{SUPERBLOCK_KEY}.sources: {show(entry)} is not a source"
+                what = (
+                    f"{SUPERBLOCK_KEY}.sources: {show(entry)} is not a source, or its name is that of another"
                 )
+                self.findings.add("record-damaged", "/", what)
                 continue
             found.append(IngestedSource(**given, steps=(steps[0], steps[1]) if steps else None))
         return tuple(found)
@@ -277,6 +279,10 @@ class HierarchyReader:
             with self.findings.of_errors("type-missing", array.fqn, ending):
                 type_ = self.find_type(info["type"], array.fqn)
         if type_ is None:
+            is_own = array.path not in self.finder.foreign
+            if "type" not in info and is_own and (array.keys or keys.has_object(metadata)):
+                what = f"the data type {metadata.data_type.name!r} implies no type; it is read as plain Zarr"
+                self.findings.add("type-missing", array.fqn, what)
             return None
         with self.findings.of_errors("type-mismatch", array.fqn, ending):
             encoding = encoding_for_reading(type_, metadata.data_type)

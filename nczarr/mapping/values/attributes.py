@@ -338,7 +338,7 @@ class _Decoder:
         names = [n for n in plain if n not in reserved]
         hidden = [n for n in exact if (n not in plain or n in reserved) and (n in reserved or n == _FILL)]
         if hidden or (order and names != order):
-            place = {n: i for i, n in enumerate(order)}
+            place = {n: i for i, n in reversed([*enumerate(order)])}  # the first place of a name counts
             # Names that another program added are last.
             names = sorted(dict.fromkeys([*names, *hidden]), key=lambda n: place.get(n, len(order)))
         if self.stale is not None and not (self.annotated.keys() <= plain.keys() >= exact.keys()):

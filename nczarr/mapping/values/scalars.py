@@ -200,7 +200,9 @@ def float_from_json(value: object, dtype: np.dtype) -> Scalar:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         try:
             with np.errstate(over="ignore"):
-                return dtype.type(value)
+                found: Scalar = dtype.type(value)
+            if np.isfinite(found) or not math.isfinite(value):  # 1e300 is no infinity of float32
+                return found
         except OverflowError:
             pass
     raise MetadataError(f"{show(value)} is not a value of {dtype}")
