@@ -102,7 +102,8 @@ def missing_node(where: str, path: str, is_array: bool, hierarchy: Hierarchy) ->
     """
     above, _, name = path.rpartition("/")
     why = "it was deleted or renamed"
-    for other in [child.rpartition("/")[2] for child in hierarchy.children(above)]:
+    there = hierarchy.children(above) if above in hierarchy.nodes else []
+    for other in [child.rpartition("/")[2] for child in there]:
         if other.casefold() == name.casefold() and other != name:
             why = f"a file system that ignores case has kept only {other!r}"
         elif normalize("NFC", other) == normalize("NFC", name) and other != name:

@@ -171,8 +171,8 @@ class Store(ABC):
     ----------
     url : str
         The location of the store, for messages: without passwords, tokens and signatures.
-    writable, listable : bool
-        The abilities of the store.
+    readable, writable, listable : bool
+        The abilities of the store, under the names of the Zarr protocol. Every store is readable.
     lists_all : bool
         A listing names every key below its prefix, as those of a directory, a zip file and an object store do. If
         False (index pages of web servers, foreign mappings), a key that no listing names may have a value; then only
@@ -208,6 +208,7 @@ class Store(ABC):
     """
 
     _shown_url: str = ""
+    readable: bool = True
     writable: bool = True
     listable: bool = True
     lists_all: bool = False
@@ -347,6 +348,10 @@ class Store(ABC):
     @abstractmethod
     def list(self, prefix: str = "") -> Iterator[str]:
         """Iterate over all keys below `prefix`: complete keys that begin with ``prefix + "/"``."""
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Iterate over all keys below `prefix`, under the name of the Zarr protocol; see :meth:`list`."""
+        return self.list(prefix)
 
     def list_dir(self, prefix: str = "") -> Names:
         """Return the names directly below `prefix`: those of keys, and those that are prefixes of keys.

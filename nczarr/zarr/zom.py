@@ -97,12 +97,17 @@ class ZomGroup(_ModelNode):
         """Return the group and its descendants as JSON.
 
         A property of the Zarr group with the name ``members`` becomes ``_members``, with further underscores until
-        the name is unique (ZEP 6).
+        the name is unique (ZEP 6). Names of this form that are longer than the new one get an underscore, so that
+        none is mistaken for it.
         """
-        name = "_members"
-        while name in self.properties:
-            name = "_" + name
-        document = {name if key == "members" else key: value for key, value in _node_document(self).items()}
+        taken = "members"
+        while taken in self.properties:
+            taken = f"_{taken}"
+
+        def renamed(key: str) -> str:
+            return taken if key == "members" else f"_{key}" if _is_longer(key, taken) else key
+
+        document = {renamed(key): value for key, value in _node_document(self).items()}
         return {**document, "members": {key: member.to_json() for key, member in self.members.items()}}
 
     def walk(self, path: str = "") -> Iterator[tuple[str, ZomArray | ZomGroup]]:
@@ -137,7 +142,7 @@ def parse_zom(value: object, *, key: str = "") -> ZomNode:
     """Parse a model from JSON.
 
     A renamed property ``members`` gets its name back: it is the last one of an unbroken sequence ``_members``,
-    ``__members``, …
+    ``__members``, … Longer names of this form lose an underscore.
 
     Parameters
     ----------
@@ -196,11 +201,20 @@ def _parse(value: object, key: str, version: int | None, depth: int) -> ZomNode:
 
 
 def _own_members(properties: JsonObject) -> JsonObject:
-    """Restore the name ``members`` of a renamed property: the last one of ``_members``, ``__members``, …"""
-    longest = "members"
-    while f"_{longest}" in properties:
-        longest = f"_{longest}"
-    return {"members" if name == longest else name: item for name, item in properties.items()}
+    """Reverse the names of :meth:`ZomGroup.to_json`."""
+    taken = "members"
+    while f"_{taken}" in properties:
+        taken = f"_{taken}"
+
+    def own(key: str) -> str:
+        return "members" if key == taken else key[1:] if _is_longer(key, taken) else key
+
+    return {own(key): value for key, value in properties.items()}
+
+
+def _is_longer(key: str, name: str) -> bool:
+    """Return whether a key is ``_members`` with any number of underscores, and more of them than `name`."""
+    return len(key) > len(name) and key.lstrip("_") == "members"
 
 
 def from_hierarchy(hierarchy: Hierarchy, path: str = "") -> ZomNode:

@@ -225,7 +225,7 @@ ROWS_OF_TABLE: dict[str, tuple[Callable[[Documents], None], set[str], set[str]]]
     # A group that no list names comes last: behind one that uses its type.
     "a group was renamed": (
         moved,
-        {"reference-moved", "node-missing", "node-unlisted", "type-forward"},
+        {"reference-moved", "node-missing", "node-unlisted", "type-forward", "fqn-wrong"},
         {"type-forward"},
     ),
     "a type is nowhere": (

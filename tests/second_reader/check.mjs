@@ -77,6 +77,7 @@ function members(dataset) {
       if (!named(configuration)) dataset.report("dataset-missing");
       node(array, array.record);
       const references = array.record.get("dimension_references");
+      if (!Array.isArray(references) && array.inner.length > 0) continue;
       const known = (Array.isArray(references) ? references : []).filter((r) => isText(r));
       const wanted = new Set(known.filter((r) => unlimited.get(r) === true));
       const listed = array.record.get("unlimited") ?? [];

@@ -305,6 +305,14 @@ def test_what_was_set_does_not_change_with_its_source(store: Store) -> None:
     assert store.get("k") == bytes(range(10))
 
 
+def test_it_has_the_names_of_the_zarr_protocol(store: Store) -> None:
+    store.set("g/a", b"1")
+    store.set("ga", b"2")
+    assert store.readable
+    assert store.listable
+    assert list(store.list_prefix("g")) == list(store.list("g")) == ["g/a"]
+
+
 def test_many_threads_at_once(store: Store) -> None:
     def work(number: int) -> None:
         for turn in range(5):

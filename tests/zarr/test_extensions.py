@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -265,6 +267,28 @@ def test_entry_points(monkeypatch):
     for name in ("example.broken", "example.other"):
         with pytest.raises(MetadataError, match=name):
             find_extension(name)
+
+
+@pytest.mark.parametrize("must_understand", [False, True])
+def test_a_broken_package_takes_a_node_only_if_its_extension_must_be_understood(monkeypatch, must_understand):
+    store = MemoryStore()
+    create_hierarchy(store).put_array(
+        "v", ArrayMetadata((2,), data_type_for("int8"), RegularGrid((2,)), fill_value=0)
+    )
+    document = json.loads(store.get("v/zarr.json"))
+    entry = {"name": "example.broken", "must_understand": must_understand, "configuration": {}}
+    store.set("v/zarr.json", json.dumps({**document, "extensions": [entry]}).encode())
+    points = {"example.broken": SimpleNamespace(value="a:C", load=lambda: 1 / 0)}
+    monkeypatch.setattr(extensions.EXTENSIONS, "_entry_points", points)
+    hierarchy = open_hierarchy(store)
+    if must_understand:
+        assert list(hierarchy.unknown_nodes()) == ["v"]
+        return
+    with pytest.warns(UserWarning, match=r"'example.broken' cannot be loaded.*allows to ignore it"):
+        assert hierarchy.unknown_nodes() == {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert hierarchy.array("v").read().shape == (2,)
 
 
 def test_an_extension_needs_a_name():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -430,6 +431,18 @@ def test_illegal_paths_are_refused(path):
     with pytest.raises(MetadataError):
         hierarchy.put_group(path, GroupMetadata())
     assert sorted(store.list()) == before
+
+
+@pytest.mark.parametrize("path", ["/", "/g 1", "nix", "g/nix"])
+def test_no_children_are_given_of_what_is_not_there(path):
+    hierarchy = create_hierarchy(MemoryStore())
+    hierarchy.put_group("g 1/h", GroupMetadata())
+    assert hierarchy.children("g 1") == ["g 1/h"]
+    assert hierarchy.children("g 1/h") == []
+    for call in (hierarchy.children, hierarchy.array):
+        with pytest.raises(DatasetNotFoundError, match=re.escape(repr(path))) as caught:
+            call(path)
+        assert (caught.value.hint is not None) == path.startswith("/")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

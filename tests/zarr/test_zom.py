@@ -182,6 +182,11 @@ def test_differences_have_paths():
         ({"members": 1, "_members": 2}, {"__members": 1, "_members": 2}),
         ({"members": 1, "_members": 2, "__members": 3}, {"___members": 1, "_members": 2, "__members": 3}),
         ({"other": 1}, {"other": 1}),
+        ({"_members": 1}, {"__members": 1}),
+        ({"_members": 1, "__members": 2}, {"__members": 1, "___members": 2}),
+        ({"__members": 1}, {"___members": 1}),
+        ({"members": 1, "__members": 2}, {"_members": 1, "___members": 2}),
+        ({"members": 1, "_members": 2, "___members": 3}, {"__members": 1, "_members": 2, "____members": 3}),
     ],
 )
 def test_a_property_called_members_is_renamed(properties, written):

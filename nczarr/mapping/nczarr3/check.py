@@ -150,8 +150,10 @@ class _Members:
 
     def unlimited(self, fqn: str, info: JSONObject) -> Iterator[Finding]:
         dataset, listed = self.reading.dataset, info.get("unlimited", [])
-        dimensions = dataset.all_dimensions
-        names = [r for r in as_list(info.get("dimension_references")) if isinstance(r, str)]
+        dimensions, references = dataset.all_dimensions, info.get("dimension_references")
+        if not isinstance(references, list) and dataset.all_variables[fqn].dimensions:
+            return  # unreadable references violate no further constraint
+        names = [r for r in as_list(references) if isinstance(r, str)]
         lost = {
             r for r in names if r not in dimensions
         }  # its group is missing, or its lengths are in conflict

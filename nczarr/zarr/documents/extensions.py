@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from nczarr.compression import NamedConfig
 from nczarr.errors import MetadataError
+from nczarr.system.warning import warn
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, parse_named_configs
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types import bad
@@ -168,5 +169,20 @@ def apply_on_document(metadata: Metadata) -> Metadata:
 
 
 def active_extensions(entries: Iterable[NamedConfig]) -> list[tuple[Extension, NamedConfig]]:
-    """Return the known extensions of a node, in document order."""
-    return [(found, entry) for entry in entries if (found := find_extension(entry.name)) is not None]
+    """Return the known extensions of a node, in document order.
+
+    A package that cannot be loaded is an error only where its extension must be understood: an extension that a reader
+    may ignore never takes the node with it.
+    """
+    active = []
+    for entry in entries:
+        try:
+            found = find_extension(entry.name)
+        except MetadataError as error:
+            if entry.must_understand:
+                raise
+            warn(f"{error.message}; the document allows to ignore it")
+            continue
+        if found is not None:
+            active.append((found, entry))
+    return active

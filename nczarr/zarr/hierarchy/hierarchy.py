@@ -156,7 +156,12 @@ class Hierarchy:
         return path in self._nodes and self._nodes.is_array(path)
 
     def children(self, path: str = "") -> list[str]:
-        """Return the paths of the children of a group, in order.
+        """Return the paths of the children of a group, in order; an array has none.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If there is no node at the path.
 
         Examples
         --------
@@ -171,7 +176,8 @@ class Hierarchy:
         if index is None:
             with self.lock:  # otherwise the index could miss a node that another thread puts
                 index = self._nodes.index_children()
-        return list(index.get(path, ()))
+        found = index.get(path)
+        return list(index.get(self._known(path), ()) if found is None else found)
 
     def array(self, path: str) -> Array:
         """Return the array at a path; always the same object.
@@ -198,7 +204,8 @@ class Hierarchy:
         """Return a path if there is a node."""
         if path not in self._nodes:
             where = ": only the consolidated metadata name it" if path in self.missing else ""
-            raise DatasetNotFoundError(f"no {kind} {path!r}{where}", path=self.store.url)
+            hint = f"paths begin without '/': {path.lstrip('/')!r}" if path.startswith("/") else None
+            raise DatasetNotFoundError(f"no {kind} {path!r}{where}", path=self.store.url, hint=hint)
         return path
 
     def _open(self, path: str, metadata: ArrayMetadata) -> Array:
