@@ -174,7 +174,8 @@ def _run(verb: str, source: Any, options: argparse.Namespace) -> None:
     elif dry:
         count, median = report.planned_objects if report is not None else (0, 0)
         total = f"total: {count} objects, median {format_bytes(median)} before compression"
-        say(*lines, *([total] if count else []))
+        chunks = report.chosen_chunks if report is not None else ""
+        say(*lines, *([f"chunks: {chunks}"] if chunks else []), *([total] if count else []))
     elif report is not None and not (isinstance(bar, NoProgress) and not report.allow):
         print(visible(closing_line(report)), file=sys.stderr)
     for loss in () if dry else lines:
@@ -196,6 +197,8 @@ def closing_line(report: Report) -> str:
         parts.append(str(report.objects_out))
         if report.objects_out.hint:
             parts.append(report.objects_out.hint)
+    if report.chosen_chunks:
+        parts.append(f"chunks: {report.chosen_chunks}")
     if report.finished_before:
         parts.append(f"{report.finished_before} already complete and verified")
     if report.skipped:

@@ -58,7 +58,7 @@ class Recipe:
         self.sources.refuse_changes(states)
         with self.sources.open() as opened:
             part = self.sources.part(opened)
-            yield with_storage(part, self.output, source=self.source, target="zarr")[0]
+            yield with_storage(part, self.output, source=self.source, target="zarr").dataset
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from nczarr.convert import endpoints
 from nczarr.convert.change.classic_types import in_classic_types
 from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.packing import is_choice
-from nczarr.convert.change.shaping import OutputOptions, parse_kind, with_storage
+from nczarr.convert.change.shaping import OutputOptions, Shaped, parse_kind, with_storage
+from nczarr.convert.change.step_units import units_of_steps
 from nczarr.convert.endpoints import TargetFormat, expand_sources, name_of, open_source, sink_of
 from nczarr.convert.filling import FillTask, refuse_memory
 from nczarr.convert.many.scan import kinds_of, with_scans
@@ -38,7 +39,9 @@ from nczarr.formats import Kind, kind_of_source, kind_of_target
 from nczarr.mapping.options import ON_V3
 from nczarr.mapping.plain.write import ORDER
 from nczarr.model import Attribute, Dataset, Difference, compare
+from nczarr.model.common_chunks import Units
 from nczarr.model.nodes import JoinRecord
+from nczarr.model.typed import is_named
 from nczarr.options import named, verb_named
 from nczarr.system.locks import in_time
 from nczarr.system.logs import logger_of
@@ -477,8 +480,10 @@ class CopyTask:
             dataset = _without_old_digest(dataset, sources, request.output)
             # The chunks of the source determine the best blocks for reading it.
             source = dataset
-            dataset, form, replaced = self.shaped(source, kind)
+            (dataset, replaced, lengths), form = self.shaped(source, kind, self.units(source, recorded))
             losses += replaced
+            if request.effort.report is not None:
+                request.effort.report.chunks += lengths
             if request.trust.dry_run:
                 return self.plan(dataset, form)
             if request.trust.record_sources:
@@ -619,8 +624,19 @@ class CopyTask:
                 found = chain(nodes, found)
             return next(found, None)
 
-    def shaped(self, dataset: Dataset, kind: Kind | None) -> tuple[Dataset, TargetFormat, tuple[str, ...]]:
-        """Return the dataset as it is written, the format of its sink, and the replaced codecs and filters."""
+    def units(self, dataset: Dataset, joined: Dataset) -> Units:
+        """Return the units of steps along the dimensions of a dataset; `joined` lists the steps of its sources."""
+        along = self.sources.along
+        found = (
+            None if along is None else next((d for d in dataset.all_dimensions if is_named(d, along)), None)
+        )
+        ends = [s.steps for s in joined.sources if s.steps is not None]
+        return units_of_steps(dataset, found, [stop - start for start, stop in ends])
+
+    def shaped(
+        self, dataset: Dataset, kind: Kind | None, units: Units | None = None
+    ) -> tuple[Shaped, TargetFormat]:
+        """Return the dataset as it is written, and the format of its sink."""
         to, how, form = kind_of_target(self.request.target), self.request.output, self.request.form
         layout, is_on_v3 = form.layout, form.layout in ON_V3
         if self.request.trust.record_sources and (to != "zarr" or layout != "nczarr-v3"):
@@ -629,23 +645,30 @@ class CopyTask:
         told: tuple[str, ...] = ()
         if to == "netcdf":
             dataset, told = in_classic_types(dataset, own_format)
-        shaped, replaced = with_storage(
-            dataset, how, source=kind, target=to, format=own_format, layout=layout
+        shaped = with_storage(
+            dataset,
+            how,
+            source=kind,
+            target=to,
+            format=own_format,
+            layout=layout,
+            units=units,
+            is_joined=self.sources.are_joined,
         )
         form.refuse_for(to, self.request.given)
         form = replace(form, format=own_format)
         if to != "zarr":
-            return shaped, form, told + replaced
+            return shaped._replace(replaced=told + shaped.replaced), form
         if is_choice(how.compression):
             form = replace(form, compression=str(how.compression))
         elif how.compression is None and kind == "netcdf" and is_on_v3:
             # The older layouts store the filters of a variable only as codecs.
             form = replace(form, compression="default")
         form = replace(form, checksum=how.checksum)
-        has_shards = any(v.storage.shard_shape for v in shaped.all_variables.values())
+        has_shards = any(v.storage.shard_shape for v in shaped.dataset.all_variables.values())
         if has_shards and not is_on_v3 and (how.shards is not None or "shards" in how.rules):
             raise UnsupportedError(f"{named('shards')}: the layout {layout} has no shards")
-        return shaped, form, replaced
+        return shaped, form
 
 
 def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from nczarr.errors import error_context, suppress_reason
 from nczarr.formats import files_below, local_path
 from nczarr.mapping import VariableData
 from nczarr.model import Dataset, Variable, describe_type
+from nczarr.model.common_chunks import REQUESTED, WHOLE, ChunkLength
 from nczarr.model.coordinates import MOST_PREVIEWED, preview
 from nczarr.options import named, verb_named
 from nczarr.stores import LocalStore, Store
@@ -358,6 +359,8 @@ class Report:
         With ``append``: number of sources that the dataset contains already, as its record says.
     objects_out : StoredObjects or None
         The files of the targets; None if one is not local.
+    chunks : list of ChunkLength
+        The chunk lengths along the dimensions of Zarr arrays, and the reasons for them.
 
     Examples
     --------
@@ -381,6 +384,7 @@ class Report:
     skipped: int = 0
     appended: list[AppendedSteps] = field(default_factory=list)
     objects_out: StoredObjects | None = field(default_factory=lambda: StoredObjects(()))
+    chunks: list[ChunkLength] = field(default_factory=list)
     _start: float = field(default_factory=time.monotonic, repr=False)
 
     @property
@@ -394,6 +398,11 @@ class Report:
             if 2 * before >= count:
                 return count, size
         return 0, 0
+
+    @property
+    def chosen_chunks(self) -> str:
+        """The chosen chunk lengths that divide their dimension, with the reasons; empty without any."""
+        return "; ".join(dict.fromkeys(str(c) for c in self.chunks if c.reason not in (WHOLE, REQUESTED)))
 
     @property
     def seconds(self) -> float:
@@ -453,6 +462,7 @@ class Report:
             **({} if self.objects_out is None else self.objects_out.to_json()),
             "seconds": round(self.seconds, 3),
             "variables": [v.to_json() for v in self.variables],
+            "chunks": [c.to_json() for c in self.chunks],
             "losses": self.losses,
             "allow": self.allow,
             "finished_before": self.finished_before,

@@ -107,7 +107,11 @@ class VariableOptions:
         is_chunked = unlimited or filters or codecs or chunks is not None or shards is not None
         if not (dimensions and is_chunked):
             return Storage("contiguous", None, (), self.endian, no_fill, codecs=codecs)
-        defaults = types.default_chunks_of(type_, dimensions, session.stored.disk_format)
+        takes_szip = any(f.id == Filter.SZIP for f in filters)
+        if chunks is shards is None and session.stored.disk_format == "ZARR" and not takes_szip:
+            # The session chooses chunks for all new variables together.
+            return Storage("chunked", None, filters, self.endian, no_fill, codecs=codecs)
+        defaults = types.default_chunks_of(session, type_, dimensions)
         if shards:
             defaults = chunks_in_shards(shards, defaults)
         shape = tuple(c or d for c, d in zip(chunks or defaults, defaults, strict=True))

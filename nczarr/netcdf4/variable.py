@@ -430,6 +430,7 @@ class Variable(AttributeOwner):
 
     def shards(self) -> tuple[int, ...] | None:
         """The shape of the shards of a Zarr array, which pack chunks into one object; None without shards."""
+        self._nc_session.choose_chunks()
         return self._nc_open.storage.shard_shape
 
     def quantization(self) -> tuple[int, str] | None:

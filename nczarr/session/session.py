@@ -27,6 +27,7 @@ from nczarr.model.sources import OrthogonalIndex
 from nczarr.session.backend import Stored, StoredArray
 from nczarr.session.chunk_cache import ChunkCache, weight_of
 from nczarr.session.errors import STORE_ERRORS, Failures, store_parts
+from nczarr.session.new_chunks import choose_chunks
 from nczarr.session.rules import EditRules
 from nczarr.session.tree import DimensionNode, EditedTree, GroupNode, VariableNode, freeze, thaw
 from nczarr.system.finalizing import closed
@@ -331,9 +332,10 @@ class Session:
             return
         self._check_alone_to_grow()
         with self.tree.lock:
-            generation, structure = self.tree.generation, self.tree.structure
             if self._is_stored:
                 return
+            self._choose_chunks()
+            generation, structure = self.tree.generation, self.tree.structure
             nodes = [(node, node.fqn) for node in self.root.walk_variables()]
             for node, fqn in nodes:
                 if node.stored_as is not None and node.stored_as != fqn:
@@ -370,6 +372,15 @@ class Session:
                 self._stored_generation = generation
                 self._stored_count = len(nodes)
                 self._stored_structure, self._unlimited = structure, unlimited
+
+    def choose_chunks(self) -> None:
+        """Choose the chunks of new variables that have none. They stay, and set the lengths for later variables."""
+        with self.tree.lock:
+            self._choose_chunks()
+
+    def _choose_chunks(self) -> None:
+        if self.stored.disk_format == "ZARR" and self.rules.writable:
+            choose_chunks(self.root)
 
     def _store_growth(self) -> bool:
         """Store the lengths of dimensions if nothing else has changed. Return False otherwise."""

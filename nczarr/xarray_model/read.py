@@ -316,10 +316,10 @@ def _encoding(session: Session, node: VariableNode, labels: Sequence[str]) -> di
     # In Zarr, the stored chunks may differ from the chunk sizes that netCDF reports.
     in_zarr = session.stored.disk_format == "ZARR"
     chunks: Any = encoding.get("chunksizes")
-    stored: Any = session.chunk_shape(node) if in_zarr else chunks
+    stored: Any = (node.storage.array_chunks or session.chunk_shape(node)) if in_zarr else chunks
     shards = node.storage.shard_shape
     if shards:  # the names of xarray's Zarr engine
-        encoding["chunks"], encoding["shards"] = chunks_in_shards(shards, chunks or shards), shards
+        encoding["chunks"], encoding["shards"] = stored or chunks_in_shards(shards, chunks or shards), shards
     elif in_zarr and chunks and stored:
         encoding["chunks"] = stored
     if stored:

@@ -248,7 +248,7 @@ SECTIONS: dict[str, list[Row]] = {
             "default chunks of Zarr",
             "w = nc.Dataset(zarr, 'w'); w.createDimension('t'); w.createDimension('x', 1000)\n"
             "log(w.createVariable('v', 'f4', ('t', 'x')).chunking())",
-            "without `chunksizes`, a chunk has about 512 KiB along an unlimited dimension (at most 4,096 steps), where netCDF-C has 1 step: one object in place of 128; netCDF files have netCDF-C's chunks",
+            "without `chunksizes`, a chunk has about 512 KiB along an unlimited dimension (at most 4,096 steps), where netCDF-C has 1 step: one object in place of 128; all variables that are created together have one length along it; netCDF files have netCDF-C's chunks",
         ),
         better(
             "`shards()`, `createVariable(shards=…)`",

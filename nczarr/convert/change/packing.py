@@ -64,7 +64,7 @@ def codecs_of_copy(
     asked, general : codecs, or None
         The option ``--compression`` of this variable, and of all.
     chunks : sequence of int
-        The shape of the data under one key.
+        The shape of a chunk, also of one in a shard.
     """
     storage = variable.storage
     if asked is None or (asked in ("source", "auto") and storage.codecs is not None):

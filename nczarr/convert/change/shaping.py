@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,15 +30,16 @@ from nczarr.errors import UnsupportedError, error_context
 from nczarr.formats import CLASSIC, Kind
 from nczarr.mapping.values.encodings import without_data_types
 from nczarr.model import Dataset, Storage, Variable, rewrite
-from nczarr.model.chunk_shapes import SHARD, default_chunks, default_shards, misfit
+from nczarr.model.chunk_shapes import SHARD, chunks_in_shards, default_chunks, default_shards, misfit
+from nczarr.model.common_chunks import LARGEST, ChunkLength, ChunkWish, CommonChunks, Units, common_chunks
 from nczarr.model.sources import ChangedSource
 from nczarr.model.typed import list_names, matching, partition_typed, similar_name, split_typed, units_of
 from nczarr.options import NEW, Take, named, option
 from nczarr.transfer import block_shape, value_bytes
 from nczarr.zarr.codecs.base import requested_codecs
 
-#: Chunks of a netCDF source keep sizes in this range.
-SMALLEST, LARGEST = 256 << 10, 64 << 20
+#: Chunks of a netCDF source keep sizes from this one to :data:`LARGEST`.
+SMALLEST = 256 << 10
 #: Approximate size of chunks that are chosen automatically.
 _CHUNK = 4 << 20
 #: Number of chunks of a variable above which it gets shards.
@@ -223,6 +225,23 @@ class OutputOptions:
         return {fqn: replace(self, **own) for fqn, own in found.items()}
 
 
+class Shaped(NamedTuple):
+    """A dataset as it is to be written.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    replaced : tuple of str
+        Differences of the storage from the source that were not requested, but are necessary.
+    lengths : tuple of ChunkLength
+        The chunk lengths of Zarr arrays along each dimension, and the reasons for them.
+    """
+
+    dataset: Dataset
+    replaced: tuple[str, ...]
+    lengths: tuple[ChunkLength, ...] = ()
+
+
 @dataclass(frozen=True)
 class Shaping:
     """The rules for storing the variables of a copy.
@@ -237,6 +256,10 @@ class Shaping:
         The options of some variables, by FQN.
     general : tuple
         The lengths of chunks and of shards, for all variables.
+    units : Units or None
+        The units of steps.
+    is_joined : bool
+        The dataset has several sources.
     """
 
     dataset: Dataset
@@ -246,6 +269,8 @@ class Shaping:
     layout: str
     own: Mapping[str, OutputOptions]
     general: tuple[_Lengths | str | None, ...] = (None, None)
+    units: Units | None = None
+    is_joined: bool = False
     replaced: list[str] = field(default_factory=list)
 
     @property
@@ -266,43 +291,97 @@ class Shaping:
                 if self.target == "zarr"
                 else replace(variable, storage=in_any_file(variable.storage))
             )
-        sizes, mine, (lengths, shard_lengths) = _Sizes.of(self.dataset, variable), self.how, self.general
-        if fqn in self.own:
-            mine = self.own[fqn]
-            with error_context(fqn=fqn):
-                lengths, shard_lengths = _all_lengths(self.dataset, mine)
-        chunks, requested = self.chunks(variable, sizes, mine, lengths)
-        storage = variable.storage
-        if requested:
-            storage = replace(storage, layout="chunked", chunk_shape=chunks, array_chunks=chunks)
-        variable = replace(variable, storage=storage)
+        sizes, (mine, lengths, shard_lengths) = _Sizes.of(self.dataset, variable), self.options_of(fqn)
         if self.target == "netcdf":
+            chunks, requested = _chunks(sizes, variable, mine, lengths, self.is_netcdf_to_zarr)
+            storage = variable.storage
+            if requested:
+                storage = replace(storage, layout="chunked", chunk_shape=chunks, array_chunks=chunks)
+            variable = replace(variable, storage=storage)
             return replace(variable, storage=self.in_file(fqn, variable, sizes, mine))
-        actual = storage.array_chunks or chunks or sizes.default()
+        wish, requested = self.wishes[fqn]
+        storage, actual = variable.storage, self.common.shapes[fqn]
+        if requested:
+            storage = replace(storage, layout="chunked", chunk_shape=actual)
         shards = _shards(sizes, actual, shard_lengths, self.is_netcdf_to_zarr)
         index = storage.shard_index if shards is None else None
         if shards is None and shard_lengths is None and not requested:
-            shards = storage.shard_shape
+            shards = storage.shard_shape or wish.shards(actual)
+            if shards and self.is_joined and misfit(shards, actual):
+                shards = tuple(-(-s // c) * c for s, c in zip(shards, actual, strict=True))
         storage = replace(storage, array_chunks=actual, shard_shape=shards, shard_index=index)
         return replace(variable, storage=self.in_zarr(fqn, variable, storage, sizes, mine))
 
-    def chunks(
-        self, variable: Variable, sizes: _Sizes, mine: OutputOptions, lengths: _Lengths | str | None
-    ) -> tuple[tuple[int, ...] | None, bool]:
-        """Return the chunk shape, and whether it is requested: lengths that the variable has anyway are not."""
+    def options_of(self, fqn: str) -> tuple[OutputOptions, _Lengths | str | None, _Lengths | str | None]:
+        """Return the options of a variable, and its requested lengths of chunks and of shards."""
+        if fqn not in self.own:
+            return self.how, self.general[0], self.general[1]
+        with error_context(fqn=fqn):
+            lengths, shard_lengths = _all_lengths(self.dataset, self.own[fqn])
+        return self.own[fqn], lengths, shard_lengths
+
+    @cached_property
+    def common(self) -> CommonChunks:
+        """The chunks of the Zarr arrays."""
+        return common_chunks([wish for wish, _ in self.wishes.values()], self.units)
+
+    @cached_property
+    def unasked(self) -> CommonChunks:
+        """The chunks of the Zarr arrays if none were requested."""
+        return common_chunks(
+            [self.wish(fqn, v, None)[0] for fqn, v in self.dataset.all_variables.items() if v.dimensions],
+            self.units,
+        )
+
+    @cached_property
+    def wishes(self) -> dict[str, tuple[ChunkWish, bool]]:
+        """The chunks that each variable needs in Zarr, and whether they are requested."""
+        found = {}
+        for fqn, variable in self.dataset.all_variables.items():
+            if variable.dimensions:
+                found[fqn] = self.wish(fqn, variable, self.options_of(fqn)[1])
+        return found
+
+    def wish(self, fqn: str, variable: Variable, lengths: _Lengths | str | None) -> tuple[ChunkWish, bool]:
+        """Return the chunks that a variable needs, and whether they are requested.
+
+        Lengths that the variable has anyway are not: a plan has those of all variables.
+        """
+        sizes, mine, storage = (
+            _Sizes.of(self.dataset, variable),
+            self.own.get(fqn, self.how),
+            variable.storage,
+        )
         chunks, requested = _chunks(sizes, variable, mine, lengths, self.is_netcdf_to_zarr)
-        if isinstance(lengths, tuple):
-            plain = _chunks(sizes, variable, mine, None, self.is_netcdf_to_zarr)
-            stored = None if plain[1] else variable.storage.array_chunks
-            if chunks == (stored or plain[0] or sizes.default()):
-                return plain
-        return chunks, requested
+        given: Sequence[int | None] = [None] * len(sizes.shape)
+        if requested:
+            axes = sizes.lengths(lengths) or given
+            given = [c if n else None for c, n in zip(chunks or (), axes, strict=True)]
+            if isinstance(lengths, tuple) and chunks == self.unasked.shapes[fqn]:
+                alone = self.wish(fqn, variable, None)[0].alone
+                return ChunkWish(
+                    fqn, sizes.dimensions, sizes.shape, sizes.itemsize, alone, tuple(given)
+                ), False
+        own = None if requested else storage.array_chunks
+        alone = own or chunks or sizes.default()
+        if storage.shard_shape and not (own or chunks):
+            alone = given = chunks_in_shards(storage.shard_shape, alone)
+        elif not requested and (own or chunks) and self.keeps_chunks(mine):
+            given = alone
+        wish = ChunkWish(fqn, sizes.dimensions, sizes.shape, sizes.itemsize, alone, tuple(given))
+        if requested:
+            return wish, True
+        return replace(wish, reason="as in the source", source=own or storage.chunk_shape), False
+
+    def keeps_chunks(self, mine: OutputOptions) -> bool:
+        """True if chunks may be copied undecoded, or if the source is for Zarr: its chunks stay."""
+        return mine.compression == "numcodecs" if self.is_netcdf_to_zarr else not self.is_joined
 
     def in_zarr(
         self, fqn: str, variable: Variable, storage: Storage, sizes: _Sizes, mine: OutputOptions
     ) -> Storage:
         """Return the storage with the codecs of a Zarr array."""
-        asked, block = mine.compression, storage.shard_shape or storage.array_chunks or ()
+        asked, block = mine.compression, storage.array_chunks or ()
         if mine.portable and asked in (None, "source") and (codecs := portable_codecs(variable)) is not None:
             before = describe_codecs(variable.storage.codecs or ())
             self.replaced.append(
@@ -339,7 +418,9 @@ def with_storage(
     target: Kind,
     format: str | None = None,
     layout: str = "nczarr-v3",
-) -> tuple[Dataset, tuple[str, ...]]:
+    units: Units | None = None,
+    is_joined: bool = False,
+) -> Shaped:
     """Return the dataset as it is to be written.
 
     Parameters
@@ -347,12 +428,10 @@ def with_storage(
     source, target : {'netcdf', 'zarr', 'cdl'}, or None for an unknown source
     format, layout : str, optional
         The netCDF format of the target, and its layout on Zarr.
-
-    Returns
-    -------
-    Dataset
-    tuple of str
-        Differences of the storage from the source that were not requested, but are necessary.
+    units : Units, optional
+        The units of steps to which chunk lengths are reduced.
+    is_joined : bool, default False
+        The dataset has several sources, so that no chunk of it is copied undecoded.
 
     Raises
     ------
@@ -364,7 +443,7 @@ def with_storage(
     >>> from nczarr.model import DOUBLE, Dimension
     >>> d = Dataset("d", dimensions=(Dimension("x", 20),), variables=(Variable("v", DOUBLE, ("/x",)),))
     >>> how = OutputOptions(chunks="x=5")
-    >>> with_storage(d, how, source="netcdf", target="zarr")[0].variables[0].storage.chunk_shape
+    >>> with_storage(d, how, source="netcdf", target="zarr").dataset.variables[0].storage.chunk_shape
     (5,)
     """
     is_classic = (format or dataset.format) in CLASSIC.values()
@@ -379,11 +458,13 @@ def with_storage(
     if target != "zarr":
         dataset, widened = without_data_types(dataset)
     if target == "cdl":
-        return dataset, widened
-    shaping = Shaping(dataset, how, source, target, layout, own, _all_lengths(dataset, how))
+        return Shaped(dataset, widened)
+    general = _all_lengths(dataset, how)
+    shaping = Shaping(dataset, how, source, target, layout, own, general, units, is_joined)
     variables = {fqn: shaping.variable(fqn, variable) for fqn, variable in dataset.all_variables.items()}
     replaced = () if is_classic else shaping.replaced
-    return rewrite(dataset, variable=variables.get), (*widened, *replaced)
+    lengths = shaping.common.lengths if target == "zarr" else ()
+    return Shaped(rewrite(dataset, variable=variables.get), (*widened, *replaced), lengths)
 
 
 def _refuse(how: OutputOptions, target: Kind, format: str | None, is_classic: bool) -> None:

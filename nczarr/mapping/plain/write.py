@@ -7,8 +7,9 @@ NCZarr adds its keys to the same documents (``docs/spec/nczarr-v3.md``). The pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 from nczarr import model
@@ -22,7 +23,7 @@ from nczarr.mapping.values.attributes import RESERVED, encode_attributes
 from nczarr.mapping.values.encodings import Encoding, TruthEncoding, encoding_for_writing, kept_encoding
 from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Attribute, Dataset, Group, Type, Variable, join_fqn, split_fqn
-from nczarr.model.chunk_shapes import default_chunks
+from nczarr.model.common_chunks import ChunkWish, common_chunks
 from nczarr.model.types import names_inside
 from nczarr.stores import MemoryStore
 from nczarr.transfer import value_bytes
@@ -188,14 +189,34 @@ class DocumentPlanner:
         )
         plan.variables[fqn] = Binding(path, encoding)
 
+    @cached_property
+    def default_chunks(self) -> Mapping[str, tuple[int, ...]]:
+        """The chunk shapes of the variables whose storage names none."""
+
+        def wish(fqn: str, v: Variable) -> ChunkWish:
+            stored = self.known.stored.get(fqn)
+            chunks = v.storage.array_chunks or v.storage.chunk_shape
+            if stored is not None:
+                chunks = stored.shapes[0][: len(v.dimensions)]
+            unlimited = [self.dataset.is_unlimited(ref) for ref in v.dimensions]
+            shape, itemsize = self.dataset.shape_of(v), value_bytes(v.type.dtype)
+            return ChunkWish.of(fqn, v.dimensions, shape, unlimited, itemsize, chunks)
+
+        found = {fqn: v for fqn, v in self.dataset.all_variables.items() if v.dimensions}
+        if all(
+            v.storage.array_chunks or v.storage.chunk_shape or fqn in self.known.stored
+            for fqn, v in found.items()
+        ):
+            return {}
+        return common_chunks([wish(fqn, v) for fqn, v in found.items()]).shapes
+
     def grid_and_codecs(
         self, fqn: str, variable: Variable, encoding: Encoding
     ) -> tuple[ChunkGrid, tuple[NamedConfig, ...]]:
         """Return those of the stored array, if a variable keeps its values, or choose them."""
         if stored := self.known.stored.get(fqn):
             return stored.chunk_grid, stored.codecs
-        unlimited = [self.dataset.is_unlimited(ref) for ref in variable.dimensions]
-        default = default_chunks(self.dataset.shape_of(variable), unlimited, value_bytes(encoding.dtype))
+        default = self.default_chunks.get(fqn, ())
         with error_context(fqn=fqn):
             return grid_and_codecs(variable.storage, default, encoding, self.options)
 

@@ -75,7 +75,7 @@ def grid_and_codecs(
     chunks = storage.array_chunks or storage.chunk_shape or default
     if shards:
         chunks = chunks_in_shards(shards, chunks)
-    codecs = codecs_of(storage, encoding, options, chunks, shards or chunks)
+    codecs = codecs_of(storage, encoding, options, chunks)
     if shards:
         index = {**_SHARD_INDEX.configuration, **(storage.shard_index or _SHARD_INDEX).configuration}
         inside = {
@@ -91,14 +91,13 @@ def codecs_of(
     encoding: Encoding,
     options: WriteOptions,
     chunks: tuple[int, ...],
-    stored: tuple[int, ...],
 ) -> tuple[NamedConfig, ...]:
     """Return the codecs of chunks, from array to stored bytes.
 
     Parameters
     ----------
-    chunks, stored : tuple of int
-        The shape of a chunk and of the data under one key, without inner dimensions. A variable without dimensions has
+    chunks : tuple of int
+        The shape of a chunk, also of one in a shard, without inner dimensions. A variable without dimensions has
         ``()``; its single value is compressed on request only.
 
     Examples
@@ -106,19 +105,19 @@ def codecs_of(
     >>> from nczarr.mapping.values.encodings import encoding_for_writing
     >>> from nczarr.model import INT, Filter
     >>> s = Storage(filters=(Filter(2), Filter(1, (4,))), endian="big")
-    >>> [c.name for c in codecs_of(s, encoding_for_writing(INT), WriteOptions(), (100,), (100,))]
+    >>> [c.name for c in codecs_of(s, encoding_for_writing(INT), WriteOptions(), (100,))]
     ['bytes', 'blosc']
     """
     data_type, asked = encoding.data_type, storage.codecs
     itemsize = 1 if data_type.is_variable else data_type.dtype.itemsize
     choice = options.compression
     if asked is None and choice in CHOICES:
-        nbytes = prod(stored + encoding.inner_shape) * itemsize if stored else 0
-        large = None if data_type.is_variable and stored else nbytes
+        nbytes = prod(chunks + encoding.inner_shape) * itemsize if chunks else 0
+        large = None if data_type.is_variable and chunks else nbytes
         asked = codecs_for(storage.filters, choice, itemsize, large)
     elif asked is None:
         checksum = codecs_for([f for f in storage.filters if f.id == f.FLETCHER32], "source", itemsize, 0)
-        asked = (*(requested_codecs(choice) if stored else ()), *checksum)
+        asked = (*(requested_codecs(choice) if chunks else ()), *checksum)
     if options.checksum and not (asked and asked[-1].name in CHECKSUMS):
         asked = (*asked, NamedConfig("crc32c"))
     serializer = _serializer(encoding, storage, asked)

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike
 from nczarr import model
 from nczarr.compression import BLOSC_COMPRESSORS, ENCODED, FILTERS, signed
 from nczarr.errors import ArgumentError, ArgumentTypeError, EditError
-from nczarr.model.chunk_shapes import default_chunks, default_shards, netcdf_c_chunks
+from nczarr.model.chunk_shapes import default_shards, netcdf_c_chunks
 from nczarr.session import DimensionNode, GroupNode, Session, TypeNode, VariableNode
+from nczarr.session.new_chunks import chunks_beside
 
 #: netCDF-C's names of blosc's compressors, by their number.
 BLOSC = tuple(f"blosc_{name.removeprefix('blosc')}" for name in BLOSC_COMPRESSORS)
@@ -56,12 +57,14 @@ def stored_endian(type_: model.Type, storage: model.Storage) -> str:
 
 
 def default_chunks_of(
-    type_: model.Type, dimensions: Sequence[DimensionNode], disk_format: str, *, new: bool = True
+    session: Session, type_: model.Type, dimensions: Sequence[DimensionNode]
 ) -> tuple[int, ...]:
-    """Return the default chunk shape of a variable: that of netCDF-C in its files, a larger one in Zarr."""
-    rule = default_chunks if disk_format == "ZARR" else netcdf_c_chunks
-    sizes = [0 if new and d.unlimited else d.size for d in dimensions]  # a new variable is going to grow
-    return rule(sizes, [d.unlimited for d in dimensions], item_size(type_))
+    """Return the default chunk shape of a new variable: that of netCDF-C in its files, that of Zarr beside others."""
+    if session.stored.disk_format == "ZARR":
+        with session.tree.lock:
+            return chunks_beside(session.root, type_, dimensions)
+    sizes = [0 if d.unlimited else d.size for d in dimensions]  # a new variable is going to grow
+    return netcdf_c_chunks(sizes, [d.unlimited for d in dimensions], item_size(type_))
 
 
 def default_shards_of(
@@ -85,7 +88,11 @@ def chunking_of(session: Session, node: VariableNode) -> tuple[int, ...] | None:
     if hints.chunk_shape and hints.layout in (None, "chunked"):
         return tuple(hints.chunk_shape)
     if any(d.unlimited for d in dimensions) or hints.layout == "chunked":
-        return default_chunks_of(node.type, dimensions, session.stored.disk_format, new=False)
+        if session.stored.disk_format == "ZARR":
+            session.choose_chunks()
+            return node.storage.array_chunks
+        sizes, unlimited = [d.size for d in dimensions], [d.unlimited for d in dimensions]
+        return netcdf_c_chunks(sizes, unlimited, item_size(node.type))
     return None
 
 

@@ -1,0 +1,67 @@
+"""Choose the chunks of new variables of a Zarr dataset together, when they are stored or when a program asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nczarr.model import Storage, Type, join_fqn
+from nczarr.model.common_chunks import ChunkWish, common_chunks
+from nczarr.session.tree import DimensionNode, GroupNode, VariableNode
+from nczarr.transfer import value_bytes
+
+#: The FQN of a variable that does not exist yet: no name ends with a blank.
+_NEW = join_fqn("/", " ")
+
+
+def choose_chunks(root: GroupNode) -> None:
+    """Choose the chunks of all variables without chunks. The caller holds the tree's lock.
+
+    Those of stored variables, and those that a program has requested, set the lengths along their dimensions.
+    """
+    open_nodes = [node for node in root.walk_variables() if node.dimensions and _chunks_of(node) is None]
+    if not open_nodes:
+        return
+    wishes = _wishes(root)
+    chosen = common_chunks(list(wishes.values())).shapes
+    for node in open_nodes:
+        chunks, storage = chosen[node.fqn], node.storage
+        named = chunks if storage.layout == "chunked" else None
+        shards = storage.shard_shape
+        if shards is None and not root.tree.rules.restrictions.without_shards:
+            shards = wishes[node.fqn].shards(chunks)
+        node.storage = replace(storage, chunk_shape=named, array_chunks=chunks, shard_shape=shards)
+        node.touch()
+
+
+def chunks_beside(root: GroupNode, type_: Type, dimensions: Sequence[DimensionNode]) -> tuple[int, ...]:
+    """Return the chunk shape of one more variable. The caller holds the tree's lock."""
+    wishes = [*_wishes(root).values(), _wish(_NEW, type_, dimensions, None)]
+    return common_chunks(wishes).shapes[_NEW]
+
+
+def _wishes(root: GroupNode) -> dict[str, ChunkWish]:
+    found = [(node.fqn, node) for node in root.walk_variables() if node.dimensions]
+    return {fqn: _wish(fqn, node.type, node.dimensions, _chunks_of(node)) for fqn, node in found}
+
+
+def _wish(
+    fqn: str, type_: Type, dimensions: Sequence[DimensionNode], chunks: tuple[int, ...] | None
+) -> ChunkWish:
+    return ChunkWish.of(
+        fqn,
+        [d.ref for d in dimensions],
+        [0 if d.unlimited else d.size for d in dimensions],  # a new variable is going to grow
+        [d.unlimited for d in dimensions],
+        value_bytes(type_.dtype),
+        chunks,
+    )
+
+
+def _chunks_of(node: VariableNode) -> tuple[int, ...] | None:
+    """Return the chunks that are stored or requested; None if they are still to be chosen."""
+    storage: Storage = node.storage
+    chunks = storage.array_chunks or storage.chunk_shape
+    if chunks is None and node.stored_as is not None and node.source is not None:
+        return node.source.chunk_shape
+    return chunks
