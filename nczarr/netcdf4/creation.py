@@ -107,10 +107,25 @@ class VariableOptions:
         is_chunked = unlimited or filters or codecs or chunks is not None or shards is not None
         if not (dimensions and is_chunked):
             return Storage("contiguous", None, (), self.endian, no_fill, codecs=codecs)
+        shape, shards = self._layout(session, type_, dimensions, filters, chunks, shards)
+        return Storage("chunked", shape, filters, self.endian, no_fill, shards, codecs)
+
+    def _layout(
+        self,
+        session: Session,
+        type_: Type,
+        dimensions: Sequence[DimensionNode],
+        filters: tuple[Filter, ...],
+        chunks: tuple[int, ...] | None,
+        shards: tuple[int, ...] | None,
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        """Return the shapes of chunks and shards; None leaves them to the session.
+
+        It chooses the chunks of all new variables of a Zarr dataset together.
+        """
         takes_szip = any(f.id == Filter.SZIP for f in filters)
         if chunks is shards is None and session.stored.disk_format == "ZARR" and not takes_szip:
-            # The session chooses chunks for all new variables together.
-            return Storage("chunked", None, filters, self.endian, no_fill, codecs=codecs)
+            return None, None
         defaults = types.default_chunks_of(session, type_, dimensions)
         if shards:
             defaults = chunks_in_shards(shards, defaults)
@@ -118,7 +133,7 @@ class VariableOptions:
         self._check_chunk(type_, shape, filters)
         if shards is not None:
             shards = self._fitting_shards(shards, type_, dimensions, shape)
-        return Storage("chunked", shape, filters, self.endian, no_fill, shards, codecs)
+        return shape, shards
 
     def _compression(
         self, session: Session, dimensions: Sequence[DimensionNode], filters: tuple[Filter, ...]
