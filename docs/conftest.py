@@ -6,6 +6,7 @@ import doctest
 import importlib.util
 import logging
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,11 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import programs
 import pytest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 ROOT = Path(__file__).parents[1]
+#: Characters with a meaning for a shell.
+SHELL = frozenset("|&;<>()$`*?[]{}~#\\")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -34,9 +38,12 @@ def run_console(example: Example) -> str | None:
     for command, expected in commands:
         if command.startswith(("pip ", "python -m pip ", "git ")):
             continue  # installing is tested on a machine of its own
-        result = subprocess.run(
-            ["bash", "-c", command], capture_output=True, text=True, env=environment, check=False
-        )
+        if command.startswith("nczarr ") and not SHELL.intersection(command):
+            result = programs.command(*shlex.split(command)[1:])
+        else:
+            result = subprocess.run(
+                ["bash", "-c", command], capture_output=True, text=True, env=environment, check=False
+            )
         got = result.stdout + result.stderr
         want = "\n".join(expected).strip() + "\n"
         if not checker.check_output(want, got.strip() + "\n", FLAGS):
