@@ -16,7 +16,7 @@ import import_graph
 FLOORS = [
     {"lazy", "options", "text"},
     {"display", "grammar", "errors"},
-    {"compression", "rooms", "system", "targets"},
+    {"compression", "json_values", "rooms", "system", "targets"},
     {"model", "formats"},
     {"stores", "transfer"},
     {"zarr"},

@@ -86,7 +86,7 @@ class Reading:
 def array_at(nodes: Mapping[str, Metadata], path: str) -> ArrayMetadata:
     """Return the metadata of an array, which exists."""
     metadata = nodes[path]
-    assert isinstance(metadata, ArrayMetadata)
+    assert metadata.is_array
     return metadata
 
 

@@ -22,7 +22,7 @@ from nczarr.stores import open_store
 from nczarr.stores.remote.obstore_store import ObstoreStore
 from nczarr.targets import allowing, fsspec_options
 from nczarr.xarray_model.read import ReopenedDataset, is_path, opened, tree_of
-from nczarr.zarr import ArrayMetadata, Hierarchy
+from nczarr.zarr import Hierarchy
 from nczarr.zarr.types import BUILT_IN
 
 _SUFFIXES = (".zarr", ".ncz", ".nczarr")
@@ -227,7 +227,7 @@ def _engine_for_plain_zarr(
 
 def _knows_types_of(hierarchy: Hierarchy) -> bool:
     """True if zarr-python knows the data types of all arrays: packages register theirs there and here."""
-    arrays = [node for node in hierarchy.nodes.values() if isinstance(node, ArrayMetadata)]
+    arrays = [node for node in hierarchy.nodes.values() if node.is_array]
     foreign = [node.data_type for node in arrays if node.data_type.name not in BUILT_IN]
     if not foreign:
         return True

@@ -13,9 +13,9 @@ from functools import cache, partial
 from itertools import repeat
 
 from nczarr.errors import MetadataError
+from nczarr.json_values import JsonMapping, JsonObject, bad, show
 from nczarr.lazy import cached_property
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types import JsonMapping, JsonObject, bad, show
 
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from nczarr import display
 from nczarr.errors import NCZarrError
+from nczarr.json_values import JsonMapping
 from nczarr.stores import LocalStore, MemoryStore
-from nczarr.zarr.types import JsonMapping
 
 #: The largest number of chunks whose stored bytes are counted, because a notebook must not wait for a listing.
 MOST_COUNTED = 2000

@@ -14,10 +14,10 @@ from itertools import groupby
 import numpy as np
 
 from nczarr.errors import MetadataError, SelectionError
+from nczarr.json_values import Json, JsonMapping, JsonObject, as_list, bad, checked_list, show
 from nczarr.lazy import cached_property
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types import Json, JsonMapping, JsonObject, bad, checked_list, show
 
 #: numpy's limit.
 MAX_NDIM = 64
@@ -226,9 +226,9 @@ def _regular(configuration: JsonMapping, shape: tuple[int, ...]) -> RegularGrid:
 def _rectilinear(configuration: JsonMapping, shape: tuple[int, ...]) -> RectilinearGrid:
     if configuration.get("kind", "inline") != "inline":
         raise bad(f"chunk_grid.configuration.kind: {show(configuration['kind'])} is unknown")
-    value = configuration.get("chunk_shapes")
     key = "chunk_grid.configuration.chunk_shapes"
-    if not isinstance(value, list) or len(value) != len(shape):
+    value = checked_list(configuration.get("chunk_shapes"), key, f"a list for {len(shape)} dimensions")
+    if len(value) != len(shape):
         raise bad(f"{key}: {show(value)} is not a list for {len(shape)} dimensions")
     edges: list[int | tuple[int, ...]] = []
     total = 0
@@ -239,12 +239,11 @@ def _rectilinear(configuration: JsonMapping, shape: tuple[int, ...]) -> Rectilin
         lengths: list[int] = []
         for j, entry in enumerate(checked_list(item, f"{key}[{i}]", "a list of lengths")):
             where = f"{key}[{i}][{j}]"
-            if isinstance(entry, list):
-                if len(entry) != 2 or type(entry[1]) is not int or not 1 <= entry[1] <= LIMITS.grid_lengths:
-                    raise bad(f"{where}: {show(entry)} is not a pair of length and count")
-                run = [_edge(entry[0], where)] * entry[1]
-            else:
-                run = [_edge(entry, where)]
+            # A run `[length, count]`. The count is bounded before the list is made: it is one number in a document.
+            edge, count = as_list(entry) if len(as_list(entry)) == 2 else (entry, 1)
+            if type(count) is not int or not 1 <= count <= LIMITS.grid_lengths:
+                raise bad(f"{where}: {show(entry)} is not a pair of length and count")
+            run = [_edge(edge, where)] * count
             total += len(run)
             if total > LIMITS.grid_lengths:
                 raise bad(f"{key}[{i}]: more than {LIMITS.grid_lengths} chunk lengths")

@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import marshal
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 import numpy as np
 
 from nczarr.compression import NamedConfig
+from nczarr.json_values import (
+    Json,
+    JsonMapping,
+    JsonObject,
+    as_text,
+    bad,
+    checked_flag,
+    checked_list,
+    checked_name,
+    checked_object,
+    show,
+)
 from nczarr.rooms import Door
-from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.grids import ChunkGrid
-from nczarr.zarr.types import DataType, Json, JsonMapping, JsonObject, Scalar, bad, show
+from nczarr.zarr.types import DataType, Scalar
 
 if TYPE_CHECKING:
     from nczarr import display
@@ -43,16 +54,12 @@ def parse_named_config(value: object, key: str) -> NamedConfig:
     """
     if isinstance(value, NamedConfig):
         return value
-    if isinstance(value, str):
-        if not value:
-            raise bad(f"{key}: the name is empty")
-        return NamedConfig(value)
-    value = types.checked_object(value, key, "an object with a name")
-    name = value.get("name")
-    if not isinstance(name, str) or not name:
-        raise bad(f"{key}.name: {show(name)} is not a name")
-    configuration = types.checked_object(value.get("configuration", {}), f"{key}.configuration")
-    must_understand = types.checked_flag(value.get("must_understand", True), f"{key}.must_understand")
+    if as_text(value):  # Zarr 3.1 allows a bare name for an object without a configuration
+        return NamedConfig(as_text(value))
+    value = checked_object(value, key, "an object with a name")
+    name = checked_name(value.get("name"), f"{key}.name")
+    configuration = checked_object(value.get("configuration", {}), f"{key}.configuration")
+    must_understand = checked_flag(value.get("must_understand", True), f"{key}.must_understand")
     extra = value.keys() - {"name", "configuration", "must_understand"}
     if extra:
         raise bad(f"{key}: the keys {show(sorted(extra))} are unknown")
@@ -61,9 +68,7 @@ def parse_named_config(value: object, key: str) -> NamedConfig:
 
 def parse_named_configs(value: object, key: str) -> tuple[NamedConfig, ...]:
     """Return a list of codecs, transformers or extensions from JSON."""
-    return tuple(
-        parse_named_config(item, f"{key}[{i}]") for i, item in enumerate(types.checked_list(value, key))
-    )
+    return tuple(parse_named_config(item, f"{key}[{i}]") for i, item in enumerate(checked_list(value, key)))
 
 
 def inner_codecs(shards: NamedConfig) -> tuple[NamedConfig, ...]:
@@ -136,6 +141,8 @@ class ArrayMetadata:
     extensions: tuple[NamedConfig, ...] = ()
     extra: JsonObject = field(default_factory=dict)
     origin: JsonMapping | None = field(default=None, repr=False)
+    #: What a node is, for the two classes of metadata.
+    is_array: ClassVar[Literal[True]] = True
 
     @classmethod
     def _make(cls, **fields: object) -> ArrayMetadata:
@@ -248,6 +255,7 @@ class GroupMetadata:
     attributes: JsonObject = field(default_factory=dict)
     extensions: tuple[NamedConfig, ...] = ()
     extra: JsonObject = field(default_factory=dict)
+    is_array: ClassVar[Literal[False]] = False
 
     def _repr_html_(self) -> str:
         return display.show_group(describe.describe_group(self, ""))

@@ -12,74 +12,37 @@ import binascii
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from nczarr.errors import MetadataError, UnsupportedError
+from nczarr.json_values import (
+    Json,
+    JsonMapping,
+    as_list,
+    as_object,
+    as_text,
+    bad,
+    checked_flag,
+    checked_name,
+    checked_object,
+    checked_text,
+    only_integers,
+    show,
+)
 from nczarr.lazy import cached_property
 from nczarr.zarr.plugins import Registry
 
 Endian = Literal["little", "big"]
-Json = Any
-"""A JSON value, which is checked on use."""
-JsonObject = dict[str, Json]
-JsonMapping = Mapping[str, Json]
-"""A JSON object that is only read: a document, or the ``configuration`` of a codec, a data type or an extension."""
 Scalar = Any
 """A value of a data type: a numpy scalar of its dtype, or text or bytes of variable length."""
 
 
 #: numpy stores the item size in a C int.
 MAX_ITEM_BYTES = 2**31 - 1
-
-
-def show(value: object) -> str:
-    """Return a short text of a JSON value for messages.
-
-    Examples
-    --------
-    >>> show({"a": [1, 2]})
-    "{'a': [1, 2]}"
-    >>> show(None)
-    'null'
-    >>> show("x" * 100)
-    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
-    """
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, int) and value.bit_length() > 256:
-        return "an integer of more than 256 bits"
-    text = repr(value[:64]) if isinstance(value, str | list | tuple) else repr(value)
-    return text if len(text) <= 58 and text == repr(value) else text[:57] + "…"
-
-
-def bad(message: str) -> MetadataError:
-    """Return the error for an invalid JSON value; a caller adds the document to it."""
-    return MetadataError(message)
-
-
-def checked_object(value: object, key: str, what: str = "an object") -> JsonObject:
-    """Return a JSON object; raise MetadataError with the key for another value."""
-    if not isinstance(value, dict):
-        raise bad(f"{key}: {show(value)} is not {what}")
-    return value
-
-
-def checked_list(value: object, key: str, what: str = "a list") -> list[Json]:
-    """Return a JSON list; raise MetadataError with the key for another value."""
-    if not isinstance(value, list):
-        raise bad(f"{key}: {show(value)} is not {what}")
-    return value
-
-
-def checked_flag(value: object, key: str) -> bool:
-    """Return true or false; raise MetadataError with the key for another value."""
-    if not isinstance(value, bool):
-        raise bad(f"{key}: {show(value)} is not true or false")
-    return value
 
 
 @dataclass(frozen=True)
@@ -153,6 +116,11 @@ class DataType(ABC):
         """True if the ``bytes`` codec requires a byte order."""
         return not self.is_variable and self.stored_dtype("little") != self.stored_dtype("big")
 
+    @property
+    def has_array_fields(self) -> bool:
+        """True if a field, at any depth, has dimensions; Zarr v3 documents cannot express this."""
+        return False
+
     def stored_dtype(self, endian: Endian | None = None) -> np.dtype:
         """Return the numpy dtype of the values in a chunk, in byte order `endian` (default: native).
 
@@ -224,9 +192,7 @@ class BoolType(_NumpyType):
     name: str = "bool"
 
     def fill_from_json(self, value: object) -> np.bool_:
-        if not isinstance(value, bool):
-            raise bad(f"{show(value)} is not true or false")
-        return np.bool_(value)
+        return np.bool_(checked_flag(value))
 
     def fill_to_json(self, value: object) -> bool:
         return bool(value)
@@ -275,6 +241,7 @@ class FloatType(_NumpyType):
         return np.dtype(f"u{self.dtype.itemsize}")
 
     def fill_from_json(self, value: Json) -> Scalar:
+        # Any text: an empty one is no hexadecimal number, and has its error here.
         if isinstance(value, str):
             if value in SPECIAL_NUMBERS:
                 return self.dtype.type(SPECIAL_NUMBERS[value])
@@ -326,10 +293,11 @@ class ComplexType(_NumpyType):
         return FloatType(f"float{self.dtype.itemsize * 4}")
 
     def fill_from_json(self, value: object) -> Scalar:
-        if not isinstance(value, list) or len(value) != 2:
+        pair = as_list(value)
+        if len(pair) != 2:
             raise bad(f"{show(value)} is not a list of two numbers")
         # A view of an array of parts keeps NaN payloads and signed zeros; arithmetic does not.
-        parts = np.array([self._part.fill_from_json(part) for part in value], self._part.dtype)
+        parts = np.array([self._part.fill_from_json(part) for part in pair], self._part.dtype)
         return parts.view(self.dtype)[0]
 
     def fill_to_json(self, value: object) -> list[float | str]:
@@ -431,11 +399,17 @@ def decode_base64(text: str, length: int | None = None) -> bytes:
 def _bytes_from_json(value: object) -> bytes:
     if isinstance(value, str):
         return decode_base64(value)
-    if not isinstance(value, list):
-        raise bad(f"{show(value)} is not base64 text or a list of integers")
-    if not all(type(item) is int and 0 <= item <= 255 for item in value):
-        raise bad(f"{show(value)} is not a list of integers from 0 to 255")
-    return bytes(value)
+    numbers = only_integers(value)
+    if numbers is None or max(numbers, default=0) > 255:
+        raise bad(f"{show(value)} is not base64 text or a list of integers from 0 to 255")
+    return bytes(numbers)
+
+
+def _bytes_of(value: object) -> bytes:
+    """Return the bytes of a value in memory: of any buffer, except text and numbers, whose bytes nobody meant."""
+    if not isinstance(value, bytes | bytearray | memoryview | np.void | np.ndarray):
+        raise bad(f"{show(value)} is not bytes")
+    return bytes(value) if isinstance(value, bytes | bytearray) else value.tobytes()
 
 
 def _item_length(configuration: JsonMapping) -> int:
@@ -471,16 +445,16 @@ class StringType(_ObjectType):
     name: str = "string"
 
     def fill_from_json(self, value: object) -> str:
-        if not isinstance(value, str):
-            raise bad(f"{show(value)} is not a string")
+        text = checked_text(value)
         try:
-            value.encode("utf-8", "surrogateescape")
+            text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
             raise bad(f"{show(value)} contains a lone surrogate, so it is not valid text") from None
-        return value
+        return text
 
     def fill_to_json(self, value: object) -> str:
-        return self.fill_from_json(value if not isinstance(value, np.str_) else str(value))
+        text = self.fill_from_json(value)
+        return str(text) if type(text) is np.str_ else text
 
     def zero(self) -> str:
         return ""
@@ -508,11 +482,7 @@ class BytesType(_ObjectType):
         return b""
 
     def to_scalar(self, value: object) -> bytes:
-        if isinstance(value, np.ndarray):
-            return value.tobytes()
-        if not isinstance(value, bytes | bytearray | memoryview):
-            raise bad(f"{show(value)} is not bytes")
-        return bytes(value)
+        return _bytes_of(value)
 
 
 @dataclass(frozen=True)
@@ -541,11 +511,10 @@ class FixedTextType(_FixedType):
         return cls(name, length)
 
     def fill_from_json(self, value: object) -> np.str_:
-        if not isinstance(value, str):
-            raise bad(f"{show(value)} is not a string")
-        if len(value) > self.length_bytes // 4:
+        text = checked_text(value)
+        if len(text) > self.length_bytes // 4:
             raise bad(f"{show(value)} is longer than {self.length_bytes // 4} characters")
-        return np.str_(value)
+        return np.str_(text)
 
     def fill_to_json(self, value: object) -> str:
         return str(self.fill_from_json(str(value)))
@@ -580,9 +549,7 @@ class FixedBytesType(_FixedType):
         return encode_base64(bytes(scalar) if self.dtype.kind == "S" else scalar.tobytes())
 
     def to_scalar(self, value: Scalar) -> Scalar:
-        if not isinstance(value, bytes | bytearray | np.void):
-            raise bad(f"{show(value)} is not bytes")
-        data = value.tobytes() if isinstance(value, np.void) else bytes(value)
+        data = _bytes_of(value)
         if len(data) > self.length_bytes:
             raise bad(f"the value has {len(data)} bytes, the data type has {self.length_bytes}")
         return np.bytes_(data) if self.dtype.kind == "S" else np.void(data.ljust(self.length_bytes, b"\0"))
@@ -617,10 +584,10 @@ class RawBitsType(DataType):
         return list(self.to_scalar(value).tobytes())
 
     def to_scalar(self, value: Scalar) -> Scalar:
-        data = value.tobytes() if isinstance(value, np.void) else value
-        if not isinstance(data, bytes | bytearray) or len(data) != self.length_bytes:
+        data = _bytes_of(value)
+        if len(data) != self.length_bytes:
             raise bad(f"{show(value)} is not a value of {self.length_bytes} bytes")
-        return np.void(bytes(data))
+        return np.void(data)
 
 
 _RAW = re.compile(r"r([1-9][0-9]{0,10})")
@@ -657,12 +624,9 @@ def parse_data_type(value: object) -> DataType:
     >>> parse_data_type({"name": "raw_bytes", "configuration": {"length_bytes": 3}}).dtype
     dtype('V3')
     """
-    document: Json = {"name": value} if isinstance(value, str) else value
-    if not isinstance(document, dict):
-        raise bad(f"{show(value)} is not a data type")
-    name = document.get("name")
-    if not isinstance(name, str):
-        raise bad(f"name: {show(name)} is not a string")
+    # Zarr 3.1 allows a bare name for an object without a configuration.
+    document = {"name": value} if as_text(value) else checked_object(value, "", "a data type")
+    name = checked_text(document.get("name"), "name")
     configuration = checked_object(document.get("configuration", {}), "configuration")
     if document.get("must_understand", True) is not True:
         raise bad("must_understand: false is not allowed for a data type")
@@ -699,13 +663,15 @@ def data_type_for(dtype: np.dtype | str | type) -> DataType:
     >>> data_type_for("string").name
     'string'
     """
-    if isinstance(dtype, str) and (dtype in _PLAIN or _RAW.fullmatch(dtype)):
-        return parse_data_type(dtype)
+    name = as_text(dtype)
+    # Zarr's names come first: numpy reads `bytes` and `string` as types of another kind, and `r16` as none.
+    if name in _PLAIN or _RAW.fullmatch(name):
+        return parse_data_type(name)
     try:
         dt = np.dtype(dtype)
     except TypeError:
-        if isinstance(dtype, str) and DATA_TYPES.find(dtype) is not None:
-            return parse_data_type(dtype)
+        if name and DATA_TYPES.find(name) is not None:
+            return parse_data_type(name)
         raise UnsupportedError(f"{show(dtype)} is not a dtype") from None
     numeric = _BY_KIND.get((dt.kind, dt.itemsize))
     if numeric is not None:
@@ -763,18 +729,15 @@ class StructType(DataType):
     def parse(cls, name: str, configuration: JsonMapping) -> StructType:
         """Return the type for a name and the ``configuration`` of a document."""
         items = configuration.get("fields")
-        if not isinstance(items, list) or not items:
+        if not as_list(items):
             raise bad(f"configuration.fields: {show(items)} is not a list of fields")
         fields = []
-        for i, item in enumerate(items):
-            if isinstance(item, dict) and "name" in item and "data_type" in item:
-                field_name, type_json = item["name"], item["data_type"]
-            elif isinstance(item, list) and len(item) == 2:
-                field_name, type_json = item
-            else:
+        for i, item in enumerate(as_list(items)):
+            # An object in `struct`; a pair in `structured`, which zarr-python 3.0 and 3.1 write.
+            pair = as_list(item) or [as_object(item).get(key) for key in ("name", "data_type")]
+            if len(pair) != 2 or None in pair:
                 raise bad(f"configuration.fields[{i}]: {show(item)} is not a field")
-            if not isinstance(field_name, str) or not field_name:
-                raise bad(f"configuration.fields[{i}].name: {show(field_name)} is not a name")
+            field_name, type_json = checked_name(pair[0], f"configuration.fields[{i}].name"), pair[1]
             try:
                 data_type = parse_data_type(type_json)
             except MetadataError as error:
@@ -805,11 +768,7 @@ class StructType(DataType):
 
     @property
     def has_array_fields(self) -> bool:
-        """True if a field, at any depth, has dimensions; Zarr v3 documents cannot express this."""
-        return any(
-            field.shape or (isinstance(field.data_type, StructType) and field.data_type.has_array_fields)
-            for field in self.fields
-        )
+        return any(field.shape or field.data_type.has_array_fields for field in self.fields)
 
     @property
     def configuration(self) -> JsonMapping:
@@ -826,14 +785,13 @@ class StructType(DataType):
         if isinstance(value, str):
             data = decode_base64(value, self.dtype.itemsize)
             return np.frombuffer(data, self.stored_dtype("little")).astype(self.dtype)[0]
-        if not isinstance(value, dict):
-            raise bad(f"{show(value)} is not an object with the fields of the struct")
-        if set(value) != {field.name for field in self.fields}:
-            raise bad(f"the keys {show(list(value))} are not the fields of the struct")
+        given = checked_object(value, "", "an object with the fields of the struct")
+        if set(given) != {field.name for field in self.fields}:
+            raise bad(f"the keys {show(list(given))} are not the fields of the struct")
         record = np.zeros((), self.dtype)
         for field in self.fields:
             try:
-                record[field.name] = field.data_type.fill_from_json(value[field.name])
+                record[field.name] = field.data_type.fill_from_json(given[field.name])
             except MetadataError as error:
                 error.message = f"{field.name}: {error.message}"
                 raise

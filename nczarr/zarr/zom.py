@@ -24,9 +24,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import ClassVar, Literal
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, error_context
+from nczarr.json_values import (
+    Json,
+    JsonMapping,
+    JsonObject,
+    as_list,
+    as_object,
+    as_text,
+    checked_object,
+    only_texts,
+    show,
+)
 from nczarr.stores import Store
 from nczarr.zarr.codecs.base import ArrayArrayCodec, ArrayBytesCodec, find_codec
 from nczarr.zarr.documents import v2 as documents_v2
@@ -38,7 +49,6 @@ from nczarr.zarr.hierarchy.opening import create_hierarchy
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, check_path, split_path
-from nczarr.zarr.types import Json, JsonMapping, JsonObject, checked_object, show
 
 
 @dataclass(frozen=True)
@@ -67,9 +77,15 @@ class ZomArray(_ModelNode):
     {'zarr_format': 2, 'shape': [4], 'dtype': '<i4', 'attributes': {}}
     """
 
+    kind: ClassVar[Literal["array"]] = "array"
+
     def to_json(self) -> JsonObject:
         """Return the array as JSON."""
         return _node_document(self)
+
+    def walk(self, path: str = "") -> Iterator[tuple[str, ZomArray | ZomGroup]]:
+        """Yield this array with its path: an array has no members."""
+        yield path, self
 
 
 @dataclass(frozen=True)
@@ -92,6 +108,7 @@ class ZomGroup(_ModelNode):
     """
 
     members: dict[str, ZomArray | ZomGroup] = field(default_factory=dict)
+    kind: ClassVar[Literal["group"]] = "group"
 
     def to_json(self) -> JsonObject:
         """Return the group and its descendants as JSON.
@@ -120,11 +137,7 @@ class ZomGroup(_ModelNode):
         """
         yield path, self
         for name, member in self.members.items():
-            here = f"{path}/{name}" if path else name
-            if isinstance(member, ZomGroup):
-                yield from member.walk(here)
-            else:
-                yield here, member
+            yield from member.walk(f"{path}/{name}" if path else name)
 
 
 ZomNode = ZomArray | ZomGroup
@@ -134,7 +147,7 @@ def _node_document(node: ZomNode) -> JsonObject:
     """Return one node as JSON, without its members."""
     head: JsonObject = {"zarr_format": node.zarr_format}
     if node.zarr_format == 3:
-        head["node_type"] = "array" if isinstance(node, ZomArray) else "group"
+        head["node_type"] = node.kind
     return {**head, **node.properties, "attributes": node.attributes}
 
 
@@ -167,29 +180,27 @@ def _parse(value: object, key: str, version: int | None, depth: int) -> ZomNode:
     where = key or "the model"
     if depth > LIMITS.model_depth:
         raise MetadataError(f"{where[:60]}…: groups are nested deeper than {LIMITS.model_depth}")
-    if not isinstance(value, Mapping):
-        raise MetadataError(f"{where}: {show(value)} is not an object")
-    zarr_format = value.get("zarr_format", version or 3)
+    given = checked_object(value, where)
+    zarr_format = given.get("zarr_format", version or 3)
     if type(zarr_format) is not int or zarr_format not in (2, 3):
         raise MetadataError(f"{where}: zarr_format: {show(zarr_format)} is not 2 or 3")
     if version is not None and zarr_format != version:
         raise MetadataError(f"{where}: zarr_format: {zarr_format} inside a model of version {version}")
-    attributes = checked_object(value.get("attributes", {}), f"{where}: attributes")
-    kind = value.get("node_type", "group" if "members" in value else "array") if zarr_format == 3 else None
+    attributes = checked_object(given.get("attributes", {}), f"{where}: attributes")
+    kind = given.get("node_type", "group" if "members" in given else "array") if zarr_format == 3 else None
     if kind not in (None, "array", "group"):
         raise MetadataError(f'{where}: node_type: {show(kind)} is not "array" or "group"')
     if kind is None:
-        kind = "group" if "members" in value or "shape" not in value else "array"
+        kind = "group" if "members" in given or "shape" not in given else "array"
     names = ("zarr_format", "attributes", *(["node_type"] if zarr_format == 3 else []))
-    properties = {name: item for name, item in value.items() if name not in names}
+    properties = {name: item for name, item in given.items() if name not in names}
     typed: Literal[2, 3] = 2 if zarr_format == 2 else 3
     if kind == "array":
         return ZomArray(typed, properties, attributes)
-    members = properties.pop("members", {})
-    if not isinstance(members, Mapping):
-        raise MetadataError(f"{where}: members: {show(members)} is not an object")
+    members = checked_object(properties.pop("members", {}), f"{where}: members")
     children: dict[str, ZomNode] = {}
     for name, item in members.items():
+        # A model made by a program may have any key; JSON has only texts.
         problem = (
             check_name(name, layout=f"v{typed}") if isinstance(name, str) else f"{name!r} is not a string"
         )
@@ -277,8 +288,7 @@ def flatten(zom: ZomNode) -> dict[str, JsonObject]:
     >>> list(flatten(ZomGroup(3, members={"g": ZomGroup(3)})))
     ['', 'g']
     """
-    nodes = zom.walk() if isinstance(zom, ZomGroup) else [("", zom)]
-    return {path: _node_document(node) for path, node in nodes}
+    return {path: _node_document(node) for path, node in zom.walk()}
 
 
 def unflatten(documents: Mapping[str, JsonMapping]) -> ZomNode:
@@ -314,9 +324,9 @@ def unflatten(documents: Mapping[str, JsonMapping]) -> ZomNode:
         while path:
             above, _, name = path.rpartition("/")
             parent = made.get(above)
-            if isinstance(parent, ZomArray):
-                raise MetadataError(f"{path!r} is inside the array {above!r}; only groups have members")
             if parent is not None:
+                if parent.kind == "array":
+                    raise MetadataError(f"{path!r} is inside the array {above!r}; only groups have members")
                 parent.members[name] = node
                 break
             path, node = above, ZomGroup(version, members={name: node})
@@ -342,7 +352,7 @@ def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetada
             document = _node_document(replace(node, properties=_in_v3_spelling(node.properties)))
         return documents_v3.parse_node(document, place)
     document = {"zarr_format": 2, **node.properties}
-    if isinstance(node, ZomArray):
+    if node.kind == "array":
         return documents_v2.parse_array(document, node.attributes, place)
     return documents_v2.parse_group(document, node.attributes, place)
 
@@ -358,14 +368,15 @@ def _in_v3_spelling(properties: JsonMapping) -> JsonObject:
         for key, value in properties.items()
         if key != "storage_transformers" or value is not None
     }
-    codecs = result.get("codecs")
-    if isinstance(codecs, list):
+    codecs: Json = result.get("codecs")
+    is_list = isinstance(codecs, list)
+    if is_list:
         result["codecs"] = codecs = [_known_spelling(codec) for codec in codecs]
-    data_type = result.get("data_type")
-    if isinstance(data_type, str) and data_type[:1] in ("|", "<", ">"):
+    data_type = as_text(result.get("data_type"))
+    if data_type.startswith(("|", "<", ">")):
         parsed, endian = parse_v2_dtype(data_type, "data_type")
         result["data_type"] = parsed.to_json()
-        if isinstance(codecs, list) and not any(_is_a(codec, ArrayBytesCodec) for codec in codecs):
+        if is_list and not any(_is_a(codec, ArrayBytesCodec) for codec in codecs):
             at = next((i for i, codec in enumerate(codecs) if not _is_a(codec, ArrayArrayCodec)), len(codecs))
             codecs.insert(at, {"name": "bytes", **({"configuration": {"endian": endian}} if endian else {})})
     return result
@@ -374,27 +385,28 @@ def _in_v3_spelling(properties: JsonMapping) -> JsonObject:
 def _without_null(value: object) -> Json:
     if isinstance(value, list):
         return [_without_null(item) for item in value]
-    if isinstance(value, Mapping) and "name" in value:
-        return {
-            k: _without_null(item) for k, item in value.items() if k != "configuration" or item is not None
-        }
-    if isinstance(value, Mapping):  # a configuration, which may contain codecs (sharding)
-        return {key: _without_null(item) for key, item in value.items()}
+    if isinstance(value, Mapping):  # a codec, or a configuration that contains codecs (sharding)
+        drops = "configuration" if "name" in value else None
+        return {k: _without_null(item) for k, item in value.items() if k != drops or item is not None}
     return value
+
+
+def _name_of(codec: Json) -> str:
+    """Return the name of a codec in a document: an object, or a bare name (Zarr 3.1)."""
+    return as_text(codec) or as_text(as_object(codec).get("name"))
 
 
 def _is_a(codec: Json, kind: type) -> bool:
     """Return True if a codec in a document has a class of the given kind."""
-    name = codec.get("name") if isinstance(codec, Mapping) else codec
-    found = find_codec(name) if isinstance(name, str) else None
+    found = find_codec(_name_of(codec))
     return found is not None and isinstance(found[1], type) and issubclass(found[1], kind)
 
 
 def _known_spelling(codec: Json) -> Json:
-    name = codec.get("name") if isinstance(codec, Mapping) else codec
-    if not isinstance(name, str) or find_codec(name) is not None or find_codec(name.lower()) is None:
+    name = _name_of(codec)
+    if find_codec(name) is not None or find_codec(name.lower()) is None:
         return codec
-    return {**codec, "name": name.lower()} if isinstance(codec, Mapping) else name.lower()
+    return name.lower() if as_text(codec) else {**codec, "name": name.lower()}
 
 
 def to_hierarchy(store: Store, zom: ZomNode) -> Hierarchy:
@@ -415,8 +427,7 @@ def to_hierarchy(store: Store, zom: ZomNode) -> Hierarchy:
     >>> list(to_hierarchy(MemoryStore(), ZomGroup(3, members={"g": ZomGroup(3)})).nodes)
     ['', 'g']
     """
-    nodes = dict(zom.walk()) if isinstance(zom, ZomGroup) else {"": zom}
-    items = [(path, node_metadata(node, path or "the root")) for path, node in nodes.items()]
+    items = [(path, node_metadata(node, path or "the root")) for path, node in zom.walk()]
     hierarchy = create_hierarchy(store, layout="v3" if zom.zarr_format == 3 else "v2", hidden=True)
     hierarchy.put_many(items)
     hierarchy.publish()
@@ -438,17 +449,18 @@ def canonical_zom(zom: ZomNode) -> ZomNode:
     ('.', None)
     """
     result = replace(zom, properties=dict(_properties(zom)))
-    if isinstance(result, ZomGroup):
-        members = {name: canonical_zom(member) for name, member in result.members.items()}
-        return replace(result, members=members)
-    return result
+    if result.kind == "array":
+        return result
+    members = {name: canonical_zom(member) for name, member in result.members.items()}
+    return replace(result, members=members)
 
 
 def _properties(node: ZomNode) -> JsonMapping:
     if node.zarr_format == 2:
-        defaults: JsonObject = {"dimension_separator": "."} if isinstance(node, ZomArray) else {}
-        result = {**defaults, **node.properties}
-        if isinstance(node, ZomArray) and result.get("filters") in ([], {}):
+        if node.kind == "group":
+            return node.properties
+        result = {"dimension_separator": ".", **node.properties}
+        if result.get("filters") in ([], {}):
             result["filters"] = None
         return result
     try:
@@ -478,8 +490,8 @@ def zom_differences(a: ZomNode, b: ZomNode) -> Iterator[str]:
     stack: list[tuple[str, ZomNode, ZomNode]] = [("/", a, b)]
     while stack:
         path, one, two = stack.pop()
-        if type(one) is not type(two):
-            a_kind, b_kind = ("an array" if isinstance(n, ZomArray) else "a group" for n in (one, two))
+        if one.kind != two.kind:
+            a_kind, b_kind = ("an array" if n.kind == "array" else "a group" for n in (one, two))
             yield f"{path}: {a_kind} and {b_kind}"
             continue
         if one.zarr_format != two.zarr_format:
@@ -489,7 +501,7 @@ def zom_differences(a: ZomNode, b: ZomNode) -> Iterator[str]:
             yield f"{path}: properties differ: {', '.join(keys)}"
         if keys := different_keys(one.attributes, two.attributes):
             yield f"{path}: attributes differ: {', '.join(keys)}"
-        if isinstance(one, ZomGroup) and isinstance(two, ZomGroup):
+        if one.kind == "group" and two.kind == "group":
             base = path.rstrip("/")
             for left, right, which in ((one, two, "first"), (two, one, "second")):
                 alone = [name for name in left.members if name not in right.members]
@@ -539,17 +551,15 @@ def match_zom(zom: ZomNode, pattern: JsonMapping) -> list[str]:
 def _match_node(node: ZomNode, pattern: Json, key: str, problems: list[str]) -> None:
     if pattern == ANY:
         return
-    if not isinstance(pattern, Mapping):
-        raise MetadataError(f"{key or 'the pattern'}: {show(pattern)} is not an object")
+    given = checked_object(pattern, key or "the pattern")
     dot = f"{key}." if key else ""
-    own = {k: v for k, v in pattern.items() if k != "members"}
+    own = {k: v for k, v in given.items() if k != "members"}
     _match(own, _node_document(node), key, problems)
-    members = pattern.get("members")
+    members = given.get("members")
     if members is None or members == ANY:
         return
-    if not isinstance(members, Mapping):
-        raise MetadataError(f"{dot}members: {show(members)} is not an object")
-    if not isinstance(node, ZomGroup):
+    members = checked_object(members, f"{dot}members")
+    if node.kind == "array":
         problems.append(f"{dot}members: an array has no members")
         return
     for name in members:
@@ -561,7 +571,7 @@ def _match_node(node: ZomNode, pattern: Json, key: str, problems: list[str]) -> 
 
 
 def _match(pattern: Json, value: object, key: str, problems: list[str]) -> None:
-    if pattern == ANY and isinstance(pattern, str):
+    if as_text(pattern) == ANY:
         return
     if isinstance(pattern, Mapping) and isinstance(value, Mapping):
         for name, part in pattern.items():
@@ -610,19 +620,15 @@ def _to_v3(node: ZomNode, path: str) -> ZomNode:
         **metadata.attributes,
         **{k: v for k, v in metadata.extra.items() if k not in metadata.attributes},
     }
-    if isinstance(node, ZomGroup):
+    if node.kind == "group":
         members = {
             name: _to_v3(member, f"{path}/{name}" if path else name) for name, member in node.members.items()
         }
         return ZomGroup(3, {}, attributes, members)
-    assert isinstance(metadata, ArrayMetadata)
-    names = attributes.get("_ARRAY_DIMENSIONS")
+    assert metadata.is_array
+    names = only_texts(attributes.get("_ARRAY_DIMENSIONS"))
     dimension_names = None
-    if (
-        isinstance(names, list)
-        and len(names) == metadata.ndim
-        and all(isinstance(name, str) for name in names)
-    ):
+    if names is not None and len(names) == metadata.ndim:
         dimension_names = tuple(names)
         del attributes["_ARRAY_DIMENSIONS"]
     with error_context(path):
@@ -654,7 +660,7 @@ def zom_schema(zarr_format: Literal[2, 3]) -> JsonObject:
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    below = as_object(value).values() or as_list(value)
     return levels < 1 or any(_is_deeper(item, levels - 1) for item in below)
 
 
@@ -691,8 +697,7 @@ def schema_problems(value: object, zarr_format: Literal[2, 3] | None = None) -> 
             "validation requires the package jsonschema", hint="pip install jsonschema"
         ) from None
     if zarr_format is None:
-        version = value.get("zarr_format") if isinstance(value, dict) else None
-        zarr_format = 2 if version == 2 and version is not True else 3
+        zarr_format = 2 if as_object(value).get("zarr_format") == 2 else 3
     if _is_deeper(value, LIMITS.document_depth):
         return [f"$: nested deeper than {LIMITS.document_depth} levels"]
     problems = []

@@ -16,13 +16,13 @@ from nczarr import mapping, model, netcdf
 from nczarr.convert.endpoints import open_source
 from nczarr.errors import NCZarrError, NotAllowedError, StoreError
 from nczarr.formats import kind_of_source
+from nczarr.json_values import show
 from nczarr.mapping import Finding
 from nczarr.mapping.values.declarations import type_name, types_to_json
 from nczarr.mapping.values.scalars import scalar_to_json
 from nczarr.model import Attribute, Dataset, Group, Type, Variable
 from nczarr.targets import allowing
 from nczarr.transfer import NoProgress, Progress, block_shape, dataset_bytes, reporting, value_bytes
-from nczarr.zarr.types import show
 
 
 def check(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.mapping.values.scalars import as_object
+from nczarr.json_values import as_object
 from nczarr.options import named
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers

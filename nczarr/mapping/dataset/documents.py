@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from nczarr.json_values import as_list, member
 from nczarr.mapping.dataset.variable_data import VariableData
 from nczarr.mapping.dialect import Metadata, array_at
 from nczarr.mapping.nczarr3.keys import GROUP_KEY
-from nczarr.mapping.values.scalars import member
 from nczarr.model import split_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 from nczarr.zarr.chunks.records import RECORD_KEY, read_record, with_record
@@ -25,7 +25,7 @@ def put_changed(hierarchy: Hierarchy, nodes: Mapping[str, Metadata]) -> None:
     for path, node in nodes.items():
         if is_same(hierarchy.nodes.get(path), node):
             continue
-        if isinstance(node, ArrayMetadata):
+        if node.is_array:
             if (
                 _reshape(hierarchy, path, node) and RECORD_KEY in node.extra
             ):  # its chunks are removed on purpose
@@ -58,7 +58,7 @@ def _reshape(hierarchy: Hierarchy, path: str, planned: ArrayMetadata) -> bool:
     The array is shortened, or erased if its chunks would be unreadable.
     """
     existing = hierarchy.nodes.get(path)
-    if not isinstance(existing, ArrayMetadata):
+    if existing is None or not existing.is_array:
         return False
     array = hierarchy.array(path)
     form = ("data_type", "chunk_grid", "chunk_key_encoding", "codecs", "ndim")
@@ -124,8 +124,9 @@ def write_lengths(
 def _with_length(metadata: Metadata, name: str, size: int) -> GroupMetadata | None:
     """Return the metadata of a group with a new length of a dimension; None if the dimension is in another place."""
     info = member(metadata.attributes, GROUP_KEY)
-    dimensions = info.get("dimensions")
-    if not isinstance(metadata, GroupMetadata) or metadata.extensions or not isinstance(dimensions, list):
+    # Version 3.0 has an object here, and a group without dimensions nothing: both take the way of a whole plan.
+    dimensions = as_list(info.get("dimensions"))
+    if metadata.is_array or metadata.extensions:
         return None
     if not any(d["name"] == name for d in dimensions):
         return None
@@ -152,8 +153,11 @@ def record_chunks(hierarchy: Hierarchy, paths: Iterable[str], *, new: bool = Fal
     """
     changed = []
     for path in paths:
-        metadata = hierarchy.nodes[path] if hierarchy.is_array(path) else None
-        if isinstance(metadata, ArrayMetadata) and (new or RECORD_KEY in metadata.extra):
+        # Asked of the hierarchy first, which knows what a node is before it parses the document.
+        if not hierarchy.is_array(path):
+            continue
+        metadata = hierarchy.nodes[path]
+        if metadata.is_array and (new or RECORD_KEY in metadata.extra):
             array = hierarchy.array(path)
             grid = array.grid_shape
             bits = np.zeros(grid, bool)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from nczarr.json_values import as_list, member
 from nczarr.mapping.dataset.variable_data import VariableData
 from nczarr.mapping.dialect import array_at
 from nczarr.mapping.nczarr3.keys import GROUP_KEY
-from nczarr.mapping.values.scalars import (
-    as_list,
-    member,
-)
 from nczarr.model import Dataset, join_fqn
 from nczarr.zarr import Hierarchy
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nczarr import model
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.json_values import JsonObject, member
 from nczarr.mapping.dataset import changes, destination
 from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.rename_journal import finish_moves, forget_moves
@@ -410,11 +411,7 @@ def warn_of_versions(store: Store) -> None:
 
 
 def _counted(hierarchy: Hierarchy, sizes: Iterable[tuple[str, int]]) -> list[ArrayObjects]:
-    arrays = {
-        hierarchy.chunk_prefix(path): path
-        for path, node in hierarchy.nodes.items()
-        if isinstance(node, ArrayMetadata)
-    }
+    arrays = {hierarchy.chunk_prefix(path): path for path, node in hierarchy.nodes.items() if node.is_array}
     counts: dict[str, tuple[int, int]] = {}
     for key, size in sizes:
         above, _, name = key.rpartition("/")

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Literal, cast
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
+from nczarr.json_values import JsonObject
 from nczarr.mapping.dataset import subgroup
 from nczarr.mapping.dataset.changes import moment, stale_nodes, unstored_reason
 from nczarr.mapping.dataset.destination import open_destination, refuse_unfinished
@@ -27,13 +28,12 @@ from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.mapping.plain.read import is_plain, read_plain
 from nczarr.mapping.plain.write import plan_plain
-from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.system.atomic import ignores_case
 from nczarr.system.environment import limit
 from nczarr.system.failures import is_unreached
-from nczarr.zarr import GroupMetadata, Hierarchy, create_hierarchy, open_hierarchy
+from nczarr.zarr import Hierarchy, create_hierarchy, open_hierarchy
 from nczarr.zarr.hierarchy.layouts import ConsolidatedUse, V2Layout
 from nczarr.zarr.hierarchy.opening import read_hierarchy
 
@@ -290,7 +290,7 @@ def _unstored(store: Store) -> Iterator[Finding]:
 def _may_be_group(hierarchy: Hierarchy, dialect: Dialect) -> bool:
     """Return whether a hierarchy has NCZarr's keys without a superblock, which the root of a dataset has."""
     root = hierarchy.nodes[""]
-    if not isinstance(root, GroupMetadata):
+    if root.is_array:
         return False
     if dialect.name == "nczarr-v3":
         return SUPERBLOCK_KEY not in root.attributes and SUPERBLOCK_KEY not in group_keys(root)[0]
@@ -404,7 +404,7 @@ def _node_names(store: Store, options: WriteOptions, zarr_layout: str) -> NodeNa
     )
 
 
-def documents_v2(stored: StoredDataset) -> dict[str, JSONObject]:
+def documents_v2(stored: StoredDataset) -> dict[str, JsonObject]:
     """Return plain documents of Zarr v2 by key, without content that v2 cannot represent.
 
     The dataset must have been written with the option `chunk_keys` of v2, and codecs that v2 has.

@@ -14,16 +14,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 
 from nczarr.errors import MetadataError, NCZarrError, StoreError
+from nczarr.json_values import JsonObject
 from nczarr.mapping.dataset.changes import takeovers
 from nczarr.mapping.dataset.documents import is_same, put_changed
 from nczarr.mapping.dialect import Metadata, array_at
-from nczarr.mapping.values.scalars import JSONObject
 from nczarr.stores import Store
 from nczarr.stores.base import batched
 from nczarr.system.atomic import WriterState, new_writer, writer_state
 from nczarr.system.environment import read_json
 from nczarr.system.logs import logger_of
-from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
+from nczarr.zarr import Hierarchy, open_hierarchy
 from nczarr.zarr.names import check_path
 
 #: The keys of the journal, of the number of finished steps, and of writers that have taken it over from others.
@@ -59,7 +59,7 @@ class Journal:
 
     writer: str
     steps: tuple[Step, ...]
-    nodes: tuple[tuple[str, bool, dict[str, JSONObject]], ...]
+    nodes: tuple[tuple[str, bool, dict[str, JsonObject]], ...]
     gone: tuple[str, ...]
 
     @classmethod
@@ -188,7 +188,7 @@ def moving(
     if entangled and not hierarchy.hidden and store.takes_any_key and not store.is_one_file:
         targets = {there for _, there in steps}
         written = tuple(
-            (path, isinstance(node, ArrayMetadata), hierarchy.make_documents(path, node))
+            (path, node.is_array, hierarchy.make_documents(path, node))
             for path, node in nodes.items()
             if path in targets or not is_same(hierarchy.nodes.get(path), node)
         )

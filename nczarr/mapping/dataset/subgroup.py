@@ -9,9 +9,9 @@ from typing import NoReturn, TypeVar
 
 from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.json_values import JsonObject
 from nczarr.mapping.dialect import Binding, OpenedGroup, Reading
 from nczarr.mapping.nczarr3.keys import GROUP_KEY, SUPERBLOCK_KEY
-from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Dataset, Type, UserType, Variable, join_fqn, parse_fqn, split_fqn
 from nczarr.model.nodes import dataset_of
 from nczarr.model.types import map_parts
@@ -47,7 +47,7 @@ def root_above(store: Store, layout: str) -> tuple[Store, str] | None:
     return best
 
 
-def _attributes(store: Store, key: str, data: bytes) -> JSONObject | None:
+def _attributes(store: Store, key: str, data: bytes) -> JsonObject | None:
     """Return the attributes in a document; raise NCZarrError if it is damaged."""
     document = parse_object(data, store.place(key))
     return document.get("attributes") if key == "zarr.json" else document

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from nczarr import model
 from nczarr.errors import MetadataError, ModelError, UnsupportedError
+from nczarr.json_values import JsonObject, member
 from nczarr.mapping.dataset.documents import put_changed
 from nczarr.mapping.dataset.rename_journal import Paths, moving, plan_steps
 from nczarr.mapping.dataset.variable_data import VariableData
@@ -23,7 +24,6 @@ from nczarr.mapping.plain.read import DIMENSIONS_KEY
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes
 from nczarr.mapping.values.declarations import declarations
 from nczarr.mapping.values.encodings import Encoding
-from nczarr.mapping.values.scalars import JSONObject, member
 from nczarr.model import Dataset, Group, Type, Variable, split_fqn
 from nczarr.model.parts import known_variables
 from nczarr.model.types import requalified
@@ -167,7 +167,7 @@ def _removed(plan: Plan, before: UnchangedDataset, sources: Mapping[str, str]) -
     for path in hierarchy.nodes:
         if not path or path not in own or path in staying:
             continue
-        if path in plan.nodes and hierarchy.is_array(path) == isinstance(plan.nodes[path], ArrayMetadata):
+        if path in plan.nodes and hierarchy.is_array(path) == plan.nodes[path].is_array:
             continue
         if not any(path.startswith(f"{g}/") for g in removed):
             removed.append(path)
@@ -403,13 +403,13 @@ def _with_damaged_types(existing: Metadata, planned: Metadata) -> Metadata:
     return replace(planned, attributes={**planned.attributes, spec.GROUP_KEY: info})
 
 
-def _keys(node: Metadata) -> JSONObject:
-    return (spec.array_keys(node) if isinstance(node, ArrayMetadata) else spec.group_keys(node))[0]
+def _keys(node: Metadata) -> JsonObject:
+    return (spec.array_keys(node) if node.is_array else spec.group_keys(node))[0]
 
 
 def _unchanged_attributes(
     existing: Metadata, planned: Metadata, node: Group | Variable, dataset: Dataset, array: Type | None
-) -> JSONObject:
+) -> JsonObject:
     """Return the stored attributes (nested objects, true and false) if they mean the same as the planned ones."""
     own = {k: v for k, v in planned.attributes.items() if k in RESERVED}
     plain = {k: v for k, v in existing.attributes.items() if k not in RESERVED}

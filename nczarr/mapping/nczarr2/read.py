@@ -25,6 +25,7 @@ import numpy as np
 from nczarr import model
 from nczarr.compression import filters_for
 from nczarr.errors import MetadataError, NCZarrError, error_context
+from nczarr.json_values import JsonObject, as_object, show
 from nczarr.mapping.dialect import Reading
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3.groups import (
@@ -39,11 +40,6 @@ from nczarr.mapping.values import scalars
 from nczarr.mapping.values.arrays import array_storage
 from nczarr.mapping.values.attributes import infer_attribute
 from nczarr.mapping.values.encodings import Encoding, FixedTextEncoding, PlainEncoding, ScalarEncoding
-from nczarr.mapping.values.scalars import (
-    JSONObject,
-    as_object,
-    show,
-)
 from nczarr.model import CHAR, STRING, DimensionRef, Type, join_fqn
 from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig, data_type_for
@@ -93,7 +89,7 @@ class _Finder(GroupFinder):
         #: Chunks of a big-endian type are in the order of the machine (in effect little-endian).
         self.native_order = "_nczarr_superblock" not in root.attributes
         #: The files of version 4.8.0, by key of the store.
-        self.files: dict[str, JSONObject] | None = None
+        self.files: dict[str, JsonObject] | None = None
         if self.native_order and not root.extra.keys() & {"_nczarr_superblock", "_NCZARR_SUPERBLOCK"}:
             keys = []
             for path in hierarchy.nodes:
@@ -106,7 +102,7 @@ class _Finder(GroupFinder):
     def place(self, path: str, document: str) -> str:
         return self.hierarchy.store.place(join_key(path, document))
 
-    def key(self, path: str, key: str) -> JSONObject:
+    def key(self, path: str, key: str) -> JsonObject:
         """Return one of NCZarr's keys of a node; empty if there is none."""
         if self.files is not None:
             return self.files.get(join_key(path, _SIDE_FILES[key]), {})
@@ -123,7 +119,7 @@ class _Finder(GroupFinder):
                     array.keys = self.keys_of_array(array)
         return root
 
-    def _record(self, path: str, fqn: str, metadata: GroupMetadata) -> tuple[JSONObject, RecordOrigin]:
+    def _record(self, path: str, fqn: str, metadata: GroupMetadata) -> tuple[JsonObject, RecordOrigin]:
         return {}, "own"
 
     def _dimensions(self, node: RecordedGroup) -> Iterator[DeclaredDimension]:
@@ -144,7 +140,7 @@ class _Finder(GroupFinder):
             groups = _names(info.get("groups", []), f"{key}.groups")
             return self.ordered(node, arrays, True), self.ordered(node, groups, False)
 
-    def _name(self, path: str, info: JSONObject, parent: str, taken: set[str]) -> str:
+    def _name(self, path: str, info: JsonObject, parent: str, taken: set[str]) -> str:
         return path.rpartition("/")[2]
 
     def ordered(self, node: RecordedGroup, names: list[str], is_array: bool) -> list[str]:
@@ -162,7 +158,7 @@ class _Finder(GroupFinder):
         others = [child for child in self.children(node.path) if child not in listed]
         return [*listed, *(child for child in others if hierarchy.is_array(child) == is_array)]
 
-    def keys_of_array(self, array: ArrayNode) -> JSONObject:
+    def keys_of_array(self, array: ArrayNode) -> JsonObject:
         """Return NCZarr's description of an array in the words of version 3; empty if NCZarr does not know it."""
         key, where = "_nczarr_array", "_nczarr_array.dimension_references"
         info = self.key(array.path, key)
@@ -198,7 +194,7 @@ class _NCZarr2Reader(HierarchyReader):
     def place(self, path: str) -> str:
         return self.own.place(path, ".zarray" if self.hierarchy.is_array(path) else ".zgroup")
 
-    def superblock(self, root: RecordedGroup) -> JSONObject:
+    def superblock(self, root: RecordedGroup) -> JsonObject:
         return {"format": "netCDF-4"}
 
     def form_of(self, array: ArrayNode) -> ArrayForm | None:
@@ -355,7 +351,7 @@ def _attribute_type(spelled: str) -> model.PrimitiveType | None:
     return found
 
 
-def _object(value: object, what: str) -> JSONObject:
+def _object(value: object, what: str) -> JsonObject:
     """Return a JSON object; empty for None."""
     if value is not None and not isinstance(value, dict):
         raise MetadataError(f"{what}: {show(value)} is not an object")

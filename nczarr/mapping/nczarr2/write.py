@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from nczarr import model
 from nczarr.compression import ENCODED, NamedConfig, netcdf_filters
 from nczarr.errors import LossError
+from nczarr.json_values import JsonObject
 from nczarr.mapping.dialect import Binding, KeptNodes, Plan, array_at
 from nczarr.mapping.nczarr2.read import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES
 from nczarr.mapping.node_names import NodeNames, spell_out
@@ -24,7 +25,7 @@ from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.write import DocumentPlanner
 from nczarr.mapping.values import encodings
 from nczarr.mapping.values.arrays import V2_KEYS
-from nczarr.mapping.values.scalars import JSONObject, float_to_json
+from nczarr.mapping.values.scalars import float_to_json
 from nczarr.model import CHAR, STRING, Attribute, Dataset, Group, PrimitiveType, UserType, Variable, join_fqn
 from nczarr.zarr import GroupMetadata, RegularGrid, data_type_for
 from nczarr.zarr.grids import ChunkGrid
@@ -117,7 +118,7 @@ class _NCZarr2Planner(DocumentPlanner):
             _stored_name(d.name): {"size": d.size, "unlimited": 1} if d.unlimited else d.size
             for d in dimensions
         }
-        keys: JSONObject = {"_nczarr_group": {"dimensions": declared, **self.children(fqn, group)}}
+        keys: JsonObject = {"_nczarr_group": {"dimensions": declared, **self.children(fqn, group)}}
         if fqn == "/":
             keys["_nczarr_superblock"] = {"version": VERSION}
         plan.nodes[path] = GroupMetadata({**plan.nodes[path].attributes, **self.with_types(keys, path)})
@@ -129,8 +130,8 @@ class _NCZarr2Planner(DocumentPlanner):
         fqn: str,
         reserved: frozenset[str],
         array: model.Type | None,
-    ) -> JSONObject:
-        plain: JSONObject = {}
+    ) -> JsonObject:
+        plain: JsonObject = {}
         types: dict[str, object] = {}
         self.annotations[path] = types
         for attribute in attributes:
@@ -146,7 +147,7 @@ class _NCZarr2Planner(DocumentPlanner):
                 self.lose(f"{lost[0]} (attribute {name!r})", fqn)
         return plain
 
-    def with_types(self, keys: JSONObject, path: str) -> JSONObject:
+    def with_types(self, keys: JsonObject, path: str) -> JsonObject:
         """Return NCZarr's keys of a node with the types of its attributes and their own types, like netcdf-c."""
         own = {name: _JSON for name in keys if name.startswith("_nczarr_")}
         types = {**self.annotations[path], **own, "_nczarr_attr": _JSON}
@@ -160,11 +161,11 @@ class _NCZarr2Planner(DocumentPlanner):
                 self.losses.append(f"{fqn}: the filter {f.id}; the values are stored without it")
         # netcdf-c writes and reads these without escapes; names contain no slash.
         names = [_dimension_names(r) for r in variable.dimensions]
-        info: JSONObject = {"dimension_references": ["/" + "/".join(n) for n in names]}
+        info: JsonObject = {"dimension_references": ["/" + "/".join(n) for n in names]}
         if not names:
             info["scalar"] = 1
         info["storage"] = "chunked"
-        keys: JSONObject = {"_ARRAY_DIMENSIONS": [n[-1] for n in names] or [_SCALAR], "_nczarr_array": info}
+        keys: JsonObject = {"_ARRAY_DIMENSIONS": [n[-1] for n in names] or [_SCALAR], "_nczarr_array": info}
         node, encoding = array_at(plan.nodes, path), plan.variables[fqn].encoding
         if not names:
             encoding = encodings.ScalarEncoding(variable.type, encoding.data_type, (1,), encoding)

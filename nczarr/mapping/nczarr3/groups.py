@@ -13,18 +13,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nczarr.errors import MetadataError
+from nczarr.json_values import JsonObject, as_object, member, show
 from nczarr.lazy import cached_property
 from nczarr.mapping.dialect import array_at, own_dimension
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.nczarr3.keys import GROUP_KEY, group_keys
 from nczarr.mapping.node_names import escape_name, free_name, unescape_name
-from nczarr.mapping.values.scalars import (
-    JSONObject,
-    as_object,
-    member,
-    show,
-)
 from nczarr.model import Dimension, DimensionRef, check_name, format_fqn, join_fqn, parse_fqn, split_fqn
 from nczarr.model.names import check_reach, find_nearest
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
@@ -41,10 +36,10 @@ class ArrayNode:
     path: str
     name: str
     metadata: ArrayMetadata
-    keys: JSONObject
+    keys: JsonObject
 
     @property
-    def info(self) -> JSONObject:
+    def info(self) -> JsonObject:
         """NCZarr's description of the array; may be empty."""
         return member(self.keys, spec.ARRAY_KEY)
 
@@ -68,14 +63,14 @@ class RecordedGroup:
     path: str
     name: str
     metadata: GroupMetadata
-    keys: JSONObject
+    keys: JsonObject
     source: RecordOrigin
     dimensions: list[DeclaredDimension] = field(default_factory=list)
     arrays: list[ArrayNode] = field(default_factory=list)
     groups: list[RecordedGroup] = field(default_factory=list)
 
     @property
-    def info(self) -> JSONObject:
+    def info(self) -> JsonObject:
         """The record of dimensions, types and children."""
         return member(self.keys, GROUP_KEY)
 
@@ -92,7 +87,7 @@ class GroupFinder:
     def __init__(self, hierarchy: Hierarchy, findings: Findings) -> None:
         self.hierarchy = hierarchy
         self.findings = findings
-        self.array_keys: dict[str, JSONObject] = {}
+        self.array_keys: dict[str, JsonObject] = {}
         #: The paths of groups and arrays that belong to another dataset.
         self.foreign: set[str] = set()
         self.home = spec.Home(None)
@@ -115,12 +110,12 @@ class GroupFinder:
             if not self.home.has(metadata):
                 # The keys of a node of another dataset are ignored.
                 self.foreign.add(path)
-                is_array = isinstance(metadata, ArrayMetadata)
+                is_array = metadata.is_array
                 if is_array:
                     self.array_keys[path] = {}
                 what = f"the {'array' if is_array else 'group'} was copied from another dataset"
                 self.findings.add("node-foreign", f"/{path}", f"{what}; it is read as plain Zarr")
-            elif isinstance(metadata, ArrayMetadata):
+            elif metadata.is_array:
                 self.array_keys[path], wrong = spec.array_keys(metadata)
                 for what in wrong:
                     self.findings.add("key-unreadable", f"/{path}", f"{what}; it is read as plain Zarr")
@@ -166,9 +161,9 @@ class GroupFinder:
         return self.hierarchy.nodes.index_children()
 
     @cached_property
-    def copies(self) -> dict[str, JSONObject]:
+    def copies(self) -> dict[str, JsonObject]:
         """The copies of the records of this dataset's groups, by FQN; those in their usual place take precedence."""
-        found: dict[str, JSONObject] = {}
+        found: dict[str, JsonObject] = {}
         copies = [
             c for c in spec.find_copies(self.hierarchy, self.array_keys) if c.dataset == self.home.dataset
         ]
@@ -183,7 +178,7 @@ class GroupFinder:
 
     def _group(self, path: str, fqn: str, name: str) -> RecordedGroup:
         metadata = self.hierarchy.nodes[path]
-        if not isinstance(metadata, GroupMetadata):
+        if metadata.is_array:
             place = self.hierarchy.store.place(path)
             raise MetadataError("an array in place of a group", path=place, fqn=fqn)
         node = RecordedGroup(fqn, path, name, metadata, *self._record(path, fqn, metadata))
@@ -197,14 +192,14 @@ class GroupFinder:
         taken = set()
         for child in groups:
             group = self.hierarchy.nodes[child]
-            info: JSONObject = {}
-            if isinstance(group, GroupMetadata) and child not in self.foreign:
+            info: JsonObject = {}
+            if not group.is_array and child not in self.foreign:
                 info = member(group_keys(group)[0], GROUP_KEY)
             child_name = self._name(child, info or self._copied_info(child, fqn), fqn, taken)
             node.groups.append(self._group(child, join_fqn(fqn, child_name), child_name))
         return node
 
-    def _record(self, path: str, fqn: str, metadata: GroupMetadata) -> tuple[JSONObject, RecordOrigin]:
+    def _record(self, path: str, fqn: str, metadata: GroupMetadata) -> tuple[JsonObject, RecordOrigin]:
         """Return the record of a group, and its source."""
         if path in self.foreign:
             return {}, "none"
@@ -227,7 +222,7 @@ class GroupFinder:
             return {}, "none"
         return {}, "none" if children else "own"
 
-    def _copied_info(self, path: str, parent: str) -> JSONObject:
+    def _copied_info(self, path: str, parent: str) -> JsonObject:
         """Return the record of a group without keys whose node name is cut; the copy contains its netCDF name."""
         stem, cut, _ = path.rpartition("/")[2].partition("..")
         beginning = unescape_name(stem)
@@ -302,7 +297,7 @@ class GroupFinder:
                 self.findings.add("node-unlisted", node.fqn, what)
         return listed["arrays"], listed["groups"]
 
-    def _name(self, path: str, info: JSONObject, parent: str, taken: set[str]) -> str:
+    def _name(self, path: str, info: JsonObject, parent: str, taken: set[str]) -> str:
         """Return the netCDF name of a node, from its record or from its node name."""
         node_name = path.rpartition("/")[2]
         plain = unescape_name(node_name) or node_name

@@ -21,16 +21,9 @@ from functools import lru_cache
 from typing import Literal
 
 from nczarr.errors import ModelError, UnsupportedError
+from nczarr.json_values import JsonObject, as_list, as_object, member, show, texts_in
 from nczarr.mapping.dialect import Metadata, array_at
 from nczarr.mapping.values.attributes import ATTR_KEY
-from nczarr.mapping.values.scalars import (
-    JSONObject,
-    as_list,
-    as_object,
-    member,
-    show,
-    texts_in,
-)
 from nczarr.model import Dataset, parse_fqn
 from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
@@ -83,7 +76,7 @@ def has_object(metadata: ArrayMetadata) -> bool:
     return EXTENSION_NAME in metadata.extra or any(e.name == EXTENSION_NAME for e in metadata.extensions)
 
 
-def array_keys(metadata: ArrayMetadata) -> tuple[JSONObject, list[str]]:
+def array_keys(metadata: ArrayMetadata) -> tuple[JsonObject, list[str]]:
     """Return NCZarr's valid keys of an array, and descriptions of the invalid keys.
 
     The top-level object takes precedence over ZEP 10's list, and both over attributes.
@@ -102,7 +95,7 @@ def array_keys(metadata: ArrayMetadata) -> tuple[JSONObject, list[str]]:
     return found, wrong
 
 
-def group_keys(metadata: GroupMetadata) -> tuple[JSONObject, list[str]]:
+def group_keys(metadata: GroupMetadata) -> tuple[JsonObject, list[str]]:
     """Return NCZarr's valid keys of a group, and descriptions of the invalid keys.
 
     Attributes take precedence over the top-level object, and both over ZEP 10's list.
@@ -119,12 +112,12 @@ def group_keys(metadata: GroupMetadata) -> tuple[JSONObject, list[str]]:
     return found, wrong
 
 
-def _first_of(carriers: Sequence[JSONObject], keys: frozenset[str]) -> JSONObject:
+def _first_of(carriers: Sequence[JsonObject], keys: frozenset[str]) -> JsonObject:
     """Return the keys that carriers contain; the first carrier of a key takes precedence."""
     return {k: c[k] for c in reversed(carriers) for k in keys if k in c}
 
 
-def _configurations(metadata: Metadata, wrong: list[str] | None = None) -> list[JSONObject]:
+def _configurations(metadata: Metadata, wrong: list[str] | None = None) -> list[JsonObject]:
     """Return the configurations of the top-level object and of ZEP 10's list, and describe the unreadable ones."""
     if not metadata.extra and not metadata.extensions:
         return []
@@ -194,7 +187,7 @@ def first_object(metadata: ArrayMetadata) -> tuple[JSONObject, str]:
 # --- copies
 
 
-def _records(text: str) -> Iterator[tuple[str, JSONObject]]:
+def _records(text: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield the groups' records in a copy with their FQNs, without damaged records."""
     with suppress(ValueError):
         records = read_json(text)
@@ -220,7 +213,7 @@ class RecordCopy:
     holder: str
     dataset: str | None
     fqn: str
-    record: JSONObject
+    record: JsonObject
 
     @property
     def listed(self) -> list[str]:
@@ -233,7 +226,7 @@ class RecordCopy:
         return self.listed[:1] == [self.holder.rpartition("/")[2]]
 
 
-def find_copies(hierarchy: Hierarchy, keys: Mapping[str, JSONObject]) -> Iterator[RecordCopy]:
+def find_copies(hierarchy: Hierarchy, keys: Mapping[str, JsonObject]) -> Iterator[RecordCopy]:
     """Yield all copies of records in the order of the paths of the arrays.
 
     Parameters
@@ -291,13 +284,13 @@ def dataset_of(metadata: Metadata) -> str | None:
     >>> dataset_of(GroupMetadata({"_nczarr_group": {"fqn": "/g", "dataset": "5f"}}))
     '5f'
     """
-    if isinstance(metadata, GroupMetadata):
+    if not metadata.is_array:
         return _dataset_of_record(group_keys(metadata)[0])
     named = [c[DATASET] for c in _configurations(metadata) if DATASET in c]
     return _text(named[0]) if named else None
 
 
-def _dataset_of_record(record: JSONObject) -> str | None:
+def _dataset_of_record(record: JsonObject) -> str | None:
     return _text(member(record, SUPERBLOCK_KEY).get(DATASET)) or _text(member(record, GROUP_KEY).get(DATASET))
 
 
@@ -351,7 +344,7 @@ def find_home(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home | None:
     Home(dataset='5f', fqn='/ocean', copy=None, unclear=False)
     """
     root = hierarchy.nodes[""]
-    if not isinstance(root, GroupMetadata):
+    if root.is_array:
         return None
     keys, wrong = group_keys(root)
     if SUPERBLOCK_KEY in root.attributes or SUPERBLOCK_KEY in keys:
@@ -454,7 +447,7 @@ def _only_dataset(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> str | Non
 
 
 def _refuse_draft_of_netcdf_c(
-    hierarchy: Hierarchy, root: GroupMetadata, superblock: JSONObject, unknown: Mapping[str, str]
+    hierarchy: Hierarchy, root: GroupMetadata, superblock: JsonObject, unknown: Mapping[str, str]
 ) -> None:
     """Refuse the keys of netCDF-C's draft, which have the same names and another meaning."""
     conventions = root.attributes.get(CONVENTION_KEY)
@@ -479,7 +472,7 @@ def _refuse_draft_of_netcdf_c(
         )
 
 
-def _signs_of_netcdf_c(attributes: JSONObject, *, is_first: bool) -> list[str]:
+def _signs_of_netcdf_c(attributes: JsonObject, *, is_first: bool) -> list[str]:
     """Return the members of a node's attributes that exist in netCDF-C's draft only.
 
     Parameters

@@ -13,6 +13,7 @@ from typing import Any
 
 from nczarr import model
 from nczarr.errors import MetadataError, error_context
+from nczarr.json_values import JsonObject, as_list, as_object, member, show
 from nczarr.mapping.dialect import Binding, OpenedGroup, Reading, left_out_nodes
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3 import keys
@@ -23,13 +24,6 @@ from nczarr.mapping.values.arrays import array_storage
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, AttributeCache, decode_attributes
 from nczarr.mapping.values.declarations import TypeBinder, declarations
 from nczarr.mapping.values.encodings import Encoding, encoding_for_reading, simple_type
-from nczarr.mapping.values.scalars import (
-    JSONObject,
-    as_list,
-    as_object,
-    member,
-    show,
-)
 from nczarr.model import DimensionRef, Type, UserType, join_fqn, split_fqn
 from nczarr.model.nodes import IngestedSource, JoinRecord, KnownSteps, dataset_of
 from nczarr.zarr import ArrayMetadata, Hierarchy
@@ -118,7 +112,7 @@ class HierarchyReader:
             part=OpenedGroup(finder.home.fqn or "") if finder.home.is_part else None,
         )
 
-    def superblock(self, root: RecordedGroup) -> JSONObject:
+    def superblock(self, root: RecordedGroup) -> JsonObject:
         superblock = dict(member(root.keys, SUPERBLOCK_KEY))
         version = superblock.get("version")
         if version is None:
@@ -200,11 +194,11 @@ class HierarchyReader:
         for fqn, reference in self.binder.moved.items():
             self.add_moved(fqn, reference)
 
-    def declared(self, listed: object, where: str) -> JSONObject:
+    def declared(self, listed: object, where: str) -> JsonObject:
         """Return the declarations of a group without those that have no valid name."""
         with self.findings.of_errors("record-damaged", where, "; it is left out"):
             return declarations(listed)
-        found: JSONObject = {}
+        found: JsonObject = {}
         for item in as_list(listed):
             with suppress(MetadataError):
                 found = {**declarations([item]), **found}
@@ -218,7 +212,7 @@ class HierarchyReader:
         self, homes: dict[str, list[str]], node: RecordedGroup, array: ArrayNode
     ) -> Iterator[tuple[str, str]]:
         """Declare the types of an array that no group declares any more; yield those of existing groups."""
-        found: JSONObject = {}
+        found: JsonObject = {}
         with self.findings.of_errors("key-unreadable", array.fqn):
             found = declarations(array.info["types"])
         for fqn, declaration in found.items():
@@ -399,7 +393,7 @@ class HierarchyReader:
 
 
 def read_storage(
-    info: JSONObject, metadata: ArrayMetadata, ndim: int, zarr_layout: str, data_type: str | None = None
+    info: JsonObject, metadata: ArrayMetadata, ndim: int, zarr_layout: str, data_type: str | None = None
 ) -> model.Storage:
     """Return the storage hints of a variable; raise MetadataError for a damaged one."""
 

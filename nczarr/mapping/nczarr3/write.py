@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 
 from nczarr import model
+from nczarr.json_values import JsonObject, member
 from nczarr.mapping.dialect import KeptNodes, Metadata, Plan, array_at
 from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.nczarr3.keys import ARRAY_KEY, COPY_KEY, GROUP_KEY, SUPERBLOCK_KEY
@@ -15,7 +16,6 @@ from nczarr.mapping.plain.write import DocumentPlanner, for_v2
 from nczarr.mapping.values.attributes import ATTR_KEY
 from nczarr.mapping.values.declarations import type_name, types_to_json
 from nczarr.mapping.values.encodings import simple_type
-from nczarr.mapping.values.scalars import JSONObject, member
 from nczarr.model import Dataset, Group, UserType, Variable, join_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig
 
@@ -51,7 +51,7 @@ def plan_draft_2019(
     and it has no names of dimensions.
     """
     plan = plan_keys_in_attributes(dataset, replace(options, extensions=False), names, known)
-    nodes = {p: for_v2(node) if isinstance(node, ArrayMetadata) else node for p, node in plan.nodes.items()}
+    nodes = {p: for_v2(node) if node.is_array else node for p, node in plan.nodes.items()}
     return replace(plan, nodes=nodes)
 
 
@@ -71,7 +71,7 @@ class _NCZarr3Planner(DocumentPlanner):
         copies: dict[str, str] = {}
         if not self.in_attributes:
             nodes = [
-                [path, node.attributes, list(node.shape) if isinstance(node, ArrayMetadata) else None]
+                [path, node.attributes, list(node.shape) if node.is_array else None]
                 for path, node in plan.nodes.items()
             ]
             content = [records, keys, nodes]
@@ -91,7 +91,7 @@ class _NCZarr3Planner(DocumentPlanner):
                 plan.nodes[binding.path] = _with_copy(node, copies.get(fqn))
         return replace(plan, identity=identity)
 
-    def identify(self, identity: str, records: dict[str, JSONObject]) -> None:
+    def identify(self, identity: str, records: dict[str, JsonObject]) -> None:
         """Add the identity of the dataset, and the FQN of the group, to the record of each group."""
         for fqn, record in records.items():
             if fqn == "/":
@@ -102,8 +102,8 @@ class _NCZarr3Planner(DocumentPlanner):
 
     # -- groups
 
-    def group_keys(self, fqn: str, group: Group) -> JSONObject:
-        keys: JSONObject = {}
+    def group_keys(self, fqn: str, group: Group) -> JsonObject:
+        keys: JsonObject = {}
         path = self.plan.groups[fqn]
         if fqn == "/":
             keys[SUPERBLOCK_KEY] = {"version": spec.VERSION}
@@ -126,8 +126,8 @@ class _NCZarr3Planner(DocumentPlanner):
             keys[ATTR_KEY] = self.annotations[path]
         return keys
 
-    def group_info(self, fqn: str, group: Group, path: str) -> JSONObject:
-        info: JSONObject = {}
+    def group_info(self, fqn: str, group: Group, path: str) -> JsonObject:
+        info: JsonObject = {}
         if fqn != "/" and path.rpartition("/")[2] != group.name:
             info["name"] = group.name
         if group.dimensions:
@@ -139,7 +139,7 @@ class _NCZarr3Planner(DocumentPlanner):
             info["types"] = types_to_json(group.types)
         return info | {key: names for key, names in self.children(fqn, group).items() if names}
 
-    def group_metadata(self, fqn: str, node: Metadata, keys: JSONObject) -> GroupMetadata:
+    def group_metadata(self, fqn: str, node: Metadata, keys: JsonObject) -> GroupMetadata:
         plain = dict(node.attributes)
         if fqn == "/" and self.options.nzug:
             plain["conventions"] = _nzug_conventions(self.dataset)
@@ -147,18 +147,18 @@ class _NCZarr3Planner(DocumentPlanner):
             plain[spec.CONVENTION_KEY] = [dict(spec.CONVENTION)]
         return GroupMetadata({**plain, **keys}, self.extensions(keys))
 
-    def extensions(self, keys: JSONObject) -> tuple[NamedConfig, ...]:
+    def extensions(self, keys: JsonObject) -> tuple[NamedConfig, ...]:
         """Return ZEP 10's list with the keys of a node."""
         if not self.options.extensions or not keys:
             return ()
         return (NamedConfig(spec.EXTENSION_NAME, dict(keys), must_understand=False),)
 
-    def copies(self, records: dict[str, JSONObject]) -> dict[str, str]:
+    def copies(self, records: dict[str, JsonObject]) -> dict[str, str]:
         """Return the text of the copies in each array: the first array of a group holds the copy of its record."""
         variables = [fqn for fqn in self.dataset.all_variables if fqn not in self.known.fixed]
         if not variables:
             return {}
-        copies: dict[str, JSONObject] = {}
+        copies: dict[str, JsonObject] = {}
         for fqn, group in self.dataset.all_groups.items():
             if records[fqn]:
                 own = [f for v in group.variables if (f := join_fqn(fqn, v.name)) not in self.known.fixed]
@@ -171,9 +171,9 @@ class _NCZarr3Planner(DocumentPlanner):
 
     # -- arrays
 
-    def array_keys(self, fqn: str, variable: Variable) -> JSONObject:
+    def array_keys(self, fqn: str, variable: Variable) -> JsonObject:
         binding = self.plan.variables[fqn]
-        info: JSONObject = {}
+        info: JsonObject = {}
         if binding.path.rpartition("/")[2] != variable.name:
             info["name"] = variable.name
         if variable.dimensions:
@@ -188,12 +188,12 @@ class _NCZarr3Planner(DocumentPlanner):
             info["types"] = types_to_json(types.values(), full_names=True)
         node = array_at(self.plan.nodes, binding.path)
         info.update(_storage_info(variable.storage, node.shapes[0][: len(variable.dimensions)]))
-        keys: JSONObject = {ARRAY_KEY: info} if info else {}
+        keys: JsonObject = {ARRAY_KEY: info} if info else {}
         if binding.path in self.annotations:
             keys[ATTR_KEY] = self.annotations[binding.path]
         return keys
 
-    def array_metadata(self, node: ArrayMetadata, keys: JSONObject, identity: str | None) -> ArrayMetadata:
+    def array_metadata(self, node: ArrayMetadata, keys: JsonObject, identity: str | None) -> ArrayMetadata:
         if identity is None:
             return node.with_attributes({**node.attributes, **keys}) if keys else node
         own = {
@@ -204,7 +204,7 @@ class _NCZarr3Planner(DocumentPlanner):
         return replace(node, extra={spec.EXTENSION_NAME: own}, extensions=self.extensions(keys))
 
 
-def _without_growing_sizes(keys: JSONObject) -> JSONObject:
+def _without_growing_sizes(keys: JsonObject) -> JsonObject:
     """Return a record without the sizes of unlimited dimensions, so that its copy does not change when they grow."""
     info = member(keys, GROUP_KEY)
     if not any("unlimited" in d for d in info.get("dimensions", ())):
@@ -236,9 +236,9 @@ def _types_of(variable: Variable) -> dict[str, UserType]:
     return found
 
 
-def _storage_info(storage: model.Storage, chunks: tuple[int, ...]) -> JSONObject:
+def _storage_info(storage: model.Storage, chunks: tuple[int, ...]) -> JsonObject:
     """Return the hints that the array lacks; `chunks` is the chunk shape of the array."""
-    info: JSONObject = {}
+    info: JsonObject = {}
     if storage.layout is not None:
         info["storage"] = storage.layout
     if storage.layout == "chunked" and storage.chunk_shape is None:

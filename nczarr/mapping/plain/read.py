@@ -30,15 +30,15 @@ import numpy as np
 from nczarr import model
 from nczarr.compression import filters_for
 from nczarr.errors import DatasetNotFoundError, UnsupportedError, error_context
+from nczarr.json_values import member
 from nczarr.mapping.dialect import Binding, Reading, left_out_nodes
 from nczarr.mapping.findings import make_finding
 from nczarr.mapping.node_names import free_name, unescape_name
 from nczarr.mapping.values import encodings
 from nczarr.mapping.values.arrays import array_storage
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes
-from nczarr.mapping.values.scalars import member
 from nczarr.model.nodes import dataset_of
-from nczarr.zarr import ArrayMetadata, DataType, GroupMetadata, Hierarchy
+from nczarr.zarr import ArrayMetadata, DataType, Hierarchy
 from nczarr.zarr.types import StructType
 
 #: xarray's attribute for the names of dimensions on Zarr v2.
@@ -113,7 +113,7 @@ class _PlainReader:
                 continue
             names[child] = own_name
         nodes = self.hierarchy.nodes
-        arrays = {c: m for c in names if isinstance(m := nodes[c], ArrayMetadata)}
+        arrays = {c: m for c in names if (m := nodes[c]).is_array}
         self.plain.prefer(fqn, [(names[c], metadata) for c, metadata in arrays.items()])
         variables = []
         for child, metadata in arrays.items():
@@ -123,7 +123,7 @@ class _PlainReader:
             variables.append(variable)
         own = nodes[path]
         with error_context(self.hierarchy.store.place(path), fqn=fqn):
-            attributes = plain_attributes(own.attributes) if isinstance(own, GroupMetadata) else ()
+            attributes = plain_attributes(own.attributes) if not own.is_array else ()
         groups = [self.group(model.join_fqn(fqn, n), c, n) for c, n in names.items() if c not in arrays]
         return model.Group(
             name,

@@ -14,6 +14,7 @@ from typing import Literal
 
 from nczarr import model
 from nczarr.errors import ModelError, error_context
+from nczarr.json_values import JsonObject
 from nczarr.mapping.dialect import Binding, KeptNodes, Plan, array_at
 from nczarr.mapping.node_names import NodeNames, free_name
 from nczarr.mapping.options import WriteOptions
@@ -21,7 +22,6 @@ from nczarr.mapping.plain.read import DIMENSIONS_KEY, labels_of, read_plain
 from nczarr.mapping.values.arrays import V2_KEYS, chunk_keys, grid_and_codecs
 from nczarr.mapping.values.attributes import RESERVED, encode_attributes
 from nczarr.mapping.values.encodings import Encoding, TruthEncoding, encoding_for_writing, kept_encoding
-from nczarr.mapping.values.scalars import JSONObject
 from nczarr.model import Attribute, Dataset, Group, Type, Variable, join_fqn, split_fqn
 from nczarr.model.common_chunks import ChunkWish, common_chunks
 from nczarr.model.types import names_inside
@@ -98,7 +98,7 @@ class DocumentPlanner:
     names: NodeNames
     known: KeptNodes
     plan: Plan = field(default_factory=lambda: Plan({}, {}, {}), init=False)
-    annotations: dict[str, JSONObject] = field(default_factory=dict, init=False)
+    annotations: dict[str, JsonObject] = field(default_factory=dict, init=False)
     kept: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:

@@ -20,14 +20,10 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import MetadataError
+from nczarr.json_values import JsonObject, show, texts_in
 from nczarr.mapping.values import scalars
 from nczarr.mapping.values.declarations import find_type, type_name
-from nczarr.mapping.values.scalars import (
-    JSONObject,
-    Scalar,
-    show,
-    texts_in,
-)
+from nczarr.mapping.values.scalars import Scalar
 from nczarr.model import BYTE, CHAR, DOUBLE, STRING, Attribute, Type, UserType
 
 ATTR_KEY = "_nczarr_attr"
@@ -325,7 +321,7 @@ class _Decoder:
             raise MetadataError(message)
         self.stale("", message)
 
-    def members(self, value: object, key: str) -> JSONObject:
+    def members(self, value: object, key: str) -> JsonObject:
         """Return a member of the annotations; an empty object, with a report, if it is none."""
         if isinstance(value, dict):
             return value

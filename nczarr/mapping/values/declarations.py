@@ -12,12 +12,8 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import MetadataError, ModelError, error_context
-from nczarr.mapping.values.scalars import (
-    as_object,
-    check_unicode,
-    int_from_json,
-    show,
-)
+from nczarr.json_values import as_object, show
+from nczarr.mapping.values.scalars import check_unicode, int_from_json
 from nczarr.model import PrimitiveType, Type, UserType, join_fqn, parse_fqn
 from nczarr.model.names import find_nearest
 

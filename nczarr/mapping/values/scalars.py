@@ -33,69 +33,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nczarr.errors import ChunkError, MetadataError
+from nczarr.json_values import show
 from nczarr.model import CHAR, STRING, CompoundType, Field, OpaqueType, Type, VlenType
 from nczarr.model.names import is_unicode
 from nczarr.zarr.types import SPECIAL_NUMBERS, special_number_word
 
 #: One value in memory form (see :mod:`nczarr.model.types`): a numpy scalar, an array (vlen), a string or None.
 Scalar: TypeAlias = Any
-JSONObject: TypeAlias = dict[str, Any]
 Packer = Callable[[Scalar], bytes]
 Unpacker = Callable[[bytes], Scalar]
 #: Reads a value at an offset; returns it and the offset of the next one.
 _Reader = Callable[[bytes, int], tuple[Scalar, int]]
 
 _COUNT = struct.Struct("<I")
-
-
-def show(value: object) -> str:
-    """Return a JSON value, shortened, for messages."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
-
-
-def member(value: object, key: str) -> JSONObject:
-    """Return a member of a JSON object that is an object itself; empty if there is none.
-
-    Examples
-    --------
-    >>> member({"a": {"b": 1}}, "a"), member({"a": 1}, "a"), member(None, "a")
-    ({'b': 1}, {}, {})
-    """
-    return as_object(as_object(value).get(key))
-
-
-def as_object(value: object) -> JSONObject:
-    """Return a JSON object; an empty one for any other value, as documents of other writers may have.
-
-    Examples
-    --------
-    >>> as_object({"a": 1}), as_object([1]), as_object(None)
-    ({'a': 1}, {}, {})
-    """
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[Any]:
-    """Return a JSON list; an empty one for any other value.
-
-    Examples
-    --------
-    >>> as_list([1]), as_list("ab"), as_list(None)
-    ([1], [], [])
-    """
-    return value if isinstance(value, list) else []
-
-
-def texts_in(value: object) -> list[str]:
-    """Return the texts of a JSON list, without its other items.
-
-    Examples
-    --------
-    >>> texts_in(["a", 1, "b"]), texts_in("ab")
-    (['a', 'b'], [])
-    """
-    return [item for item in as_list(value) if isinstance(item, str)]
 
 
 def array_of(type_: Type, values: Sequence[Scalar]) -> np.ndarray:

@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from nczarr.errors import CodecError
+from nczarr.json_values import Json, JsonMapping
 from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import ArrayArrayCodec, ChunkSpec, register_codec
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
-from nczarr.zarr.types import Json, JsonMapping, data_type_for, parse_data_type
+from nczarr.zarr.types import data_type_for, parse_data_type
 
 
 @register_codec("transpose")

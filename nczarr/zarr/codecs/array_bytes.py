@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from nczarr.errors import CodecError
+from nczarr.json_values import JsonMapping
 from nczarr.system.environment import read_json
 from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import ArrayBytesCodec, Buffer, ChunkSpec, as_bytes_array, register_codec
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
-from nczarr.zarr.types import JsonMapping
 
 
 @register_codec("bytes")

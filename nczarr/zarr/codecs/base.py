@@ -18,8 +18,8 @@ import numpy as np
 
 from nczarr.compression import NamedConfig, no_compression, parse_codecs
 from nczarr.errors import CodecError
+from nczarr.json_values import JsonMapping
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types import JsonMapping
 
 Buffer = Any
 """An object with the buffer protocol."""

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError
+from nczarr.json_values import JsonMapping
 from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import Buffer, BytesBytesCodec, ChunkSpec, as_bytes_array, register_codec
 from nczarr.zarr.plugins import optional_module
-from nczarr.zarr.types import JsonMapping
 
 
 @register_codec("gzip", "numcodecs.gzip", "numcodecs.zlib")

@@ -14,11 +14,11 @@ import numpy as np
 
 from nczarr.compression import NamedConfig
 from nczarr.errors import CodecError, MetadataError
+from nczarr.json_values import JsonMapping
 from nczarr.zarr.codecs import base
 from nczarr.zarr.codecs.base import ArrayBytesCodec, Buffer, ChunkSpec, as_bytes_array, register_codec
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.metadata import parse_named_configs
-from nczarr.zarr.types import JsonMapping
 
 #: Offset and length of an inner chunk that is not stored.
 MISSING = 2**64 - 1

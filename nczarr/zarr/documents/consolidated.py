@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, Protocol
 
 from nczarr.errors import MetadataError, error_context
+from nczarr.json_values import JsonMapping, JsonObject, bad, checked_object, show
 from nczarr.zarr.documents.json import (
     MAX_CHECKED,
     check_bounds,
@@ -25,7 +26,6 @@ from nczarr.zarr.documents.json import (
 )
 from nczarr.zarr.names import check_path, check_paths
 from nczarr.zarr.plugins import optional_module
-from nczarr.zarr.types import JsonMapping, JsonObject, bad, checked_object, show
 
 #: The other members of a root's document, and the other members of its ``consolidated_metadata``.
 _ROOT = ("zarr_format", "node_type", "attributes")

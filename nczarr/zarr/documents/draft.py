@@ -12,19 +12,32 @@ whose ``type`` is numpy's type string; further codecs besides one compressor are
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Literal
 
 from nczarr.compression import NamedConfig
 from nczarr.errors import MetadataError, error_context
-from nczarr.zarr import types
+from nczarr.json_values import (
+    Json,
+    JsonMapping,
+    JsonObject,
+    as_list,
+    as_object,
+    as_text,
+    bad,
+    checked_flag,
+    checked_list,
+    checked_object,
+    member,
+    show,
+)
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents import v2 as encoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
-from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, bad, show
+from nczarr.zarr.types import DataType, Endian
 
 CORE_URI = "http://purl.org/zarr/spec/protocol/core/3.0"
 _CODEC_URI = "http://purl.org/zarr/spec/codec/{}/1.0"
@@ -66,28 +79,25 @@ def check_bootstrap(document: JsonMapping, place: str) -> None:
     with error_context(place):
         _check_version(document.get("zarr_format"))
         encoding = document.get("metadata_encoding", "application/json")
-        if encoding != "application/json" and not (
-            isinstance(encoding, str) and _VERSION.fullmatch(encoding)
-        ):
+        # The first months of the draft had the URI of the specification here.
+        if encoding != "application/json" and not _VERSION.fullmatch(as_text(encoding)):
             raise bad(f"metadata_encoding: {show(encoding)} is unknown")
         _extensions(document)
 
 
 def _check_version(value: object) -> None:
-    match = _VERSION.fullmatch(value) if isinstance(value, str) else None
+    match = _VERSION.fullmatch(as_text(value))
     if match is None or match[1] != "3":
         raise bad(f"zarr_format: {show(value)} is not the URI of version 3.x")
 
 
 def _extensions(document: JsonMapping) -> tuple[NamedConfig, ...]:
     entries = []
-    for i, item in enumerate(types.checked_list(document.get("extensions", []), "extensions")):
-        if not isinstance(item, dict) or not isinstance(item.get("extension"), str):
+    for i, item in enumerate(checked_list(document.get("extensions", []), "extensions")):
+        uri = as_text(as_object(item).get("extension"))
+        if not uri:
             raise bad(f"extensions[{i}]: {show(item)} is not an object with the URI of an extension")
-        must_understand = types.checked_flag(
-            item.get("must_understand", True), f"extensions[{i}].must_understand"
-        )
-        uri = item["extension"]
+        must_understand = checked_flag(item.get("must_understand", True), f"extensions[{i}].must_understand")
         if must_understand and uri != _FILTERS_URI and find_extension(uri) is None:
             raise MetadataError(f"extensions[{i}]: the extension {uri!r} must be understood, but is unknown")
         rest = {key: setting for key, setting in item.items() if key not in ("extension", "must_understand")}
@@ -107,7 +117,7 @@ def parse_group(document: JsonMapping, place: str) -> GroupMetadata:
         if "zarr_format" in document:
             _check_version(document["zarr_format"])
         extra = {key: value for key, value in document.items() if key not in _GROUP_KEYS}
-        attributes = types.checked_object(document.get("attributes", {}), "attributes")
+        attributes = checked_object(document.get("attributes", {}), "attributes")
         return apply_on_metadata(GroupMetadata(attributes, _extensions(document), extra))
 
 
@@ -127,26 +137,24 @@ def deviations(document: JsonMapping, is_array: bool) -> Iterator[str]:
         written = document["extensions"][i]
         if "must_understand" not in written:
             yield f"extensions[{i}].must_understand: missing ({entry.name})"
-    data_type = document.get("data_type")
-    if isinstance(data_type, Mapping) and _has_wrong_fallback(data_type):
+    data_type: Json = document.get("data_type")
+    if _has_wrong_fallback(data_type):
         yield f"data_type.fallback: {show(data_type['fallback'])} is not a data type of the core protocol"
 
 
 def _has_wrong_fallback(data_type: Json) -> bool:
-    if not isinstance(data_type, Mapping) or "fallback" not in data_type:
-        return False
-    fallback = data_type["fallback"]
-    return not isinstance(fallback, str) or _CORE_TYPE.fullmatch(fallback) is None
+    given = as_object(data_type)
+    return "fallback" in given and not _CORE_TYPE.fullmatch(as_text(given["fallback"]))
 
 
 def _codec_id(item: object, key: str) -> JsonObject:
     """Return a codec of the draft as a v2 codec."""
-    codec = types.checked_object(item, key, "an object with a codec")
+    codec = checked_object(item, key, "an object with a codec")
     uri = codec.get("codec")
-    match = _CODEC.fullmatch(uri) if isinstance(uri, str) else None
+    match = _CODEC.fullmatch(as_text(uri))
     if match is None:
         raise bad(f"{key}.codec: {show(uri)} is not the URI of a known codec")
-    configuration = types.checked_object(codec.get("configuration", {}), f"{key}.configuration")
+    configuration = checked_object(codec.get("configuration", {}), f"{key}.configuration")
     inline = {option: value for option, value in codec.items() if option not in ("codec", "configuration")}
     return {**inline, **configuration, "id": match[1]}
 
@@ -161,15 +169,17 @@ def _data_type(value: object, filters: object) -> tuple[DataType, Endian | None]
         if not _CORE_TYPE.fullmatch(value):
             raise bad(f"data_type: {show(value)} is not a data type of the core protocol")
         return encoding.parse_v2_dtype(value, "data_type")
-    if not isinstance(value, dict) or not isinstance(value.get("extension"), str) or "type" not in value:
+    given = as_object(value)
+    if not as_text(given.get("extension")) or "type" not in given:
         raise bad(f"data_type: {show(value)} is not a data type, or an object with extension and type")
     try:
-        if value["type"] == "|O":
+        if given["type"] == "|O":
             return encoding.object_type(filters), None
-        return encoding.parse_v2_dtype(value["type"], "data_type.type")
+        return encoding.parse_v2_dtype(given["type"], "data_type.type")
     except MetadataError:
-        fallback = value.get("fallback")
-        if isinstance(fallback, str) and _CORE_TYPE.fullmatch(fallback):
+        # The draft lets a reader that does not know an extension use the named type of the core instead.
+        fallback = as_text(given.get("fallback"))
+        if _CORE_TYPE.fullmatch(fallback):
             return encoding.parse_v2_dtype(fallback, "data_type.fallback")
         raise
 
@@ -177,15 +187,15 @@ def _data_type(value: object, filters: object) -> tuple[DataType, Endian | None]
 def _filters(document: JsonMapping, extensions: tuple[NamedConfig, ...], attributes: JsonObject) -> Json:
     for entry in extensions:
         if entry.name == _FILTERS_URI:
-            items = types.checked_list(entry.configuration.get("filters"), "extensions: filters")
+            items = checked_list(entry.configuration.get("filters"), "extensions: filters")
             return [_codec_id(item, f"filters[{i}]") for i, item in enumerate(items)]
-    filters = attributes.get("filters")
-    by_zarr_python = isinstance(filters, list) and all(isinstance(f, dict) and "id" in f for f in filters)
-    return filters if filters and by_zarr_python else None
+    # zarr-python's draft arrays have their filters among the attributes. A program may have an attribute of this name.
+    filters = as_list(attributes.get("filters"))
+    return filters if filters and all("id" in as_object(f) for f in filters) else None
 
 
 def _grid(value: object, shape: tuple[int, ...]) -> tuple[RegularGrid, Literal["/", "."]]:
-    grid = types.checked_object(value, "chunk_grid")
+    grid = checked_object(value, "chunk_grid")
     if grid.get("type") != "regular":
         raise bad(f"chunk_grid.type: the grid {show(grid.get('type'))} is unknown")
     separator = grid.get("separator", ".")
@@ -223,17 +233,17 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
         for key in _REQUIRED:
             if key not in document:
                 raise bad(f"{key}: missing")
-        attributes = types.checked_object(document.get("attributes", {}), "attributes")
+        attributes = checked_object(document.get("attributes", {}), "attributes")
         extensions = _extensions(document)
         filters = _filters(document, extensions, attributes)
         shape = parse_shape(document["shape"])
         data_type, endian = _data_type(document["data_type"], filters)
         grid, separator = _grid(document["chunk_grid"], shape)
         order = document.get("chunk_memory_layout", "C")
-        if not isinstance(order, str):
+        if not as_text(order):
             raise bad(f"chunk_memory_layout: {show(order)} is unknown")
         # The codecs after the filters are a list, as in the draft's first months, or one compressor.
-        items = types.checked_list(document.get("chunk_codecs", []), "chunk_codecs")
+        items = checked_list(document.get("chunk_codecs", []), "chunk_codecs")
         steps = [_codec_id(item, f"chunk_codecs[{i}]") for i, item in enumerate(items)]
         last = None if "chunk_codecs" in document else document.get("compressor")
         compressor = None if last is None else _codec_id(last, "compressor")
@@ -264,9 +274,9 @@ def _sharded(
     value: object, grid: RegularGrid, codecs: tuple[NamedConfig, ...]
 ) -> tuple[RegularGrid, tuple[NamedConfig, ...]]:
     """Convert zarr-python's sharding storage transformer to the sharding codec, which has the same stored bytes."""
-    item = value[0] if isinstance(value, list) and len(value) == 1 else None
-    settings = item.get("configuration") if isinstance(item, dict) and item.get("type") == "indexed" else None
-    if not isinstance(settings, dict):
+    items = as_list(value)
+    settings = member(items[0], "configuration") if len(items) == 1 else {}
+    if not settings or items[0].get("type") != "indexed":
         raise bad(f"storage_transformers: {show(value)} is unknown")
     key = "storage_transformers[0].configuration.chunks_per_shard"
     counts = parse_shape(settings.get("chunks_per_shard"), key)

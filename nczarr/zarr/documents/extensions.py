@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 from nczarr.compression import NamedConfig
 from nczarr.errors import MetadataError
 from nczarr.system.warning import warn
+from nczarr.json_values import bad
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, parse_named_configs
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types import bad
 
 Metadata = TypeVar("Metadata", ArrayMetadata, GroupMetadata)
 

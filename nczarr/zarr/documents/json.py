@@ -19,9 +19,10 @@ from contextlib import suppress
 import numpy as np
 
 from nczarr.errors import MetadataError
+from nczarr.json_values import Json, JsonMapping, JsonObject
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import optional_module
-from nczarr.zarr.types import Json, JsonMapping, JsonObject, special_number_word
+from nczarr.zarr.types import special_number_word
 
 #: Documents up to this size are checked for duplicate names. The check takes half as long as the parsing.
 #: Larger documents are consolidated metadata, in which the last of two equal names is used.

@@ -26,11 +26,25 @@ import numpy as np
 
 from nczarr.compression import NamedConfig
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, error_context
+from nczarr.json_values import (
+    Json,
+    JsonMapping,
+    JsonObject,
+    as_list,
+    as_object,
+    as_text,
+    bad,
+    checked_list,
+    checked_name,
+    checked_object,
+    checked_text,
+    show,
+)
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, ParseCache, key_of
-from nczarr.zarr.types import DataType, Endian, Json, JsonMapping, JsonObject, Scalar, StructType, bad, show
+from nczarr.zarr.types import DataType, Endian, Scalar, StructType
 
 _REQUIRED = frozenset(("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"))
 _KEYS = frozenset(("zarr_format", *_REQUIRED, "dimension_separator"))
@@ -212,9 +226,7 @@ def _ordered(item: JsonObject, endian: Endian | None) -> JsonObject:
     if endian != "big":
         return item
     return {
-        option: setting.replace("<", ">", 1)
-        if option in _DTYPE_OPTIONS and isinstance(setting, str)
-        else setting
+        option: as_text(setting).replace("<", ">", 1) or setting if option in _DTYPE_OPTIONS else setting
         for option, setting in item.items()
     }
 
@@ -252,11 +264,10 @@ def object_type(filters: object) -> DataType:
     >>> object_type([{"id": "vlen-utf8"}]).name
     'string'
     """
-    first = filters[0] if isinstance(filters, list) and filters else None
-    name = first.get("id") if isinstance(first, dict) else None
+    name = as_object(next(iter(as_list(filters)), None)).get("id")
     if name == "vlen-utf8":
         return types.StringType()
-    if isinstance(name, str) and name in VARIABLE_FILTERS:
+    if as_text(name) in VARIABLE_FILTERS:
         return types.BytesType()
     raise UnsupportedError(
         f"dtype: the first filter of an object array is {show(name)}; supported: {', '.join(VARIABLE_FILTERS)}"
@@ -264,12 +275,11 @@ def object_type(filters: object) -> DataType:
 
 
 def _codec(value: object, key: str, data_type: DataType) -> tuple[str, JsonObject]:
-    item = types.checked_object(value, key, "an object with an id")
-    name = item.get("id")
-    if not isinstance(name, str) or not name:
-        raise bad(f"{key}.id: {show(name)} is not a name")
+    item = checked_object(value, key, "an object with an id")
+    name = checked_name(item.get("id"), f"{key}.id")
+    # netcdf-c 4.8 writes the numbers of a configuration as text.
     configuration = {
-        option: int(setting) if isinstance(setting, str) and _INTEGER.fullmatch(setting) else setting
+        option: int(setting) if _INTEGER.fullmatch(as_text(setting)) else setting
         for option, setting in item.items()
         if option != "id"
     }
@@ -335,7 +345,7 @@ def codecs_from_v2(
     if order == "F" and ndim > 1:
         codecs.append(NamedConfig("transpose", {"order": list(range(ndim))[::-1]}))
     in_bytes = False
-    items = [] if filters in (None, {}) else types.checked_list(filters, "filters")
+    items = [] if filters in (None, {}) else checked_list(filters, "filters")
     steps = [(f"filters[{i}]", item) for i, item in enumerate(items)]
     for key, item in [*steps, ("compressor", compressor)] if compressor is not None else steps:
         name, configuration = _codec(item, key, data_type)
@@ -487,24 +497,18 @@ def parse_v2_dtype(value: object, key: str = "dtype") -> tuple[DataType, Endian 
     """
     if isinstance(value, str):
         return _simple(value, key)
-    if not isinstance(value, list) or not value:
+    if not as_list(value):
         raise bad(f"{key}: {show(value)} is not a data type")
     fields = []
     orders: set[Endian | None] = set()
-    for i, item in enumerate(value):
+    for i, item in enumerate(as_list(value)):
         where = f"{key}[{i}]"
-        if (
-            not isinstance(item, list)
-            or len(item) not in (2, 3)
-            or not isinstance(item[0], str)
-            or not item[0]
-        ):
+        name, *rest = as_list(item) or [None]
+        if len(rest) not in (1, 2) or not as_text(name):
             raise bad(f"{where}: {show(item)} is not a field")
-        data_type, order = parse_v2_dtype(item[1], where)
+        data_type, order = parse_v2_dtype(rest[0], where)
         orders.add(order)
-        fields.append(
-            types.StructField(item[0], data_type, parse_shape(item[2], where) if len(item) == 3 else ())
-        )
+        fields.append(types.StructField(name, data_type, parse_shape(rest[1], where) if rest[1:] else ()))
     orders.discard(None)
     if len(orders) > 1:
         raise UnsupportedError(f"{key}: the fields have different byte orders")
@@ -593,31 +597,40 @@ def fill_from_v2(
     >>> int(fill_from_v2(parse_data_type("int16"), [-99], "little"))
     -99
     """
-    if isinstance(value, list) and len(value) == 1:
+    if len(as_list(value)) == 1:
         value = value[0]
     if value is None:
         return None
     data_type = _type_in_v2(data_type)
-    if isinstance(data_type, types.BoolType):
-        return data_type.fill_from_json(bool(value) if value in (0, 1) else value)
-    if isinstance(data_type, types.IntegerType):
-        is_integral = isinstance(value, float) and value.is_integer()
-        return data_type.fill_from_json(int(value) if is_integral or isinstance(value, bool) else value)
-    if isinstance(data_type, types.FloatType):
+    kind = data_type.dtype.kind
+    if kind in "biu":
+        return data_type.fill_from_json(_whole_number(value, bool if kind == "b" else int))
+    if kind == "f":
         return data_type.fill_from_json(_float_name(value))
-    if isinstance(data_type, types.ComplexType):
-        parts = value if isinstance(value, list) else [value, 0.0]
+    if kind == "c":
+        parts = as_list(value) or [value, 0.0]
         return data_type.fill_from_json([_float_name(part) for part in parts])
-    if not isinstance(data_type, types.TimeType) and type(value) is int and value == 0:
+    if kind not in "mM" and type(value) is int and value == 0:
         return data_type.zero()  # zarr-python 2's default for every type
-    if isinstance(data_type, types.TimeType | types.StringType | types.FixedTextType):
+    if kind in "mMU" or data_type.name == "string":
         return data_type.fill_from_json(value)
-    if not isinstance(value, str):
-        raise bad(f"{show(value)} is not a string")
+    text = checked_text(value)
     if isinstance(data_type, StructType):
-        data = types.decode_base64(value, data_type.dtype.itemsize)
+        data = types.decode_base64(text, data_type.dtype.itemsize)
         return np.frombuffer(data, data_type.stored_dtype(endian)).astype(data_type.dtype)[0]
-    return _bytes_fill(data_type, value, raw_text)
+    return _bytes_fill(data_type, text, raw_text)
+
+
+def _whole_number(value: Json, kind: type[bool | int]) -> Json:
+    """Return a number without a fraction as the kind: writers of v2 spell 1 as ``1.0`` or ``true``, and false as 0."""
+    try:
+        return kind(value) if value == kind(value) and not as_text(value) else value
+    except (
+        TypeError,
+        ValueError,
+        OverflowError,
+    ):  # a text, a list, not a number: the data type has the error
+        return value
 
 
 def parse_fill(data_type: DataType, value: Json, endian: Endian | None, *, raw_text: bool = False) -> Scalar:
@@ -630,7 +643,7 @@ def parse_fill(data_type: DataType, value: Json, endian: Endian | None, *, raw_t
 
 
 def _float_name(value: object) -> Json:
-    return _FLOAT_NAMES.get(value.lower(), value) if isinstance(value, str) else value
+    return _FLOAT_NAMES.get(as_text(value).lower(), value)
 
 
 def _bytes_fill(data_type: DataType, value: str, raw_text: bool) -> Scalar:
@@ -644,9 +657,7 @@ def _bytes_fill(data_type: DataType, value: str, raw_text: bool) -> Scalar:
         data = value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise bad(f"{show(value)} contains a lone surrogate, so it is not valid text") from None
-    if isinstance(data_type, types.FixedBytesType):
-        return data_type.to_scalar(data[: data_type.length_bytes])
-    return data
+    return data_type.to_scalar(data if data_type.is_variable else data[: data_type.itemsize])
 
 
 def fill_to_v2(data_type: DataType, value: object, endian: Endian | None, *, raw_text: bool = False) -> Json:
@@ -667,16 +678,16 @@ def fill_to_v2(data_type: DataType, value: object, endian: Endian | None, *, raw
         return types.encode_base64(
             np.asarray(value, data_type.dtype).astype(data_type.stored_dtype(endian)).tobytes()
         )
-    if isinstance(data_type, types.RawBitsType):
+    kind = data_type.dtype.kind
+    if kind == "V":
         return types.encode_base64(data_type.to_scalar(value).tobytes())
-    if raw_text and (isinstance(data_type, types.BytesType) or data_type.dtype.kind == "S"):
+    if raw_text and (data_type.dtype.kind == "S" or (data_type.is_variable and data_type.name != "string")):
         return bytes(data_type.to_scalar(value)).decode("utf-8", "surrogateescape")
     result = data_type.fill_to_json(value)
-    if isinstance(result, list):
+    if kind == "c":
         return [_plain_nan(part) for part in result]
-    return _plain_nan(result) if isinstance(data_type, types.FloatType) else result
+    return _plain_nan(result) if kind == "f" else result
 
 
 def _plain_nan(value: object) -> Json:
-    is_payload = isinstance(value, str) and value.startswith("0x")
-    return types.special_number_word(math.nan) if is_payload else value
+    return types.special_number_word(math.nan) if as_text(value).startswith("0x") else value

@@ -13,11 +13,20 @@ from typing import TypeVar
 
 from nczarr.compression import NamedConfig
 from nczarr.errors import MetadataError, error_context
-from nczarr.zarr import types
+from nczarr.json_values import (
+    Json,
+    JsonObject,
+    as_object,
+    bad,
+    checked_list,
+    checked_object,
+    checked_text,
+    show,
+)
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
 from nczarr.zarr.documents import extensions
 from nczarr.zarr.documents.json import parse_part
-from nczarr.zarr.grids import RegularGrid, parse_chunk_grid, parse_shape
+from nczarr.zarr.grids import parse_chunk_grid, parse_shape
 from nczarr.zarr.metadata import (
     ArrayMetadata,
     GroupMetadata,
@@ -26,7 +35,7 @@ from nczarr.zarr.metadata import (
     parse_named_config,
     parse_named_configs,
 )
-from nczarr.zarr.types import DataType, Json, JsonObject, Scalar, bad, parse_data_type, show
+from nczarr.zarr.types import DataType, Scalar, parse_data_type
 
 Parsed = TypeVar("Parsed")
 _ARRAY_REQUIRED = frozenset({
@@ -106,9 +115,7 @@ def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> Array
     if metadata is None:
         return _array(parse_part(text))
     found = parse_part(attributes)
-    return metadata.with_attributes(
-        found if type(found) is dict else types.checked_object(found, "attributes")
-    )
+    return metadata.with_attributes(found if type(found) is dict else checked_object(found, "attributes"))
 
 
 def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:
@@ -199,18 +206,18 @@ def _required(value: object, key: str) -> NamedConfig:
 
 
 def _attributes(document: JsonObject) -> JsonObject:
-    return types.checked_object(document.get("attributes", {}), "attributes")
+    return checked_object(document.get("attributes", {}), "attributes")
 
 
 def _dimension_names(value: object, shape: tuple[int, ...]) -> tuple[str | None, ...] | None:
     if value is None:  # null means no names; zarr-python 3.0 wrote it
         return None
-    names = types.checked_list(value, "dimension_names")
+    names = checked_list(value, "dimension_names")
     if len(names) != len(shape):
         raise bad(f"dimension_names: {len(names)} names for {len(shape)} dimensions")
     for i, name in enumerate(names):
-        if name is not None and not isinstance(name, str):
-            raise bad(f"dimension_names[{i}]: {show(name)} is not a string or null")
+        if name is not None:
+            checked_text(name, f"dimension_names[{i}]", "a string or null")
     return tuple(names)
 
 
@@ -224,20 +231,24 @@ def _transformers(value: object) -> tuple[NamedConfig, ...]:
 
 def _extensions(document: JsonObject) -> tuple[NamedConfig, ...]:
     value = document.get("extensions", {})
-    return () if isinstance(value, dict) else extensions.parse_extensions(value)
+    return () if _is_additional(value) else extensions.parse_extensions(value)
+
+
+def _is_additional(value: object) -> bool:
+    """An object is not ZEP 10's list of extensions, but an additional key, which the core specification allows."""
+    return isinstance(value, dict)
 
 
 def _ignorable(value: object, key: str) -> Json:
-    may_ignore = isinstance(value, dict) and value.get("must_understand") is False
-    if may_ignore or (isinstance(value, dict) and extensions.find_extension(key) is not None):
+    if as_object(value).get("must_understand") is False:
         return value
-    message = f'{show(key)}: an unknown key that is not an object with "must_understand": false'
-    raise MetadataError(message) if isinstance(value, dict) else bad(message)
+    if _is_additional(value) and extensions.find_extension(key) is not None:
+        return value
+    raise bad(f'{show(key)}: an unknown key that is not an object with "must_understand": false')
 
 
 def _extra(document: JsonObject, known: frozenset[str]) -> JsonObject:
-    # An object is not ZEP 10's list of extensions, but an additional key, which the core specification allows.
-    has_other = isinstance(document.get("extensions"), dict)
+    has_other = _is_additional(document.get("extensions"))
     if document.keys() <= known and not has_other:
         return {}
     return {
@@ -286,8 +297,8 @@ def _check_v3(metadata: ArrayMetadata) -> None:
     if metadata.chunk_key_encoding.name == "experimental":
         raise bad("chunk_key_encoding: Zarr v3 has no experimental form")
     ndim = len(metadata.shape)
-    if isinstance(metadata.chunk_grid, RegularGrid) and len(metadata.chunk_grid.chunk_shape) != ndim:
-        raise bad(f"chunk_grid: {len(metadata.chunk_grid.chunk_shape)} lengths for {ndim} dimensions")
+    if metadata.chunk_grid.ndim != ndim:
+        raise bad(f"chunk_grid: {metadata.chunk_grid.ndim} lengths for {ndim} dimensions")
     if metadata.dimension_names is not None and len(metadata.dimension_names) != ndim:
         raise bad(f"dimension_names: {len(metadata.dimension_names)} names for {ndim} dimensions")
     if not metadata.codecs:
@@ -312,4 +323,4 @@ def group_document(metadata: GroupMetadata) -> JsonObject:
 
 def node_document(metadata: ArrayMetadata | GroupMetadata) -> JsonObject:
     """Return the v3 document of a node; see `array_document` and `group_document`."""
-    return array_document(metadata) if isinstance(metadata, ArrayMetadata) else group_document(metadata)
+    return array_document(metadata) if metadata.is_array else group_document(metadata)

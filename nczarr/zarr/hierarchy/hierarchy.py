@@ -117,7 +117,7 @@ class Hierarchy:
     def claimed(self, path: str) -> int | None:
         """Return the length of the first axis in the document of an array, which may have grown in memory."""
         metadata = self._nodes[path]
-        return metadata.shape[0] if isinstance(metadata, ArrayMetadata) and metadata.shape else None
+        return metadata.shape[0] if metadata.is_array and metadata.shape else None
 
     @property
     def writable(self) -> bool:
@@ -195,7 +195,7 @@ class Hierarchy:
                 array = self._arrays.get(path)
                 if array is None:
                     metadata = self._nodes[self._known(path, "array")]
-                    if not isinstance(metadata, ArrayMetadata):
+                    if not metadata.is_array:
                         raise DatasetNotFoundError(f"{path!r} is a group, not an array", path=self.store.url)
                     array = self._arrays[path] = self._open(path, metadata)
         return array
@@ -329,7 +329,7 @@ class Hierarchy:
                 if by_case is not None:
                     check_siblings(path, by_case)
                     by_case[path.lower()] = path
-                is_array = isinstance(metadata, ArrayMetadata)
+                is_array = metadata.is_array
                 raw[path] = RawNode(is_array, self._layout.documents(path, metadata))
                 parsed[path] = metadata
             raw |= self._put_implicit({path: node for path, node in implicit.items() if path not in parsed})
@@ -363,7 +363,7 @@ class Hierarchy:
                 nodes: dict[str, RawNode] = {}
                 for path, metadata in together.items():
                     ((key, before),) = self._nodes.documents(path).items()
-                    if isinstance(metadata, ArrayMetadata):
+                    if metadata.is_array:
                         nodes[path] = RawNode(True, {key: {**before, "shape": list(metadata.shape)}})
                     else:
                         nodes[path] = RawNode(False, {key: {**before, "attributes": metadata.attributes}})
@@ -398,7 +398,7 @@ class Hierarchy:
         self, path: str, metadata: Metadata, new: dict[str, RawNode], implicit: dict[str, RawNode]
     ) -> None:
         check_path(path, layout=self.layout)
-        is_array = isinstance(metadata, ArrayMetadata)
+        is_array = metadata.is_array
         existing = new.get(path) or self._nodes.raw(path)
         if existing is not None and existing.is_array != is_array and (path or len(self._nodes) > 1):
             problem = f"{path!r} is {'an array' if existing.is_array else 'a group'} already"
@@ -657,8 +657,7 @@ def confirm_array(layout: Layout, path: str, known: RawNode, holds_any: Callable
     # zarr-python adds empty lists and tensorstore omits defaults when they rewrite a document.
     new = None if found is None else layout.parse(found, path)
     old = None if new is None else layout.parse(known, path)
-    alike = isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and are_stored_alike(old, new)
-    if not alike:
+    if not (new and old and new.is_array and old.is_array and are_stored_alike(old, new)):
         raise StoreError(
             "the array was removed, renamed or replaced since the dataset was opened",
             path=layout.store.url,

@@ -16,6 +16,7 @@ from enum import Enum, auto
 from typing import ClassVar
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, UnsupportedError, error_context
+from nczarr.json_values import JsonObject, show
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import draft as documents_draft
@@ -26,7 +27,6 @@ from nczarr.zarr.documents.json import dump_json, parse_object, parse_part
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, parent_path, split_path
-from nczarr.zarr.types import JsonObject, show
 
 Metadata = ArrayMetadata | GroupMetadata
 Documents = dict[str, JsonObject]
@@ -572,7 +572,7 @@ class V2Layout(Layout):
 
     def documents(self, path: str, metadata: Metadata) -> Documents:
         with error_context(path):
-            if isinstance(metadata, ArrayMetadata):
+            if metadata.is_array:
                 documents = documents_v2.array_documents(metadata)
             else:
                 documents = documents_v2.group_documents(metadata)
@@ -673,12 +673,12 @@ class DraftLayout(Layout):
         return GroupMetadata()
 
     def documents(self, path: str, metadata: Metadata) -> Documents:
-        is_array = isinstance(metadata, ArrayMetadata)
+        is_array = metadata.is_array
         key = self._key(path, "array" if is_array else "group")
         with error_context(key):
             document = (
                 documents_draft.array_document(metadata)
-                if isinstance(metadata, ArrayMetadata)
+                if metadata.is_array
                 else documents_draft.group_document(metadata)
             )
         # The bootstrap document makes the hierarchy visible to readers, so it is written last, after the root's.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, ReadOnlyError, StoreError
+from nczarr.json_values import JsonObject, show
 from nczarr.stores import Store
 from nczarr.system.logs import logger_of
 from nczarr.zarr.documents.consolidated import parse_root
@@ -25,7 +26,6 @@ from nczarr.zarr.hierarchy.layouts import (
 )
 from nczarr.zarr.hierarchy.survey import survey
 from nczarr.zarr.metadata import GroupMetadata
-from nczarr.zarr.types import JsonObject, show
 
 #: The number of attempts to open a hierarchy that another program replaces at the same time.
 _TRIES = 5
