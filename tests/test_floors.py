@@ -16,7 +16,7 @@ import import_graph
 FLOORS = [
     {"lazy", "options", "text"},
     {"display", "grammar", "errors"},
-    {"compression", "json_values", "rooms", "system", "targets"},
+    {"compression", "indices", "json_values", "rooms", "system", "targets"},
     {"model", "formats"},
     {"stores", "transfer"},
     {"zarr"},

@@ -30,7 +30,7 @@ from nczarr.convert.many.joining import FilePart, JoinedSource, StackedSource
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError, UnsupportedError, error_context
 from nczarr.formats import is_icechunk, is_references, local_path, state_of_file
 from nczarr.mapping import StoredDataset, WriteOptions, create_dataset, documents_v2
-from nczarr.model import ArraySource, Dataset, EnumType, Filter, PrimitiveType, Variable, rewrite
+from nczarr.model import ArraySource, Dataset, Filter, Variable, rewrite
 from nczarr.options import named
 from nczarr.stores.reach import place_of
 from nczarr.system.atomic import (
@@ -156,7 +156,7 @@ def _chunks_of_variable(variable: Variable, source: object) -> ReferredChunks | 
     data = variable.data
     if data is None or data_bytes(data) <= _INLINE:
         return None
-    is_fixed = isinstance(variable.type, PrimitiveType | EnumType) and variable.type.dtype.kind not in "OS"
+    is_fixed = variable.type.value_type.is_atomic and variable.type.dtype.kind not in "OS"
     size, most = data_bytes(data), limit("NCZARR_MAX_INLINE_BYTES")
     cure = (
         f"NCZARR_MAX_INLINE_BYTES={size} stores these values beside the references; {named('exclude')} omits the "

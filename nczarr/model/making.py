@@ -9,7 +9,7 @@ import numpy as np
 
 from nczarr.errors import ArgumentError, ArgumentTypeError, NCZarrError, RangeError
 from nczarr.model.sources import ArraySource, MemorySource
-from nczarr.model.types import PrimitiveType, Type, TypeReference
+from nczarr.model.types import Type, TypeReference
 from nczarr.text import visible
 
 #: A name as an error shows it has no more characters.
@@ -153,7 +153,7 @@ def _refuse_other_integers(before: np.ndarray, after: np.ndarray, type_: Type, w
 
 
 def _objects(given: object, dtype: np.dtype, type_: Type, where: str) -> np.ndarray:
-    if dtype.hasobject and isinstance(type_, PrimitiveType):  # text
+    if dtype.hasobject and type_.is_atomic:  # text
         found = np.asarray(given, object)
         for each in found.flat:
             if not isinstance(each, str):

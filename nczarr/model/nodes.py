@@ -26,7 +26,6 @@ from nczarr.model.types import (
     DOUBLE,
     INT64,
     STRING,
-    PrimitiveType,
     Type,
     UserType,
     default_fill,
@@ -908,7 +907,7 @@ def own_fill_value(variable: Variable) -> Any:
     if fill.type == variable.type:
         return fill.values[0]
     both = (fill.type, variable.type)
-    if all(isinstance(t, PrimitiveType) and t.dtype.kind in "iuf" for t in both):
+    if all(t.is_number for t in both):
         with np.errstate(all="ignore"):
             cast = fill.values[:1].astype(variable.type.dtype)
             back = cast.astype(fill.type.dtype)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import EditError, ModelError, SelectionError, UnsupportedError
+from nczarr.indices import one_for_each_axis
 from nczarr.text import visible
 
 if TYPE_CHECKING:
@@ -83,15 +83,7 @@ def _region(
     index: object, shape: tuple[int, ...], where: str
 ) -> tuple[tuple[slice, ...], tuple[int | slice, ...]]:
     """Return the region to read, with positive steps, and the index of the result in it."""
-    parts = list(index) if isinstance(index, tuple) else [index]
-    dots = [n for n, part in enumerate(parts) if isinstance(part, EllipsisType)]
-    missing = len(shape) - len(parts) + len(dots[:1])
-    if len(dots) > 1 or missing < 0:
-        raise SelectionError(
-            f"the index has {len(parts) - len(dots)} parts, and the shape is {shape}", fqn=where
-        )
-    at = dots[0] if dots else len(parts)
-    parts[at : at + len(dots)] = [slice(None)] * missing
+    parts = one_for_each_axis(index if isinstance(index, tuple) else [index], len(shape), where)
     region: list[slice] = []
     axes: list[int | slice] = []
     for part, size in zip(parts, shape, strict=True):

@@ -36,7 +36,7 @@ from nczarr.model.times import (
     unit_named,
     units_of,
 )
-from nczarr.model.types import EnumType, PrimitiveType, Type
+from nczarr.model.types import EnumType, Type
 from nczarr.text import format_value
 
 #: Elements of a block, which fits the second-level cache of a processor with what is computed for it.
@@ -113,8 +113,8 @@ class StoredForm:
         StoredForm or None
             None if the variable has no numbers, or a packing that is not of single numbers.
         """
-        base = type_.base if isinstance(type_, EnumType) else type_
-        if not isinstance(base, PrimitiveType) or base.dtype.kind not in "iuf":
+        base = type_.value_type
+        if not base.is_number:
             return None
         own = [replace(a, type=base) if a.type == type_ else a for a in attributes.values()]  # those of enums
         variable = Variable("v", base, attributes=tuple(own))

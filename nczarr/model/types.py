@@ -47,6 +47,8 @@ class Type:
     name: str
     #: numpy dtype of the values in memory.
     dtype: np.dtype
+    #: ``"atomic"``, or the class of a user-defined type: ``"enum"``, ``"opaque"``, ``"compound"``, ``"vlen"``.
+    kind: ClassVar[str] = ""
 
     @property
     def is_fixed_size(self) -> bool:
@@ -61,7 +63,42 @@ class Type:
     @property
     def is_user_defined(self) -> bool:
         """True for enum, opaque, compound and vlen."""
-        return isinstance(self, UserType)
+        return False
+
+    @property
+    def is_atomic(self) -> bool:
+        """True for the twelve atomic types."""
+        return False
+
+    @property
+    def is_integer(self) -> bool:
+        """True for the eight integer types."""
+        return False
+
+    @property
+    def is_float(self) -> bool:
+        """True for float and double."""
+        return False
+
+    @property
+    def is_number(self) -> bool:
+        """True for the integer types, float and double; an enum has numbers in memory, but its values are names."""
+        return self.is_integer or self.is_float
+
+    @property
+    def is_nested(self) -> bool:
+        """True if a value contains values of other types: for compound and vlen."""
+        return False
+
+    @property
+    def value_type(self) -> Type:
+        """The type of the values in memory: the base of an enum, and otherwise the type itself."""
+        return self
+
+    @property
+    def inner_types(self) -> list[Type]:
+        """The types that the type uses directly: the base of an enum or a vlen, and the types of fields."""
+        return []
 
     def _repr_html_(self) -> str:
         return display.show_type(describe.describe_type(self))
@@ -95,6 +132,7 @@ class PrimitiveType(Type):
     code: str
     number: int
     fill: Any
+    kind: ClassVar[str] = "atomic"
 
     def __reduce__(self) -> str:
         return repr(self)  # copying and unpickling return the constant
@@ -104,13 +142,15 @@ class PrimitiveType(Type):
         return np.dtype(self.code)
 
     @property
+    def is_atomic(self) -> bool:
+        return True
+
+    @property
     def is_integer(self) -> bool:
-        """True for the eight integer types."""
         return self.dtype.kind in "iu"
 
     @property
     def is_float(self) -> bool:
-        """True for float and double."""
         return self.dtype.kind == "f"
 
     def __repr__(self) -> str:
@@ -173,12 +213,15 @@ class UserType(Type):
     """
 
     fqn: str
-    kind: ClassVar[str] = ""
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """The simple name."""
         return split_fqn(self.fqn)[1]
+
+    @property
+    def is_user_defined(self) -> bool:
+        return True
 
 
 _U = TypeVar("_U", bound=UserType)
@@ -210,6 +253,14 @@ class EnumType(UserType):
     @property
     def dtype(self) -> np.dtype:  # type: ignore[override]
         return self.base.dtype
+
+    @property
+    def value_type(self) -> PrimitiveType:
+        return self.base
+
+    @property
+    def inner_types(self) -> list[Type]:
+        return [self.base]
 
     def are_members(self, values: np.ndarray | np.generic) -> np.ndarray:
         """Return where values are those of members: ncdump ends at any other, in the middle of a line."""
@@ -251,6 +302,14 @@ class VlenType(UserType):
     def dtype(self) -> np.dtype:  # type: ignore[override]
         return np.dtype("O")
 
+    @property
+    def is_nested(self) -> bool:
+        return True
+
+    @property
+    def inner_types(self) -> list[Type]:
+        return [self.base]
+
 
 @dataclass(frozen=True)
 class Field:
@@ -283,6 +342,14 @@ class CompoundType(UserType):
     @cached_property
     def dtype(self) -> np.dtype:  # type: ignore[override]
         return np.dtype([(f.name, f.type.dtype, f.shape) for f in self.fields])
+
+    @property
+    def is_nested(self) -> bool:
+        return True
+
+    @property
+    def inner_types(self) -> list[Type]:
+        return [field.type for field in self.fields]
 
 
 @dataclass(frozen=True)
@@ -329,15 +396,9 @@ def walk_types(type_: Type) -> Iterator[Type]:
     >>> [t.name for t in walk_types(VlenType("/v", INT))]
     ['int', 'v']
     """
-    for part in _inside(type_):
+    for part in type_.inner_types:
         yield from walk_types(part)
     yield type_
-
-
-def _inside(type_: Type) -> list[Type]:
-    if isinstance(type_, CompoundType):
-        return [field.type for field in type_.fields]
-    return [type_.base] if isinstance(type_, VlenType | EnumType) else []
 
 
 def misfit(values: np.ndarray, type_: Type) -> str | None:
@@ -379,7 +440,7 @@ def parts_of(type_: Type) -> list[UserType]:
     >>> [part.fqn for part in parts_of(VlenType("/outer", inner))], parts_of(inner)
     (['/inner'], [])
     """
-    return [part for part in _inside(type_) if isinstance(part, UserType)]
+    return [part for part in type_.inner_types if isinstance(part, UserType)]
 
 
 def map_parts(type_: _U, change: Callable[[Type], Type]) -> _U:

@@ -175,7 +175,7 @@ class _Columns:
                 records[field.name] = column.reshape(count, *field.shape)
             return records
         lengths = self.values(model.INT64, count).tolist()
-        is_text = not isinstance(type_, model.VlenType)
+        is_text = type_.kind != "vlen"
         if count and min(lengths) < (-1 if is_text else 0):
             raise DamagedMessageError(f"a length of {min(lengths)}")
         total = sum(max(length, 0) for length in lengths)

@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from nczarr import model
 from nczarr.compression import OF_REFERENCES, NamedConfig
 from nczarr.errors import ArgumentError, ArgumentTypeError, EditError, NodeAttributeError, RangeError
-from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, primitive_for_dtype
+from nczarr.model import CHAR, STRING, Attribute, Filter, Storage, Type, primitive_for_dtype
 from nczarr.model.chunk_shapes import chunks_in_shards, misfit
 from nczarr.netcdf4.base import data_model_of
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
@@ -216,7 +215,7 @@ class VariableOptions:
                 f"NetCDF: Bad chunk sizes: {shape} {self.where}", hint="a chunk has less than 4 GiB"
             )
         for pixels in [f.parameters[1] for f in filters if f.id == Filter.SZIP]:
-            if type_ == CHAR or isinstance(type_, model.CompoundType):
+            if type_ == CHAR or type_.kind == "compound":
                 raise EditError(
                     f"NetCDF: Invalid argument: szip takes numbers, not {type_.name} {self.where}"
                 )
@@ -252,7 +251,7 @@ class VariableOptions:
             raise ArgumentError(
                 f"'endian' keyword argument must be 'little','big' or 'native', got '{endian}' {self.where}"
             )
-        plain = isinstance(type_, PrimitiveType) and type_ != STRING
+        plain = type_.is_atomic and type_ != STRING
         if endian != "native" and (not plain or type_ == CHAR):
             raise EditError(
                 f"NetCDF: Invalid argument: endian={endian!r} {self.where}",
@@ -392,7 +391,7 @@ def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: 
     if fill_value is None or fill_value is False:
         return None
     name = "_FillValue"
-    primitive = isinstance(type_, PrimitiveType) and type_ != STRING
+    primitive = type_.is_atomic and type_ != STRING
     if isinstance(fill_value, str) and fill_value == "default":
         if not primitive:
             warn(
@@ -405,7 +404,7 @@ def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: 
         text = str(fill_value)
         check_unicode(text, "the fill value")
         return Attribute.of(name, text, STRING)
-    if not primitive and not isinstance(type_, model.EnumType):
+    if not primitive and type_.kind != "enum":
         raise NodeAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
     with translating("fill_value {!r} is no value of {}", fill_value, dtype):
         given = np.array(fill_value, dtype)

@@ -721,7 +721,7 @@ def thaw(root: GroupNode, dataset: model.Dataset) -> None:
                 anonymous(ref) if isinstance(ref, int) and ref not in dimensions else dimensions[ref]
                 for ref in v.dimensions
             ]
-            kind = types[v.type.fqn] if isinstance(v.type, model.UserType) else v.type
+            kind = types[v.type.fqn] if isinstance(v.type, UserType) else v.type
             node = group.variables[v.name] = VariableNode(group, v.name, kind, tuple(along), v.storage)
             node.attributes.update((a.name, a) for a in v.attributes)
             node.stored_as = node.fqn

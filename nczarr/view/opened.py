@@ -233,7 +233,7 @@ def with_fields(dataset: model.Dataset) -> model.Dataset:
             variables += [variable, *(f for f in _fields(variable) if f.name not in taken)]
         return replace(group, variables=tuple(variables), groups=tuple(inside(g) for g in group.groups))
 
-    if not any(isinstance(v.type, model.CompoundType) for v in dataset.all_variables.values()):
+    if not any(v.type.kind == "compound" for v in dataset.all_variables.values()):
         return dataset
     return inside(dataset)
 
@@ -269,6 +269,6 @@ def _leaves(type_: model.CompoundType) -> Iterator[tuple[tuple[str, ...], tuple[
 
 def is_drawable(item: model.Variable | model.Field) -> bool:
     """Return True if the values are numbers or categories; other values are shown as a table."""
-    if isinstance(item.type, model.EnumType):
+    if item.type.kind == "enum":
         return True
-    return isinstance(item.type, model.PrimitiveType) and item.type.dtype.kind in "iuf"
+    return item.type.is_number

@@ -804,7 +804,7 @@ class Update:
                     found = node.add_dimension(name, size, unlimited=unlimited)
                 dimensions.append(found)
             made: Any = variable.type
-            if isinstance(made, model.UserType):
+            if made.is_user_defined:
                 made = root.all_types()[made.fqn]
             node.add_variable(variable.name, made, tuple(dimensions), variable.storage, variable.attribute)
 

@@ -18,7 +18,7 @@ from nczarr import model
 from nczarr.display import shown_location
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.mapping.plain.write import Labels
-from nczarr.model import FLOAT, STRING, CompoundType, EnumType, VlenType
+from nczarr.model import FLOAT, STRING, EnumType
 from nczarr.model.chunk_shapes import chunks_in_shards
 from nczarr.model.paths import join_path, split_path
 from nczarr.netcdf4 import Dataset
@@ -156,7 +156,7 @@ class LazyVariable(BackendArray):  # type: ignore[misc]
         self.shape = node.shape
         self.dtype = node.type.dtype if in_model else _dtype(node)
         # xarray masks, scales and joins characters itself.
-        view = view_dtype(node.type) if isinstance(node.type, CompoundType) else None
+        view = view_dtype(node.type) if node.type.kind == "compound" else None
         stored = Settings.stored(shown_dtype(node.type, node.storage), view)
         self.settings = replace(stored, complex=complex_dtype(node.type))
 
@@ -201,7 +201,7 @@ class LazyVariable(BackendArray):  # type: ignore[misc]
 def _dtype(node: VariableNode) -> np.dtype:
     if node.type == STRING:
         return np.dtype("O", metadata={"element_type": str})
-    if isinstance(node.type, VlenType):
+    if node.type.kind == "vlen":
         return np.dtype("O")
     return np.dtype(_number_dtype(node) or shown_dtype(node.type, node.storage))
 
@@ -303,7 +303,7 @@ def _attributes(node: GroupNode | VariableNode) -> dict[str, Any]:
 def _encoding(session: Session, node: VariableNode, labels: Sequence[str]) -> dict[str, object]:
     dtype = _number_dtype(node) or shown_dtype(node.type, node.storage)
     # A cast to the type of their elements would not fit sequences; xarray casts no strings with one dimension twice.
-    if isinstance(node.type, VlenType) or (dtype is str and len(set(node.dimensions)) < len(node.dimensions)):
+    if node.type.kind == "vlen" or (dtype is str and len(set(node.dimensions)) < len(node.dimensions)):
         dtype = np.dtype("O")
     encoding: dict[str, object] = {"dtype": dtype, "original_shape": node.shape}
     if isinstance(node.type, EnumType):

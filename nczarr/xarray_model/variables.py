@@ -271,7 +271,7 @@ class EncodedSource:
         if fit is not None and is_seen and fit.is_fixed:
             numbers = fit.encoded(part.to_numpy(), region).view(self.dtype)
             return numbers if self.rounding is None else self.rounding(numbers)
-        if not self.is_encoded and not isinstance(self.type, VlenType):
+        if not self.is_encoded and self.type.kind != "vlen":
             part = conventions.encode_cf_variable(part, name=self.name)
             part = as_stored(part, self.name, characters=len(self.shape) > self.variable.ndim)
         values, wanted = np.asarray(part.data), region_shape(region)
@@ -293,7 +293,7 @@ class EncodedSource:
             for place, sequence in np.ndenumerate(values):
                 found[place] = _sequence(self.name, sequence, self.type.base)
             return found
-        if isinstance(self.type, CompoundType):
+        if self.type.kind == "compound":
             return values.view(wanted) if values.dtype.kind == "c" else converted_records(values, wanted)
         text = self.type == STRING or (wanted == "S1" and values.dtype == object)
         small = values.dtype == np.float16
@@ -343,7 +343,7 @@ class UntouchedSource(EncodedSource):
 def _sequence(name: str, values: Any, base: Type) -> np.ndarray:
     """Return a sequence with elements in the form of the model, or refuse elements that would change."""
     array = np.asarray(values)
-    if isinstance(base, CompoundType):
+    if base.kind == "compound":
         return converted_records(array, base.dtype)
     if base.dtype.kind in "iuf" and array.dtype != base.dtype:
         cast = array.astype(base.dtype)
@@ -662,7 +662,7 @@ class XarrayVariable:
             given=self.variable if is_whole else None, fit=None if form is None else Fit(form, fqn=self.name),
         )  # fmt: skip
         if self.encoded is not None or self.origin is None:
-            if isinstance(made.type, EnumType) and isinstance(variable._data, np.ndarray):
+            if made.type.kind == "enum" and isinstance(variable._data, np.ndarray):
                 encoded.read(tuple(slice(0, n, 1) for n in self.shape))  # refuses now, before the first byte
             return encoded
         if "_FillValue" in variable.encoding:

@@ -291,7 +291,7 @@ class _Writing:
             attribute = old.get(name)
             if attribute is None or not same(values[name], attribute_value(attribute)):
                 attribute = _new_attribute(str(name), values[name], attribute)
-            elif isinstance(attribute.type, UserType):
+            elif attribute.type.is_user_defined:
                 attribute = replace(attribute, type=self._declared(group, attribute.type))
             found.append(attribute)
         return tuple(found)

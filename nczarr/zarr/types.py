@@ -733,7 +733,7 @@ class StructType(DataType):
             raise bad(f"configuration.fields: {show(items)} is not a list of fields")
         fields = []
         for i, item in enumerate(as_list(items)):
-            # An object in `struct`; a pair in `structured`, which zarr-python 3.0 and 3.1 write.
+            # An object in `struct`, a pair in the older `structured`.
             pair = as_list(item) or [as_object(item).get(key) for key in ("name", "data_type")]
             if len(pair) != 2 or None in pair:
                 raise bad(f"configuration.fields[{i}]: {show(item)} is not a field")

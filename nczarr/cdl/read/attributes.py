@@ -27,7 +27,7 @@ from nczarr.cdl.syntax.tree import Call, Value
 from nczarr.cdl.words import SUFFIXES
 from nczarr.compression import FILTERS, NamedConfig, parse_codecs
 from nczarr.errors import UnsupportedError
-from nczarr.model import CHAR, PRIMITIVES, STRING, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
+from nczarr.model import CHAR, PRIMITIVES, STRING, Attribute, Filter, PrimitiveType, Storage, Type
 from nczarr.model.chunk_shapes import default_chunks, default_shards, misfit
 from nczarr.transfer import value_bytes
 
@@ -275,7 +275,7 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
         layout = "chunked" if rank else layout
     endian = special.get("_Endianness", "native")
     if "_Endianness" in special and variable.type is not None:
-        if variable.type == STRING or isinstance(variable.type, VlenType):
+        if variable.type == STRING or variable.type.kind == "vlen":
             problems.add(f"the type {variable.type.name!r} has no byte order", tokens["_Endianness"])
         elif variable.type.dtype.itemsize == 1:
             endian = "native"

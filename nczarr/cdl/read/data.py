@@ -216,7 +216,7 @@ def _fill(flat: np.ndarray, done: int, type_: model.Type, missing: object) -> No
     """Set the elements that a list omits."""
     if done >= len(flat):
         return
-    if isinstance(type_, model.VlenType | model.CompoundType) or type_.dtype == object:
+    if type_.is_nested or type_.dtype == object:
         for i in range(done, len(flat)):
             flat[i] = missing
     else:

@@ -142,7 +142,7 @@ def read_run(type_: model.Type, text: str) -> np.ndarray:
             out[i] = flat[start : start + count]
             start += count
         return out
-    if isinstance(type_, model.EnumType):
+    if type_.kind == "enum":
         known = _members(type_)
         try:
             return np.array([known[name.strip(BLANKS)] for name in text.split(",")], type_.dtype)
@@ -177,7 +177,7 @@ def _field(field: model.Field, texts: list[str]) -> np.ndarray:
 def _inside(type_: model.Type, texts: list[str]) -> tuple[np.ndarray, list[int]]:
     """Return the values in braces, of all braces together, and their number in each."""
     joined, inside = _joined(texts)
-    if isinstance(type_, model.CompoundType | model.VlenType) or type_ == model.STRING:
+    if type_.is_nested or type_ == model.STRING:
         item = re.compile(STRING if type_ == model.STRING else RECORD)
         counts = [len(item.findall(text)) for text in inside]
     else:
@@ -211,11 +211,11 @@ def _record(type_: model.CompoundType) -> re.Pattern[str]:
 
 def _item(field: model.Field) -> str:
     type_ = field.type
-    if field.shape or isinstance(type_, model.CompoundType | model.VlenType):
+    if field.shape or type_.is_nested:
         return RECORD
-    if isinstance(type_, model.EnumType):
+    if type_.kind == "enum":
         return _WORD
-    if isinstance(type_, model.OpaqueType):
+    if type_.kind == "opaque":
         return _HEX
     return STRING if type_.dtype.kind in "OS" else _NUMBER
 
@@ -255,7 +255,7 @@ class ElementReader:
         """
         done, most = 0, len(out)
         dates = None if attributes is None else date_reader(attributes)
-        numeric = isinstance(type_, model.PrimitiveType) and type_.dtype.kind in "iuf"
+        numeric = type_.is_number
         fast = "NUMBERS" if numeric else _RUNS.get(type(type_))
         for item in items:
             if done >= most:
@@ -319,7 +319,7 @@ class ElementReader:
                     f"{constant.shown} is not a value of the opaque type {type_.name!r}; write 0x and digits"
                 )
             return np.frombuffer(opaque_bytes(constant.value, type_.size), type_.dtype)[0]
-        if isinstance(type_, model.VlenType | model.CompoundType):
+        if type_.is_nested:
             raise ConstantError(
                 f"expected '{{': a value of the {type_.kind} type {type_.name!r} stands in braces"
             )
@@ -371,7 +371,7 @@ class ElementReader:
             return
         text = call.arguments[0][1:-1] if len(call.arguments) == 1 else ""
         number = _read_date(text, "hours since 1970-01-01", "proleptic_gregorian")
-        if number is None or not isinstance(type_, model.PrimitiveType) or type_.dtype.kind not in "iuf":
+        if number is None or not type_.is_number:
             self._problems.add('expected time("YYYY-MM-DD hh:mm:ss") for a number', call.name)
         elif type_.is_float:
             out[index] = number

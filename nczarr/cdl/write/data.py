@@ -15,7 +15,7 @@ import numpy as np
 from nczarr.cdl.words import special_float
 from nczarr.cdl.write.numbers import float_columns, integer_columns
 from nczarr.cdl.write.values import ToText, ValueText, escape_name, near, quote_printable, same_as_ncdump
-from nczarr.model import CHAR, PrimitiveType, Region, Type, Variable, default_fill, regions, same_values
+from nczarr.model import CHAR, Region, Type, Variable, default_fill, regions, same_values
 
 _RUN = 1 << 15  # numbers formatted at once; they fit the processor's cache
 _BLOCK = 1 << 20  # elements read at once
@@ -176,7 +176,7 @@ class VariableWriter:
         self._shape = values.dataset.shape_of(variable)
         self._unlimited = [values.dataset.is_unlimited(d) for d in variable.dimensions]
         self._name = escape_name(variable.name, percent=not options.ncdump)
-        self._is_numeric = isinstance(variable.type, PrimitiveType) and variable.type.dtype.kind in "iuf"
+        self._is_numeric = variable.type.is_number
         self._fill, self._form = self._find_fill(), self._c_format()
         #: Each value is in a line of its own, with a comment.
         self._noted = options.full is not None or (dates is not None and not options.ncdump)
@@ -420,7 +420,7 @@ def c_format(text: str, type_: Type) -> ToText | None:
     '00007 m'
     """
     found = [m for m in _FORMAT.finditer(text) if m["kind"] != "%"]
-    if not isinstance(type_, PrimitiveType) or len(found) != 1:
+    if not type_.is_atomic or len(found) != 1:
         return None
     kind = found[0]["kind"]
     allowed = "eEfFgG" if type_.is_float else "c" if type_ == CHAR else "diouxXc"

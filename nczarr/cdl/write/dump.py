@@ -338,7 +338,7 @@ class _Dump:
             line.position = line.indent + 14 + len(head)
         place = fqn if variable is None else model.join_fqn(fqn, variable.name)
         with error_context(fqn=f"{place}@{attribute.name}"):
-            if isinstance(type_, model.CompoundType | model.VlenType) and len(attribute.values):
+            if type_.is_nested and len(attribute.values):
                 to_text = self._values.of(type_)
                 for value in attribute.values[:-1]:
                     line.put(to_text(value) + ", ")
@@ -359,11 +359,11 @@ class _Dump:
             return self._char_attribute(attribute.text)
         if type_ == model.STRING and options.ncdump:
             return ", ".join(["NIL" if isinstance(v, NullText) else self._char_attribute(v) for v in values])
-        if isinstance(type_, model.PrimitiveType) and type_ != model.STRING:
+        if type_.is_atomic and type_ != model.STRING:
             precision = self._values.precision.get(type_.name, (0, False))
             return ", ".join([attribute_number(v, type_.name, *precision) for v in values])
         to_text = self._values.of(type_)
-        if isinstance(type_, model.EnumType) and options.ncdump:
+        if type_.kind == "enum" and options.ncdump:
             return ", ".join([self._escape(to_text(v)) for v in values])
         return ", ".join([to_text(v) for v in values])
 

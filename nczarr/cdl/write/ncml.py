@@ -131,7 +131,7 @@ class _NcMLWriter:
         self._file.write(f"{indent}</variable>\n")
 
     def _type(self, type_: model.Type) -> str:
-        if isinstance(type_, model.PrimitiveType):
+        if type_.is_atomic:
             return f'type="{type_.name}"'
         if isinstance(type_, model.EnumType):
             return f'type="{_enum_kind(type_)}" typedef="{self.name(type_.name)}"'
@@ -156,7 +156,7 @@ class _NcMLWriter:
         self._file.write(f'{head} {self._type(attribute.type)} value="{text}" />\n')
 
     def _number(self, value: object, type_: model.Type) -> str:
-        if type_.name not in ("float", "double") or not isinstance(type_, model.PrimitiveType):
+        if type_.name not in ("float", "double") or not type_.is_atomic:
             return self.text(self._values.of(type_)(value))
         number = float(value)  # type: ignore[arg-type]
         if self._options.ncdump:

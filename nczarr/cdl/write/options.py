@@ -11,7 +11,7 @@ from typing import Literal
 
 from nczarr.compression import FILTERS, chosen_codecs, is_uncompressed_by_choice
 from nczarr.errors import CDLError
-from nczarr.model import Attribute, Dataset, EnumType, Filter, PrimitiveType, Variable
+from nczarr.model import Attribute, Dataset, Filter, Variable
 
 _MIN_LINE = 10
 _MAX_DIGITS = 20
@@ -155,7 +155,7 @@ def variable_specials(
         yield "_ShardSizes", ", ".join(map(str, shards))
     yield from _filter_specials(variable, options)
     yield from _codec_specials(dataset, variable)
-    ordered = isinstance(variable.type, PrimitiveType | EnumType) and variable.type.is_fixed_size
+    ordered = variable.type.value_type.is_atomic and variable.type.is_fixed_size
     if ordered and variable.type.dtype.itemsize > 1 and storage.endian != "native":
         yield "_Endianness", f'"{storage.endian}"'
     if storage.no_fill:

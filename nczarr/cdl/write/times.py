@@ -14,7 +14,7 @@ from typing import SupportsFloat
 from nczarr.cdl.words import special_float
 from nczarr.cdl.write.options import DumpOptions
 from nczarr.cdl.write.values import ToText
-from nczarr.model import CHAR, Attribute, PrimitiveType, Variable
+from nczarr.model import CHAR, Attribute, Variable
 
 #: Year, month, day, hour with its fraction.
 Date = tuple[int, int, int, float]
@@ -239,7 +239,7 @@ class TimeTexts:
 
     def _to_text(self, variable: Variable, owner: Variable) -> ToText | None:
         units, calendar = owner.attribute.get("units"), owner.attribute.get("calendar")
-        numeric = isinstance(variable.type, PrimitiveType) and variable.type.dtype.kind in "iuf"
+        numeric = variable.type.is_number
         if not numeric or units is None or units.type != CHAR:
             return None
         system = calendar.text if calendar is not None and calendar.type == CHAR else ""
@@ -258,7 +258,7 @@ class TimeTexts:
 
     def attribute_comment(self, variable: Variable, attribute: Attribute, indent: int) -> str:
         """The comment with the dates of an attribute of a time variable; empty for all others."""
-        kind = attribute.type.dtype.kind if isinstance(attribute.type, PrimitiveType) else "O"
+        kind = attribute.type.dtype.kind if attribute.type.is_atomic else "O"
         if not self._on or kind not in "iuf" or not len(attribute.values):
             return ""
         to_text = self._to_text(variable, variable)

@@ -154,7 +154,7 @@ class ValueText:
     def _make(self, type_: model.Type) -> ToText:
         if isinstance(type_, model.EnumType):
             return self._enum(type_)
-        if isinstance(type_, model.OpaqueType):
+        if type_.kind == "opaque":
             return lambda value: "0X" + bytes(value).hex().upper()
         if isinstance(type_, model.VlenType):
             return self._vlen(type_)
@@ -249,7 +249,7 @@ def same_as_ncdump(type_: model.Type, fill: Any, value: Any) -> bool:
         return len(fill) == len(value) and all(
             same_as_ncdump(type_.base, a, b) for a, b in zip(fill, value, strict=True)
         )
-    if isinstance(type_, model.PrimitiveType) and type_.is_float:
+    if type_.is_float:
         return bool(near(np.asarray([value], type_.dtype), type_.dtype.type(fill))[0])
     if isinstance(fill, NullText) != isinstance(value, NullText):
         return False

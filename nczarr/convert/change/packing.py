@@ -32,7 +32,7 @@ from nczarr.compression import (
     parse_codecs,
 )
 from nczarr.errors import UnsupportedError, error_context
-from nczarr.model import Dataset, EnumType, PrimitiveType, Storage, Variable, rewrite
+from nczarr.model import Dataset, Storage, Variable, rewrite
 from nczarr.options import named
 from nczarr.zarr.codecs.base import find_codec, requested_codecs
 
@@ -90,7 +90,7 @@ def portable_codecs(variable: Variable) -> tuple[NamedConfig, ...] | None:
 
 def _itemsize(variable: Variable) -> int:
     """Return the bytes of a stored element; compounds and opaque values are stored as bytes."""
-    plain = isinstance(variable.type, PrimitiveType | EnumType) and not variable.type.dtype.hasobject
+    plain = variable.type.value_type.is_atomic and not variable.type.dtype.hasobject
     return variable.type.dtype.itemsize if plain else 1
 
 

@@ -197,7 +197,7 @@ def with_fill(fqn: str, variable: Variable) -> Variable:
     """
     if model.own_fill_value(variable) is not None or variable.type in (model.CHAR, model.STRING):
         return variable
-    if not isinstance(variable.type, PrimitiveType) or variable.type.dtype.itemsize == 1:
+    if not variable.type.is_atomic or variable.type.dtype.itemsize == 1:
         raise UnsupportedError(
             f"{named('join', 'fill')}: values are missing, and the type {variable.type.name} has no fill "
             "value by default",

@@ -183,7 +183,7 @@ class Rooter:
             fqn=self.fqn,
             user_type=lambda _, t: self.type(t),
             variable=self._variable,
-            attribute=lambda _, a: replace(a, type=self.type(a.type)) if isinstance(a.type, UserType) else a,
+            attribute=lambda _, a: replace(a, type=self.type(a.type)) if a.type.is_user_defined else a,
         )
         dimensions = [replace(self.whole.all_dimensions[f], name=n) for f, n in self.dimensions.items()]
         types = [self.type(self.whole.all_types[f]) for f in self.types]

@@ -25,7 +25,17 @@ import numpy as np
 from nczarr import model
 from nczarr.compression import filters_for
 from nczarr.errors import MetadataError, NCZarrError, error_context
-from nczarr.json_values import JsonObject, as_object, show
+from nczarr.json_values import (
+    Json,
+    JsonObject,
+    as_list,
+    as_object,
+    as_text,
+    checked_object,
+    checked_text,
+    only_texts,
+    show,
+)
 from nczarr.mapping.dialect import Reading
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3.groups import (
@@ -238,8 +248,7 @@ class _NCZarr2Reader(HierarchyReader):
         with error_context(place, fqn=owner.fqn):
             types = _object(self.own.key(owner.path, key).get("types"), f"{key}.types")
             for name, spelled in types.items():
-                if not isinstance(spelled, str):
-                    raise MetadataError(f"{key}.types.{name}: {show(spelled)} is not text")
+                checked_text(spelled, f"{key}.types.{name}", "text")
         found = []
         for name, value in owner.metadata.attributes.items():
             if name in HIDDEN_NAMES or name.startswith(HIDDEN_PREFIXES):
@@ -260,12 +269,12 @@ class _NCZarr2Reader(HierarchyReader):
                 raise
         return tuple(found)
 
-    def values(self, path: str, name: str, value: object, type_: model.PrimitiveType) -> np.ndarray:
-        items: list[Any] = value if isinstance(value, list) else [value]
+    def values(self, path: str, name: str, value: Json, type_: model.PrimitiveType) -> np.ndarray:
+        items = [value] if as_list(value) != value else as_list(value)
         if type_ == CHAR:
-            items = [value if isinstance(value, str) else self.spelled(path, name, value)]
+            items = [value if as_text(value) == value else self.spelled(path, name, value)]
         elif type_ == STRING:
-            items = [i if isinstance(i, str) else _compact(i) for i in items]
+            items = [i if as_text(i) == i else _compact(i) for i in items]
         else:
             convert = scalars.float_from_json if type_.is_float else scalars.int_from_json
             return scalars.array_of(type_, [convert(item, type_.dtype) for item in items])
@@ -285,8 +294,7 @@ class _NCZarr2Reader(HierarchyReader):
             document = read_json(data, parse_float=str, parse_int=str, parse_constant=str)
         except ValueError:
             return _compact(value)
-        text = as_object(document).get(name)
-        return text if isinstance(text, str) else _compact(value)
+        return as_text(as_object(document).get(name)) or _compact(value)
 
 
 def _spelled(array: ArrayNode) -> str:
@@ -298,7 +306,7 @@ def _corrected(metadata: ArrayMetadata, type_: model.PrimitiveType, is_swapped: 
     """Return the metadata, corrected where the document contradicts the values that netcdf-c has stored."""
     changes: dict[str, Any] = {}
     if type_ == CHAR and metadata.data_type.dtype != CHAR.dtype:
-        fill = metadata.fill_value if isinstance(metadata.fill_value, str) else ""
+        fill = as_text(metadata.fill_value)
         changes = {
             "data_type": data_type_for("S1"),
             "fill_value": np.bytes_(fill.encode("latin-1", "replace")[:1]),
@@ -353,24 +361,24 @@ def _attribute_type(spelled: str) -> model.PrimitiveType | None:
 
 def _object(value: object, what: str) -> JsonObject:
     """Return a JSON object; empty for None."""
-    if value is not None and not isinstance(value, dict):
-        raise MetadataError(f"{what}: {show(value)} is not an object")
-    return value or {}
+    return {} if value is None else checked_object(value, what)
 
 
 def _names(value: object, what: str) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
+    names = only_texts(value)
+    if names is None or "" in names:
         raise MetadataError(f"{what}: {show(value)} is not a list of names")
-    return value
+    return names
 
 
 def _dimension(name: str, value: object, where: str) -> DeclaredDimension:
     scalars.check_unicode(name, where)
-    size, unlimited = (
-        (value.get("size"), value.get("unlimited")) if isinstance(value, dict) else (value, False)
-    )
-    if isinstance(size, str) and size.isascii() and size.isdigit() and len(size) < _MOST_DIGITS:
-        size = int(size)
+    # netcdf-c has an object here for an unlimited dimension, and the length alone for another.
+    given = as_object(value) or {"size": value}
+    size, unlimited = given.get("size"), given.get("unlimited", False)
+    digits = as_text(size)
+    if digits.isascii() and digits.isdigit() and len(digits) < _MOST_DIGITS:
+        size = int(digits)
     if type(size) is not int or size < 0:
         raise MetadataError(f"{where}.{name}: {show(size)} is not a size")
     return DeclaredDimension(name, size, bool(unlimited))

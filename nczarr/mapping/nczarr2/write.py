@@ -284,13 +284,13 @@ def without_user_types(dataset: Dataset) -> tuple[Dataset, list[tuple[str, str]]
         if isinstance(old.type, model.EnumType):
             losses.append((fqn, f"the names of the enum type {old.type.name!r}; the numbers are kept"))
             return replace(old, type=old.type.base)
-        if isinstance(old.type, PrimitiveType):
+        if old.type.is_atomic:
             return old
         losses.append((fqn, f"the variable, of the user-defined type {old.type.name!r}"))
         return None
 
     def attribute(fqn: str, old: Attribute) -> Attribute | None:
-        if isinstance(old.type, PrimitiveType):
+        if old.type.is_atomic:
             return old
         losses.append((fqn, f"the type {old.type.name!r} of the attribute {old.name!r}"))
         return replace(old, type=old.type.base) if isinstance(old.type, model.EnumType) else None

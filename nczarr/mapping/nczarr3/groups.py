@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nczarr.errors import MetadataError
-from nczarr.json_values import JsonObject, as_object, member, show
+from nczarr.json_values import Json, JsonObject, as_list, as_object, as_text, member, show, texts_in
 from nczarr.lazy import cached_property
 from nczarr.mapping.dialect import array_at, own_dimension
 from nczarr.mapping.findings import Findings
@@ -144,10 +144,9 @@ class GroupFinder:
                     continue
                 info = member(self.hierarchy.nodes[path].attributes, GROUP_KEY)
                 for key in ("arrays", "groups"):
-                    names = info.get(key)
-                    if isinstance(names, list):
-                        names = [n for n in names if isinstance(n, str) and n and "/" not in n]
-                        declared += [f"{path}/{n}" if path else n for n in names]
+                    # A damaged name would be a request for a key of another group, or of the store's root.
+                    names = [n for n in texts_in(info.get(key)) if n and "/" not in n]
+                    declared += [f"{path}/{n}" if path else n for n in names]
             self.hierarchy.load(declared)
             level = [path for path in dict.fromkeys(declared) if path in self.hierarchy.nodes]
 
@@ -233,19 +232,10 @@ class GroupFinder:
         return member(self.copies[found[0]], GROUP_KEY) if len(found) == 1 else {}
 
     def _dimensions(self, node: RecordedGroup) -> Iterator[DeclaredDimension]:
-        declared = node.info.get("dimensions", [])
-        if isinstance(declared, dict):  # version 3.0
-            declared = [
-                {"name": name, **(value if isinstance(value, dict) else {"size": value})}
-                for name, value in declared.items()
-            ]
-        if not isinstance(declared, list):
-            self._add_damaged(node.fqn, f"{GROUP_KEY}.dimensions: {show(declared)} is not a list")
-            return
         seen: set[str] = set()
-        for item in declared:
-            name = as_object(item).get("name")
-            if not isinstance(name, str) or check_name(name) or name in seen:
+        for item in self._dimension_entries(node):
+            name = as_text(as_object(item).get("name"))
+            if check_name(name) or name in seen:
                 what = f"{GROUP_KEY}.dimensions: {show(item)} has an invalid or repeated name"
                 self._add_damaged(node.fqn, what)
                 continue
@@ -261,6 +251,20 @@ class GroupFinder:
                 self.findings.add("size-missing", join_fqn(node.fqn, name), what)
             yield DeclaredDimension(name, size, item.get("unlimited") is True)
 
+    def _dimension_entries(self, node: RecordedGroup) -> list[Json]:
+        """Return the entries of a group's dimensions in the form of the present version."""
+        declared = node.info.get("dimensions", [])
+        if isinstance(declared, dict):  # version 3.0: names to lengths, or to objects
+            return [{"name": n, **(as_object(value) or {"size": value})} for n, value in declared.items()]
+        return self._list(node, "dimensions", "a list")
+
+    def _list(self, node: RecordedGroup, key: str, what: str) -> list[Json]:
+        """Return a list of a group's record; an empty one, with a finding, for another value."""
+        value = node.info.get(key, [])
+        if as_list(value) != value:
+            self._add_damaged(node.fqn, f"{GROUP_KEY}.{key}: {show(value)} is not {what}")
+        return as_list(value)
+
     def _add_damaged(self, fqn: str, what: str) -> None:
         self.findings.add("record-damaged", fqn, f"{what}; it is ignored")
 
@@ -270,13 +274,10 @@ class GroupFinder:
         listed: dict[str, list[str]] = {"arrays": [], "groups": []}
         taken: set[str] = set()
         for key in listed:
-            names = node.info.get(key, [])
-            if not isinstance(names, list):
-                self._add_damaged(node.fqn, f"{GROUP_KEY}.{key}: {show(names)} is not a list of names")
-                continue
-            for name in names:
+            for name in self._list(node, key, "a list of names"):
                 path = f"{prefix}{name}"
-                if not isinstance(name, str) or not name or "/" in name or path in taken:
+                # A node that is listed twice would be two variables with the chunks of one.
+                if not as_text(name) or "/" in name or path in taken:
                     self._add_damaged(node.fqn, f"{GROUP_KEY}.{key}: {show(name)} is invalid or repeated")
                 elif path in self.unknown:
                     continue
@@ -302,7 +303,7 @@ class GroupFinder:
         node_name = path.rpartition("/")[2]
         plain = unescape_name(node_name) or node_name
         name = info.get("name", plain)
-        wrong = check_name(name) if isinstance(name, str) else f"{show(name)} is not text"
+        wrong = check_name(name) if as_text(name) == name else f"{show(name)} is not text"
         if wrong:
             if "name" in info:
                 self.findings.add("key-unreadable", join_fqn(parent, plain), f"name: {wrong}")
@@ -366,7 +367,7 @@ class DimensionFinder:
 
     def _declare(self, group: str, name: str, array: ArrayNode, reference: str) -> str:
         unlimited = array.info.get("unlimited", [])
-        declared = DeclaredDimension(name, None, isinstance(unlimited, list) and reference in unlimited)
+        declared = DeclaredDimension(name, None, reference in as_list(unlimited))
         self.groups[group].dimensions.append(declared)
         fqn = join_fqn(group, name)
         self.declared[fqn] = declared

@@ -20,8 +20,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from nczarr.errors import ModelError, UnsupportedError
-from nczarr.json_values import JsonObject, as_list, as_object, member, show, texts_in
+from nczarr.errors import MetadataError, ModelError, UnsupportedError
+from nczarr.json_values import (
+    JsonObject,
+    as_list,
+    as_object,
+    as_text,
+    bad,
+    checked_object,
+    checked_text,
+    member,
+    show,
+    texts_in,
+)
 from nczarr.mapping.dialect import Metadata, array_at
 from nczarr.mapping.values.attributes import ATTR_KEY
 from nczarr.model import Dataset, parse_fqn
@@ -90,8 +101,12 @@ def array_keys(metadata: ArrayMetadata) -> tuple[JsonObject, list[str]]:
     """
     wrong: list[str] = []
     found = _first_of((*_configurations(metadata, wrong), metadata.attributes), _ARRAY_KEYS)
-    for key in [k for k, v in found.items() if not isinstance(v, str if k == COPY_KEY else dict)]:
-        wrong.append(f"{key}: {show(found.pop(key))} is not {'text' if key == COPY_KEY else 'an object'}")
+    for key, value in list(found.items()):
+        try:
+            checked_text(value, key, "text") if key == COPY_KEY else checked_object(value, key)
+        except MetadataError as error:
+            wrong.append(error.message)
+            del found[key]
     return found, wrong
 
 
@@ -107,8 +122,12 @@ def group_keys(metadata: GroupMetadata) -> tuple[JsonObject, list[str]]:
     """
     wrong: list[str] = []
     found = _first_of((metadata.attributes, *_configurations(metadata, wrong)), _GROUP_KEYS)
-    for key in [k for k, v in found.items() if not isinstance(v, dict)]:
-        wrong.append(f"attributes.{key}: {show(found.pop(key))} is not an object")
+    for key, value in list(found.items()):
+        try:
+            checked_object(value, f"attributes.{key}")
+        except MetadataError as error:
+            wrong.append(error.message)
+            del found[key]
     return found, wrong
 
 
@@ -126,14 +145,17 @@ def _configurations(metadata: Metadata, wrong: list[str] | None = None) -> list[
     found += [e.configuration for e in metadata.extensions if e.name == EXTENSION_NAME]
     readable = []
     for configuration in found:
-        version = configuration.get("version", VERSION) if isinstance(configuration, dict) else None
-        if isinstance(configuration, dict) and is_known_version(version):
-            readable.append(configuration)
-        elif wrong is not None:
-            what = f".version: {show(version)} is not a version 3"
-            if not isinstance(configuration, dict):
-                what = f": {show(configuration)} is not an object"
-            wrong.append(f"{EXTENSION_NAME}.configuration{what}")
+        where = f"{EXTENSION_NAME}.configuration"
+        try:
+            given = checked_object(configuration, where)
+            version = given.get("version", VERSION)
+            # Another version may give these keys another meaning.
+            if not is_known_version(version):
+                raise bad(f"{where}.version: {show(version)} is not a version 3")
+            readable.append(given)
+        except MetadataError as error:
+            if wrong is not None:
+                wrong.append(error.message)
     return readable
 
 
@@ -145,7 +167,7 @@ def is_known_version(version: object) -> bool:
     >>> is_known_version("3.1.0"), is_known_version("4.0.0"), is_known_version(3)
     (True, False, False)
     """
-    return isinstance(version, str) and version.partition(".")[0] == "3"
+    return as_text(version).partition(".")[0] == "3"
 
 
 def is_earlier(version: object) -> bool:
@@ -192,6 +214,7 @@ def _records(text: str) -> Iterator[tuple[str, JsonObject]]:
     with suppress(ValueError):
         records = read_json(text)
         for fqn, record in as_object(records).items():
+            # A damaged record is as good as none: the next copy may be whole.
             if isinstance(record, dict):
                 yield fqn, {k: v for k, v in record.items() if k in _GROUP_KEYS and isinstance(v, dict)}
 
@@ -287,15 +310,12 @@ def dataset_of(metadata: Metadata) -> str | None:
     if not metadata.is_array:
         return _dataset_of_record(group_keys(metadata)[0])
     named = [c[DATASET] for c in _configurations(metadata) if DATASET in c]
-    return _text(named[0]) if named else None
+    return (as_text(named[0]) or None) if named else None
 
 
 def _dataset_of_record(record: JsonObject) -> str | None:
-    return _text(member(record, SUPERBLOCK_KEY).get(DATASET)) or _text(member(record, GROUP_KEY).get(DATASET))
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+    named = (member(record, key).get(DATASET) for key in (SUPERBLOCK_KEY, GROUP_KEY))
+    return next(filter(None, map(as_text, named)), None)
 
 
 def new_identity(dataset: Dataset, content: object) -> str:
@@ -350,11 +370,11 @@ def find_home(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home | None:
     if SUPERBLOCK_KEY in root.attributes or SUPERBLOCK_KEY in keys:
         superblock = member(keys, SUPERBLOCK_KEY)
         _refuse_draft_of_netcdf_c(hierarchy, root, superblock, unknown)
-        return Home(_text(superblock.get(DATASET)) or _only_dataset(hierarchy, unknown))
+        return Home(as_text(superblock.get(DATASET)) or _only_dataset(hierarchy, unknown))
     record = member(keys, GROUP_KEY)
-    fqn = record.get(FQN)
-    if isinstance(fqn, str) and is_reference(fqn):
-        return Home(_text(record.get(DATASET)), fqn)
+    fqn = as_text(record.get(FQN))
+    if is_reference(fqn):
+        return Home(as_text(record.get(DATASET)) or None, fqn)
     found = _found_by_arrays(hierarchy, unknown)
     if GROUP_KEY not in keys:
         return found or (Home(None) if wrong else None)
@@ -374,13 +394,13 @@ def is_reference(item: object) -> bool:
     """
     if type(item) is int:
         return item >= 0
-    return isinstance(item, str) and _is_fqn(item)
+    return _is_fqn(as_text(item))
 
 
 @lru_cache(maxsize=4096)
 def _is_fqn(item: str) -> bool:
     try:
-        return item != "/" and parse_fqn(item) is not None
+        return item not in ("", "/") and parse_fqn(item) is not None
     except ModelError:
         return False
 
@@ -429,7 +449,7 @@ def _nodes_at_root(
     listed = [*copy.listed, *as_list(member(copy.record, GROUP_KEY).get("groups"))]
     members = 0
     for name in listed:
-        if isinstance(name, str) and name in hierarchy.nodes:
+        if as_text(name) in hierarchy.nodes and name:
             metadata = arrays.get(name)
             members += metadata is None or dataset_of(metadata) in (None, copy.dataset)
     others = sum("/" not in path for path in hierarchy.nodes if path) - members
@@ -450,16 +470,13 @@ def _refuse_draft_of_netcdf_c(
     hierarchy: Hierarchy, root: GroupMetadata, superblock: JsonObject, unknown: Mapping[str, str]
 ) -> None:
     """Refuse the keys of netCDF-C's draft, which have the same names and another meaning."""
-    conventions = root.attributes.get(CONVENTION_KEY)
-    declared = isinstance(conventions, list) and any(
-        isinstance(c, dict) and c.get("uuid") == CONVENTION["uuid"] for c in conventions
-    )
+    conventions = as_list(root.attributes.get(CONVENTION_KEY))
+    declared = any(as_object(c).get("uuid") == CONVENTION["uuid"] for c in conventions)
     # The version proves nothing: netCDF-C may count on from 3.0.0, and then `char` would be read as `ubyte` and the
     # unlimited dimension as a fixed one. The draft has no member that names the dataset.
-    if superblock.get(MARK) == CONVENTION["uuid"] or declared or _text(superblock.get(DATASET)) is not None:
+    if superblock.get(MARK) == CONVENTION["uuid"] or declared or as_text(superblock.get(DATASET)):
         return
-    version = superblock.get("version")
-    is_first = isinstance(version, str) and version.startswith("3.0")
+    is_first = as_text(superblock.get("version")).startswith("3.0")
     signs = [f"{SUPERBLOCK_KEY}.format"] if type(superblock.get("format")) is int else []
     for path in hierarchy.nodes:
         if path not in unknown:
@@ -486,9 +503,7 @@ def _signs_of_netcdf_c(attributes: JsonObject, *, is_first: bool) -> list[str]:
     dimensions = member(attributes, GROUP_KEY).get("dimensions")
     if isinstance(dimensions, list) and is_first:
         signs.append(f"{GROUP_KEY}.dimensions is a list")
-    entries = [*dimensions.values()] if isinstance(dimensions, dict) else dimensions
-    if isinstance(entries, list) and any(
-        isinstance(d, dict) and type(d.get("unlimited")) is int for d in entries
-    ):
+    entries = [*as_object(dimensions).values(), *as_list(dimensions)]
+    if any(type(as_object(d).get("unlimited")) is int for d in entries):
         signs.append(f"{GROUP_KEY}.dimensions has unlimited as a number")
     return signs

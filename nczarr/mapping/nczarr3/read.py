@@ -13,7 +13,7 @@ from typing import Any
 
 from nczarr import model
 from nczarr.errors import MetadataError, error_context
-from nczarr.json_values import JsonObject, as_list, as_object, member, show
+from nczarr.json_values import JsonObject, as_list, as_object, as_text, member, only_integers, show
 from nczarr.mapping.dialect import Binding, OpenedGroup, Reading, left_out_nodes
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3 import keys
@@ -123,7 +123,7 @@ class HierarchyReader:
                 f"attributes.{SUPERBLOCK_KEY}.version: {show(version)} is not a version 3 that nczarr supports",
                 path=self.place(""),
             )
-        if not isinstance(superblock.get("format", ""), str):
+        if as_text(superblock.get("format")) != superblock.get("format", ""):
             what = f"{SUPERBLOCK_KEY}.format: {show(superblock.pop('format'))} is not text"
             self.findings.add("record-damaged", "/", what)
         if superblock.get("nzug") is True:
@@ -134,13 +134,14 @@ class HierarchyReader:
         """Return the recorded sources without damaged entries."""
         kinds: dict[str, type] = {"name": str, "sha256": str, "version": str, "size": int}
         found: list[IngestedSource] = []
+        # One object, where one file was copied.
         for entry in recorded if isinstance(recorded, list) else [recorded]:
             own = as_object(entry)
             given = {key: own[key] for key in kinds if key in own}
-            steps = own.get("steps", [])
-            is_right = "name" in given and all(isinstance(value, kinds[key]) for key, value in given.items())
+            steps = only_integers(own.get("steps", []))
+            is_right = "name" in given and all(type(value) is kinds[key] for key, value in given.items())
             is_right = is_right and given["name"] not in [source.name for source in found]
-            if not is_right or not isinstance(steps, list) or [*map(type, steps)] not in ([], [int, int]):
+            if not is_right or steps is None or len(steps) not in (0, 2):
                 what = (
                     f"{SUPERBLOCK_KEY}.sources: {show(entry)} is not a source, or its name is that of another"
                 )
@@ -242,11 +243,11 @@ class HierarchyReader:
         self.findings.add("reference-moved", where, what)
 
     def find_type(self, name: object, fqn: str) -> Type:
-        if not isinstance(name, str):
+        if not as_text(name):
             raise MetadataError(f"there is no type {show(name)}")
-        found = self.binder.find(name, split_fqn(fqn)[0])
+        found = self.binder.find(as_text(name), split_fqn(fqn)[0])
         if isinstance(found, UserType) and found.fqn != name:
-            self.add_moved(fqn, name)
+            self.add_moved(fqn, as_text(name))
         return found
 
     # -- arrays
@@ -293,15 +294,16 @@ class HierarchyReader:
         return ArrayForm(simple, plain, self.references(array, metadata.ndim))
 
     def references(self, array: ArrayNode, ndim: int) -> list[DimensionRef] | None:
-        key, items = f"{ARRAY_KEY}.dimension_references", array.info.get("dimension_references")
+        key, items = f"{ARRAY_KEY}.dimension_references", as_list(array.info.get("dimension_references"))
         if "dimension_references" not in array.info:
             if not array.keys or not ndim:
                 return None
             code, what = "references-missing", f"{key} is missing; the labels replace them"
-        elif not isinstance(items, list) or not all(map(is_reference, items)):
+        elif items != array.info["dimension_references"] or not all(map(is_reference, items)):
+            given = show(array.info["dimension_references"])
             code, what = (
                 "key-unreadable",
-                f"{key}: {show(items)} is not a list of dimensions; the labels replace it",
+                f"{key}: {given} is not a list of dimensions; the labels replace it",
             )
         elif len(items) != ndim:
             code, what = "rank-mismatch", f"{len(items)} dimension references for {ndim} dimensions"
@@ -362,8 +364,8 @@ class HierarchyReader:
     def types_for(self, info: object, group: str, where: str) -> Mapping[str, UserType]:
         """Return the types that annotations may name, including types of renamed or deleted groups by old names."""
         moved = {}
-        for name in member(info, "types").values():
-            if not isinstance(name, str) or not name.startswith("/") or name in self.binder.bound:
+        for name in map(as_text, member(info, "types").values()):
+            if not name.startswith("/") or name in self.binder.bound:
                 continue
             if fqn := self.binder.resolve(name, group):
                 moved[name] = self.binder.bound[fqn]
@@ -396,19 +398,19 @@ def read_storage(
     info: JsonObject, metadata: ArrayMetadata, ndim: int, zarr_layout: str, data_type: str | None = None
 ) -> model.Storage:
     """Return the storage hints of a variable; raise MetadataError for a damaged one."""
-
-    def is_shape(value: object) -> bool:
-        return isinstance(value, list) and len(value) == ndim and all(type(n) is int and n > 0 for n in value)
-
     layout, chunks = info.get("storage"), info.get("chunk_shape")
     filters, endian = info.get("filters", []), info.get("endian", "native")
     no_fill = info.get("no_fill", False)
     for key, is_valid, what in (
         ("storage", layout in (None, "contiguous", "chunked", "compact"), "contiguous, chunked or compact"),
         ("endian", endian in ("native", "little", "big"), "little, big or native"),
-        ("no_fill", isinstance(no_fill, bool), "true or false"),
-        ("chunk_shape", chunks is None or is_shape(chunks), f"a list of {ndim} lengths"),
-        ("filters", isinstance(filters, list), "a list"),
+        ("no_fill", no_fill is True or no_fill is False, "true or false"),
+        (
+            "chunk_shape",
+            chunks is None or len(only_integers(chunks, 1) or ()) == ndim,
+            f"a list of {ndim} lengths",
+        ),
+        ("filters", as_list(filters) == filters, "a list"),
     ):
         if not is_valid:
             raise MetadataError(f"{ARRAY_KEY}.{key}: {show(info[key])} is not {what}")
@@ -432,13 +434,9 @@ def read_storage(
 
 
 def _filter(value: object) -> model.Filter:
-    number, parameters = (
-        (value.get("id"), value.get("parameters", [])) if isinstance(value, dict) else (0, None)
-    )
-    if (
-        type(number) is not int
-        or not isinstance(parameters, list)
-        or any(type(p) is not int or not 0 <= p < 2**32 for p in parameters)
-    ):
+    number = as_object(value).get("id")
+    parameters = only_integers(as_object(value).get("parameters", []))
+    # HDF5 stores the parameters of a filter as unsigned integers of 32 bits.
+    if type(number) is not int or parameters is None or max(parameters, default=0) >= 2**32:
         raise MetadataError(f"{ARRAY_KEY}.filters: {show(value)} is not a filter")
     return model.Filter(number, tuple(parameters))

@@ -231,7 +231,7 @@ def _types_of(variable: Variable) -> dict[str, UserType]:
     """Return the user-defined types of an array and its attributes by FQN, each after the types that it contains."""
     found: dict[str, UserType] = {}
     for type_ in (variable.type, *(a.type for a in variable.attributes)):
-        if isinstance(type_, UserType):
+        if type_.is_user_defined:
             found.update({t.fqn: t for t in model.walk_types(type_) if isinstance(t, UserType)})
     return found
 

@@ -314,7 +314,7 @@ class PlainArrays:
         file with a ``_FillValue`` of a user-defined type, and not-a-time is that of times.
         """
         on_v2 = self._hierarchy is not None and self._hierarchy.layout == "v2"
-        masks = isinstance(encoding.type, model.PrimitiveType) and not isinstance(
+        masks = encoding.type.is_atomic and not isinstance(
             encoding, encodings.TruthEncoding | encodings.TimeEncoding
         )
         if on_v2 and masks and metadata.fill_value is not None and DIMENSIONS_KEY in metadata.attributes:

@@ -22,7 +22,7 @@ from nczarr.compression import (
 from nczarr.errors import MetadataError
 from nczarr.mapping.options import ON_V3, WriteOptions
 from nczarr.mapping.values.encodings import Encoding
-from nczarr.model import EnumType, PrimitiveType, Storage
+from nczarr.model import Storage
 from nczarr.model.chunk_shapes import chunks_in_shards
 from nczarr.zarr import ArrayMetadata, DataType, RegularGrid, inner_codecs
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
@@ -136,7 +136,7 @@ def _serializer(encoding: Encoding, storage: Storage, asked: tuple[NamedConfig, 
         return NamedConfig("bytes")
     endian = next((c.configuration.get("endian") for c in asked if c.name in SERIALIZERS), None)
     if endian not in ("little", "big"):
-        is_big = storage.endian == "big" and isinstance(encoding.type, PrimitiveType | EnumType)
+        is_big = storage.endian == "big" and encoding.type.value_type.is_atomic
         endian = "big" if is_big else "little"
     return NamedConfig("bytes", {"endian": endian})
 

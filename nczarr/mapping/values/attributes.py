@@ -37,17 +37,13 @@ class _Hidden(Exception):
     """The attribute has no plain form."""
 
 
-def _base(type_: Type) -> Type:
-    return type_.base if isinstance(type_, model.EnumType) else type_
-
-
 def _is_number(type_: Type | None) -> bool:
-    return isinstance(type_, model.PrimitiveType) and type_.dtype.kind in "iuf"
+    return type_ is not None and type_.is_number
 
 
 def _is_numeric_fill(name: str, array: Type | None) -> bool:
     """Return whether an attribute is the fill value of a variable of numbers, or of an enum."""
-    return name == _FILL and array is not None and _is_number(_base(array))
+    return name == _FILL and array is not None and _is_number(array.value_type)
 
 
 def _items(value: object) -> list[object]:
@@ -73,12 +69,12 @@ def _plain(attribute: Attribute, array: Type | None) -> object:
         items = [None if math.isnan(v) else scalars.float_to_json(v) for v in values]
     else:
         items = [scalars.scalar_to_json(attribute.type, v) for v in values]
-    return items[0] if len(items) == 1 and not isinstance(attribute.type, model.VlenType) else items
+    return items[0] if len(items) == 1 and attribute.type.kind != "vlen" else items
 
 
 def _plain_fill(attribute: Attribute, array: Type) -> object:
     """Return ``_FillValue`` as xarray on Zarr v3: integers plain, floats as base64 of a little-endian double."""
-    type_, own = _base(array), _base(attribute.type)
+    type_, own = array.value_type, attribute.type.value_type
     if len(attribute.values) != 1 or not _is_number(type_) or not _is_number(own):
         raise _Hidden
     value = attribute.values[0]
@@ -120,7 +116,12 @@ def _from_plain(name: str, value: object, type_: Type, array: Type | None) -> np
             raise MetadataError(f"{show(value)} is not text")
         return _chars(value)
     items = _items(value)
-    if name == _FILL and array is not None and _base(array).dtype.kind == "f" and _is_number(_base(type_)):
+    if (
+        name == _FILL
+        and array is not None
+        and array.value_type.dtype.kind == "f"
+        and _is_number(type_.value_type)
+    ):
         return scalars.array_of(type_, [_unpack_fill(item, type_) for item in items])
     if type_.dtype.kind == "f":
         nan = type_.dtype.type(math.nan)

@@ -12,7 +12,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import MetadataError, ModelError, error_context
-from nczarr.json_values import as_object, show
+from nczarr.json_values import as_list, as_object, as_text, checked_list, checked_object, only_integers, show
 from nczarr.mapping.values.scalars import check_unicode, int_from_json
 from nczarr.model import PrimitiveType, Type, UserType, join_fqn, parse_fqn
 from nczarr.model.names import find_nearest
@@ -52,22 +52,22 @@ def find_type(name: object, types: Mapping[str, UserType]) -> Type:
     >>> find_type("float32", {}), find_type("<f4", {})
     (FLOAT, FLOAT)
     """
-    if isinstance(name, str):
-        if name in _BY_NAME:
-            return _BY_NAME[name]
-        if name in types:
-            return types[name]
-        if name[:1] in ("<", ">", "|"):
-            if name in (">S1", "|S1", "<S1", "|J0", "<U1", ">U1"):
-                return model.CHAR
-            if name[1:2] == "S":
-                return model.PRIMITIVES["string"]
-            try:
-                found = model.primitive_for_dtype(np.dtype(name))
-            except TypeError:
-                found = None
-            if found is not None:
-                return found
+    text = as_text(name)
+    if text in _BY_NAME:
+        return _BY_NAME[text]
+    if text in types:
+        return types[text]
+    if text.startswith(("<", ">", "|")):
+        if text in (">S1", "|S1", "<S1", "|J0", "<U1", ">U1"):
+            return model.CHAR
+        if text[1:2] == "S":
+            return model.PRIMITIVES["string"]
+        try:
+            found = model.primitive_for_dtype(np.dtype(text))
+        except TypeError:
+            found = None
+        if found is not None:
+            return found
     raise MetadataError(f"there is no type {show(name)}")
 
 
@@ -109,12 +109,10 @@ def declarations(value: object) -> dict[str, object]:
     """
     if isinstance(value, dict):
         return dict(value)
-    if not isinstance(value, list):
-        raise MetadataError(f"types: {show(value)} is not a list")
     found: dict[str, object] = {}
-    for item in value:
-        name = as_object(item).get("name")
-        if not isinstance(name, str) or not name:
+    for item in checked_list(value, "types"):
+        name = as_text(as_object(item).get("name"))
+        if not name:
             raise MetadataError(f"types: {show(item)} is not a type declaration with a name")
         if name in found:
             raise MetadataError(f"types: two types are named {name!r}")
@@ -182,7 +180,7 @@ class TypeBinder:
 
     def find(self, name: object, group: str = "/") -> Type:
         """Return the type, user-defined or not, that a reference in a group means; raise MetadataError for none."""
-        fqn = self.resolve(name, group) if isinstance(name, str) else None
+        fqn = self.resolve(as_text(name), group)
         return find_type(name, {}) if fqn is None else self.bind(fqn)
 
     def _find(self, name: object, owner: str) -> Type:
@@ -192,36 +190,36 @@ class TypeBinder:
         return found
 
     def _parse(self, fqn: str, declaration: object) -> UserType:
-        if not isinstance(declaration, dict):
-            raise MetadataError(f"{show(declaration)} is not a type declaration")
-        kind = declaration.get("class")
+        given = checked_object(declaration, "", "a type declaration")
+        kind = given.get("class")
         if kind == "enum":
-            return _enum(fqn, self._find(declaration.get("base"), fqn), declaration.get("members"))
+            return _enum(fqn, self._find(given.get("base"), fqn), given.get("members"))
         if kind == "opaque":
-            size = declaration.get("size")
+            size = given.get("size")
             if type(size) is not int or not 1 <= size < 2**31:
                 raise MetadataError(f"size: {show(size)} is not a size in bytes")
             return model.OpaqueType(fqn, size)
         if kind == "vlen":
-            return model.VlenType(fqn, self._find(declaration.get("base"), fqn))
+            return model.VlenType(fqn, self._find(given.get("base"), fqn))
         if kind == "compound":
-            return self._compound(fqn, declaration.get("fields"))
+            return self._compound(fqn, given.get("fields"))
         raise MetadataError(f"class: {show(kind)} is not enum, opaque, vlen or compound")
 
     def _compound(self, fqn: str, items: object) -> model.CompoundType:
-        if not isinstance(items, list) or not items:
+        if not as_list(items):
             raise MetadataError(f"fields: {show(items)} is not a list of fields")
         fields = []
         size = 0
-        for i, item in enumerate(items):
-            name = as_object(item).get("name")
-            shape = as_object(item).get("shape", [])
-            if not isinstance(name, str) or not name:
+        for i, item in enumerate(as_list(items)):
+            given = as_object(item)
+            name = as_text(given.get("name"))
+            if not name:
                 raise MetadataError(f"fields[{i}]: {show(item)} is not a field")
             check_unicode(name, f"fields[{i}]")
-            if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
-                raise MetadataError(f"fields[{i}].shape: {show(shape)} is not a list of sizes")
-            type_ = self._find(item.get("type"), fqn)
+            shape = only_integers(given.get("shape", []), 1)
+            if shape is None:
+                raise MetadataError(f"fields[{i}].shape: {show(given['shape'])} is not a list of sizes")
+            type_ = self._find(given.get("type"), fqn)
             size += type_.dtype.itemsize * math.prod(shape)
             if size >= _MAX_BYTES:
                 raise MetadataError(f"fields[{i}]: the compound has more than {_MAX_BYTES} bytes")
@@ -234,13 +232,13 @@ class TypeBinder:
 def _enum(fqn: str, base: Type, members: object) -> model.EnumType:
     if not isinstance(base, PrimitiveType) or not base.is_integer:
         raise MetadataError("base: an enum needs an integer type")
-    if isinstance(members, dict):  # version 3.0
-        members = list(members.items())
-    if not isinstance(members, list) or not all(
-        isinstance(m, list | tuple) and len(m) == 2 and isinstance(m[0], str) and m[0] for m in members
+    # Version 3.0 has an object.
+    pairs = [[*pair] for pair in as_object(members).items()] or as_list(members)
+    if (not pairs and members not in ([], {})) or not all(
+        len(as_list(m)) == 2 and as_text(m[0]) for m in pairs
     ):
         raise MetadataError(f"members: {show(members)} is not a list of names and values")
-    for name, _ in members:
+    for name, _ in pairs:
         check_unicode(name, "members")
-    values = tuple((name, int(int_from_json(value, base.dtype))) for name, value in members)
+    values = tuple((name, int(int_from_json(value, base.dtype))) for name, value in pairs)
     return model.EnumType(fqn, base, values)

@@ -35,7 +35,7 @@ import numpy as np
 from nczarr import model
 from nczarr.errors import LossError, MetadataError, NCZarrError, UnsupportedError
 from nczarr.mapping.values.scalars import Scalar, packer, unpacker
-from nczarr.model import CHAR, STRING, CompoundType, OpaqueType, Type
+from nczarr.model import CHAR, STRING, CompoundType, Type
 from nczarr.zarr import DataType, data_type_for
 from nczarr.zarr.types import StructField, StructType
 
@@ -213,11 +213,11 @@ def encoding_for_writing(
     if type_ == STRING:
         text = PlainEncoding(type_, data_type_for("string"))
         return text if text.can_fill(fill) else PackedEncoding(type_, data_type_for("bytes"))
-    if isinstance(type_, model.PrimitiveType | model.EnumType):
+    if type_.value_type.is_atomic:
         return PlainEncoding(type_, data_type_for(type_.dtype))
     if compound == "bytes" and (numbers := complex_dtype(type_)) is not None:
         return ViewEncoding(type_, data_type_for(numbers))
-    if isinstance(type_, OpaqueType) or (_is_fixed_compound(type_) and compound == "bytes"):
+    if type_.kind == "opaque" or (_is_fixed_compound(type_) and compound == "bytes"):
         rows = ViewEncoding(type_, data_type_for("uint8"), (type_.dtype.itemsize,))
         if rows.can_fill(model.default_fill(type_) if fill is None else fill):
             return rows
@@ -296,7 +296,7 @@ def _kept_class(type_: Type, data_type: str | None) -> type[Encoding] | None:
 
 
 def _is_fixed_compound(type_: Type) -> bool:
-    return isinstance(type_, CompoundType) and type_.is_fixed_size
+    return type_.kind == "compound" and type_.is_fixed_size
 
 
 def _leaves(type_: Type) -> int:
@@ -361,16 +361,16 @@ def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:
     """
     dtype = data_type.dtype
     if data_type.name in ("bytes", "variable_length_bytes"):
-        if type_ == STRING or not isinstance(type_, model.PrimitiveType | model.EnumType):
+        if type_ == STRING or not type_.value_type.is_atomic:
             return PackedEncoding(type_, data_type)
     elif data_type.name == "string":
         if type_ == STRING:
             return PlainEncoding(type_, data_type)
-    elif type_.dtype == dtype and not isinstance(type_, CompoundType):
+    elif type_.dtype == dtype and type_.kind != "compound":
         return PlainEncoding(type_, data_type)
     elif (kept := _kept_class(type_, data_type.name)) is not None:
         return kept(type_, data_type)
-    elif data_type.name == "uint8" and (isinstance(type_, OpaqueType) or _is_fixed_compound(type_)):
+    elif data_type.name == "uint8" and (type_.kind == "opaque" or _is_fixed_compound(type_)):
         return ViewEncoding(type_, data_type, (type_.dtype.itemsize,))
     elif (type_ == CHAR and dtype.kind in "uiS" and dtype.itemsize == 1) or (
         _is_fixed_compound(type_) and _leaf_codes(type_.dtype) == _leaf_codes(dtype)

@@ -247,9 +247,7 @@ class ObjectMaker:
         if not values.size:
             return type_id, hdf5().h5s.create(hdf5().h5s.NULL), None
         space = self._one if values.size == 1 else hdf5().h5s.create_simple(values.shape)
-        if (
-            isinstance(type_, model.PrimitiveType) and type_ != model.STRING
-        ):  # most attributes: without a layout
+        if type_.is_atomic and type_ != model.STRING:  # most attributes: without a layout
             return type_id, space, values.astype(type_.dtype, copy=False).tobytes()
         return type_id, space, types.layout_of(type_id, type_).encode(values, type_, keep)
 

@@ -208,7 +208,7 @@ def _fill(type_: model.Type, attributes: tuple[model.Attribute, ...], plist: h5p
         if attribute.name == "_FillValue" and attribute.type == type_ and len(attribute.values) == 1:
             return attribute.values[0]
     defined = plist.fill_value_defined() == hdf5().h5d.FILL_VALUE_USER_DEFINED
-    if defined and isinstance(type_, model.PrimitiveType | model.EnumType) and type_ != model.STRING:
+    if defined and type_.value_type.is_atomic and type_ != model.STRING:
         value = np.zeros((), type_.dtype)
         plist.get_fill_value(value)
         return value[()]
@@ -228,7 +228,7 @@ def _storage(plist: h5p.PropDCID, type_: model.Type, layout: types.MemoryLayout)
             parameters = (parameters[0] & _SZIP_CHOICES, parameters[1])
         filters.append(model.Filter(number, tuple(parameters)))
     endian = "native"
-    if isinstance(type_, model.PrimitiveType) and type_.dtype.kind in "iuf" and layout.dtype.itemsize > 1:
+    if type_.is_number and layout.dtype.itemsize > 1:
         endian = "big" if layout.dtype == layout.dtype.newbyteorder(">") else "little"
     return model.Storage(
         layout=kind,

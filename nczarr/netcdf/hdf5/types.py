@@ -417,13 +417,10 @@ def bases_to_record(type_: model.UserType, declared: Collection[model.UserType])
     HDF5 stores no names for types inside a type, so two declared types of one definition are equal to it. An
     attribute of the named type, which the netCDF library ignores, preserves the names.
     """
-    bases = [f.type for f in type_.fields] if isinstance(type_, model.CompoundType) else []
-    if isinstance(type_, model.VlenType):
-        bases = [type_.base]
-    inside = [base for base in bases if isinstance(base, model.UserType)]
+    inside = model.parts_of(type_)
     if not any(d.fqn != b.fqn and _definition(d) == _definition(b) for b in inside for d in declared):
         return None
-    return "\n".join([base.fqn if isinstance(base, model.UserType) else "" for base in bases])
+    return "\n".join([t.fqn if isinstance(t, model.UserType) else "" for t in type_.inner_types])
 
 
 def _definition(type_: model.Type) -> object:

@@ -59,7 +59,7 @@ def present(node: VariableNode, settings: Settings, data: Any, index: Index, sha
     if settings.complex is not None:
         return _decoded(node, settings, shown_complex(data, settings.complex)[..., 0], index, shape)
     data = _shown(node, settings, data)
-    if isinstance(node.type, model.CompoundType):
+    if node.type.kind == "compound":
         return _text_fields(data, settings)
     if not isinstance(data, np.ndarray | np.generic):
         return data  # a string
@@ -121,7 +121,7 @@ def _recoded(data: Any, encoding: str) -> Any:
 def _decoded(node: VariableNode, settings: Settings, data: Any, index: Index, shape: tuple[int, ...]) -> Any:
     lookup = lookup_in(node)
     scale, type_ = settings.scale, node.type
-    primitive = isinstance(type_, model.PrimitiveType) and type_ != model.STRING
+    primitive = type_.is_atomic and type_ != model.STRING
     packing = packing_of(lookup)
     if scale and not packing.valid:
         warn("invalid scale_factor or add_offset attribute, no unpacking done...")
@@ -130,7 +130,7 @@ def _decoded(node: VariableNode, settings: Settings, data: Any, index: Index, sh
     if scale:
         data = numbers.as_unsigned(data, lookup)
     missing = None
-    if settings.mask and (primitive or isinstance(type_, model.EnumType)):
+    if settings.mask and (primitive or type_.kind == "enum"):
         unsigned = scale and data.dtype.kind == "u" and settings.dtype.kind == "i"
         missing = Missing.of(settings.dtype, lookup, unsigned=unsigned, no_fill=node.storage.no_fill)
     if scale and packing.valid and primitive and numbers.can_fuse(data, missing, packing):
@@ -246,14 +246,14 @@ def _as_array(
     type_ = node.type
     if type_ == model.STRING:
         return _texts(node, elem, data)
-    if isinstance(type_, model.VlenType):
+    if type_.kind == "vlen":
         return _sequences(node, settings, elem, data)
     if type_ == model.CHAR and settings.chartostring:
         data = _split_text(node, settings, data)
     elif settings.complex is not None:
         values = complex_values(np.asanyarray(data), settings.complex)
         return elem, values if settings.paired else np.asarray(values).view(type_.dtype)
-    elif isinstance(type_, model.CompoundType):
+    elif type_.kind == "compound":
         data = _records(node, settings, data)
     if not isinstance(data, np.ndarray | np.generic):
         packed = bool(packing_of(lookup_in(node))) and settings.scale
@@ -455,11 +455,11 @@ def _model_values(node: VariableNode, settings: Settings, values: np.ndarray) ->
     target = type_.dtype
     if type_ == model.STRING:
         return _map_objects(values, lambda text: _text(node, text))
-    if isinstance(type_, model.VlenType):
+    if type_.kind == "vlen":
         sequences = _map_objects(values, lambda sequence: _sequence(node, sequence))
         _check_texts(node, sequences, type_)
         return sequences
-    if isinstance(type_, model.PrimitiveType):
+    if type_.is_atomic:
         if _is_plain(node, settings, values):
             return values
         if settings.digit is not None:
@@ -472,7 +472,7 @@ def _model_values(node: VariableNode, settings: Settings, values: np.ndarray) ->
             else:
                 values = fill_masked(_cast(node, packing.pack(values, target), target), target, lookup)
     values = _cast(node, np.asarray(ma.getdata(values)), target)
-    if isinstance(type_, model.CompoundType) and target.hasobject:
+    if type_.kind == "compound" and target.hasobject:
         _check_texts(node, values, type_)
     if settings.quantization is not None and target.kind == "f":
         attribute = node.attributes.get("_FillValue")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import ArgumentError, ArgumentTypeError, NodeAttributeError, RangeError, StoreError
-from nczarr.model import CHAR, STRING, Attribute, CompoundType, primitive_for_dtype
+from nczarr.model import CHAR, STRING, Attribute, primitive_for_dtype
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES
 from nczarr.netcdf4.values.numbers import Lookup
 from nczarr.netcdf4.values.types import converted_records, find_compound, view_dtype
@@ -45,7 +45,7 @@ def attribute_value(attribute: Attribute, encoding: str = "utf-8") -> Any:
     if attribute.type == STRING:
         texts = [_recode(text, encoding) for text in values]
         return texts[0] if len(texts) == 1 else texts
-    if isinstance(attribute.type, CompoundType):
+    if attribute.type.kind == "compound":
         values = converted_records(values, view_dtype(attribute.type))
     return values[0] if len(values) == 1 else values.copy()
 

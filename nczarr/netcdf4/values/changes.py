@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy import ma
 
-from nczarr.model import Attribute, PrimitiveType
+from nczarr.model import Attribute
 from nczarr.model.stored_form import StoredForm
 from nczarr.netcdf4.values.indexing import Index
 from nczarr.netcdf4.values.types import Settings
@@ -46,11 +46,7 @@ def warn_of_changes(
     if values.dtype == stored.dtype and not settings.scale:
         return  # the hot path
     type_ = node.type
-    if (
-        not isinstance(type_, PrimitiveType)
-        or type_.dtype.kind not in "iuf"
-        or values.dtype.kind not in "biuf"
-    ):
+    if not type_.is_atomic or type_.dtype.kind not in "iuf" or values.dtype.kind not in "biuf":
         return
     if settings.digit is not None or settings.quantization is not None:
         return  # the program asked for rounding

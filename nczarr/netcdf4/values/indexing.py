@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nczarr.errors import ArgumentError, ArgumentTypeError, RangeError, SelectionError, also
+from nczarr.errors import ArgumentError, ArgumentTypeError, RangeError, SelectionError
+from nczarr.indices import one_for_each_axis
 
 _VALID_INDICES = (
     "only integers, slices (`:`), ellipsis (`...`), and 1-d integer or boolean arrays are valid indices"
@@ -187,17 +188,7 @@ def _expand(elem: Any, ndim: int) -> list[object]:
     else:
         listed = list(elem)
         items = [elem] if all(_means_integer(e) for e in listed) else listed
-    dots = [i for i, e in enumerate(items) if e is Ellipsis]
-    if len(dots) > 1:
-        raise SelectionError("At most one ellipsis allowed in a slicing expression")
-    if dots:
-        missing = ndim - len(items) + 1
-        items[dots[0] : dots[0] + 1] = [slice(None)] * max(missing, 0)
-    if len(items) > ndim:
-        raise also(SelectionError, ValueError)(
-            "slicing expression exceeds the number of dimensions of the variable"
-        )
-    return items + [slice(None)] * (ndim - len(items))
+    return one_for_each_axis(items, ndim)
 
 
 def _means_integer(value: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nczarr import errors
+from nczarr.indices import one_for_each_axis
 from nczarr.netcdf4.values.access import present, read
 from nczarr.netcdf4.values.indexing import AxisIndex, Index, reordered
 from nczarr.netcdf4.values.types import Settings
@@ -88,15 +89,7 @@ def _parse(
         if mask.shape != shape:
             raise errors.SelectionError(f"the mask has the shape {mask.shape}, not {shape}", fqn=fqn)
         return np.nonzero(mask), (int(mask.sum()),)
-    entries = list(key) if isinstance(key, tuple) else [key]
-    ellipses = [number for number, entry in enumerate(entries) if entry is Ellipsis]
-    missing = len(shape) - len(entries) + len(ellipses[:1])
-    if len(ellipses) > 1 or missing < 0:
-        raise errors.SelectionError(
-            f"{len(entries)} indices for {len(shape)} dimensions" if missing < 0 else "two ellipses", fqn=fqn
-        )
-    place = ellipses[0] if ellipses else len(entries)
-    entries[place : place + len(ellipses)] = [slice(None)] * missing
+    entries = one_for_each_axis(key if isinstance(key, tuple) else [key], len(shape), fqn)
     positions = {
         axis: _positions(entry, size, fqn)
         for axis, (entry, size) in enumerate(zip(entries, shape, strict=True))

@@ -39,7 +39,7 @@ def shown_dtype(type_: model.Type, storage: model.Storage) -> Any:
     """
     if isinstance(type_, model.VlenType):
         type_ = type_.base
-    elif isinstance(type_, model.PrimitiveType):
+    elif type_.is_atomic:
         if stored_endian(type_, storage) == "big" and sys.byteorder == "little":
             return type_.dtype.newbyteorder(">")
         if storage.endian == "little" and sys.byteorder == "big":
@@ -49,7 +49,7 @@ def shown_dtype(type_: model.Type, storage: model.Storage) -> Any:
 
 def stored_endian(type_: model.Type, storage: model.Storage) -> str:
     """Return the byte order of a stored variable, as in :meth:`Variable.endian` after reopening."""
-    if not isinstance(type_, model.PrimitiveType) or type_ in (model.CHAR, model.STRING):
+    if not type_.is_atomic or type_ in (model.CHAR, model.STRING):
         return "native"
     if storage.endian == "big" and type_.dtype.itemsize > 1:
         return "big"
@@ -77,7 +77,7 @@ def default_shards_of(
 
 def item_size(type_: model.Type) -> int:
     """Return the bytes that a value takes in a chunk of HDF5."""
-    if isinstance(type_, model.VlenType):
+    if type_.kind == "vlen":
         return 16
     return 8 if type_ == model.STRING else max(type_.dtype.itemsize, 1)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nczarr.display import format_value, safe_html, show_array, visible
-from nczarr.model import CompoundType, Dataset, Variable, join_fqn, split_fqn
+from nczarr.model import Dataset, Variable, join_fqn, split_fqn
 from nczarr.model.coordinates import text_of
 from nczarr.model.describe import describe_variable
 from nczarr.view.opened import FieldSource, OpenedDataset, is_drawable, long_name
@@ -154,7 +154,7 @@ def list_tree(dataset: Dataset, search: str = "") -> tuple[list[Item], int]:
 def _variable_item(dataset: Dataset, fqn: str, variable: Variable) -> Item:
     axes = zip(variable.dimensions, dataset.shape_of(variable), strict=True)
     sizes = " × ".join(f"{split_fqn(ref)[1]} {n}" if isinstance(ref, str) else str(n) for ref, n in axes)
-    icon = "data_object" if isinstance(variable.type, CompoundType) else "tag"
+    icon = "data_object" if variable.type.kind == "compound" else "tag"
     if is_drawable(variable):
         icon = ("tag", "show_chart", "grid_on")[min(len(variable.dimensions), 2)]
     data = variable.data

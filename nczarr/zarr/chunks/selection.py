@@ -13,6 +13,7 @@ from typing import NamedTuple, SupportsIndex
 import numpy as np
 
 from nczarr.errors import SelectionError
+from nczarr.indices import one_for_each_axis
 
 
 class DimensionSelection(NamedTuple):
@@ -132,16 +133,7 @@ def normalize(selection: object, shape: tuple[int, ...]) -> Selection:
             stops = tuple(axis.stop for axis in selection.axes)
             raise SelectionError(f"the selection up to {stops} is outside the shape {shape}")
         return selection
-    items = selection if isinstance(selection, tuple) else (selection,)
-    ellipses = sum([item is Ellipsis for item in items])
-    if ellipses > 1:
-        raise SelectionError("the selection has more than one ellipsis")
-    missing = len(shape) - (len(items) - ellipses)
-    if missing < 0:
-        raise SelectionError(f"too many indices: {len(items) - ellipses} indices for {len(shape)} dimensions")
-    padding = (slice(None),) * missing
-    at = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
-    items = items[:at] + padding + items[at + 1 :]
+    items = one_for_each_axis(selection if isinstance(selection, tuple) else (selection,), len(shape))
     return Selection(tuple([_axis(item, size, i) for i, (item, size) in enumerate(zip(items, shape))]))
 
 

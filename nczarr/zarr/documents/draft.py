@@ -79,7 +79,7 @@ def check_bootstrap(document: JsonMapping, place: str) -> None:
     with error_context(place):
         _check_version(document.get("zarr_format"))
         encoding = document.get("metadata_encoding", "application/json")
-        # The first months of the draft had the URI of the specification here.
+        # The experimental form of zarr-python 2.13 to 2.18 has the URI of the specification here.
         if encoding != "application/json" and not _VERSION.fullmatch(as_text(encoding)):
             raise bad(f"metadata_encoding: {show(encoding)} is unknown")
         _extensions(document)

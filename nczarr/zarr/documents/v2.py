@@ -277,7 +277,7 @@ def object_type(filters: object) -> DataType:
 def _codec(value: object, key: str, data_type: DataType) -> tuple[str, JsonObject]:
     item = checked_object(value, key, "an object with an id")
     name = checked_name(item.get("id"), f"{key}.id")
-    # netcdf-c 4.8 writes the numbers of a configuration as text.
+    # netcdf-c 4.9.1 and 4.9.2 write the numbers of a configuration as text.
     configuration = {
         option: int(setting) if _INTEGER.fullmatch(as_text(setting)) else setting
         for option, setting in item.items()
