@@ -1,7 +1,7 @@
 """Complete an index to one item for each axis: the rule of every door that takes an index.
 
-The API, `vindex`, the model and arrays of Zarr have different items (lists, masks, single points), but an ellipsis and a
-missing axis mean the same in all of them.
+The API, `vindex`, the model and arrays of Zarr have different items (lists, masks, single points), but an ellipsis and
+a missing axis mean the same in all of them.
 """
 
 from __future__ import annotations

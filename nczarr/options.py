@@ -128,6 +128,8 @@ def named(name: str, value: object = None) -> str:
     >>> before = speak_as_command(True)
     >>> named("chunks", "time=0"), named("exclude"), named("expect_step", "6h")
     ('--chunks time=0', '-x', '--expect-step 6h')
+    >>> named("allow", ["/data"])
+    '--allow /data'
     >>> _ = speak_as_command(before)
     """
     if not _on_command_line:
@@ -135,6 +137,8 @@ def named(name: str, value: object = None) -> str:
     word = _SHORT.get(name, f"--{name.replace('_', '-')}")
     if isinstance(value, Mapping):
         value = ",".join(f"{key}={one}" for key, one in value.items())
+    elif isinstance(value, list):
+        value = ",".join(map(str, value))
     return word if value is None or value is True else f"{word} {value}"
 
 
@@ -149,3 +153,15 @@ def verb_named(verb: str, option: str = "") -> str:
     if _on_command_line:
         return f"nczarr {verb} … {option}" if option else f"nczarr {verb}"
     return f"nczarr.{verb}(…, {option})" if option else f"nczarr.{verb}"
+
+
+def virtual_again() -> str:
+    """Return the options that write references again, in the words of the caller.
+
+    Examples
+    --------
+    >>> virtual_again()
+    'virtual=True, overwrite=True'
+    """
+    both = named("virtual", True), named("overwrite", True)
+    return (" " if _on_command_line else ", ").join(both)

@@ -38,6 +38,7 @@ from nczarr.netcdf.messages import (
     values_message,
     write_message,
 )
+from nczarr.options import named
 from nczarr.system.environment import limit
 from nczarr.system.forks import Origin
 from nczarr.system.locks import Rank, make_lock
@@ -259,7 +260,7 @@ def _interpreter(path: str) -> list[str]:
         raise UnsupportedError(
             "this program contains Python, but cannot start it to read the file in a child process",
             path=path,
-            hint="read it without --isolated or isolated=True, or install nczarr in a Python environment",
+            hint=f"read it without {named('isolated', True)}, or install nczarr in a Python environment",
         )
     return [sys.executable, "-I", *(["-X", "utf8"] if sys.flags.utf8_mode else [])]
 

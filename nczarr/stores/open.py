@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, ReadOnlyError, StoreError
 from nczarr.formats import describe_file, is_icechunk, is_references, is_zip, special_kind
+from nczarr.options import verb_named, virtual_again
 from nczarr.rooms import Door
 from nczarr.stores.base import Store
 from nczarr.stores.local import LocalStore
@@ -148,7 +149,7 @@ def _open_referring(path: str, mode: Mode, options: StorageOptions, allow: list[
         raise ReadOnlyError(
             f"nczarr only reads {'references to other files' if references else 'Icechunk repositories'}",
             path=path,
-            hint="change the files, and create it again with nczarr copy --virtual --overwrite",
+            hint=f"change the files, and create it again: {verb_named('copy', virtual_again())}",
         )
     if not references:
         beside = os.path.dirname(os.path.realpath(path))

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from nczarr.errors import NotAllowedError, StoreError
+from nczarr.options import named
 from nczarr.stores.base import Request, Store, clip
 from nczarr.stores.local import READ
 from nczarr.system.descriptors import read_at
@@ -157,7 +158,7 @@ class Reach:
                 raise NotAllowedError(
                     "references name this file, which is neither in their folder nor below an allowed prefix",
                     path=url,
-                    hint=f"to allow it: --allow {place.folder}, in Python allow=[{place.folder!r}]",
+                    hint=f"to allow it: {named('allow', [place.folder])}",
                 )
             self._checked[url] = place
         return place

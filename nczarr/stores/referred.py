@@ -23,6 +23,7 @@ from nczarr.errors import (
     error_context,
 )
 from nczarr.formats import state_of_file
+from nczarr.options import verb_named, virtual_again
 from nczarr.stores.base import Buffer, Names, Request, Store, Values, check_key, clip, split_names, start_of
 from nczarr.stores.reach import OpenFolder, Reach, place_of
 from nczarr.system.environment import read_json
@@ -394,7 +395,7 @@ def _refuse_changed(document: Mapping[str, object], reach: Reach) -> None:
             raise MetadataError(
                 "the file has changed since the references were written",
                 path=url,
-                hint="write the references again with nczarr copy --virtual --overwrite",
+                hint=f"write the references again: {verb_named('copy', virtual_again())}",
             )
 
 

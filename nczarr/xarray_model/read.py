@@ -35,6 +35,7 @@ from nczarr.netcdf4.values.types import (
     shown_dtype,
     view_dtype,
 )
+from nczarr.options import named, verb_named
 from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.session.tree import freeze
 from nczarr.system.finalizing import close_with
@@ -72,7 +73,8 @@ def tree_of(groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
             raise UnsupportedError(
                 f"xarray has no tree with this group: its name contains '/': {path}",
                 fqn=fqn_of(path),
-                hint="open the group with open_dataset(group=), all with open_groups(), or copy with --rename",
+                hint="open the group with open_dataset(group=), all with open_groups(), or rename it: "
+                + verb_named("copy", named("rename")),
             )
     return xr.DataTree.from_dict(groups)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
 import re
 import typing
@@ -259,3 +260,27 @@ def test_an_append_takes_one_source_or_many(tmp_path: Path) -> None:
         with nczarr.Dataset(target) as found:
             assert found["v"][:].tolist() == list(range(8))
     assert np.array_equal(netCDF4.Dataset(tmp_path / "a.nc")["time"][:], range(8))
+
+
+def test_messages_outside_the_command_line_have_no_words_of_it() -> None:
+    """Python's errors speak Python's words: `nczarr.options` has both. Commands without a function stay commands."""
+    command = re.compile(r"nczarr (?:clean|check|du)\b.*--|use --force|; --force|, --force|--name\b")
+    described = re.compile(r"--(?:dask|executor|virtual)\b")  # the table of variables of the environment
+    found = []
+    folder = Path(nczarr.__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).as_posix()
+        if name.startswith(("cli/", "convert/")) or name in ("options.py", "netcdf4/utils.py"):
+            continue
+        tree = ast.parse(path.read_text("utf-8"))
+        documented = {
+            id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+        }  # docstrings, also those of constants
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+                is_known = command.search(node.value) or (
+                    name == "system/environment.py" and described.search(node.value)
+                )
+                if re.search(r"(?<![\w-])--[a-z]", node.value) and not is_known:
+                    found.append(f"{name}:{node.lineno}: {node.value}")
+    assert not found, "\n".join(found)

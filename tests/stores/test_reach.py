@@ -79,7 +79,7 @@ def test_files_elsewhere_are_refused(folders: tuple[Path, Path], url: str, capsy
     (refs / "linked").symlink_to(private / "key")
     path = references(refs, url.format(refs=refs, private=private))
     out = refs / "out.zarr"
-    with pytest.raises(NotAllowedError, match=f"--allow {private}"):
+    with pytest.raises(NotAllowedError, match=rf"allow=\['{private}"):
         nczarr.copy(path, out)
     assert not out.exists()
     for reading in (
@@ -93,7 +93,7 @@ def test_files_elsewhere_are_refused(folders: tuple[Path, Path], url: str, capsy
         with pytest.raises(PermissionError):
             reading()
     assert main(["copy", str(path), str(out)]) == 1
-    assert "--allow" in capsys.readouterr().err
+    assert f"--allow {private}" in capsys.readouterr().err
     assert main(["copy", str(path), str(out), "--allow", str(private)]) == 0
     with nczarr.Dataset(out) as ds:
         assert ds["v"][:].tobytes() == SECRET
@@ -207,7 +207,7 @@ HEADERS = {
 def test_servers_are_asked_if_they_are_allowed(folders: tuple[Path, Path], servers: Any) -> None:
     a, _, asked = servers
     path = references(folders[0], f"{a.url}/data/key")
-    with pytest.raises(NotAllowedError, match=f"--allow {a.url}/data/"):
+    with pytest.raises(NotAllowedError, match=rf"allow=\['{a.url}/data/'\]"):
         nczarr.digest(path)
     assert asked == []
     with nczarr.Dataset(path, allow=f"{a.url}/data/") as ds:
@@ -320,7 +320,7 @@ def test_a_repository_does_not_choose_what_is_read(folders: tuple[Path, Path]) -
     ):
         path = refs / f"{number}.icechunk"
         repository(path, prefix, icechunk.local_filesystem_store(prefix.removeprefix("file://")), location)
-        with nczarr.Dataset(path) as ds, pytest.raises(PermissionError, match="--allow"):
+        with nczarr.Dataset(path) as ds, pytest.raises(PermissionError, match="allow="):
             ds["v"][:]
         with pytest.raises(NotAllowedError, match=str(private)):
             nczarr.copy(path, refs / "out.zarr")

@@ -19,6 +19,7 @@ from nczarr.model.anonymous import name_anonymous
 from nczarr.model.names import find_nearest
 from nczarr.model.typed import parse_typed, similar_name
 from nczarr.model.types import NullText
+from nczarr.options import named
 from nczarr.rooms import Door
 from nczarr.system.warning import warn
 
@@ -225,7 +226,7 @@ class _Dump:
             # In netCDF and its language, 0 is the size of unlimited dimensions only.
             warn(
                 f"the dimension {fqn} of size 0 is fixed; ncdump's language has no such dimension, and prints it "
-                "as unlimited: omit --ncdump",
+                f"as unlimited: omit {named('ncdump', True)}",
                 UserWarning,
             )
             unlimited = True

@@ -20,6 +20,7 @@ from nczarr.cdl.write.options import DumpOptions
 from nczarr.errors import CDLError, LossError
 from nczarr.grammar import terminals
 from nczarr.model.types import NullText
+from nczarr.options import named, verb_named
 
 #: Value to text.
 ToText = Callable[[Any], str]
@@ -85,7 +86,7 @@ def refuse_slashes(dataset: model.Dataset, form: str) -> None:
         if "/" in model.parse_fqn(fqn)[-1]:  # ncdump prints names that are too long
             raise CDLError(
                 f"{form} cannot hold {fqn}: {wrong}",
-                hint=r"nczarr dump without --ncdump writes '\/'; nczarr copy --rename gives it another name",
+                hint=rf"CDL without {named('ncdump', True)} has '\/'; {verb_named('copy', named('rename'))} renames it",
             )
 
 
@@ -177,7 +178,7 @@ class ValueText:
         if "\0" in value and not self.options.header_only:
             raise LossError(
                 f"CDL ends the string {str(value)[:40]!r} at its first NUL",
-                hint="--ncdump prints it as it is",
+                hint=f"{named('ncdump', True)} prints it as it is",
             )
         return quote(str(value))
 

@@ -27,6 +27,7 @@ from nczarr.mapping.values import encodings
 from nczarr.mapping.values.arrays import V2_KEYS
 from nczarr.mapping.values.scalars import float_to_json
 from nczarr.model import CHAR, STRING, Attribute, Dataset, Group, PrimitiveType, UserType, Variable, join_fqn
+from nczarr.options import named, verb_named
 from nczarr.zarr import GroupMetadata, RegularGrid, data_type_for
 from nczarr.zarr.grids import ChunkGrid
 from nczarr.zarr.types import special_number_word
@@ -88,7 +89,7 @@ class _NCZarr2Planner(DocumentPlanner):
         if not self.options.lossy:
             hint = "write nczarr-v3, or request a lossy copy"
             if what.startswith("the name "):
-                hint = f"give it another name with --rename, {hint}"
+                hint = f"give it another name with {verb_named('copy', named('rename'))}, {hint}"
             raise LossError(f"NCZarr v2 cannot hold {what}", fqn=fqn, hint=hint)
         self.losses.append(f"{fqn}: {what}")
 
