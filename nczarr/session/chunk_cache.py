@@ -488,7 +488,8 @@ class ChunkCache:
         try:
             self._store_all(blocks)
             for block in blocks:
-                with block.lock, self._lock:
+                # Without the chunk's lock: a thread that reads or writes its values has pinned it, too.
+                with self._lock:
                     if self._pins[block] == 1 and block not in self.dirty and not block.evicted:
                         self._drop(block)
         finally:

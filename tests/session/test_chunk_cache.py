@@ -107,11 +107,20 @@ def test_any_order_of_writes_and_reads(data: Any) -> None:
 
 
 class Counting(dict[str, bytes]):
-    """A store that counts how often chunks are written."""
+    """A store that counts how often chunks are written, and knows what was read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.writes = 0
+        self.gets: list[str] = []
+
+    def __getitem__(self, key: str) -> bytes:
+        self.gets.append(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.gets.append(key)
+        return super().get(key, default)
 
     def __setitem__(self, key: str, value: bytes) -> None:
         self.writes += "/c/" in key or key.endswith("/c")
@@ -505,3 +514,41 @@ def test_the_bound_holds_after_an_interrupt(store: Counting, monkeypatch: pytest
     assert cache.weight <= 80_000
     assert ds["v"][:, 0].tolist() == [-1, *range(1, 100)]
     ds.close()
+
+
+def last_chunks(store: Counting, shared: bool) -> Any:
+    """A stored variable of 6 by 6 values in chunks of 4 by 4, whose last chunks are parts."""
+    with ours.Dataset(store, "w") as ds:
+        ds.createDimension("x", 6)
+        ds.createVariable("v", "i4", ("x", "x"), chunksizes=(4, 4))[:] = np.arange(36).reshape(6, 6)
+    store.gets.clear()
+    return ours.Dataset(store, "a", shared=shared)
+
+
+def test_a_write_that_ends_before_the_last_element_of_an_axis_keeps_it(store: Counting) -> None:
+    """A part that counts as the whole rest of its chunk would begin with fill values."""
+    expected = np.arange(36).reshape(6, 6)
+    with last_chunks(store, False) as ds:
+        ds["v"][4:5, 4:5] = expected[4:5, 4:5] = 99
+        ds["v"][4:6, 0:4] = expected[4:6, 0:4] = 77
+        assert ds["v"][:].tolist() == expected.tolist()
+    with ours.Dataset(store) as ds:
+        assert ds["v"][:].tolist() == expected.tolist()
+
+
+def test_the_whole_rest_of_a_last_chunk_is_not_loaded_before_it_is_written(store: Counting) -> None:
+    with last_chunks(store, False) as ds:
+        ds["v"][4:6, 4:6] = 99
+        assert not [key for key in store.gets if "c/1/1" in key]
+    with ours.Dataset(store) as ds:
+        assert ds["v"][4:, 4:].tolist() == [[99, 99], [99, 99]]
+
+
+def test_all_elements_of_a_last_chunk_are_stored_at_once_beside_other_processes(store: Counting) -> None:
+    """The elements behind the end of the array are no part of it: they cannot be missing in the written ones."""
+    with last_chunks(store, True) as ds:
+        ds["v"][4:6, 4:5] = 99
+        ds["v"][4:6, 5:6] = 99
+        store.gets.clear()
+        ds.sync()
+        assert not [key for key in store.gets if "c/1/1" in key]

@@ -17,6 +17,7 @@ import nczarr.netcdf4 as ours
 from nczarr.errors import EditError
 from nczarr.model import INT, Attribute, EnumType, Storage
 from nczarr.session import GroupNode
+from nczarr.session.chunk_cache import ChunkCache
 from nczarr.session.errors import Failures
 from nczarr.stores import MemoryStore
 
@@ -241,4 +242,64 @@ def test_memory_for_the_last_chunks_of_growing_variables_is_counted() -> None:
 
         Schedule(seed, "session/chunk_cache.py", rate=0.4).run([partial(write, node) for node in nodes])
         assert cache._reserved == sum(cache._growing.values()) == 3 * 8
+        ds.close()
+
+
+class InHalves(np.ndarray):
+    """Values that are written in two steps, as every build without the lock of the interpreter may write them."""
+
+    def __setitem__(self, index: Any, values: Any) -> None:
+        whole = np.ndarray.__getitem__(self, index)
+        half = len(whole) // 2
+        np.ndarray.__setitem__(whole, slice(None, half), values[:half])
+        Schedule.point()
+        np.ndarray.__setitem__(whole, slice(half, None), values[half:])
+
+
+def test_a_read_sees_no_half_of_a_write() -> None:
+    for seed in range(8):
+        ds = ours.Dataset({}, "w")
+        ds.createDimension("x", 6)
+        v = ds.createVariable("v", "i4", ("x",), chunksizes=(6,), fill_value=0)
+        ds.sync()  # values of a new variable wait outside of the cache
+        v[:5] = 0
+        session, node = ds._nc_session, v._nc_node
+        (chunk,) = session.cache._blocks.values()
+        chunk.values = chunk.values.view(InHalves)
+        seen: list[list[int]] = []
+
+        def write(session: Any = session, node: Any = node) -> None:
+            for n in range(1, 4):
+                session.write(node, (slice(0, 4, 1),), np.full(4, n, "i4"))
+
+        def read(session: Any = session, node: Any = node, seen: Any = seen) -> None:
+            seen += [np.asarray(session.read(node, (slice(0, 4, 1),))).tolist() for _ in range(6)]
+
+        Schedule(seed, rate=0).run([write, read])
+        assert all(len(set(values)) == 1 for values in seen), seen
+        ds.close()
+
+
+def test_an_eviction_drops_no_chunk_that_a_thread_is_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pins guard it: a read would find the older chunk of the store."""
+    loaded = ChunkCache._loaded
+    monkeypatch.setattr(ChunkCache, "_loaded", lambda *given: loaded(*given).view(InHalves))
+    for seed in range(20):
+        ds = ours.Dataset(SwitchingStore(), "w")
+        ds.createDimension("x", 16)
+        v = ds.createVariable("v", "i4", ("x",), chunksizes=(8,), fill_value=-1)
+        v[:] = -1
+        ds.sync()
+        session, node = ds._nc_session, v._nc_node
+        session.cache.bound = 16  # less than one chunk: each write evicts
+
+        def write(first: int, session: Any = session, node: Any = node) -> None:
+            for place in (first, first + 8, first):
+                at = (slice(place, place + 2, 1),)
+                session.write(node, at, np.array([place, place + 1], "i4"))
+                assert session.read(node, at).tolist() == [place, place + 1]
+
+        Schedule(seed, rate=0).run([partial(write, first) for first in range(0, 8, 2)])
+        check_counts(session.cache, node)
+        assert v[:].tolist() == list(range(16))
         ds.close()
