@@ -392,6 +392,11 @@ class Variable(_WithAttributes):
         """
         return read_values(self, index)
 
+    @property
+    def named_dimensions(self) -> tuple[str, ...]:
+        """The FQNs of the dimensions, without anonymous ones, of which a variable has the sizes alone."""
+        return tuple([ref for ref in self.dimensions if isinstance(ref, str)])
+
     def with_data(self, data: ArraySource | None) -> Variable:
         """Return a copy of the variable with other data."""
         return replace(self, data=data)

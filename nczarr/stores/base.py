@@ -188,6 +188,8 @@ class Store(ABC):
         :meth:`sizes` costs no more than :meth:`list`.
     keeps_versions : bool
         Of a value that was read, older versions stay where it is replaced or removed.
+    is_local : bool
+        Each value is a file below a directory of this machine, so programs may lock, rename and sync them.
     is_one_file : bool
         All values are in one file, which appears when it is complete.
     has_conditions : bool
@@ -213,6 +215,7 @@ class Store(ABC):
     listable: bool = True
     lists_all: bool = False
     lists_free: bool = False
+    is_local: bool = False
     takes_any_key: bool = True
     lists_by_folder: bool = False
     lists_sizes: bool = False

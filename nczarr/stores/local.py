@@ -73,6 +73,7 @@ class LocalStore(Store):
     """
 
     lists_all = True
+    is_local = True
     lists_by_folder = True
 
     def __init__(

@@ -23,6 +23,7 @@ from nczarr.errors import (
     error_context,
 )
 from nczarr.formats import state_of_file
+from nczarr.json_values import as_list, as_text, checked_object
 from nczarr.options import verb_named, virtual_again
 from nczarr.stores.base import Buffer, Names, Request, Store, Values, check_key, clip, split_names, start_of
 from nczarr.stores.reach import OpenFolder, Reach, place_of
@@ -135,13 +136,13 @@ class JSONReferences:
     """
 
     def __init__(self, document: object) -> None:
-        if not isinstance(document, dict):
-            raise MetadataError("the references cannot be read: the document is not an object")
-        refs = document.get("refs") if "refs" in document or "version" in document else document
-        templates = document.get("templates") or {}
-        if not isinstance(refs, dict) or not isinstance(templates, dict):
-            raise MetadataError("the references cannot be read: 'refs' is not an object")
-        if document.get("gen") or any("{{" in str(text) for text in templates.values()):
+        cannot = "the references cannot be read"
+        given = checked_object(document, cannot)
+        # Version 0 has no envelope: the document is the references.
+        refs = given.get("refs") if "refs" in given or "version" in given else given
+        refs = checked_object(refs, f"{cannot}: refs")
+        templates = checked_object(given.get("templates") or {}, f"{cannot}: templates")
+        if given.get("gen") or any("{{" in str(text) for text in templates.values()):
             raise UnsupportedError(
                 "the references require computation ('gen', or templates of templates), which nczarr does not support",
                 hint="kerchunk and fsspec can expand them",
@@ -300,15 +301,15 @@ def _row(rows: Rows, number: int) -> bytes | ReferredBytes | None:
     raw, url = cell("raw"), cell("path")
     if isinstance(raw, str | bytes):
         return _inline(raw)
-    if not isinstance(url, str):  # pandas writes NaN for a missing text
+    if not as_text(url):  # pandas writes NaN for a missing text
         return None
     offset, size = cell("offset") or 0, cell("size") or 0
-    return (url, 0, None) if offset == size == 0 else _part(url, offset, size)
+    return (as_text(url), 0, None) if offset == size == 0 else _part(url, offset, size)
 
 
 def _part(url: object, offset: object, size: object) -> ReferredBytes:
-    if isinstance(url, str) and url and _is_count(offset) and (size is None or _is_count(size)):
-        return url, offset, size
+    if as_text(url) and _is_count(offset) and (size is None or _is_count(size)):
+        return as_text(url), offset, size
     raise MetadataError(f"not a reference: {[url, offset, size]!r:.60}")
 
 
@@ -384,14 +385,11 @@ def open_references(
 
 def _refuse_changed(document: Mapping[str, object], reach: Reach) -> None:
     """Refuse files that have changed, if the references contain their states."""
-    states = document.get("nczarr_files", {})
-    if not isinstance(states, dict):
-        raise MetadataError("nczarr_files is not an object")
-    for url, state in states.items():
+    for url, state in checked_object(document.get("nczarr_files", {}), "nczarr_files").items():
         now = state_of_file(url) if reach.allows(url) else None
         if now is None:  # reading a missing or forbidden file is an error
             continue
-        if not isinstance(state, list) or now != tuple(state):
+        if now != tuple(as_list(state)):
             raise MetadataError(
                 "the file has changed since the references were written",
                 path=url,

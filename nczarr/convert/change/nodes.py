@@ -117,9 +117,7 @@ class Subset:
             excluded = _matching(exclude, _all_nodes(dataset), "variable or group", "exclude")
             kept -= _inside(all_variables, excluded)
             kept_groups -= _inside(all_groups, excluded) - {"/"}
-        homes = {
-            split_fqn(ref)[0] for v in kept for ref in all_variables[v].dimensions if isinstance(ref, str)
-        }
+        homes = {split_fqn(ref)[0] for v in kept for ref in all_variables[v].named_dimensions}
         if variables or only:
             # Omit empty groups, but keep those whose dimensions or types are in use.
             used = homes | {split_fqn(node)[0] for node in (*kept, *dataset.all_types)}
@@ -205,7 +203,7 @@ def _with_references(dataset: Dataset, fqns: Iterable[str]) -> set[str]:
         if fqn not in found:
             found.add(fqn)
             variable = dataset.all_variables[fqn]
-            waiting += [r for r in variable.dimensions if isinstance(r, str) and r in dataset.all_variables]
+            waiting += [r for r in variable.named_dimensions if r in dataset.all_variables]
             for name in NAMING:
                 waiting += named_variables(dataset, fqn, variable.attribute.get(name))
     return found

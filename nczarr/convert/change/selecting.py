@@ -202,8 +202,7 @@ def select(dataset: Dataset, selection: Mapping[str, object]) -> Dataset:
 def select_in_all(datasets: Sequence[Dataset], selection: Mapping[str, object]) -> list[Dataset]:
     """Select a part of some dimensions in those datasets whose variables have them; see :func:`select`."""
     used = [
-        {ref for v in dataset.all_variables.values() for ref in v.dimensions if isinstance(ref, str)}
-        for dataset in datasets
+        {ref for v in dataset.all_variables.values() for ref in v.named_dimensions} for dataset in datasets
     ]
     found = [{n: s for n, s in selection.items() if any(is_named(d, n) for d in own)} for own in used]
     missing = {name: s for name, s in selection.items() if not any(name in own for own in found)}

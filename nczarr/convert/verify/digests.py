@@ -21,7 +21,6 @@ from nczarr.errors import LossError, error_context
 from nczarr.mapping import VariableData
 from nczarr.model import Attribute, Dataset, Region, Type, Variable
 from nczarr.options import named
-from nczarr.stores import LocalStore
 from nczarr.stores.base import batched
 from nczarr.targets import allowing
 from nczarr.transfer import NoProgress, Progress, data_bytes, dataset_bytes, reporting, value_bytes
@@ -121,7 +120,7 @@ def digest_of(dataset: Dataset, progress: Progress | None = None) -> Digest:
                 fqn: (pool.submit(_variable, dataset, fqn, NoProgress()), data_bytes(data))
                 for fqn in names
                 if isinstance(data := dataset.variable_at(fqn).data, VariableData)
-                and not isinstance(data.array.store, LocalStore)
+                and not data.array.store.is_local
                 and data_bytes(data) <= _SMALL
             }
             for fqn in names:

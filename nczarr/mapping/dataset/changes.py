@@ -330,7 +330,7 @@ def unstored_reason(store: Store) -> str | None:
     >>> unstored_reason(MemoryStore()) is None
     True
     """
-    if not isinstance(store, LocalStore):
+    if not store.is_local:
         return None
     data = store.get(UNSTORED)
     return None if data is None else data.decode("utf-8", "replace")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.json_values import as_object
+from nczarr.json_values import as_object, as_text
 from nczarr.options import named
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
@@ -109,10 +109,10 @@ def is_zarr(store: Store) -> bool:
         if data is None:
             continue
         try:
-            document = read_json(data)
+            document = as_object(read_json(data))
         except ValueError:
             continue
-        if isinstance(document, dict) and any(key in document for key in keys):
+        if any(key in document for key in keys):
             return True
     return False
 
@@ -279,7 +279,7 @@ class _InPlace(Destination):
         if self.store.takes_any_key:
             _set_marker(self.store, self._marker, self._seen)
         self._prepared = True
-        if not self._resume and not isinstance(self.store, LocalStore):  # a new directory is empty
+        if not self._resume and not self.store.is_local:  # a new directory is empty
             _clear(self.store)
 
     def _is_marked(self) -> bool:
@@ -596,7 +596,7 @@ def foreign_entry(root: Path) -> Path | None:
     Directories of chunks are not searched, nor the two trees of a dataset of the drafts, documents and chunks.
     """
     bootstrap = _document(root)
-    is_draft = "node_type" not in bootstrap and isinstance(bootstrap.get("zarr_format"), str)
+    is_draft = "node_type" not in bootstrap and as_text(bootstrap.get("zarr_format"))
     trees = {root / "meta", root / "data"} if is_draft else set()
     pending = [root]
     while pending:
@@ -630,6 +630,6 @@ def _kind(folder: Path) -> tuple[bool, re.Pattern[str] | None]:
         return True, _CHUNKS
     document = _document(folder)
     keys = document.get("chunk_key_encoding", {})
-    name = keys.get("name") if isinstance(keys, dict) else keys
+    name = as_object(keys).get("name") or as_text(keys)  # Zarr 3.1 allows a bare name
     is_array = document.get("node_type") == "array"
     return is_array, _CHUNKS if name in _STANDARD_KEYS or not document else None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nczarr import model
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
-from nczarr.json_values import JsonObject, member
+from nczarr.json_values import JsonObject, as_list, as_object, as_text, member, texts_in
 from nczarr.mapping.dataset import changes, destination
 from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.rename_journal import finish_moves, forget_moves

@@ -395,7 +395,7 @@ def _dataset_name(store: Store) -> str:
 
 
 def _node_names(store: Store, options: WriteOptions, zarr_layout: str) -> NodeNames:
-    local = isinstance(store, LocalStore)
+    local = store.is_local
     folds_case = isinstance(store, LocalStore) and ignores_case(store.root)
     return NodeNames(
         ascii_only=zarr_layout == "draft-2019",

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 
 from nczarr import model
 from nczarr.errors import NCZarrError, UnsupportedError
-from nczarr.json_values import JsonObject
+from nczarr.json_values import JsonObject, as_object, as_text
 from nczarr.mapping.dialect import Binding, OpenedGroup, Reading
 from nczarr.mapping.nczarr3.keys import GROUP_KEY, SUPERBLOCK_KEY
 from nczarr.model import Dataset, Type, UserType, Variable, join_fqn, parse_fqn, split_fqn
@@ -58,8 +58,8 @@ def _has_superblock(store: Store, layout: str) -> bool:
         data = store.get(key)
         if data is not None:
             with suppress(NCZarrError):
-                attributes = _attributes(store, key, data)
-                if isinstance(attributes, dict) and any(key in attributes for key in _SUPERBLOCKS):
+                attributes = as_object(_attributes(store, key, data))
+                if any(key in attributes for key in _SUPERBLOCKS):
                     return True
     return layout != "v3" and store.get(".nczarr") is not None
 
@@ -81,21 +81,21 @@ def refuse_group_of_dataset(store: Store, what: str) -> None:
         if data is None:
             continue
         try:
-            attributes = _attributes(store, key, data)
+            attributes = as_object(_attributes(store, key, data))
         except NCZarrError:
             return
-        if not isinstance(attributes, dict) or any(k in attributes for k in _SUPERBLOCKS):
+        # The root of a dataset has a superblock: it may be changed.
+        if any(k in attributes for k in _SUPERBLOCKS):
             return
         record = attributes.get(GROUP_KEY, attributes.get(GROUP_KEY.upper()))
         if isinstance(record, dict):
-            fqn = record.get("fqn")
+            fqn = as_text(record.get("fqn"))
             above = root_above(store, layout)
             if above is not None:
                 above[0].close()
-                path = above[1].split("/")
-                part = OpenedGroup(fqn if isinstance(fqn, str) else model.format_fqn(path), above[0].url)
+                part = OpenedGroup(fqn or model.format_fqn(above[1].split("/")), above[0].url)
                 refuse_group(store.url, what, part)
-            if isinstance(fqn, str):
+            if fqn:
                 refuse_group(store.url, what, OpenedGroup(fqn))
 
 
@@ -147,7 +147,7 @@ class Rooter:
         self.group = whole.all_groups[fqn]
         below = [group for _, group in self.group.walk(fqn)]
         variables = [v for group in below for v in group.variables]
-        used = {r for v in variables for r in v.dimensions if isinstance(r, str)}
+        used = {r for v in variables for r in v.named_dimensions}
         self.dimensions = self._outer(
             used, whole.all_dimensions, {d.name for g in below for d in g.dimensions}
         )

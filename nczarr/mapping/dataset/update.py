@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from nczarr import model
 from nczarr.errors import MetadataError, ModelError, UnsupportedError
-from nczarr.json_values import JsonObject, member
+from nczarr.json_values import JsonObject, as_list, member
 from nczarr.mapping.dataset.documents import put_changed
 from nczarr.mapping.dataset.rename_journal import Paths, moving, plan_steps
 from nczarr.mapping.dataset.variable_data import VariableData
@@ -328,8 +328,8 @@ def _keep_additions(plan: Plan, before: UnchangedDataset, places: Mapping[str, s
         }
         if foreign:
             planned = replace(planned, extra={**foreign, **planned.extra})
-        declared = existing.attributes.get(spec.CONVENTION_KEY)
-        if isinstance(declared, list):
+        declared = as_list(existing.attributes.get(spec.CONVENTION_KEY))
+        if declared:
             own = planned.attributes.get(spec.CONVENTION_KEY, [])
             # Version 3.0 always declared itself. xarray shows the declaration, and cannot write it to netCDF.
             old_form = existing.attributes.get(spec.SUPERBLOCK_KEY, {}).get("version") == "3.0.0"

@@ -307,7 +307,7 @@ def _losses_of(dataset: Dataset, plan: Plan, layout: Literal["v2", "v3"]) -> Ite
 
 
 def _lost_dimensions(dataset: Dataset) -> Iterator[str]:
-    used = {ref for v in dataset.all_variables.values() for ref in v.dimensions if not isinstance(ref, int)}
+    used = {ref for v in dataset.all_variables.values() for ref in v.named_dimensions}
     for fqn, dimension in dataset.all_dimensions.items():
         if fqn not in used:
             yield f"{fqn}: the dimension is dropped, because no variable uses it"

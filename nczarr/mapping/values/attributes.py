@@ -15,12 +15,13 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import pairwise
+from typing import TypeGuard
 
 import numpy as np
 
 from nczarr import model
 from nczarr.errors import MetadataError
-from nczarr.json_values import JsonObject, show, texts_in
+from nczarr.json_values import JsonObject, as_text, checked_text, only_texts, show, texts_in
 from nczarr.mapping.values import scalars
 from nczarr.mapping.values.declarations import find_type, type_name
 from nczarr.mapping.values.scalars import Scalar
@@ -95,9 +96,9 @@ def _default_type(name: str, value: object, array: Type | None) -> Type | None:
     if isinstance(value, str):
         return CHAR
     items = _items(value)
-    if items and all(isinstance(i, str) for i in items):
+    if only_texts(items):
         return STRING
-    numbers = [i for i in items if isinstance(i, int | float) and not isinstance(i, bool)]
+    numbers = [i for i in items if _is_json_number(i)]
     if not items or len(numbers) < len(items):
         return None
     if any(isinstance(i, float) for i in numbers):
@@ -107,14 +108,17 @@ def _default_type(name: str, value: object, array: Type | None) -> Type | None:
     return model.UINT64 if all(0 <= i < 2**64 for i in numbers) else None
 
 
+def _is_json_number(value: object) -> TypeGuard[int | float]:
+    # In Python, true and false are integers; in JSON they are not.
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _from_plain(name: str, value: object, type_: Type, array: Type | None) -> np.ndarray:
     """Return the values of a plain form as a type."""
     if type_ == CHAR and not _is_numeric_fill(name, array):
-        if isinstance(value, list) and not value:
+        if value == []:
             return np.empty(0, "S1")
-        if not isinstance(value, str):
-            raise MetadataError(f"{show(value)} is not text")
-        return _chars(value)
+        return _chars(checked_text(value, "", "text"))
     items = _items(value)
     if (
         name == _FILL
@@ -137,8 +141,10 @@ def _chars(value: object) -> np.ndarray:
 
 
 def _unpack_fill(value: object, type_: Type) -> Scalar:
-    if isinstance(value, str) and len(value) == 12 and value.endswith("="):
-        raw = scalars.from_base64(value)
+    text = as_text(value)
+    # Eight bytes in base64, as xarray writes them on Zarr v3: no number of JSON has this form.
+    if len(text) == 12 and text.endswith("="):
+        raw = scalars.from_base64(text)
         if len(raw) == 8:
             number = np.frombuffer(raw, "<f8")[0]
             with np.errstate(all="ignore"):
@@ -314,7 +320,7 @@ class _Decoder:
         self.exact = self.members(found.get("exact", {}), f"{ATTR_KEY}.exact")
         order = found.get("order", [])
         self.order = texts_in(order)
-        if not isinstance(order, list) or len(self.order) < len(order):
+        if self.order != order:
             self.wrong(f"{ATTR_KEY}.order: {show(order)} is not a list of names")
 
     def wrong(self, message: str) -> None:
@@ -429,7 +435,7 @@ def infer_attribute(name: str, value: object, array: Type | None = None) -> Attr
             kept = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if items and all(isinstance(i, bool) for i in items):
         return Attribute(name, BYTE, np.array(items, "i1"), json=kept)
-    if any(isinstance(i, float | int) and not isinstance(i, bool) for i in items):
+    if any(map(_is_json_number, items)):
         try:
             return Attribute(name, DOUBLE, scalars.array_of(DOUBLE, [_real(i) for i in items]))
         except MetadataError:

@@ -16,7 +16,7 @@ from nczarr.errors import (
     UnsupportedError,
 )
 from nczarr.rooms import Door
-from nczarr.stores import LocalStore, Store
+from nczarr.stores import Store
 from nczarr.system.locks import Rank, make_lock
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents.json import same_json
@@ -483,7 +483,7 @@ class Hierarchy:
             prefix = self.chunk_prefix(path).rstrip("/")
             above, _, name = prefix.rpartition("/")
             # `erase` fails fast for a missing local directory; other stores need a listing of the parent.
-            if store.lists_all and not isinstance(store, LocalStore):
+            if store.lists_all and not store.is_local:
                 if above not in known:
                     known[above] = set(store.list_dir(above)[1])
                 if name not in known[above]:

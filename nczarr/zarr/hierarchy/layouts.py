@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, UnsupportedError, error_context
 from nczarr.json_values import JsonObject, show
-from nczarr.stores import LocalStore, Store
+from nczarr.stores import Store
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import draft as documents_draft
 from nczarr.zarr.documents import v2 as documents_v2
@@ -225,7 +225,7 @@ def read_document(store: Store, key: str) -> bytes | None:
 
     Without the limit, a huge sparse file would exhaust the memory.
     """
-    if isinstance(store, LocalStore):
+    if store.is_local:
         return store.get_range(key, 0, LIMITS.document_bytes + 1)
     return store.get(key)
 
@@ -261,7 +261,7 @@ class Layout(ABC):
 
     def read_documents(self, keys: list[str]) -> Iterator[tuple[str, bytes]]:
         """Yield the existing ones of metadata documents, read in one batch; see :func:`read_document`."""
-        if isinstance(self.store, LocalStore):
+        if self.store.is_local:
             found: Sequence[bytes | None] = [read_document(self.store, key) for key in keys]
         else:
             found = self.store.get_many(keys)

@@ -42,7 +42,7 @@ class Survey:
 
 def knows_names(store: Store) -> bool:
     """Return whether a store tells all its names without a request, so that a survey is possible."""
-    return isinstance(store, LocalStore) or store.lists_free
+    return store.is_local or store.lists_free
 
 
 def survey(layout: Layout, found: Found) -> Found:
