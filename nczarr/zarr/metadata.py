@@ -141,7 +141,7 @@ class ArrayMetadata:
     extensions: tuple[NamedConfig, ...] = ()
     extra: JsonObject = field(default_factory=dict)
     origin: JsonMapping | None = field(default=None, repr=False)
-    #: What a node is, for the two classes of metadata.
+    #: The kind of the node, for both classes of metadata.
     is_array: ClassVar[Literal[True]] = True
 
     @classmethod

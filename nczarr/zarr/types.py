@@ -241,7 +241,7 @@ class FloatType(_NumpyType):
         return np.dtype(f"u{self.dtype.itemsize}")
 
     def fill_from_json(self, value: Json) -> Scalar:
-        # Any text: an empty one is no hexadecimal number, and has its error here.
+        # Any text, also an empty one, which has its error here.
         if isinstance(value, str):
             if value in SPECIAL_NUMBERS:
                 return self.dtype.type(SPECIAL_NUMBERS[value])
@@ -406,7 +406,7 @@ def _bytes_from_json(value: object) -> bytes:
 
 
 def _bytes_of(value: object) -> bytes:
-    """Return the bytes of a value in memory: of any buffer, except text and numbers, whose bytes nobody meant."""
+    """Return the bytes of a value in memory: of a buffer, but not of text and numbers."""
     if not isinstance(value, bytes | bytearray | memoryview | np.void | np.ndarray):
         raise bad(f"{show(value)} is not bytes")
     return bytes(value) if isinstance(value, bytes | bytearray) else value.tobytes()
