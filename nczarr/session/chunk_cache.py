@@ -197,6 +197,7 @@ class ChunkCache:
         dimensions = variable.node.dimensions
         if self.reserves and dimensions and dimensions[0].unlimited:
             with self._lock:
+                # The difference: a variable that was redefined has another chunk.
                 self._reserved += weight - self._growing.get(variable, 0)
                 self._growing[variable] = weight
 
@@ -210,6 +211,7 @@ class ChunkCache:
         """Count chunks as changed that the store has lost after :meth:`flush`."""
         with self._lock:
             for block in blocks:
+                # An evicted chunk has left the memory: the store alone had its values.
                 if not block.evicted and block.values is not None:
                     self.dirty[block] = None
                     block.first, block.stop = 0, len(block.values)
@@ -227,12 +229,14 @@ class ChunkCache:
             variable.layout = layout = BlockLayout(source, shape, weight, is_divided)
             self._reserve(variable, weight)
         _, chunk, weight, is_divided = layout
+        # A scalar has one value, and a chunk of several bounds would drop all others from memory.
         if not chunk or weight > self._limit(variable) * _OVERSIZE:
             self._write_through(variable, selection, values)
             return
         item = _only_item(selection, chunk, _sizes(node))
         if item is None:
             self._write_chunks(variable, layout, selection, values)
+        # Small whole chunks stay in memory: several of them are stored by one write.
         elif (weight >= _SMALL and item.covers and not is_divided) or self._change(
             variable, layout, [item], values
         ):
@@ -247,11 +251,14 @@ class ChunkCache:
         parts = _parts(selection, chunk, sizes)
         numbers, count = _numbers(parts), prod(map(len, parts))
         stored = _parts(selection, source.chunk_shape, sizes) if is_divided else parts
+        # Stored chunks, where the cache has parts of them: whole blocks of a chunk that is not whole would be read
+        # first.
         if count and all(p.covers for axis in stored for p in axis):
             self._write_through(variable, selection, values, numbers)
             return
         whole = [] if is_divided else [[p for p in axis if p.covers] for axis in parts]
         partial = count - (prod(map(len, whole)) if whole else 0)
+        # More parts than fit: each would be loaded, and evicted by the next.
         if partial > _MOST_PARTS or (partial > 1 and partial * weight > self._limit(variable)):
             self._write_through(variable, selection, values, numbers)
             return
@@ -280,6 +287,7 @@ class ChunkCache:
                 break
             again = []
             try:
+                # The caller's order is the order of the locks: never two at a time.
                 for block, item in zip(blocks, items, strict=True):
                     with block.lock:
                         if block.evicted:
@@ -296,6 +304,7 @@ class ChunkCache:
                         piece = values if item.outer is None else values[item.outer]
                         chunk[item.inner] = piece
                         if self._shared:
+                            # Other processes write the other elements: only these are stored.
                             if block.mask is None:
                                 block.mask = np.zeros(chunk.shape, bool)
                             block.mask[item.inner] = True
@@ -308,11 +317,13 @@ class ChunkCache:
                             rows = slice(int(rows.flat[0]), int(rows.flat[-1]) + 1)
                         block.first = min(block.first, rows.start)
                         block.stop = max(block.stop, rows.stop)
+                        # By counting: a chunk whose elements a program writes twice is only stored earlier.
                         if block.written >= chunk.size and weight >= _SMALL and not is_divided:
                             self._store([block])
             finally:
                 self._unpin(blocks)
             items = again
+        # After the pins are gone: a pinned chunk cannot go.
         if self.weight > self.limit or variable.bytes is not None:
             self._shrink(variable)
         return items
@@ -322,10 +333,13 @@ class ChunkCache:
         key = id(variable)
         found = []
         with self._lock:
+            # Another thread writes this variable past the cache: a chunk that is loaded now would be older than the
+            # stored one.
             if variable.write_through_count:
                 return None
             for item in items:
                 block = self._blocks.get((key, item.chunk))
+                # An interrupt came between the mark and the removal.
                 if block is not None and block.evicted:
                     self._drop(block)
                     block = None
@@ -350,9 +364,11 @@ class ChunkCache:
         """Return a chunk as it is stored, with fill values in the rest."""
         chunk = source.block_shape
         known = variable.stored_chunks
+        # A new variable has only the chunks of this session: no request for one that cannot exist.
         if known is not None and index not in known:
             return source.filled(chunk)
         region = _region(index, chunk, source.shape)
+        # A grown array whose document is not longer yet.
         if any(s.start >= s.stop for s in region):  # outside of the current shape
             return source.filled(chunk)
         stored = source.read(region)
@@ -372,6 +388,8 @@ class ChunkCache:
         if self._shared:
             for block in blocks:
                 _write_own(source, block)
+        # A file has room for each record: writing the whole chunk would write records that this flush has not
+        # changed.
         elif len(blocks) == 1 and source.in_place:
             _write_changed(source, blocks[0])
         elif len(blocks) == 1 or variable.is_divided:
@@ -403,10 +421,13 @@ class ChunkCache:
         `numbers` are the numbers of the chunks along each axis; None: possibly all.
         """
         with self._lock:
+            # Counted before the chunks are looked for: a chunk that another thread loads in between would not be
+            # among them.
             variable.write_through_count += 1
             self._written_through.add(variable)
             touched = self._within(variable, numbers) if variable.blocks else []
             if variable.stored_chunks is not None:
+                # Unknown which chunks exist now: from here on, each is looked for in the store.
                 if numbers is None or prod(map(len, numbers)) > _MOST_PARTS:
                     variable.stored_chunks = None
                 else:
@@ -454,6 +475,8 @@ class ChunkCache:
                 finally:
                     self._unpin([block])
         with self._lock:
+            # A read of several chunks comes from the store, which decodes them in parallel; changed ones go there
+            # first.
             changed = [block for block in self._within(variable, _numbers(parts)) if block in self.dirty]
         if changed:
             self._store_all(changed)
@@ -464,6 +487,7 @@ class ChunkCache:
         blocks, key = self._blocks, id(variable)
         if numbers is not None and prod(map(len, numbers)) <= variable.blocks:
             return [blocks[key, index] for index in itertools.product(*numbers) if (key, index) in blocks]
+        # Fewer chunks in memory than the selection has: go through those.
         own = [block for block in blocks.values() if block.variable is variable]
         if numbers is None:
             return own
@@ -499,6 +523,8 @@ class ChunkCache:
         """Return chunks to evict: several at a time, so that small chunks are stored together."""
         chosen: list[CachedChunk] = []
         if self.weight > self.limit:
+            # Down to three quarters: a loop at the limit would otherwise evict one chunk in each step, and store
+            # each alone.
             left, target = self.weight, self.limit * 3 // 4
             for block in itertools.islice(self._blocks.values(), len(self._blocks) - 1):
                 if left <= target:
@@ -511,6 +537,7 @@ class ChunkCache:
         if limit is not None and variable.blocks:
             own = [block for block in self._blocks.values() if block.variable is variable]
             left = sum(block.weight for block in own)
+            # The last used chunk stays, unless the program wants none: the next write goes there.
             for block in own if not limit else own[:-1]:
                 if left > limit and not self._pins[block]:
                     chosen.append(block)
@@ -523,6 +550,7 @@ class ChunkCache:
         """Correct counts that an interrupt left too high, while no thread reads or writes."""
         with self._lock:
             for variable in self._written_through:
+                # A count that an interrupt left too high would keep all writers of the variable past the cache.
                 variable.write_through_count = 0
             self._written_through.clear()
             self._pins.clear()
@@ -562,6 +590,7 @@ class ChunkCache:
             except STORE_ERRORS as error:
                 if failures is None:
                     raise
+                # One refused chunk must not keep its neighbours out of the store.
                 if len(row) == 1:
                     failures.add(row[0].variable.node.fqn, error)
                     return
@@ -572,6 +601,7 @@ class ChunkCache:
         runs = list(_rows(sorted(changed, key=lambda b: (id(b.variable), b.index[1:], b.index[0]))))
         if len(runs) == 1:
             store(runs[0])
+        # A server answers while others are under way; the processors do not matter.
         elif self.parallel_requests > 1:
             run(store, runs, self.parallel_requests)
         elif runs:
@@ -584,6 +614,7 @@ class ChunkCache:
         """Discard all chunks, stored or not."""
         with self._lock:
             for block in self._blocks.values():
+                # Threads that still hold a chunk see that it has left.
                 block.variable.blocks = 0
                 block.evicted = True
             self._blocks.clear()
@@ -607,6 +638,7 @@ def _write_own(source: StoredArray, block: CachedChunk) -> None:
     assert block.mask is not None
     region = _region(block.index, source.block_shape, source.shape)
     mask = block.mask[_inside(region)]
+    # All elements are ours: nothing has to be read and merged.
     if mask.all():
         source.write_blocks({block.index: block.values})
         return
@@ -664,6 +696,7 @@ def _only_item(selection: OrthogonalIndex, chunk: tuple[int, ...], sizes: list[i
     """Return the item of slices that lie in a single chunk, as in most loops; None for other selections."""
     index, inner, covers = [], [], True
     for selector, length, size in zip(selection, chunk, sizes, strict=True):
+        # The common case alone: positions and steps take the general way.
         if type(selector) is not slice or selector.step != 1:
             return None
         number, first = divmod(selector.start, length)
@@ -685,6 +718,7 @@ def _parts(
         if not isinstance(selector, slice):
             result.append(plan_axis(DimensionSelection(0, len(selector), indices=selector), size, length))
             continue
+        # A long list of parts would stay in memory with the table.
         few = selector.stop - selector.start <= _MOST_PARTS * length
         cut = _cut if few else _cut.__wrapped__
         result.append(cut(selector.start, selector.stop, selector.step or 1, length, size))

@@ -95,12 +95,15 @@ class Gate:
             If this thread itself passes, and a signal handler has interrupted it.
         """
         me = threading.get_ident()
+        # A signal handler runs in the thread that it interrupts: waiting for the thread's own lock would never end,
+        # and a re-entrant lock would let it change the arrays below a read.
         own = getattr(self._of_thread, "lock", None)
         if own is not None and own._is_owned():
             raise EditError(
                 "this thread reads or writes values now, and cannot store or close the dataset meanwhile",
                 hint="a signal handler may raise an exception, and leave the rest to the program",
             )
+        # Before the locks are taken: a thread that passes from now on sees it, and waits.
         self._owner = me
         for known in self._passing:
             lock = known()
@@ -234,6 +237,7 @@ class Session:
             If a part cannot be stored. The other parts are stored then, and the next flush tries again.
         """
         self.rules.check_open()
+        # Without the gate, which makes readers wait though nothing is to be stored.
         if self._is_stored and not self._pending:
             return
         with self._gate.closing:
@@ -263,10 +267,12 @@ class Session:
         list of VariableNode
             The variables whose values have waited.
         """
+        # Documents first: the pending values have no array before.
         self._store_changes(failures)
         waited = list(self._pending)
         for node, waiting in list(self._pending.items()):
             try:
+                # In the order of the program: a later value may replace an earlier one.
                 while waiting and node.stored_as is not None:
                     selection, values = waiting[0]
                     self.cache.write(node, selection, values)
@@ -282,8 +288,11 @@ class Session:
     def _flush_all(self, failures: Failures) -> None:
         """Write everything, values before the lengths that claim them; the gate is closed."""
         self._check_alone()
+        # Ctrl-C may have left a count too high, and no thread passes now.
         self.cache.recover()
         if self.stored.parallel_requests > 1:
+            # The arrays learn their lengths first: those that are too short are then extended at the same time, where
+            # each write would wait for a request of its own.
             for block in self.cache.changed:
                 self._values(block.variable.node)
             self.stored.make_room()
@@ -347,6 +356,8 @@ class Session:
             old = self.stored.dataset
             frozen = freeze(self.root, old.name, self.rules.format)
             frozen = replace(frozen, sources=self.sources, joined=self.joined)
+            # Other threads may change nodes while the store works: only a node with the same frozen form is as
+            # stored.
             before = [node.frozen for node, _ in nodes]
             unlimited = _unlimited(self.root)
         refusal: Exception | None = None
@@ -357,10 +368,13 @@ class Session:
             failures.add("", error)
         except STORE_ERRORS as error:
             refusal = error
+            # The store has refused all. Halves are tried, so that one refused document does not keep the others
+            # out.
             store_parts(self.stored.update, old, frozen, error, failures)
         after = self.stored.dataset.all_variables
         with self.tree.lock:
             for (node, fqn), was in zip(nodes, before, strict=True):
+                # Refused: the program still has the variable, and the next flush tries again.
                 if refusal is not None and fqn not in after:
                     node.source = None if node.stored_as is None else self.stored.data(node.stored_as)
                     continue
@@ -423,6 +437,8 @@ class Session:
                     self.rules.check_writable()
                     if self._has(node):
                         self._check_values(node, values)
+                        # Before the cache takes the values: the array may be longer than the documents say, by
+                        # another writer.
                         self._check_alone_to_grow(node)
                         self.cache.write(node, selection, values)
                         return
@@ -434,6 +450,7 @@ class Session:
                         most = max(_FEW_WRITES * max(len(self._pending), 1), self._stored_count)
                         few = self._pending_count < most
                         if may_wait and few and self._pending_bytes + weight <= _PENDING_BYTES:
+                            # A copy: programs reuse the array of a step for the next one.
                             self._pending.setdefault(node, deque()).append((selection, values.copy()))
                             self._pending_count += 1
                             self._pending_bytes += weight
@@ -445,6 +462,8 @@ class Session:
         try:
             self.flush()
         except STORE_ERRORS:
+            # The error belongs to another variable, and its next flush raises it again. Raising it here would make
+            # a read fail whose values are there.
             if not self._has(node):
                 raise
 
@@ -472,6 +491,7 @@ class Session:
     def chunk_shape(self, node: VariableNode) -> tuple[int, ...] | None:
         """Return the chunk shape of a variable in the store; None if the store does not have it."""
         self.rules.check_open()
+        # By the stored name: a rename that is not flushed has another one in the tree.
         return None if node.stored_as is None else self.stored.data(node.stored_as).chunk_shape
 
     def _stored_values(self, node: VariableNode) -> StoredArray:
@@ -495,6 +515,7 @@ class Session:
         if self.reopen is None:
             return
         found = nodes or [node for node in self.root.walk_variables() if node.stored_as is not None]
+        # Only then, because each check opens the dataset once more.
         if any(self._values(node).may_have_tail for node in found):
             self._check_alone()
 
@@ -533,6 +554,7 @@ class Session:
         try:
             with self.stored.together():
                 yield
+        # Also at an interrupt: the cache counts its chunks as stored, and the disk may have none of them.
         except BaseException:
             self.cache.change_again(changed)
             raise
@@ -563,6 +585,8 @@ class Session:
                     if not failures.found:
                         raise
                     # The first error tells the cause.
+                    # A variable that cannot be stored often makes publishing fail as well: raising the last error
+                    # would hide which one it was.
                     next(iter(failures.found.values())).add_note(str(error))
                 failures.raise_all(self.rules.name)
 
@@ -581,11 +605,14 @@ class Session:
             with self._gate.closing:
                 self._gate.close()
                 with self.tree.lock:
+                    # Nodes of a program keep their identity, so only lengths may differ. Half an adopted dataset
+                    # would mix two states.
                     self._check_unchanged(other.dataset, lengths=False)
                     for group in self.root.walk():
                         for d in group.dimensions.values():
                             d.size = other.dataset.dimension_at(str(d.ref)).size
                     for node in self.root.walk_variables():
+                        # The arrays of the new hierarchy, whose lengths are those read now.
                         node.source = node.frozen = None
                     self.stored, other = other, self.stored
         finally:
@@ -626,6 +653,7 @@ class Session:
 
         `dropped`: the dataset has no references. `durable`: as for :meth:`sync`.
         """
+        # A forked child shares files and locks with its parent: a flush here would write the same chunks twice.
         if self.rules.is_open and self.rules.is_inherited:  # all of it belongs to the parent
             self.rules.is_open, self.rules.dropped = False, dropped
             return None
@@ -642,9 +670,12 @@ class Session:
                         if self.rules.writable:
                             self._flush_all(failures)
                     finally:
+                        # Also after an error: the locks are released below, so nothing may be written any more.
                         self.rules.is_open = False
                         self.cache.clear()
                         self.rules.dropped = dropped
+                        # No caller gets the error of a dropped dataset, so the store keeps its mark of an
+                        # unfinished one.
                         if dropped and not failures.is_empty:  # no caller gets the error, so readers must
                             self.stored.leave_unfinished(failures.describe())
                         else:
@@ -652,6 +683,7 @@ class Session:
                 failures.raise_all(self.rules.name)
                 return self.at_close() if self.at_close is not None else None
             finally:
+                # Last, in any case: another program waits for them, or is refused until this process ends.
                 for lock in self.locks:
                     lock.release()
                 closed(self)
@@ -671,6 +703,7 @@ class Session:
                 try:
                     self.stored.update(without(new, model.Dataset(new.name), parts))
                 except STORE_ERRORS:
+                    # Without the refused parts it fails as well: the first error is the cause.
                     raise error from None
                 for fqn, reason in refused.items():
                     failures.add(fqn, reason)

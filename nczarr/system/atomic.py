@@ -83,6 +83,8 @@ def value_name() -> str:
 
 def new_writer() -> str:
     """Return a new unique name for a writer, which identifies the machine and the process."""
+    # The machine, because a shared disk has writers of several; the start time, because systems use numbers of
+    # processes again.
     process = os.getpid()
     return f"{_machine()}-{process:x}-{_own_token(process)}-{next(_numbers):x}"
 
@@ -105,6 +107,7 @@ def writer_state(writer: str) -> WriterState:
     """
     found = re.fullmatch(_WRITER, writer)
     # On Windows, os.kill cannot test whether a process exists.
+    # Unknown is not ended: what another machine may be writing must stay.
     if found is None or os.name == "nt" or found["machine"] != _machine():
         return WriterState.UNKNOWN
     process = int(found["process"], 16)
@@ -151,6 +154,7 @@ def _machine() -> str:
     """Return an identifier of the process ID namespace: the host and, on Linux, the container."""
     text = platform.node()
     with suppress(OSError):
+        # Two containers of one host number their processes alike.
         text += f" {os.stat('/proc/self/ns/pid').st_ino}"
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
 
@@ -188,6 +192,7 @@ def remove_leftovers(target: Path) -> list[Path]:
         if found["target"] != _stem(target) or writer_state(found["writer"]) is not WriterState.ENDED:
             continue
         if found["old"] and not os.path.lexists(target):
+            # `remove_leftovers` runs before every new write of the target.
             continue  # the only complete version: its writer ended before it renamed the new version
         if _remove(path):
             removed.append(path)
@@ -251,6 +256,7 @@ def holds_nothing(folder: Path) -> bool:
                 or writer_state(found["writer"]) is not WriterState.ENDED
             ):
                 return False
+        # A link may lead to files of the user.
         if any(os.path.islink(os.path.join(parent, name)) for name in folders):
             return False
     return True
@@ -266,6 +272,7 @@ def _partials(folder: Path) -> Iterator[tuple[Path, re.Match[str]]]:
 
 
 def _remove(path: Path) -> bool:
+    # A link of that name is another user's: its target is not ours to empty.
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -291,6 +298,8 @@ def create_file(path: str | os.PathLike[str], *, private: bool = False) -> int:
     >>> oct(path.stat().st_mode & 0o777); path.unlink()
     '0o600'
     """
+    # In a folder that others may write to, a link under this name would redirect the write: `_CREATE` follows none,
+    # and opens nothing that exists.
     return os.open(path, _CREATE, 0o600 if private else 0o666)
 
 
@@ -308,6 +317,8 @@ def create_directory(path: Path, target: Path | None = None) -> None:
     """
     is_new = target is not None and not target.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
+    # A new dataset has the rights of the user's mask. One that replaces another must at no moment be more open than
+    # that.
     os.mkdir(path, 0o777 if is_new else 0o700)
     if target is None or is_new:
         return
@@ -329,6 +340,7 @@ def move_to_free_name(temporary: str, path: str) -> None:
         If the name is in use.
     """
     try:
+        # `os.replace` would replace a file that another writer has created meanwhile.
         os.link(temporary, path)
     except FileExistsError:
         raise
@@ -359,6 +371,7 @@ def ignores_case(folder: str | os.PathLike[str]) -> bool:
     try:
         os.close(create_file(probe, private=True))
     except OSError:
+        # The folder is not writable: its own name is the only trial.
         other = path.with_name(path.name.swapcase())
         return other != path and other.exists() and os.path.samefile(path, other)
     try:
@@ -386,10 +399,12 @@ def keep_rights(target: Path, partial: Path) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if hasattr(os, "chown"):
         if not _own(partial, status.st_uid, -1):
+            # The bits that lend rights would lend those of another owner.
             mode &= ~stat.S_ISUID
         if not _own(partial, -1, status.st_gid):
             mode &= ~stat.S_ISGID
             if acl is None:
+                # Another group would get rights that were given to the old one.
                 mode &= ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
             else:
                 acl = _without_group(acl)
@@ -444,6 +459,7 @@ def refuse_unremovable(target: Path) -> None:
     PermissionError
         If a directory is not writable, or belongs to another user in a directory with the sticky bit.
     """
+    # Refused before the copy, not after hours of it.
     above = os.stat(target.parent)
     owners = {0, above.st_uid, os.stat(target).st_uid}
     if above.st_mode & stat.S_ISVTX and hasattr(os, "geteuid") and os.geteuid() not in owners:
@@ -468,6 +484,7 @@ def _rename(first: str | Path, second: str | Path, flag: int) -> bool:
     """Rename with a flag; return False if the system cannot, and raise FileExistsError if the name is in use."""
     names = os.fsencode(first), os.fsencode(second)
     try:
+        # Python has no call that exchanges two names.
         library = ctypes.CDLL(None, use_errno=True)
         if sys.platform == "darwin":
             done = library.renamex_np(*names, flag) == 0
@@ -490,8 +507,12 @@ def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> N
     """
     keep_rights(target, partial)
     if durable:
+        # Bytes before the name: ext4 and XFS keep a new name without its bytes after a loss of power
+        # (`tests/trust/power.py`).
         sync_tree(partial)
     old = partial
+    # Without an exchange there is a moment without the dataset: `restore` brings the old one back after a kill in
+    # it.
     if not exchange(partial, target):
         old = partial.with_name(f"{partial.name.removesuffix(_END)}.old{_END}")
         os.rename(target, old)
@@ -499,6 +520,7 @@ def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> N
             os.rename(partial, target)
         except OSError as error:
             try:
+                # The new version has not got the name: the old one gets it back.
                 os.rename(old, target)
             except OSError:
                 error.add_note(
@@ -506,7 +528,9 @@ def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> N
                 )
             raise
     if durable:
+        # The old version goes only when the disk has the new name.
         sync_folder_of(target)
+    # The new version is complete, so an error here must not make it fail: a warning names what stays.
     shutil.rmtree(old, ignore_errors=True)
     if os.path.lexists(old):
         warn(
@@ -545,9 +569,11 @@ class Output:
             self.target = Path(target)
             self.path = Path(tempfile.gettempdir()) / f".output-{secrets.token_hex(8)}{value_name()}"
         else:
+            # A link stays a link: `os.replace` on it would turn it into a file.
             self.target = Path(os.path.realpath(target))
             if self.target.is_symlink():
                 self.target.stat()  # raises the operating system's error for a loop
+            # Beside the target, because a rename between file systems is a copy.
             self.path = partial_path(self.target)
 
     def create(self) -> int:
@@ -585,6 +611,7 @@ class Output:
 
     def discard(self) -> None:
         """Remove the temporary file; do nothing after :meth:`commit`, or in a forked child."""
+        # The file belongs to the parent, which goes on writing it.
         if self._origin.is_here:
             with suppress(OSError):
                 self.path.unlink()

@@ -130,6 +130,7 @@ def sync_all(paths: Iterable[str], root: str, data: Container[str] = ()) -> None
 
     def work() -> None:
         try:
+            # Several threads take from one list: the empty list ends each.
             with suppress(IndexError):
                 while path := left.popleft():
                     sync_path(path, only_data=path in data)
