@@ -80,6 +80,7 @@ class UnfinishedMarker:
         >>> UnfinishedMarker.read(store), UnfinishedMarker.read(MemoryStore())
         (UnfinishedMarker(writer='1f', staged=True), None)
         """
+        # Icechunk takes keys of Zarr only, and shows nothing before its commit.
         data = store.get(UNFINISHED) if store.takes_any_key else None
         if data is None:
             return None
@@ -120,6 +121,7 @@ def is_zarr(store: Store) -> bool:
 def record_keys(store: Store) -> list[str]:
     """Return the keys of the record of finished blocks, in the order in which they were written."""
     keys: list[str] = []
+    # Not by a listing: an object store may list thousands of chunks first.
     while store.exists(key := f"{RECORD}.{len(keys)}" if keys else RECORD):
         keys.append(key)
     return keys
@@ -128,6 +130,7 @@ def record_keys(store: Store) -> list[str]:
 def remove_record(store: Store) -> bool:
     """Remove the record of finished blocks and the job of workers, the last first; return whether there was one."""
     keys = record_keys(store)
+    # The last first: an interrupted removal leaves the beginning, by which the rest is found.
     for key in (*reversed(keys), *([JOB] if store.exists(JOB) else [])):
         store.delete(key)
     return bool(keys)
@@ -149,6 +152,7 @@ def holds_orphans(store: Store) -> bool:
     for key in store.list() if store.lists_all else ():
         empty = False
         fits = {pattern for pattern in fits if pattern.fullmatch(key)}
+        # A folder of files `0`, `1`, `2` of another program is no array.
         dots = dots or "." in key.rpartition("/")[2]
         if not fits:
             return False
@@ -174,6 +178,7 @@ def put_in_place(store: Store, marker: UnfinishedMarker) -> None:
     staged = StagedStore(store, marker.writer)
     keys = set(staged.list())
     # Staged keys are removed after the marker only: while it exists, the list is complete.
+    # Two `clean` at once: the second would move keys that the first has moved and removed.
     if UnfinishedMarker.read(store) != marker:
         raise StoreError("another process has put the new dataset in place meanwhile", path=store.url)
     staged.put_in_place(keys, list(ROOTS))
@@ -199,6 +204,8 @@ def _clear(store: Store, kept: str | None = None) -> None:
         for key in sorted(documents, key=lambda key: -key.count("/")):
             store.delete(key)
         return
+    # The documents first: chunks without a document are no dataset, a document without its chunks reads as fill
+    # values.
     for key in ROOTS:
         if key in keys:
             store.delete(key)
@@ -279,6 +286,7 @@ class _InPlace(Destination):
         if self.store.takes_any_key:
             _set_marker(self.store, self._marker, self._seen)
         self._prepared = True
+        # After the marker: a reader of the half-cleared place learns why.
         if not self._resume and not self.store.is_local:  # a new directory is empty
             _clear(self.store)
 
@@ -295,6 +303,7 @@ class _InPlace(Destination):
         return None
 
     def _remove(self) -> None:
+        # Another process may have taken the place, and its keys stay.
         if self._prepared and self._is_marked():
             self._remove_marked()
 
@@ -318,11 +327,13 @@ class _NewDirectory(_InPlace):
         super().finish(durable=durable)
         if durable:
             self.store.settle()
+            # A directory without a name on the disk takes all below it along.
             for folder in self.store.root.parents:  # these may be new, too
                 sync_path(folder)
         return None
 
     def _remove_marked(self) -> None:
+        # A directory that the user has made stays, with its rights.
         if self._created:
             shutil.rmtree(self.store.root, ignore_errors=True)
         else:
@@ -337,6 +348,7 @@ class _ReplacedDirectory(Destination):
     def __init__(self, final: Path, url: str) -> None:
         self._final = final
         try:
+            # Before the first value is copied: the old directory could not go in the end.
             atomic.refuse_unremovable(final)
         except OSError as error:
             raise StoreError(
@@ -346,6 +358,7 @@ class _ReplacedDirectory(Destination):
             ) from error
         self._temporary = atomic.partial_path(final)
         super().__init__(LocalStore(self._temporary, "w"))
+        # Messages name the place that the user has asked for, not a temporary one.
         self.store.url = url
 
     def prepare(self) -> None:
@@ -355,10 +368,12 @@ class _ReplacedDirectory(Destination):
     def finish(self, *, durable: bool = True) -> Store | None:
         self.store.close()
         try:
+            # Asked again: a writer may have opened the old dataset during the copy, and its changes would vanish.
             _refuse_locked(self._final, self.store.url)
             atomic.replace_directory(self._temporary, self._final, durable=durable)
         except BaseException as error:
             # The final name belongs to the old or the new dataset; the other one is not needed any more.
+            # Without the final name, the temporary directory is the only dataset.
             if os.path.lexists(self._final):
                 shutil.rmtree(self._temporary, ignore_errors=True)
             if not isinstance(error, OSError) or isinstance(error, NCZarrError):
@@ -408,12 +423,14 @@ class _Staged(Destination):
 
     def prepare(self) -> None:
         for writer in staged_writers(self._final):
+            # A complete replacement of a dead writer is the newest dataset until this one is complete.
             if writer_state(writer) is WriterState.ENDED and writer != self._earlier:
                 logger_of(__name__).info("%s: removing keys of a dead writer", self._final.url)
                 StagedStore(self._final, writer).discard()
 
     def finish(self, *, durable: bool = True) -> Store | None:
         marker = UnfinishedMarker(self._writer, staged=True)
+        # From here on the new dataset counts: a kill below leaves a replacement that `clean` completes.
         _set_marker(self._final, marker, self._seen)
         put_in_place(self._final, marker)
         if self._earlier is not None:
@@ -422,12 +439,14 @@ class _Staged(Destination):
         return self._final
 
     def _remove(self) -> None:
+        # The marker says that the keys are complete: they must stay for `clean`.
         if UnfinishedMarker.read(self._final) != UnfinishedMarker(self._writer, staged=True):
             self._staged.discard()
 
 
 def _set_marker(store: Store, marker: UnfinishedMarker, seen: UnfinishedMarker | None) -> None:
     """Set the marker; of several concurrent processes, one succeeds."""
+    # A conditional write decides between processes that start at once.
     if seen is None and store.set_if_absent(UNFINISHED, marker.data):
         return
     if seen is None or UnfinishedMarker.read(store) != seen:
@@ -459,7 +478,9 @@ def open_destination(
     store = open_store(target, "w", storage_options)
     if isinstance(store, LocalStore):
         return _directory(store, overwrite, resume)
+    # One listing of one level: a large dataset has millions of keys below.
     listed = any(store.list_dir()) if store.listable else False
+    # An empty listing of a web server proves nothing.
     if not listed and (store.lists_all or (not is_zarr(store) and UnfinishedMarker.read(store) is None)):
         return _OneFile(store) if store.is_one_file else _InPlace(store)
     seen = _resumed(store, resume)
@@ -498,6 +519,7 @@ def _replaced_file(
 
 
 def _directory(store: LocalStore, overwrite: bool, resume: bool) -> Destination:
+    # Through links: the rename would replace the link.
     root = Path(os.path.realpath(store.root))
     if not os.path.lexists(root):
         return _NewDirectory(store, created=True)
@@ -515,6 +537,7 @@ def _directory(store: LocalStore, overwrite: bool, resume: bool) -> Destination:
     marker, found = _refuse(store, overwrite)
     _refuse_locked(root, store.url)
     # The documents of an unfinished dataset do not exist yet.
+    # The whole directory is replaced, with all that a user has put into it.
     other = foreign_entry(root) if marker is None and found else None
     if other is not None:
         raise DatasetExistsError(
@@ -562,6 +585,7 @@ def _resumed(store: Store, resume: bool) -> UnfinishedMarker | None:
 
 
 def _refuse_concurrent(store: Store, marker: UnfinishedMarker | None) -> None:
+    # This process itself: a program that repeats a failed copy.
     if marker is None or marker.writer.split("-")[:2] == new_writer().split("-")[:2]:
         return
     if writer_state(marker.writer) is WriterState.ALIVE:

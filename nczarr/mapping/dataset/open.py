@@ -103,9 +103,12 @@ def open_dataset(
     try:
         use = ConsolidatedUse.of(consolidated)
         if use is ConsolidatedUse.IF_STORED and not store.keeps_consolidated:
+            # The store has metadata of its own, as Icechunk has; a copy of documents in it may be older.
             use = ConsolidatedUse.NEVER
         if mode == "r+":
             store.keep_order()
+            # A rename that a killed program has begun is completed first: names stand for the wrong values until
+            # then.
             finish_moves(store)
         if use is ConsolidatedUse.NEVER and not store.listable:
             use = ConsolidatedUse.IF_STORED  # the copy alone names the nodes
@@ -120,6 +123,7 @@ def open_dataset(
                 hierarchy, found = _open_hierarchy(store, use, mode)
             dialect = dialect_of(hierarchy)
             if _may_be_group(hierarchy, dialect):
+                # Dimensions and types of a group may be those of the groups above.
                 opened = _open_through_dataset(store, hierarchy, mode, use)
                 if opened is not None:
                     if store is not target:
@@ -127,6 +131,7 @@ def open_dataset(
                     return opened
             reading = _read(dialect, hierarchy, _dataset_name(store))
         except NCZarrError as error:
+            # An error of the network must not be taken for damage.
             if not is_unreached(error):
                 refuse_interrupted(store)
             raise
@@ -136,6 +141,7 @@ def open_dataset(
         )
         if moving or isinstance(store, LocalStore | MemoryStore):
             refuse_interrupted(store)
+        # A group that was copied without its dataset.
         if reading.part is not None:
             reading = _alone(store, reading, reading.part, mode)
         reading = replace(reading, findings=(*found, *reading.findings, *_unstored(store)))
@@ -205,6 +211,7 @@ def create_dataset(
     if overwrite and isinstance(target, str | os.PathLike):
         existing = None
         with suppress(NCZarrError):  # the error of the destination has more details
+            # Replacing a group would leave the dataset above it with a reference to nothing.
             existing = open_store(target, "r", storage_options)
         if existing is not None:
             with existing:
@@ -214,6 +221,7 @@ def create_dataset(
     )
     store = destination.store
     if not store.keeps_consolidated:
+        # They would be a second copy, which no reader uses and no commit keeps in step.
         options = replace(options, consolidated=False)
     try:
         names = _node_names(store, options, dialect.zarr_layout)
@@ -221,6 +229,7 @@ def create_dataset(
         plan = dialect.plan(dataset, options, names, None)
         destination.prepare()
         hierarchy = create_hierarchy(store, layout=dialect.zarr_layout, hidden=True)  # type: ignore[arg-type]
+        # Hidden until the end: a reader that opens meanwhile would take fill values for the values.
         hierarchy.put_many(plan.nodes.items())
         return StoredDataset(
             hierarchy,
@@ -232,6 +241,7 @@ def create_dataset(
             destination=destination,
         )
     except BaseException:
+        # An error leaves nothing, and the dataset that would be replaced stays.
         destination.abort()
         raise
 
@@ -269,6 +279,7 @@ def _missing_nodes(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
 
 def _read(dialect: Dialect, hierarchy: Hierarchy, name: str) -> Reading:
     most = limit("NCZARR_MAX_DEPTH")
+    # A damaged or malicious store may nest without end, and readers of groups call themselves.
     deepest = max(hierarchy.nodes, key=lambda path: path.count("/"))
     if deepest.count("/") + (not hierarchy.is_array(deepest)) > most:
         raise UnsupportedError(
@@ -367,6 +378,7 @@ def _own_documents(store: Store, hierarchy: Hierarchy, mode: _Mode) -> tuple[Hie
     """Return the hierarchy by its own documents, if these are newer than the consolidated copy."""
     for _ in range(_TRIES):
         before = moment(store)
+        # netcdf-c rewrites documents, and leaves the consolidated copy as it was.
         stale = stale_nodes(store, hierarchy)
         if not stale:
             return hierarchy, ()

@@ -82,6 +82,8 @@ class StoredDataset:
         destination: Destination | None = None,
     ) -> None:
         self.hierarchy = hierarchy
+        # Only on plain Zarr of another program: rewriting a document must change nothing that the program has not
+        # changed.
         hierarchy.keeps_bare_numbers = destination is None and dialect.is_plain
         self.losses = found.losses
         self.reading = (
@@ -127,6 +129,7 @@ class StoredDataset:
         data: dict[str, VariableData] = {}
         for at in dataset.all_variables:
             extents, values = self._model.extents(at), self._data.get(at)
+            # The same object as long as it is valid: programs and pending values refer to it.
             if values is None or values.binding != bindings[at] or values.extents != extents:
                 old = self._data.get(before.get(at, ""))
                 values = VariableData(self, at, bindings[at], extents, tail if old is None else old.tail)
@@ -178,6 +181,7 @@ class StoredDataset:
     @durable.setter
     def durable(self, durable: bool) -> None:
         self._durable = durable
+        # A new dataset is synced as a whole before it gets its name.
         if not self.hidden and self.writable:
             self.store.keep_order(durable)
 
@@ -207,6 +211,7 @@ class StoredDataset:
         """Write values to a region; see :meth:`nczarr.model.DatasetSink.write`."""
         data = self.data(fqn)
         refuse_cast(values, data.dtype, fqn)
+        # Refused before: numpy would cut 300 to 44 for a byte.
         data.write(region, values)
 
     # -- changes
@@ -256,6 +261,7 @@ class StoredDataset:
             self.store.settle()  # the update may read values that wait
         before = known_variables(dataset, self._data)
         # Before a document claims the lengths up to which values are written.
+        # Arrays before documents: a kill in between must leave no length without an array for it.
         self._extend(self._data[fqn] for fqn in before.values())
         plan, bound = apply_update(self._before(self.groups), dataset)
         self.losses = plan.losses
@@ -288,10 +294,14 @@ class StoredDataset:
             return False
         variables = [self._data[fqn] for fqn in self._model.along(sizes)]
         sound = not self.reading.findings
+        # Accepted before anything is written: the arrays ask how long they must be.
         self._model.accept(sizes)
         self._extend(variables)
+        # Findings mean that a document may have its lengths in another place: the plan of the whole model knows
+        # all.
         if not write_lengths(self.hierarchy, self.groups, variables, sizes, sound=sound):
             return False
+        # Noted only now: a document that the store refuses leaves the stored length as it is.
         self._model.note(sizes)
         self._check_lengths()
         return True
@@ -377,6 +387,7 @@ class StoredDataset:
         self.hierarchy.sync()
         if not self.hidden and self._durable is not False:
             self.store.settle()
+        # Last: until the disk has all of it, another writer must find the marker.
         if self._marked:
             end_changes(self.store)
             self._marked = False
@@ -385,6 +396,7 @@ class StoredDataset:
 
     def _record(self, more: Iterable[str]) -> None:
         """Update the records of chunks of arrays with new values, and of others, if they have one."""
+        # Once for each sync: a record costs a listing of the array.
         paths = {*self.written, *more}
         self.written -= paths
         record_chunks(self.hierarchy, sorted(paths))
@@ -394,19 +406,24 @@ class StoredDataset:
         if self._destination is None:
             return
         if self.options.manifest:
+            # Before the consolidated copy, which contains the records.
             record_chunks(self.hierarchy, self.hierarchy.nodes, new=True)
             self.written.clear()
         if self.options.consolidated:
             self.hierarchy.consolidate()
+        # Another process may have removed the marker of a dataset that it took for abandoned.
         self._destination.confirm()
         durable = self._durable
         self.hierarchy.prepare()
+        # Values before the documents that claim them, where the disk may reorder.
         if durable:
             self._destination.settle()
         self.hierarchy.publish()
+        # From here on the dataset is visible, also after an error: aborting would remove it.
         destination, self._destination = self._destination, None
         store = destination.finish(durable=durable)
         logger_of(__name__).info("%s: the new dataset is complete", self.store.url)
+        # A temporary directory or key has got its final name.
         if store is not None:
             self.hierarchy = open_hierarchy(store, layout=self.hierarchy.layout, mode="r+")
         self.store.keep_order(durable)
@@ -426,6 +443,7 @@ class StoredDataset:
         else:
             try:
                 if self.writable:
+                    # Tasks of Dask write chunks that this process has not noted.
                     self._record(recorded_arrays(self.hierarchy))
                 self.sync()
             except BaseException:
@@ -447,6 +465,7 @@ class StoredDataset:
         return (
             self._destination is not None
             and not self._destination.replaces
+            # A zip file without its directory is unreadable, and memory ends with the process.
             and not self.store.is_one_file
             and not isinstance(self.store, MemoryStore)
         )
@@ -465,6 +484,7 @@ class StoredDataset:
         """
         if self.resumable:
             self.suspend()
+        # The dataset that it would have replaced stays.
         elif self.hidden:
             self.abort()
         else:
@@ -477,6 +497,7 @@ class StoredDataset:
 
     def _give_up(self) -> None:
         """Release the store after an error; a zip file keeps its old content."""
+        # `close` would write its directory, and make half a dataset readable.
         if isinstance(self.store, ZipStore):
             self._closed = True
             self.hierarchy.close()
@@ -494,6 +515,7 @@ class StoredDataset:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
+        # An error in the program's block: an unfinished dataset must not look like a complete one.
         if kind is not None and self._destination is not None:
             self.abort()
         else:

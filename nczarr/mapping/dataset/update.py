@@ -86,19 +86,23 @@ def apply_update(before: UnchangedDataset, new: Dataset) -> tuple[Plan, Dataset]
     sources = known_variables(new, before.data)
     # Without data: the values of variables that change their shape would not fit.
     resolved = model.resolve(model.rewrite(new, variable=lambda fqn, variable: variable.with_data(None)))
+    # Without this, a new group would be planned below the root's array.
     if hierarchy.is_array(""):
         _refuse_more_than_an_array(before, resolved)
+    # Values that do not change keep their form: planning anew would choose one that their bytes are not in.
     encodings = _kept_encodings(before, resolved, sources)
     plan = before.plan(resolved, _known(before, new, resolved, sources, encodings))
     resolved = plan.dataset or resolved
     _keep_arrays(plan, before, resolved, sources, encodings)
     _keep_groups(plan, before, resolved)
     places = {path: before.groups[fqn] for fqn, path in plan.groups.items() if fqn in before.groups}
+    # By the old paths: additions of other programs move with a renamed variable.
     places |= {plan.variables[fqn].path: before.data[source].path for fqn, source in sources.items()}
     _keep_additions(plan, before, places)
     removed = _removed(plan, before, sources)
     paths = [(before.data[source].path, plan.variables[fqn].path) for fqn, source in sources.items()]
     moves = [(here, there) for here, there in paths if here != there]
+    # The last question before the first change.
     _refuse_loss_of_others(plan, before, removed)
     # Nodes in the place of new nodes are removed first, all others after the last reference to them.
     planned = Paths(plan.nodes)
@@ -110,12 +114,15 @@ def apply_update(before: UnchangedDataset, new: Dataset) -> tuple[Plan, Dataset]
     left = [path for step in plan_steps(moves)[0] for path in step]
     left += [path for path in removed if path not in blocking]
     obsolete = [path for path in dict.fromkeys(left) if path not in plan.nodes]
+    # A journal: a kill between two renames would leave a name for the wrong values.
     with moving(hierarchy, moves, plan.nodes, obsolete):
         put_changed(hierarchy, plan.nodes)
+        # Moving has removed some of them.
         obsolete = [path for path in obsolete if path in hierarchy.nodes]
         if obsolete:
             below = [p for p in obsolete if any(p.startswith(f"{other}/") for other in obsolete)]
             hierarchy.delete_many([p for p in obsolete if p not in below])
+        # Names in directories have changed, though no document may have.
         elif removed or moves:
             hierarchy.sync()
     return plan, resolved
@@ -150,9 +157,11 @@ def _known(
     fixed = {fqn for fqn in sources if data[sources[fqn]].path in before.foreign}
     for fqn, source in sources.items():
         variable, shape = given.all_variables[fqn], data[source].shape
+        # By identity: the session gives the stored object back for a variable that has not changed.
         same = fqn == source and variable is old.all_variables[fqn]
         if (unchanged or fqn in fixed) and same and new.shape_of(variable) == shape:
             metadata = before.array(fqn)
+            # Another program may have made the array longer: its document is planned then.
             if metadata.shape[: len(variable.dimensions)] == shape:
                 arrays[fqn] = (metadata, data[fqn].binding)
     stored = {fqn: before.array(sources[fqn]) for fqn in encodings}
@@ -167,6 +176,7 @@ def _removed(plan: Plan, before: UnchangedDataset, sources: Mapping[str, str]) -
     for path in hierarchy.nodes:
         if not path or path not in own or path in staying:
             continue
+        # A group in the place of an array needs the removal of its chunks.
         if path in plan.nodes and hierarchy.is_array(path) == plan.nodes[path].is_array:
             continue
         if not any(path.startswith(f"{g}/") for g in removed):
@@ -178,6 +188,7 @@ def _refuse_loss_of_others(plan: Plan, before: UnchangedDataset, removed: list[s
     """Refuse a change that would remove or replace a node outside the model."""
     own = before.own_paths
     for path in before.hierarchy.nodes:
+        # An array of a type that netCDF lacks stays as it is, until its group goes.
         if path in own or not path:
             continue
         if path in plan.nodes or any(path.startswith(f"{group}/") for group in removed):
@@ -221,10 +232,12 @@ def _kept_encodings(
         old, after = before.dataset.all_variables[source], new.all_variables[fqn]
         # The types of a renamed group have other names.
         forms = [(requalified(v.type, lambda fqn: "/"), v.storage, len(v.dimensions)) for v in (old, after)]
+        # Another type or storage: the values are written again, in the form of the plan.
         if forms[0] != forms[1]:
             continue
         encoding = replace(before.data[source].encoding, type=after.type)
         fill = model.own_fill_value(after)
+        # Unwritten elements would read as another value than the attribute says.
         if fill is not None and not _same_fill(old, after) and not encoding.can_fill(fill):
             raise UnsupportedError(
                 "its values are stored in a form that cannot represent this fill value",
@@ -267,6 +280,7 @@ def _keep_arrays(
                 codecs=existing.codecs,
                 fill_value=existing.fill_value if _same_fill(old, after) else planned.fill_value,
                 storage_transformers=existing.storage_transformers,
+                # The spelling of another writer's v2 document stays, so its own reader finds what it wrote.
                 origin={**(existing.origin or {}), **(planned.origin or {})} or None,
             )
             plan.variables[fqn] = Binding(path, encodings[fqn])
@@ -274,6 +288,7 @@ def _keep_arrays(
             attributes = _kept(existing, planned, old, after)
             if old.dimensions == after.dimensions and _same_fill(old, after):
                 planned = replace(planned, dimension_names=existing.dimension_names)
+            # xarray's names of the dimensions: they must follow a rename.
             elif DIMENSIONS_KEY in planned.attributes:
                 attributes[DIMENSIONS_KEY] = planned.attributes[DIMENSIONS_KEY]
             planned = replace(planned, attributes=attributes)
@@ -295,6 +310,7 @@ def _keep_groups(plan: Plan, before: UnchangedDataset, new: Dataset) -> None:
             plan.nodes[path] = replace(
                 plan.nodes[path], attributes=_kept(stored, plan.nodes[path], old, after)
             )
+        # Its keys name the other dataset: rewriting them would make it a part of this one.
         if place == path and place in before.foreign and old.attributes == after.attributes:
             plan.nodes[path] = stored
 
@@ -305,7 +321,10 @@ def _kept(
     """Return the attributes in a document, with the changes of the model."""
     was, becomes = old.attribute, new.attribute
     kept: dict[str, object] = {
-        k: as_it_stands(v) for k, v in existing.attributes.items() if k not in was or was[k] == becomes.get(k)
+        # NaN as a bare word stays one: what the program has not changed must stay as it is.
+        k: as_it_stands(v)
+        for k, v in existing.attributes.items()
+        if k not in was or was[k] == becomes.get(k)
     }
     for name, attribute in becomes.items():
         if was.get(name) != attribute and name in planned.attributes:
@@ -351,6 +370,7 @@ def rewrite_documents(before: UnchangedDataset, reading: Reading, untouched: fro
     hierarchy = before.hierarchy
     for fqn, values in before.data.items():
         if fqn not in untouched:
+            # Arrays that are shorter than their dimension get its length, which the new documents claim.
             values.extend()
     dataset = model.rewrite(reading.dataset, dimension=lambda fqn, d: None if fqn in reading.guessed else d)
     found = {fqn: (array_at(hierarchy.nodes, b.path), b) for fqn, b in reading.variables.items()}
@@ -394,6 +414,7 @@ def _with_damaged_types(existing: Metadata, planned: Metadata) -> Metadata:
     try:
         declared = declarations(member(_keys(existing), spec.GROUP_KEY).get("types") or [])
     except MetadataError:
+        # They cannot be told apart from the planned ones.
         return planned  # declarations without names
     known = {t["name"]: t for t in info.get("types", ())}
     damaged = [{**d, "name": n} for n, d in declared.items() if n not in known and isinstance(d, dict)]

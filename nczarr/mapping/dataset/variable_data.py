@@ -102,6 +102,7 @@ class VariableData:
     def in_place(self) -> bool:
         """True if steps behind the stored length cost no more than their own bytes."""
         array = self.array
+        # An extension may turn a row into other bytes.
         return array.rows_in_place and not array.metadata.extensions
 
     @property
@@ -151,6 +152,7 @@ class VariableData:
                 return self.array.read(selection, out)
             else:
                 values = self.encoding.decode(self.array.read(selection))
+        # Values that are decoded have their own memory; a caller's buffer gets a copy.
         return handed(values, out)
 
     def read_orthogonal(self, selection: object) -> np.ndarray:
@@ -175,6 +177,7 @@ class VariableData:
         with error_context(fqn=self.fqn):
             array = self.array
             shape = self.shape
+            # Compared first: each read asks, and most arrays have the length of their dimensions.
             if array.shape != shape and self.is_short:
                 return self._read_short(selection)
             raw = array.read(normalize(selection, shape).followed_by(encoding.inner_shape))
@@ -199,12 +202,14 @@ class VariableData:
         with self._writing():
             if not self.encoding.is_identity:
                 values = self.encoding.encode(values.astype(self.dtype, copy=False))
+            # Chunks behind it belong to no document: a dead writer may have left them, and they must not be merged.
             claimed = self.owner.hierarchy.claimed(self.path)
             self.array.write(self._chosen(selection), values, claimed=claimed)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         with error_context(fqn=self.fqn):
+            # The array first: a chunk outside its shape would be no part of it.
             self.extend()
             try:
                 yield
@@ -230,6 +235,7 @@ class VariableData:
         Values beyond the end of the array must be fill values.
         """
         array, encoding = self.array, self.encoding
+        # By the present shape of the variable, which the array may not have yet.
         cut = zip(index, values.shape, self.shape, strict=True)
         region = tuple([slice(i * c, min((i + 1) * c, n)) for i, c, n in cut])
         inside = values[tuple([slice(0, s.stop - s.start) for s in region])]
@@ -237,6 +243,7 @@ class VariableData:
         if array.inner_chunk_shape == array.chunk_shape or inside.shape == values.shape:
             with self._writing():
                 raw = encoding.encode(values)
+                # A write of whole bytes needs no chunk of before; others merge.
                 if array.takes_chunk(raw):
                     array.write_chunk((*index, *(0,) * len(encoding.inner_shape)), raw)
                     return
@@ -293,12 +300,14 @@ class VariableData:
                 self.tail = self.array.clear_outside(range(len(self.extents)))
                 self.array.resize(self._full_shape(claimed))
         shape = self._at_least(self.shape)
+        # Values first, then the document with the length (`StoredModel`).
         if shape != self.stored_shape:
             if not self.array.store.takes_any_key:
                 # Icechunk refuses chunks outside the stored shape, and its commit shows both at once.
                 self.array.resize(self._full_shape(shape))
                 return
             with error_context(fqn=self.fqn):
+                # Steps of a killed writer would appear as values of this one (tests/netcdf4/test_silent_losses.py).
                 self._clear_tail(shape)
             self.array.grow(self._full_shape(shape))
 
@@ -308,6 +317,7 @@ class VariableData:
 
     def _clear_tail(self, shape: tuple[int, ...]) -> None:
         """Remove the values of dead writers behind the end of the array, before it grows to a shape."""
+        # A request of a listing for each step would be the largest part of an append.
         if self.tail is Tail.CLEAR:
             return
         axes = [axis for axis, extent in enumerate(self.extents) if isinstance(extent, Length)]
@@ -333,6 +343,7 @@ class VariableData:
         chosen = normalize(selection, self.shape)
         places = [axis.places for axis in chosen.axes]
         inside = [np.flatnonzero(p < n) for p, n in zip(places, self.array.shape, strict=False)]
+        # A shorter array is legal: another program, or a killed one, has left it so.
         out = self.filled(chosen.shape)
         if all(map(len, inside)):
             stored = Selection.of([p[i] for p, i in zip(places, inside, strict=True)])

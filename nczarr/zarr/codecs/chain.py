@@ -86,6 +86,7 @@ class Chain:
         current = spec
         for config in codecs:
             codec = build_codec(config, current)
+            # Unknown, and marked by its writer as one that readers may ignore.
             if codec is None:
                 continue
             if isinstance(codec, base.BytesBytesCodec):
@@ -127,6 +128,7 @@ class Chain:
         if bound is None:
             bound = LIMITS.variable_chunk_bytes
             if not self.stored_spec.dtype.hasobject:  # the library's encoding of numbers; JSON is the longest
+                # A bound for damaged bytes: without one, a small file could claim any size.
                 bound = max(bound, 32 * self.stored_spec.size * self.stored_spec.itemsize)
         sizes = [(exact, bound)]
         for codec in self._bytes:
@@ -161,6 +163,7 @@ class Chain:
         """
         with _DAMAGED:
             chunk = self.view(self._decode_bytes(data, None))
+        # A codec of another package may decode to another shape: numpy would broadcast it.
         if chunk.shape != self.spec.shape:
             raise CodecError(f"the decoded chunk has shape {chunk.shape}, expected {self.spec.shape}")
         return chunk
@@ -170,6 +173,7 @@ class Chain:
 
         The last decompressor writes directly into `out` if the stored elements have the order of `out`.
         """
+        # Elements without a fixed form (text, codecs on numbers): there is nothing to decode in place.
         if self.stored_dtype is None:
             np.copyto(out, self.decode(data))
             return
@@ -181,6 +185,7 @@ class Chain:
             np.copyto(out, self.decode_raw(data))
             return
         self._decode_bytes(data, as_bytes_array(stored))
+        # In place: a copy of the chunk would cost as much as decoding it.
         if not self._native:
             stored.byteswap(inplace=True)
 
@@ -211,6 +216,7 @@ class Chain:
 
         Requires `stored_dtype`, and that `is_raw` is False; `out` has `decoded_size` bytes for each piece.
         """
+        # One call for many small chunks: the call costs more than their bytes.
         if len(self._bytes) == 1 and self._bytes[0].decode_joined(data, bounds, out):
             return
         size = out.nbytes // len(bounds)
