@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nczarr import model
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
-from nczarr.json_values import JsonObject, as_list, as_object, as_text, member, texts_in
 from nczarr.mapping.dataset import changes, destination
 from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.rename_journal import finish_moves, forget_moves
@@ -31,7 +30,7 @@ from nczarr.stores.zip import ZipStore
 from nczarr.system import atomic
 from nczarr.system.warning import warn
 from nczarr.targets import StorageOptions, parse_target
-from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
+from nczarr.zarr import Hierarchy, open_hierarchy
 
 if TYPE_CHECKING:
     from nczarr.stores import remote

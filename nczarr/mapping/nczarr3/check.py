@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from nczarr import model
+from nczarr.json_values import JsonObject, as_list, as_object, as_text, member, show, texts_in
 from nczarr.mapping.dialect import Reading, array_at
 from nczarr.mapping.findings import Finding, make_finding
 from nczarr.mapping.nczarr3 import keys as spec
 from nczarr.mapping.node_names import PREFIX, is_forbidden, unescape_name
 from nczarr.mapping.plain.write import Labels
 from nczarr.mapping.values.attributes import ATTR_KEY
-from nczarr.mapping.values.scalars import JSONObject, as_list, member, show, texts_in
-from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.zarr import ArrayMetadata, Hierarchy
 
 #: Findings that explain why a group has no keys.
 _LOST = ("keys-removed", "record-lost", "record-damaged")
@@ -30,7 +30,7 @@ def check_documents(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]
         yield from _Members(hierarchy, reading).check()
     for fqn, path in reading.groups.items():
         group = hierarchy.nodes[path]
-        if isinstance(group, GroupMetadata):
+        if not group.is_array:
             yield from _check_attributes(fqn, group.attributes, spec.group_keys(group)[0])
     for fqn, type_ in reading.dataset.all_types.items():
         if isinstance(type_, model.EnumType):
@@ -56,9 +56,9 @@ def check_documents(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]
 # --- the identity, and the members that a writer has to write
 
 
-def _superblock(hierarchy: Hierarchy) -> JSONObject:
+def _superblock(hierarchy: Hierarchy) -> JsonObject:
     root = hierarchy.nodes[""]
-    assert isinstance(root, GroupMetadata)
+    assert not root.is_array
     return member(spec.group_keys(root)[0], spec.SUPERBLOCK_KEY)
 
 
@@ -105,7 +105,7 @@ class _Members:
 
     def group(self, path: str, fqn: str) -> Iterator[Finding]:
         group = self.hierarchy.nodes[path]
-        assert isinstance(group, GroupMetadata)
+        assert not group.is_array
         keys = spec.group_keys(group)[0]
         if not keys and (fqn in self.lost or not self.is_listed(path, "groups")):
             return
@@ -134,12 +134,12 @@ class _Members:
         yield from self.name(path, fqn, info)
         yield from self.unlimited(fqn, info)
 
-    def identity(self, fqn: str, keys: JSONObject, where: str) -> Iterator[Finding]:
+    def identity(self, fqn: str, keys: JsonObject, where: str) -> Iterator[Finding]:
         value = keys.get(spec.DATASET)
-        if not isinstance(value, str) or not value:
+        if not as_text(value):
             yield make_finding("dataset-missing", fqn, f"{where}.{spec.DATASET} is missing")
 
-    def name(self, path: str, fqn: str, info: JSONObject) -> Iterator[Finding]:
+    def name(self, path: str, fqn: str, info: JsonObject) -> Iterator[Finding]:
         node = path.rpartition("/")[2]
         if node.startswith(PREFIX):
             if "name" not in info:
@@ -148,12 +148,12 @@ class _Members:
         elif is_forbidden(node):
             yield make_finding("node-name", fqn, f"the node name {node!r} is not escaped")
 
-    def unlimited(self, fqn: str, info: JSONObject) -> Iterator[Finding]:
+    def unlimited(self, fqn: str, info: JsonObject) -> Iterator[Finding]:
         dataset, listed = self.reading.dataset, info.get("unlimited", [])
         dimensions, references = dataset.all_dimensions, info.get("dimension_references")
         if not isinstance(references, list) and dataset.all_variables[fqn].dimensions:
             return  # unreadable references violate no further constraint
-        names = [r for r in as_list(references) if isinstance(r, str)]
+        names = texts_in(references)
         lost = {
             r for r in names if r not in dimensions
         }  # its group is missing, or its lengths are in conflict
@@ -166,7 +166,7 @@ class _Members:
         """Return whether the own record of a group lists the node."""
         above, _, node = path.rpartition("/")
         group = self.hierarchy.nodes[above]
-        record = member(spec.group_keys(group)[0], spec.GROUP_KEY) if isinstance(group, GroupMetadata) else {}
+        record = member(spec.group_keys(group)[0], spec.GROUP_KEY) if not group.is_array else {}
         return node in texts_in(record.get(kind))
 
     def recorded(self, path: str) -> str:
@@ -175,7 +175,7 @@ class _Members:
             return model.ROOT
         above, _, node = path.rpartition("/")
         group = self.hierarchy.nodes[path]
-        record = member(spec.group_keys(group)[0], spec.GROUP_KEY) if isinstance(group, GroupMetadata) else {}
+        record = member(spec.group_keys(group)[0], spec.GROUP_KEY) if not group.is_array else {}
         name = record.get("name")
         if not isinstance(name, str) or model.check_name(name):
             name = model.split_fqn(self.paths[path])[1] if not record else unescape_name(node) or node
@@ -205,12 +205,11 @@ def _check_names(dataset: model.Dataset) -> Iterator[Finding]:
                 yield make_finding("name-not-nfc", where, f"the name {name!r} is not in Unicode's form NFC")
 
 
-def _check_attributes(fqn: str, plain: JSONObject, keys: JSONObject) -> Iterator[Finding]:
+def _check_attributes(fqn: str, plain: JsonObject, keys: JsonObject) -> Iterator[Finding]:
     order = member(keys, ATTR_KEY).get("order")
-    if isinstance(order, list):
-        for name, count in Counter(n for n in order if isinstance(n, str)).items():
-            if count > 1:
-                yield make_finding("order-duplicate", fqn, f"{ATTR_KEY}.order has {name!r} {count} times")
+    for name, count in Counter(texts_in(order)).items():
+        if count > 1:
+            yield make_finding("order-duplicate", fqn, f"{ATTR_KEY}.order has {name!r} {count} times")
     for name, value in plain.items():
         if _has_bare_number(value):
             what = f"attribute {name!r} has NaN or an infinity as a bare word, which is invalid JSON"
@@ -220,9 +219,7 @@ def _check_attributes(fqn: str, plain: JSONObject, keys: JSONObject) -> Iterator
 def _has_bare_number(value: object) -> bool:
     if isinstance(value, float):
         return not math.isfinite(value)
-    if isinstance(value, list):
-        return any(map(_has_bare_number, value))
-    return isinstance(value, dict) and any(map(_has_bare_number, value.values()))
+    return any(map(_has_bare_number, as_list(value) or as_object(value).values()))
 
 
 def _check_array(

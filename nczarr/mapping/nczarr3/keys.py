@@ -181,7 +181,7 @@ def is_earlier(version: object) -> bool:
     return isinstance(version, str) and version.split(".")[:2] in (["3"], ["3", "0"], ["3", "1"])
 
 
-def first_object(metadata: ArrayMetadata) -> tuple[JSONObject, str]:
+def first_object(metadata: ArrayMetadata) -> tuple[JsonObject, str]:
     """Return the configuration of the object that counts, and what is wrong with the object; empty: nothing.
 
     Examples

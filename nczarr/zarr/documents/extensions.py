@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from nczarr.compression import NamedConfig
 from nczarr.errors import MetadataError
-from nczarr.system.warning import warn
 from nczarr.json_values import bad
+from nczarr.system.warning import warn
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, parse_named_configs
 from nczarr.zarr.plugins import Registry
 
