@@ -155,24 +155,53 @@ def _shown_setting(item: str) -> str:
     return f"{name}={HIDDEN}" if equals and value else item if equals or not item else HIDDEN
 
 
+def nearest_name(text: str, names: Iterable[str]) -> str | None:
+    """Return the name that is most similar to a missing one, or None.
+
+    Two letters that have changed places are the commonest mistake, and letters in the wrong case the next. difflib
+    compares sequences in common, so that it takes 'time' for 'tmep'.
+
+    Examples
+    --------
+    >>> nearest_name("tmep", ["time", "temp"]), nearest_name("tmp", ["time", "temp"]), nearest_name("x", ["y"])
+    ('temp', 'temp', None)
+    """
+    from difflib import get_close_matches
+
+    names = list(dict.fromkeys(names))
+    exchanged = {
+        text[:i] + text[i + 1 : i + 2] + text[i : i + 1] + text[i + 2 :] for i in range(len(text) - 1)
+    }
+    near = [name for name in names if name in exchanged]
+    near = near or [name for name in names if name.casefold() == text.casefold()]
+    return next(iter(near or get_close_matches(text, names, 1)), None)
+
+
 def did_you_mean(name: object, names: Iterable[str]) -> str | None:
-    """Return a hint with the name that is most similar to a missing one, or None.
+    """Return a hint with the name that is most similar to a missing one, or None; see :func:`nearest_name`.
 
     Examples
     --------
     >>> did_you_mean("tmp", ["temp", "salinity"])
     "did you mean 'temp'?"
     """
-    from difflib import get_close_matches
-
-    names = list(dict.fromkeys(names))
-    text = str(name)
-    near = get_close_matches(text, names, 1) or [n for n in names if n.casefold() == text.casefold()]
-    if not near:
+    near = nearest_name(str(name), names)
+    if near is None:
         return None
     # A name with a backslash is shown as it is typed, not as Python writes it.
-    shown = f"'{near[0]}'" if near[0].isprintable() and "'" not in near[0] else repr(near[0])
+    shown = f"'{near}'" if near.isprintable() and "'" not in near else repr(near)
     return f"did you mean {shown}?"
+
+
+def missing_package(packages: str, extra: str) -> str:
+    """Return the hint of an error for missing packages: how to install them, or the extra that brings them.
+
+    Examples
+    --------
+    >>> missing_package("h5py", "netcdf")
+    "pip install h5py, or install nczarr with its extra 'netcdf'"
+    """
+    return f"pip install {packages}, or install nczarr with its extra {extra!r}"
 
 
 def format_value(value: object) -> str:

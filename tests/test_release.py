@@ -70,7 +70,8 @@ def test_hints_are_commands_for_every_shell() -> None:
     needed = {word for name in _requirements() for word in re.split(r"[\[\],]", name.partition(">")[0])}
     found = 0
     for path in sorted((ROOT / "nczarr").rglob("*.py")):
-        for command in re.findall(r"pip install ([^\n]*?)[\"`]", path.read_text("utf-8")):
+        text = path.read_text("utf-8")
+        for command in re.findall(r'(?:pip install |missing_package\(\s*")([^\n{]*?)["`,]', text):
             packages = command.split()
             assert all(re.fullmatch(r"[a-z0-9-]+", package, re.IGNORECASE) for package in packages), (
                 path,
@@ -81,6 +82,24 @@ def test_hints_are_commands_for_every_shell() -> None:
     assert found > 10
 
 
+def test_a_missing_package_names_the_extra_that_brings_it() -> None:
+    extras = _extras()
+    found = set()
+    for path in sorted((ROOT / "nczarr").rglob("*.py")):
+        for packages, extra in re.findall(
+            r'missing_package\(\s*"([^"]+)", "(\w+)"\s*\)', path.read_text("utf-8")
+        ):
+            brought = {word for name in extras[extra] for word in re.split(r"[\[\],>]", name)}
+            assert set(packages.split()) <= brought, (path, packages, extra)
+            found.add(extra)
+    assert found == {"netcdf", "cli", "view", "xarray", "dask", "s3", "http", "virtual", "schema"}
+
+
 def _requirements() -> list[str]:
+    return [name for names in _extras().values() for name in names]
+
+
+def _extras() -> dict[str, list[str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return [name for names in project["optional-dependencies"].values() for name in names]
+    found: dict[str, list[str]] = project["optional-dependencies"]
+    return found

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from nczarr.cli import options as shared
 from nczarr.cli.options import HIERARCHY, SOURCE, define, option, storage_options
-from nczarr.cli.terminal import can_draw, progress_bar, say, table
+from nczarr.cli.terminal import can_draw, described, folded_table, progress_bar, say, table
 from nczarr.convert import Progress, open_source
 from nczarr.convert.change.selecting import select
 from nczarr.convert.endpoints import provenance, read_whole, watch_reading
@@ -290,8 +290,8 @@ def _summary(
         lines["stored"] = f"{format_bytes(stored.bytes)}{objects and f' ({objects})'}"
         if stored.hint:
             lines["hint"] = stored.hint
-    yield from (f"{name + ':':12} {text}" for name, text in lines.items())
-    yield from (f"{'finding:':12} {finding}" for finding in findings)
+    for name, text in [*lines.items(), *(("finding", finding) for finding in findings)]:
+        yield from described(name, str(text))
     if variables:
         yield ""
         yield from _variable_table(variables)
@@ -367,7 +367,7 @@ def _variable_table(variables: Sequence[VariableStorage]) -> list[str]:
         rows.append([*row, v.values])
     used = [i for i in range(len(head)) if i < 3 or any(row[i] for row in rows)]
     shown = [[row[i] for i in used] for row in rows]
-    return table(
+    return folded_table(
         [head[i] for i in used], shown, right=[k for k, i in enumerate(used) if 6 <= i < len(head) - 1]
     )
 

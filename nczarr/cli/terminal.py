@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -78,6 +79,58 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[in
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     form = "  ".join(f"{{:{'>' if i in right else '<'}{width}}}" for i, width in enumerate(widths))
     return [form.format(*row).rstrip() for row in cells]
+
+
+def folded_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), columns: int | None = None
+) -> list[str]:
+    """Return the lines of a table in a number of columns, usually those of the terminal: 80 where there is none.
+
+    The cells that do not fit continue below their row. A cell is shortened only if it is longer than a line.
+
+    Examples
+    --------
+    >>> print(*folded_table(["name", "n", "values"], [["a", "10", "1, 2, 3"]], right=[1], columns=12), sep="\\n")
+    name   n
+      values
+    a     10
+      1, 2, 3
+    """
+    columns = columns or shutil.get_terminal_size().columns or 80
+    most = columns - 2
+    rows = [
+        [c if i == 0 or len(c) <= most else f"{c[: most - 1]}…" for i, c in enumerate(row)] for row in rows
+    ]
+    widths = [max(len(visible(cell)) for cell in column) for column in zip(head, *rows, strict=True)]
+    parts: list[list[int]] = [[]]
+    used = 0
+    for i, width in enumerate(widths):
+        if parts[-1] and used + 2 + width > columns:
+            parts.append([])
+            used = 0
+        parts[-1].append(i)
+        used += 2 + width
+    tables = []
+    for part in parts:
+        cells = [[row[i] for i in part] for row in (head, *rows)]
+        tables.append(table(cells[0], cells[1:], [k for k, i in enumerate(part) if i in right]))
+    lines = []
+    for first, *others in zip(*tables, strict=True):
+        lines += [first, *(f"  {line}" for line in others if line)]
+    return lines
+
+
+def described(name: str, text: str) -> list[str]:
+    """Return the lines of a name and its text, which continues on lines of its own if the terminal is too narrow.
+
+    Examples
+    --------
+    >>> described("layout", "nczarr-v3")
+    ['layout:      nczarr-v3']
+    """
+    size = max(shutil.get_terminal_size().columns - 13, 40)
+    first, *others = textwrap.wrap(text, size, break_long_words=False, break_on_hyphens=False) or [""]
+    return [f"{name + ':':12} {first}", *(f"{'':12} {line}" for line in others)]
 
 
 class _Bar:

@@ -22,6 +22,7 @@ from nczarr.errors import LostWorkersError, NCZarrError, UnsupportedError
 from nczarr.options import named
 from nczarr.system.environment import limit
 from nczarr.system.warning import warn
+from nczarr.text import missing_package
 
 #: Seconds without a finished task after which the workers are counted.
 _LOOK = 2
@@ -354,7 +355,7 @@ def _dask_engine(dask: object, workers: int, memory: int, stack: ExitStack) -> E
         from distributed import Client, LocalCluster
     except ImportError:
         raise UnsupportedError(
-            f"{named('dask')}: distributed is not installed", hint="pip install distributed"
+            f"{named('dask')}: distributed is not installed", hint=missing_package("distributed", "dask")
         ) from None
     if not isinstance(dask, str):
         if not hasattr(dask, "scheduler_info"):

@@ -43,6 +43,7 @@ from nczarr.system.atomic import (
 from nczarr.system.durability import sync_folder_of, sync_tree
 from nczarr.system.environment import limit, read_json
 from nczarr.system.failures import writing
+from nczarr.text import missing_package
 from nczarr.transfer import data_bytes
 
 if TYPE_CHECKING:
@@ -367,7 +368,9 @@ def _write_parquet(found: References, path: Path) -> None:
         from pyarrow import parquet
     except ImportError:
         raise UnsupportedError(
-            "references in Parquet files need pyarrow", path=str(path), hint="pip install pyarrow"
+            "references in Parquet files need pyarrow",
+            path=str(path),
+            hint=missing_package("pyarrow", "virtual"),
         ) from None
     columns = ("path", pyarrow.string()), ("offset", pyarrow.int64()), ("size", pyarrow.int64())
     schema = pyarrow.schema([*columns, ("raw", pyarrow.binary())])

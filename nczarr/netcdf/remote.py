@@ -19,6 +19,7 @@ from nczarr.system.failures import in_time, is_unreached, lacks_bucket, reason_o
 from nczarr.system.locks import Rank, make_lock
 from nczarr.system.redirects import http_client
 from nczarr.targets import fsspec_options
+from nczarr.text import missing_package
 
 _BLOCK = 4 << 20
 
@@ -193,7 +194,8 @@ def _file_system(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]
             plain = {"get_client": http_client, **plain}
         return url_to_fs(url, **plain)
     except ImportError as error:
-        hint = "pip install s3fs" if url.startswith("s3") else "pip install aiohttp"
+        s3 = url.startswith("s3")
+        hint = missing_package("s3fs", "s3") if s3 else missing_package("aiohttp", "http")
         raise errors.UnsupportedError(f"cannot open: {error}", path=url, hint=hint) from error
     except Exception as error:
         raise errors.StoreError(f"cannot open: {reason_of(error)[0]}", path=url) from error

@@ -93,7 +93,7 @@ def _exclusive(take: Callable[[], Lock], path: object, hint: str) -> Lock:
     try:
         return take()
     except BlockingIOError as error:
-        message = "the dataset is open for writing, here or in another process"
+        message = f"the dataset is {error.strerror}, here or in another process"
         raise errors.LockedError(message, path=str(path), hint=hint) from error
     except LockedError as error:
         hint = error.hint if error.hint and "clean" in error.hint else hint
@@ -108,7 +108,7 @@ def _lock(path: object, *, shared: bool = False, hint: str = _FILE_HINT) -> File
 def _without_readers(path: Path) -> FileLock:
     """Lock a netCDF file that no reader of this process shares with an earlier writer."""
     if netcdf.has_readers(str(path)):
-        raise BlockingIOError("readers of this process have the file open")
+        raise BlockingIOError(errno.EWOULDBLOCK, "open for reading", str(path))
     return FileLock(str(path))
 
 
@@ -149,6 +149,8 @@ class Opening:
     storage: str | None = None
     isolated: bool | None = None
     wait: float = 0.0
+    #: False: the mode ``r+`` creates no dataset where there is none.
+    create: bool = True
 
     def open(self) -> Session:
         """Open or create the dataset."""
@@ -207,6 +209,8 @@ class Opening:
         if self.mode == "r":
             return self._existing()
         path = self.path
+        if not self.create and path is not None and not path.exists():
+            raise DatasetNotFoundError("there is no such file or directory", path=self.name)
         if as_file if self.mode == "w" or path is None or not path.exists() else formats.is_netcdf(path):
             path = self._checked_file()
             if self.diskless:
@@ -309,7 +313,7 @@ class Opening:
             try:
                 stored = again(target, "r+" if writable else "r")
             except DatasetNotFoundError:
-                if not writable:
+                if not (writable and self.create):
                     raise
                 while locks:
                     locks.pop().release()

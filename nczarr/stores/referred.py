@@ -29,6 +29,7 @@ from nczarr.stores.base import Buffer, Names, Request, Store, Values, check_key,
 from nczarr.stores.reach import OpenFolder, Reach, place_of
 from nczarr.system.environment import read_json
 from nczarr.targets import StorageOptions
+from nczarr.text import missing_package
 
 #: The location of a value: the path or URL of a file, the offset, and the number of bytes; None: the whole file.
 ReferredBytes = tuple[str, int, int | None]
@@ -362,7 +363,9 @@ def open_references(
     """
     with error_context(where):
         if name is None and find_spec("pyarrow") is None:
-            raise UnsupportedError("references in Parquet files need pyarrow", hint="pip install pyarrow")
+            raise UnsupportedError(
+                "references in Parquet files need pyarrow", hint=missing_package("pyarrow", "virtual")
+            )
         data = folder.get(name or ".zmetadata")
         if data is None:
             raise MetadataError("there are no references")

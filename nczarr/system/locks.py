@@ -165,7 +165,7 @@ class FileLock:
     Raises
     ------
     BlockingIOError
-        If another lock conflicts with this one.
+        If another lock conflicts with this one; its `strerror` is "open for reading" or "open for writing".
 
     Examples
     --------
@@ -187,9 +187,11 @@ class FileLock:
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except OSError as error:
+            held = error.errno in _TAKEN
+            use = _use_of(descriptor) if held else ""
             os.close(descriptor)
-            if error.errno in _TAKEN:
-                raise BlockingIOError(error.errno, "it is locked", path) from error
+            if held:
+                raise BlockingIOError(error.errno, use, path) from error
             return  # no locks here
         status = os.fstat(descriptor)
         self._descriptor, self._inode = descriptor, (status.st_dev, status.st_ino)
@@ -259,6 +261,15 @@ def in_time(take: Callable[[], T], wait: float) -> T:
         # Writers that began together do not ask together again.
         time.sleep(min(left, pause * random.uniform(0.5, 1)))
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _use_of(descriptor: int) -> str:
+    """Return the use of a file that another lock keeps: HDF5's readers share theirs, and writers do not."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return "open for writing"
+    return "open for reading"
 
 
 def lock_open_file(descriptor: int) -> None:

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import chain
 from operator import index
 from pathlib import Path
@@ -22,6 +21,7 @@ from nczarr.model import Dataset
 from nczarr.model.typed import fqn_of_typed, is_named, similar_name, typed, unescape
 from nczarr.system.atomic import Output
 from nczarr.system.failures import writing
+from nczarr.text import missing_package, nearest_name
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.picture.colours import DIVERGING, MISSING, SEQUENTIAL, Colours, choose_colours
 from nczarr.view.picture.drawer import Drawer, with_overlay
@@ -59,10 +59,13 @@ class PlotOptions:
         try:
             from matplotlib import colormaps
         except ImportError:
-            raise UnsupportedError("plotting needs matplotlib", hint="pip install matplotlib scipy") from None
+            raise UnsupportedError(
+                "plotting needs matplotlib", hint=missing_package("matplotlib scipy", "view")
+            ) from None
         if self.colours is not None and self.colours not in colormaps:
-            near = get_close_matches(self.colours, list(colormaps), 1) or [*SEQUENTIAL[:3], *DIVERGING[:1]]
-            raise UnsupportedError(f"there is no colour map {self.colours!r}", hint=f"try {', '.join(near)}")
+            near = nearest_name(self.colours, colormaps)
+            some = [*SEQUENTIAL[:3], *DIVERGING[:1]] if near is None else [near]
+            raise UnsupportedError(f"there is no colour map {self.colours!r}", hint=f"try {', '.join(some)}")
         if self.projection and self.projection not in PROJECTIONS:
             hint = f"one of {', '.join(PROJECTIONS)}"
             raise UnsupportedError(f"there is no projection {self.projection!r}", hint=hint)

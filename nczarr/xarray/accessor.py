@@ -178,7 +178,7 @@ class NCZarrAccessor:
                 check_aligned(one, (0,) * len(block or ()), block)
             if not compute:
                 dataset = without_values(dataset, {fqn for fqn, _, _ in work})
-            convert.copy(dataset, store, overwrite=how == "w", target_options=storage_options, **options)
+            _create(dataset, store, how, storage_options, options)
             if compute:
                 return None
             late = LateValues(work, place.targets_of(fqn for fqn, _, _ in work))
@@ -274,6 +274,23 @@ def _file_name(path: Any) -> FileName:
             f"{path!r} is not the name of a netCDF file", hint="NAME.nc; to_zarr writes Zarr hierarchies"
         )
     return FileName(local)
+
+
+def _create(
+    dataset: Dataset,
+    store: Any,
+    how: str,
+    storage_options: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+) -> None:
+    """Write a new dataset; the hint of a copy names its own option, which :meth:`to_zarr` calls its mode."""
+    try:
+        convert.copy(dataset, store, overwrite=how == "w", target_options=storage_options, **options)
+    except DatasetExistsError as error:
+        if how == "w":
+            raise
+        hint = "mode='w' replaces it, mode='a' changes it"
+        raise DatasetExistsError(error.message, path=error.path, hint=hint) from error
 
 
 def _refuse_slashes(groups: Mapping[str, xr.Dataset]) -> None:

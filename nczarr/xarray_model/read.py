@@ -40,6 +40,7 @@ from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.session.tree import freeze
 from nczarr.system.finalizing import close_with
 from nczarr.system.locks import Rank, make_lock
+from nczarr.text import missing_package
 
 try:
     import xarray as xr
@@ -47,7 +48,7 @@ try:
     from xarray.backends import AbstractDataStore, BackendArray, StoreBackendEntrypoint
     from xarray.core import indexing
 except ImportError as error:  # pragma: no cover
-    raise NCZarrError("xarray is not installed", hint="pip install xarray zarr") from error
+    raise NCZarrError("xarray is not installed", hint=missing_package("xarray zarr", "xarray")) from error
 if [int(number) for number in xr.__version__.split(".")[:2]] < [2025, 6]:
     raise NCZarrError(f"xarray {xr.__version__} is too old", hint="install a newer one")
 

@@ -39,6 +39,7 @@ from nczarr.json_values import (
     show,
 )
 from nczarr.stores import Store
+from nczarr.text import missing_package
 from nczarr.zarr.codecs.base import ArrayArrayCodec, ArrayBytesCodec, find_codec
 from nczarr.zarr.documents import v2 as documents_v2
 from nczarr.zarr.documents import v3 as documents_v3
@@ -694,7 +695,7 @@ def schema_problems(value: object, zarr_format: Literal[2, 3] | None = None) -> 
         from jsonschema import Draft202012Validator
     except ImportError:
         raise UnsupportedError(
-            "validation requires the package jsonschema", hint="pip install jsonschema"
+            "validation requires the package jsonschema", hint=missing_package("jsonschema", "schema")
         ) from None
     if zarr_format is None:
         zarr_format = 2 if as_object(value).get("zarr_format") == 2 else 3

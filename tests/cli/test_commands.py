@@ -459,9 +459,13 @@ def many_objects(tmp_path: Path) -> Path:
 
 
 def test_objects_are_counted_and_the_hint_helps(
-    many_objects: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    many_objects: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = sum(path.is_file() for path in many_objects.rglob("*"))
+    monkeypatch.setenv("COLUMNS", "200")
     assert main(["info", str(many_objects)]) in (0, None)
     told = capsys.readouterr().out
     assert f"({found} objects, median 400 B)" in told

@@ -349,3 +349,25 @@ def test_help_is_no_error(name: str, capsys: pytest.CaptureFixture[str]) -> None
     out, err = capsys.readouterr()
     assert f"usage: nczarr {name}".rstrip() in out
     assert not err
+
+
+@pytest.mark.parametrize("columns", ["80", "60", "200"])
+def test_info_fits_the_terminal(
+    columns: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", columns)
+    nczarr.copy(EXAMPLE, "a.zarr", compression="zstd:4")
+    assert main(["info", "--stats", "a.zarr", str(EXAMPLE)]) == 0
+    shown = capsys.readouterr().out
+    lines = [line for line in shown.splitlines() if not line.startswith("path:")]
+    assert max(map(len, lines)) <= int(columns)
+    assert shown.count("/atmosphere/station_name") == 2
+    assert "Kerguelen, Jan Mayen, Île Amsterdam" in shown
+
+
+def test_an_exchange_of_two_letters_is_the_first_guess(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["dump", "-v", "tmep"], ["copy", "--dry-run", "-v", "tmep"]):
+        target = ["a.zarr"] if words[0] == "copy" else []
+        assert main([*words, str(EXAMPLE), *target]) == 1
+        assert "did you mean 'temp'?" in capsys.readouterr().err

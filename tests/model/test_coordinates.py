@@ -76,11 +76,14 @@ def test_nothing_is_shown_that_misleads_or_is_large() -> None:
     assert Watched.count == 3
 
 
-def test_info_shows_what_netcdf4_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_shows_what_netcdf4_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     nczarr.copy(EXAMPLE, tmp_path / "a.zarr")
     with netCDF4.Dataset(EXAMPLE) as peer:
         first, *_, last = netCDF4.num2date(peer["time"][:], peer["time"].units)
         lat = [str(value) for value in peer["lat"][:]]
+    monkeypatch.setenv("COLUMNS", "200")  # one line for each variable
     for target in (EXAMPLE, tmp_path / "a.zarr"):
         assert main(["info", str(target)]) == 0
         lines = {

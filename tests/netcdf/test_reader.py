@@ -437,7 +437,7 @@ def test_names_that_netcdf_c_made_shorter_in_place(format: Any, tmp_path: Path) 
 def test_without_h5py_only_netcdf4_files_are_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     hdf5_library.hdf5.cache_clear()
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(UnsupportedError, match=r"h5py \(pip install h5py\)"):
+    with pytest.raises(UnsupportedError, match=r"h5py \(pip install h5py, .* its extra 'netcdf'\)"):
         open_dataset(DATA / "primitives.nc")
     with pytest.raises(UnsupportedError, match="h5py"):
         create_dataset(DATA / "never.nc", Dataset("d"))

@@ -577,6 +577,21 @@ def test_netcdf4_and_nczarr_keep_each_other_away(tmp_path: Path) -> None:
         ours.Dataset(path, "a")
 
 
+def test_a_file_that_a_reader_has_is_called_open_for_reading(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    start(ours, path, "NETCDF4")
+    with (
+        netCDF4.Dataset(path),
+        pytest.raises(LockedError, match="the dataset is open for reading, here or in"),
+    ):
+        ours.Dataset(path, "a")
+    with (
+        netCDF4.Dataset(path, "a"),
+        pytest.raises(LockedError, match="the dataset is open for writing, here or"),
+    ):
+        ours.Dataset(path, "a")
+
+
 BESIDE = """
 import random, sys
 import nczarr.netcdf4 as nc

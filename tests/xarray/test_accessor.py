@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import nczarr
+from nczarr.errors import DatasetExistsError
 
 xr = pytest.importorskip("xarray")
 da = pytest.importorskip("dask.array")
@@ -319,3 +320,12 @@ def test_to_netcdf_refuses_names_of_other_formats(tmp_path: Path, name: str) -> 
     (tmp_path / "folder").mkdir()
     with pytest.raises(ValueError, match="is not the name of a netCDF file"):
         xr.Dataset().nczarr.to_netcdf(name if ":" in name else tmp_path / name)
+
+
+def test_to_zarr_on_an_existing_store_names_its_own_mode(tmp_path: Path, made: Any) -> None:
+    made(0, 2).nczarr.to_zarr(tmp_path / "a.zarr")
+    with pytest.raises(DatasetExistsError, match="mode='w' replaces it") as caught:
+        made(0, 3).nczarr.to_zarr(tmp_path / "a.zarr")
+    assert "overwrite" not in str(caught.value)
+    made(0, 3).nczarr.to_zarr(tmp_path / "a.zarr", mode="w")
+    assert xr.open_zarr(tmp_path / "a.zarr").sizes["time"] == 3

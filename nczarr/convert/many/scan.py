@@ -27,6 +27,7 @@ from nczarr.stores import MemoryStore
 from nczarr.system.atomic import Output
 from nczarr.system.failures import writing
 from nczarr.targets import allowing
+from nczarr.text import missing_package
 from nczarr.transfer import NoProgress, Progress, data_bytes, reporting
 
 if TYPE_CHECKING:
@@ -296,7 +297,9 @@ def _parquet(path: str) -> Any:
     try:
         from pyarrow import parquet
     except ImportError:
-        raise UnsupportedError("scan files need pyarrow", path=path, hint="pip install pyarrow") from None
+        raise UnsupportedError(
+            "scan files need pyarrow", path=path, hint=missing_package("pyarrow", "virtual")
+        ) from None
     return parquet
 
 

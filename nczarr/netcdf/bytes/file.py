@@ -241,8 +241,8 @@ class Ranges:
 class DiskRanges(Ranges):
     """Ranges of a file on disk. They stay valid when another file takes its name.
 
-    Concurrent readers keep their reference. The last of them closes the descriptor: nobody else can, so this is no
-    file object of Python, which warns of such an end.
+    Concurrent readers keep their reference. The last of them closes the descriptor. This is no file object of Python,
+    which would warn of such an end.
     """
 
     def __init__(self, descriptor: int) -> None:

@@ -199,7 +199,7 @@ def _alone(path: str, *, beside_readers: bool = False) -> Iterator[None]:
         lock = FileLock(path, shared=beside_readers)
     except BlockingIOError as error:
         raise NetCDFFileError(
-            "the file is open for writing, here or in another process",
+            f"the file is {error.strerror}, here or in another process",
             path=path,
             hint="close it there",
             reason="temporary",

@@ -24,6 +24,7 @@ from nczarr.errors import LockedError, NCZarrError, NetCDFFileError, Unsupported
 from nczarr.formats import incomplete_file
 from nczarr.netcdf.bytes.file import text_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
+from nczarr.text import missing_package
 
 if TYPE_CHECKING:
     from h5py import h5p, h5s, h5t
@@ -47,7 +48,9 @@ def hdf5() -> Any:
         from h5py import h5, h5a, h5d, h5ds, h5f, h5fd, h5g, h5i, h5l, h5o, h5p, h5s, h5t, h5z
         from h5py._objects import phil
     except ImportError as error:
-        raise UnsupportedError("netCDF-4 files need the package h5py", hint="pip install h5py") from error
+        raise UnsupportedError(
+            "netCDF-4 files need the package h5py", hint=missing_package("h5py", "netcdf")
+        ) from error
     return SimpleNamespace(
         h5=h5, h5a=h5a, h5d=h5d, h5ds=h5ds, h5f=h5f, h5fd=h5fd, h5g=h5g, h5i=h5i, h5l=h5l, h5o=h5o,
         h5p=h5p, h5s=h5s, h5t=h5t, h5z=h5z, version=h5py.version, phil=phil,

@@ -20,6 +20,7 @@ from nczarr.stores.base import (
 from nczarr.stores.remote.concurrent import FileSystem, FileSystemStore, T
 from nczarr.system.failures import in_time
 from nczarr.system.redirects import http_client
+from nczarr.text import missing_package
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -390,5 +391,5 @@ def file_system(url: str, options: Mapping[str, object]) -> tuple[FileSystem, st
 
 def _extra(url: str) -> str | None:
     if "s3://" in url:
-        return "pip install obstore s3fs"
-    return "pip install aiohttp tenacity" if "http" in url else None
+        return missing_package("obstore s3fs", "s3")
+    return missing_package("aiohttp tenacity", "http") if "http" in url else None

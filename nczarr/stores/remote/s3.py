@@ -17,6 +17,7 @@ from nczarr.errors import NCZarrError, StoreError, error_context
 from nczarr.stores.remote.concurrent import ConcurrentStore
 from nczarr.system.environment import limit
 from nczarr.targets import S3FS_NAMES, s3_endpoint, s3fs_options
+from nczarr.text import missing_package
 
 ClientOptions = dict[str, Any]
 """Options of a client."""
@@ -129,7 +130,9 @@ def open_s3(
     store: ConcurrentStore | None = None
     if not _importable("obstore"):
         if only:
-            raise NCZarrError("no S3 client is installed", path=url, hint="pip install obstore s3fs")
+            raise NCZarrError(
+                "no S3 client is installed", path=url, hint=missing_package("obstore s3fs", "s3")
+            )
     elif backend != "s3fs":
         store = _open_obstore(url, options, writable, only=only)
     return store or _open_s3fs(url, options, writable)
@@ -160,7 +163,9 @@ def _open_obstore(url: str, options: ClientOptions, writable: bool, *, only: boo
     # S3 and s3fs have such keys; obstore would ask for another one.
     if "//" in prefix.rstrip("/") or prefix.startswith("/"):
         if only:
-            raise StoreError("obstore has no keys with an empty part", path=url, hint="pip install s3fs")
+            raise StoreError(
+                "obstore has no keys with an empty part", path=url, hint=missing_package("s3fs", "s3")
+            )
         return None
     again = partial(open_s3, url, writable=writable, storage_options=dict(options))
     options = dict(options)

@@ -10,6 +10,7 @@ from nczarr.stores.base import Answers, Names, Store, check_key, check_prefix, s
 from nczarr.stores.local import LocalStore
 from nczarr.stores.remote.concurrent import ConcurrentStore, Results, T
 from nczarr.stores.remote.fsspec_store import lists_all
+from nczarr.text import missing_package
 
 #: Messages of Icechunk for a key that is not one of Zarr's, and (format 2) for a prefix without a node.
 _NO_KEY = ("invalid zarr key", "Only prefixes pointing to a group or array")
@@ -58,7 +59,9 @@ class ZarrStore(ConcurrentStore):
         try:
             from zarr.core.buffer import default_buffer_prototype
         except ImportError as error:
-            raise NCZarrError("zarr-python 3 is needed to use its stores", hint="pip install zarr") from error
+            raise NCZarrError(
+                "zarr-python 3 is needed to use its stores", hint=missing_package("zarr", "xarray")
+            ) from error
         self.store = store
         self.url = str(store)
         self.writable = writable and store.supports_writes and not getattr(store, "read_only", False)

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.text import missing_package
 from nczarr.view.coordinates import Coordinates
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.page.state import Address
@@ -146,7 +147,7 @@ def serve(
         raise NCZarrError(f"{port} is not a port number", hint=hint)
     missing = [name for name in _PACKAGES if find_spec(name.replace("-", "_")) is None]
     if missing:
-        hint = "pip install matplotlib scipy pyproj panel panel-material-ui"
+        hint = missing_package("matplotlib scipy pyproj panel panel-material-ui", "view")
         raise UnsupportedError(f"the viewer needs {' and '.join(missing)}", hint=hint)
     opened = OpenedDataset(source, storage_options)
     try:
