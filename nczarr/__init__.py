@@ -6,6 +6,7 @@ Most programs need only these names:
 * :class:`Dataset` opens or creates a dataset, with netCDF4-python's interface;
 * :func:`copy` converts between netCDF files, Zarr hierarchies and CDL text;
 * :func:`join` makes one dataset of many sources, and :func:`append` adds sources to a dataset;
+* :func:`edit` changes attributes and names of a stored dataset, by statements in CDL's words;
 * :func:`scan` reads the headers of many files once, for :func:`join`;
 * :func:`from_xarray` turns a dataset or tree of xarray into the model, which :func:`copy` writes;
 * :func:`diff` compares two datasets bit by bit, and :func:`digest` computes checksums;
@@ -21,7 +22,7 @@ from nczarr.errors import NCZarrError
 from nczarr.rooms import Door
 
 if TYPE_CHECKING:
-    from nczarr.convert import append, copy, diff, digest, join, scan
+    from nczarr.convert import append, copy, diff, digest, edit, join, scan
     from nczarr.convert.front import open
     from nczarr.netcdf4 import (
         CompoundType,
@@ -65,6 +66,7 @@ __all__ = [
     "default_fillvals",
     "diff",
     "digest",
+    "edit",
     "from_xarray",
     "join",
     "num2date",
@@ -79,6 +81,7 @@ _HOMES = dict.fromkeys(__all__, "nczarr.netcdf4") | {
     "copy": "nczarr.convert",
     "diff": "nczarr.convert",
     "digest": "nczarr.convert",
+    "edit": "nczarr.convert",
     "from_xarray": "nczarr.xarray_model",
     "join": "nczarr.convert",
     "open": "nczarr.convert.front",

@@ -5,6 +5,7 @@ The tests that the table names try every case of a rule; these try each entrance
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import stat
 from collections.abc import Callable
@@ -20,7 +21,7 @@ import nczarr
 import nczarr.xarray
 from nczarr import cdl
 from nczarr.cli import main
-from nczarr.errors import NCZarrError
+from nczarr.errors import CDLError, NCZarrError
 from nczarr.mapping.dataset.changes import writing_alone
 from nczarr.netcdf4.values.changes import ChangedValueWarning
 from nczarr.stores import open_store
@@ -417,6 +418,27 @@ def check_beyond(place: Place) -> None:
 
 
 #: The walks of each rule, by the first words of the rule and by the door.
+# --- statements that change metadata are all tried before the first byte
+
+NO_W = "<cdl>:2:1: there is no variable or group 'w'"
+MISTAKEN = [':title = "new"', 'w:units = "K"']
+
+
+def edited(change: Callable[[Path, Place], object]) -> Walk:
+    """One of two statements names no variable: neither has an effect."""
+
+    def walk(place: Place) -> None:
+        for name in ("a.zarr", "a.nc"):
+            target = packed(place.at(name))
+            before = list(nczarr.Dataset(target).ncattrs())
+            with contextlib.suppress(CDLError):  # the command has printed its own
+                change(target, place)
+            with nczarr.Dataset(target) as ds:
+                assert ds.ncattrs() == before == []
+
+    return walk
+
+
 WALKS: dict[str, dict[str, Walk]] = {
     "a value comes back": {
         "Dataset": dataset_too_large,
@@ -498,6 +520,10 @@ WALKS: dict[str, dict[str, Walk]] = {
         "repair": held("repair", "TARGET"),
         "consolidate": held("consolidate", "TARGET"),
         "rm": held("rm", "--yes", "TARGET"),
+    },
+    "statements that change metadata": {
+        "edit": edited(lambda target, place: nczarr.edit(target, MISTAKEN)),
+        "set": edited(lambda target, place: place.refuses(NO_W, "set", target, *MISTAKEN)),
     },
     "the remains of a writer": {"clean": clean_beside_a_writer},
 }

@@ -16,6 +16,7 @@ import nczarr
 from nczarr.cli.options import HelpAction, define, option
 from nczarr.errors import UnsupportedError
 from nczarr.options import NEW
+from nczarr.text import missing_package
 
 #: Commands with the option ``--isolated``. ``check`` lacks it, because it always reads netCDF files in a child process.
 _READING = ("copy", "join", "append", "dump", "info", "tree", "ls", "diff", "digest")
@@ -24,6 +25,7 @@ COMMANDS = {
     "copy": "Copy a dataset from any format to any other.",
     "join": "Join many sources to one dataset: along a dimension, and variables side by side.",
     "append": "Append sources to a dataset along its unlimited dimension.",
+    "set": "Change attributes and names of datasets, by statements in CDL's words.",
     "scan": "Read the headers of many files once, and keep them in a scan file for join.",
     "dump": "Print a dataset as CDL text, as ncdump does.",
     "gen": "Generate a dataset from CDL text, as ncgen does.",
@@ -50,7 +52,7 @@ COMMANDS = {
 GROUPS = {
     "look": ("dump", "info", "tree", "ls", "sources", "plot", "view"),
     "convert": ("copy", "join", "scan", "gen"),
-    "change": ("append", "repair", "consolidate", "rm", "clean"),
+    "change": ("append", "set", "repair", "consolidate", "rm", "clean"),
     "check": ("check", "diff", "digest", "doctor"),
     "expert": ("du", "zom", "validate", "completion"),
 }
@@ -62,6 +64,8 @@ OTHER_NAMES = {
     "mv": "nczarr copy, then nczarr rm",
     "move": "nczarr copy, then nczarr rm",
     "cat": "nczarr dump prints a dataset, nczarr join joins several",
+    "ncatted": "nczarr set",
+    "ncrename": "nczarr set, or nczarr copy --rename",
     "ncdump": "nczarr dump",
     "print": "nczarr dump",
     "show": "nczarr info, or nczarr dump",
@@ -239,6 +243,8 @@ def _definition(name: str) -> Callable[[argparse.ArgumentParser], None]:
         from nczarr.cli import inspection as module
     elif name in ("zom", "validate"):
         from nczarr.cli import object_model as module
+    elif name == "set":
+        from nczarr.cli import editing as module
     elif name in ("plot", "view"):
         from nczarr.cli import viewing as module
     elif name == "doctor":
@@ -273,7 +279,7 @@ def _run_completion(shell: str, parser: argparse.ArgumentParser) -> None:
         import shtab
     except ImportError:
         raise UnsupportedError(
-            "nczarr completion needs the package shtab", hint="pip install shtab"
+            "nczarr completion needs the package shtab", hint=missing_package("shtab", "cli")
         ) from None
     print(shtab.complete(parser, shell))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nczarr.convert.copying import append, copy, join
+from nczarr.convert.editing import Edited, edit
 from nczarr.convert.endpoints import create_sink, open_source
 from nczarr.convert.many.scan import scan
 from nczarr.convert.report import Report
@@ -13,6 +14,7 @@ from nczarr.transfer import Progress
 
 __all__ = [
     "Digest",
+    "Edited",
     "Kind",
     "Progress",
     "Report",
@@ -22,6 +24,7 @@ __all__ = [
     "create_sink",
     "diff",
     "digest",
+    "edit",
     "join",
     "kind_of_target",
     "open_source",

@@ -298,10 +298,7 @@ class Variable(AttributeOwner):
         if current is not None and np.array_equal(current, np.asarray(value)):
             return
         self._nc_check_settable()
-        if self._nc_session.has_values(node):
-            raise errors.NodeAttributeError(
-                "NetCDF: Attempt to define fill value when data already exists.", fqn=node.fqn
-            )
+        node.check_refill(has_values=self._nc_session.has_values(node))
         made = make_attribute("_FillValue", value, group=node.group, as_string=node.type == model.STRING)
         of_enum = isinstance(node.type, model.EnumType) and made.type == node.type.base
         if len(made.values) != 1 or not (made.type == node.type or of_enum):

@@ -165,14 +165,7 @@ class Session:
         shared: bool = False,
         locks: Sequence[Releasable] = (),
     ) -> None:
-        self.rules = EditRules(
-            name,
-            writable=writable,
-            shared=shared,
-            format=stored.dataset.format,
-            restrictions=stored.restrictions,
-            check_stored=stored.check_model,
-        )
+        self.rules = _rules_of(stored, name, writable=writable, shared=shared)
         self.tree = EditedTree(self.rules)
         self.root = self.tree.root
         thaw(self.root, stored.dataset)
@@ -227,6 +220,12 @@ class Session:
         self.rules.check_open()
 
     # -- structure
+
+    def trial(self) -> EditedTree:
+        """Return a tree like that of the store, with its rules, for changes that are only tried."""
+        tree = EditedTree(_rules_of(self.stored, self.name, writable=True, shared=self.rules.shared))
+        thaw(tree.root, self.stored.dataset)
+        return tree
 
     def flush(self) -> None:
         """Write the differences of the metadata, and the values that wait for them.
@@ -707,6 +706,17 @@ class Session:
                     raise error from None
                 for fqn, reason in refused.items():
                     failures.add(fqn, reason)
+
+
+def _rules_of(stored: Stored, name: str, *, writable: bool, shared: bool) -> EditRules:
+    return EditRules(
+        name,
+        writable=writable,
+        shared=shared,
+        format=stored.dataset.format,
+        restrictions=stored.restrictions,
+        check_stored=stored.check_model,
+    )
 
 
 def _weight(values: np.ndarray) -> int:

@@ -220,6 +220,13 @@ class VariableNode(_AttributedNode):
             variables=(variable,),
         )
 
+    def check_refill(self, *, has_values: bool) -> None:
+        """Raise if a fill value, or another one, would change the meaning of values."""
+        if has_values:
+            raise errors.NodeAttributeError(
+                "NetCDF: Attempt to define fill value when data already exists.", fqn=self.fqn
+            )
+
     def freeze(self) -> model.Variable:
         """Return the variable as a part of the model. The caller holds the tree's lock."""
         if self.frozen is None:
@@ -567,6 +574,11 @@ class GroupNode(_AttributedNode):
         for variable in self.variables.values():
             variable.type = requalified(variable.type, moved)
             variable.frozen = None
+        for owner in (self, *self.variables.values()):
+            owner.attributes = {
+                name: replace(a, type=requalified(a.type, moved)) if isinstance(a.type, UserType) else a
+                for name, a in owner.attributes.items()
+            }
         for group in self.groups.values():
             group._requalify(old, new)
 

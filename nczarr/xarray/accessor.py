@@ -277,7 +277,7 @@ def _file_name(path: Any) -> FileName:
 
 
 def _create(
-    dataset: Dataset,
+    dataset: object,
     store: Any,
     how: str,
     storage_options: Mapping[str, Any] | None,

@@ -44,7 +44,9 @@ def test_every_rule_is_on_the_page() -> None:
 def test_every_rule_has_a_class() -> None:
     shown = {rule for rule in rules() if rule.islower() and not rule.startswith("_")}
     # Rules that only give one token another role make no node.
-    roles = {rule for rule in shown if rule.endswith(("name", "owner", "_reference")) or rule == "fqn"}
+    roles = {
+        rule for rule in shown if rule.endswith(("_name", "owner", "_reference")) or rule in ("fqn", "name")
+    }
     nodes = [c for c in vars(tree).values() if isinstance(c, type) and issubclass(c, ast_utils.Ast)]
     assert shown - roles == {cls.__name__.lower() for cls in nodes if not cls.__name__.startswith("_")}
 

@@ -305,3 +305,23 @@ if os.fork() == 0:
 sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
 """
     assert subprocess.run([sys.executable, "-c", script, place[0]], check=False).returncode == 0
+
+
+def test_statements_change_a_dataset_at_a_url_as_one_update(place: tuple[str, dict[str, Any]]) -> None:
+    url, options = place
+    statements = ['t:units = "days since 2000-01-01"', ':title = "t"', "rename variable t to time"]
+    with (
+        nczarr.Dataset(url, "a", storage_options=options),
+        pytest.raises(LockedError, match="open for writing"),
+    ):
+        nczarr.edit(url, statements, storage_options=options)
+    told = nczarr.edit(url, statements, storage_options=options, dry_run=True)
+    assert keys_of_writers(url, options) == []
+    assert nczarr.edit(url, statements, storage_options=options) == told
+    with nczarr.Dataset(url, storage_options=options) as ds:
+        assert (ds.title, ds["time"].units, ds["time"][:].tolist()) == (
+            "t",
+            "days since 2000-01-01",
+            [0, 1, 2],
+        )
+    assert keys_of_writers(url, options) == []

@@ -25,7 +25,9 @@ _CDL = terminals("cdl.lark")
 _SHOWN = {
     **dict.fromkeys(["LBRACE", "RBRACE", "LPAR", "RPAR", "COMMA", "SEMICOLON", "COLON", "EQUAL", "STAR"], ""),
     **dict.fromkeys(["TYPES", "DIMENSIONS", "VARIABLES"], ""), "_DATA": "'data:'", "GROUP": "",
-    "HEADER": f"'{words('cdl.lark', 'HEADER')[0]} NAME {{'", "$END": "the end of the text",
+    "HEADER": f"'{words('cdl.lark', 'HEADER')[0]} NAME {{'",
+    **{name: f"'{words('cdl.lark', name)[0]}'" for name in ("_APPEND", "_DELETE", "_RENAME", "_TO")},
+    "KIND": " or ".join(map(repr, words("cdl.lark", "KIND"))), "$END": "the end of the text",
 }  # fmt: skip
 #: Words for an expected name, by the token before it.
 _NAMES = {
@@ -102,6 +104,23 @@ def parse(source: SourceText, runs: tuple[str, ...] = tuple(RUNS)) -> tree.File:
     """
     with syntax_errors(source):
         return cast(tree.File, parser("file", runs).parse(source.text))
+
+
+def parse_edits(source: SourceText) -> tree.Edits:
+    """Parse the statements that change a stored dataset.
+
+    Raises
+    ------
+    CDLError
+        As :func:`parse`.
+
+    Examples
+    --------
+    >>> [type(part).__name__ for part in parse_edits(SourceText('v:units = "K" ; delete :title')).parts]
+    ['Attribute', 'Delete']
+    """
+    with syntax_errors(source):
+        return cast(tree.Edits, parser("edits", ()).parse(source.text))
 
 
 def split_items(item: tree.Value) -> list[tree.Value]:
@@ -195,6 +214,8 @@ def _expected(expected: set[str], before: str) -> str:
     first = ""
     if expected >= _CONSTANTS:
         first = "a value"
+    elif "_RENAME" in expected:
+        first, expected = "an attribute", expected - {"COLON"}
     elif {"IDENT", "INTEGER"} <= expected:
         first = "a dimension name or a size"
     elif {"IDENT", "TYPES", "COLON"} <= expected or {"PRIMITIVE", "IDENT", "PATH", "COLON"} <= expected:

@@ -53,6 +53,32 @@ class Attribute(_Node):
     values: Values
 
 
+class Append(_Node):
+    """``append owner:name = values``."""
+
+    attribute: Attribute
+
+
+class Delete(_Node):
+    """``delete owner:name``; `words` are the owner, or nothing."""
+
+    words: tuple[Token, ...]
+    name: Token
+
+
+class Rename(_Node):
+    """``rename owner:name to new``, or ``rename kind node to new``; `words` are all but the new name."""
+
+    words: tuple[Token, ...]
+    new: Token
+
+
+class Edits(_Node):
+    """The statements that change a stored dataset."""
+
+    parts: tuple[Attribute | Append | Delete | Rename, ...]
+
+
 class Member(_Node):
     """A member of an enum."""
 
