@@ -68,6 +68,9 @@ LONGEST = (
     "system/durability",
     "stores/s3",
     "second_reader/second_reader",
+    "convert/verification",
+    "cli/commands",
+    "mapping/roundtrip",
 )
 
 
