@@ -153,8 +153,10 @@ class ChunkWish:
         """Return the size of a block in bytes."""
         return math.prod(block) * self.itemsize
 
-    def shards(self, chunks: _Shape) -> _Shape | None:
+    def shards(self, chunks: _Shape, units: Units | None = None) -> _Shape | None:
         """Return shards as large as the chunks that suit the variable, if smaller chunks would make many objects.
+
+        Along a dimension of source files, a shard has whole files: the next file then begins with a new shard.
 
         Examples
         --------
@@ -166,7 +168,26 @@ class ChunkWish:
         if whole <= _MORE_OBJECTS * part:
             return None
         growing = [n == 0 for n in self.shape]
-        return default_shards(self.shape, growing, chunks, self.itemsize, target=whole + part - 1)
+        found = default_shards(self.shape, growing, chunks, self.itemsize, target=whole + part - 1)
+        files = {} if units is None else units.files
+        return found and tuple(
+            _whole_files(s, c, n, files.get(d) if isinstance(d, str) else None)
+            for s, c, n, d in zip(found, chunks, self.shape, self.dimensions, strict=True)
+        )
+
+
+def _whole_files(length: int, chunk: int, size: int, file: StepUnit | None) -> int:
+    """Reduce the length of a shard to whole files and whole chunks.
+
+    Examples
+    --------
+    >>> _whole_files(27, 1, 120, StepUnit(4, "file")), _whole_files(120, 1, 120, StepUnit(4, "file"))
+    (24, 120)
+    """
+    if file is None or length >= size > 0:
+        return length
+    unit = math.lcm(chunk, file.steps)
+    return length // unit * unit or length
 
 
 @dataclass(frozen=True)

@@ -306,7 +306,7 @@ class Shaping:
         shards = _shards(sizes, actual, shard_lengths, self.is_netcdf_to_zarr)
         index = storage.shard_index if shards is None else None
         if shards is None and shard_lengths is None and not requested:
-            shards = storage.shard_shape or wish.shards(actual)
+            shards = storage.shard_shape or wish.shards(actual, self.units)
             if shards and self.is_joined and misfit(shards, actual):
                 shards = tuple(-(-s // c) * c for s, c in zip(shards, actual, strict=True))
         storage = replace(storage, array_chunks=actual, shard_shape=shards, shard_index=index)
@@ -505,6 +505,15 @@ class _Sizes:
     def bytes(self, block: Sequence[int]) -> int:
         return math.prod(block) * self.itemsize
 
+    def is_default_of_netcdf(self, chunks: Sequence[int]) -> bool:
+        """True for small chunks that nobody has chosen: netCDF-C stores single steps of a growing dimension."""
+        axes = zip(chunks, self.shape, self.unlimited, strict=True)
+        return (
+            any(self.unlimited)
+            and self.bytes(chunks) <= _CHUNK // 2
+            and all(c == (1 if grows else n) for c, n, grows in axes)
+        )
+
     def lengths(self, given: _Lengths | str | None) -> list[int | None] | None:
         """Return the requested length along each axis: 0 for none, None for an automatic one; None for no request."""
         if isinstance(given, tuple):
@@ -555,7 +564,8 @@ def _chunks(
     if axes is None:
         if lengths == "auto" or target is not None:
             return fitted(sizes.shape, None, sizes.itemsize, target or _CHUNK, sizes.unlimited), True
-        if own is None or not netcdf_to_zarr or SMALLEST <= sizes.bytes(own) <= LARGEST:
+        is_default = own is not None and sizes.is_default_of_netcdf(own)
+        if own is None or not netcdf_to_zarr or (SMALLEST <= sizes.bytes(own) <= LARGEST and not is_default):
             return own, False
         return fitted(sizes.shape, own, sizes.itemsize, _CHUNK, sizes.unlimited), False
     if target is not None and isinstance(lengths, dict):  # fit the axes without a length
