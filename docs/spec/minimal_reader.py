@@ -261,7 +261,8 @@ class Reader:
             raise Refused(f"version {version} is not read")
         self.dataset = block.get("dataset")
         self.format = block.get("format")
-        self.hidden = KEYS | {"conventions"} if block.get("nzug") else KEYS
+        self.hidden = KEYS | {"conventions"} if block.get("nz") or block.get("nzug") else KEYS
+        self.below = KEYS | {"conventions"} if block.get("nz") else KEYS
         self.types = Types()
         self.dimensions: dict[str, dict[str, Json]] = {}
         self.lengths: dict[str, list[int]] = {}
@@ -322,14 +323,14 @@ class Reader:
 
     def group(self, group: dict[str, Json]) -> Json:
         names, plain, record = group["names"], group["plain"], group["record"]
-        hidden = KEYS if names else self.hidden
+        hidden, info = self.below if names else self.hidden, plain.get("_nczarr_attr", {})
         return {
             "name": names[-1] if names else "",
             "types": canonical(record.get("types", [])),
             "dimensions": [
                 self.dimensions[join_fqn([*names, d["name"]])] for d in record.get("dimensions", [])
             ],
-            "attributes": attributes(plain, plain.get("_nczarr_attr", {}), None, self.types, hidden),
+            "attributes": attributes(plain, record.get("_nczarr_attr", info), None, self.types, hidden),
             "variables": [self.variable(*array) for array in group["arrays"]],
             "groups": [self.group(child) for child in group["groups"]],
         }

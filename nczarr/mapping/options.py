@@ -54,9 +54,9 @@ class WriteOptions:
     zarr_conventions : bool
         Declare the convention in the root's attribute ``zarr_conventions``. xarray shows it, and cannot write it to a
         netCDF file.
-    nzug : bool
-        Declare and follow the proposal NZUG-1.0: a root attribute ``conventions``, and an annotation of every text
-        attribute.
+    nz : bool
+        Declare and follow the proposal NZ-1.0 (the NetCDF Zarr convention): ``zarr_conventions`` in every node,
+        ``conventions`` in every group, and the types of numbers in the attribute ``_nczarr_attr`` of every node.
     lossy : bool
         Write the parts that the layout can represent, and list the others in ``StoredDataset.losses``, instead of
         refusing them.
@@ -123,9 +123,9 @@ class WriteOptions:
         verbs=NEW,
         planned=True,
     )
-    nzug: bool = option(
+    nz: bool = option(
         False,
-        "declare NZUG-1.0 in the attributes of the root group",
+        "declare NZ-1.0 in the attributes of every node",
         Take.FLAG,
         verbs=NEW,
         planned=True,
@@ -173,6 +173,6 @@ class FormatOptions(TypedDict, total=False):
     consolidated: bool
     extensions: bool
     zarr_conventions: bool
-    nzug: bool
+    nz: bool
     lossy: bool
     case_insensitive: bool

@@ -215,7 +215,7 @@ PLANNED: dict[str, Any] = {
     "select": {"t": slice(0, 4), "y": slice("2020-01", "2020-06")}, "rename": {"/a": "b"}, "checksum": True,
     "portable": True, "fixed": True, "unlimited": ("t",), "layout": "zarr-v3", "char": "uint8", "compound": "struct",
     "manifest": True, "chunk_keys": "v2", "consolidated": False, "extensions": True, "zarr_conventions": True,
-    "nzug": True, "lossy": True, "case_insensitive": False, "format": "nc4", "join": "fill", "repack": "first",
+    "nz": True, "lossy": True, "case_insensitive": False, "format": "nc4", "join": "fill", "repack": "first",
     "adjust": ("units", "flip"), "tolerance": {"lat": 1e-5}, "expect_step": "1d", "record_sources": True,
     "preprocess": "os:getcwd",
 }  # fmt: skip

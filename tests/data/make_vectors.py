@@ -1113,11 +1113,42 @@ def not_utf8() -> tuple[Store, str]:
     )
 
 
+def nz() -> tuple[Store, str]:
+    """The agreement with NZ-1.0: it is declared in every node, and its readers find the types of numbers."""
+    declared = [{"uuid": "d0a980b5-c644-4dcc-85a1-283799a58f40", "name": "NZ-1.0"}]
+    plain = {"conventions": "NZ-1.0 CF-1.12", "title": "t", "half": 0.5, "zarr_conventions": declared}
+    attr = {
+        "types": {"conventions": "char", "half": "float32"},
+        "exact": {"conventions": "CF-1.12"},
+        "order": ["title", "conventions", "half"],
+    }
+    scale = {"scale_factor": 0.01, "zarr_conventions": declared}
+    numbers_of = {"types": {"scale_factor": "float32"}}
+    scale["scale_factor"] = struct.unpack("<f", struct.pack("<f", 0.01))[0]
+    numbers_only = {"types": {"half": "float32"}}
+    record = {"_nczarr_attr": attr}
+    store = identified(
+        {
+            "zarr.json": root(plain, attr=numbers_only, arrays=["v"], groups=["g"], **record),
+            "v/zarr.json": array("int16", [], [], -32767, scale, attr=numbers_of),
+            "g/zarr.json": group({"conventions": "NZ-1.0", "zarr_conventions": declared, "own": 1}),
+        }
+    )
+    store["v/zarr.json"]["attributes"]["_nczarr_attr"] = numbers_of
+    store["zarr.json"]["attributes"]["_nczarr_superblock"]["nz"] = True
+    store["v/c"] = numbers("int16", [7])
+    return store, (
+        "netcdf nz {\nvariables:\n\tshort v ;\n\t\tv:scale_factor = 0.01f ;\n\n// global attributes:\n"
+        '\t\t:title = "t" ;\n\t\t:conventions = "CF-1.12" ;\n\t\t:half = 0.5f ;\ndata:\n v = 7 ;\n\n'
+        "group: g {\n\n  // group attributes:\n  \t\t:own = 1ll ;\n  } // group g\n}\n"
+    )
+
+
 VECTORS = (
     empty, atomic, text, attributes, fill_values, default_fills, groups, names, slashes, cut_names, labels, user_types,
     packed, storage, copies, appended, version_3_0, version_3_1, copies_3_1, copied_in, copied_group, group_alone,
     carriers, listing, conflicts, recovery, other_programs, no_values, node_names, nzug,
-    order_twice, not_utf8,
+    order_twice, not_utf8, nz,
 )  # fmt: skip
 #: The codes that are found in vectors that other programs have worked on.
 WORKED_ON = {
@@ -1141,7 +1172,7 @@ WORKED_ON = {
 #: Vectors that are written as they are: of old versions, and those that hold more than one dataset.
 AS_THEY_ARE = {
     "version_3_0", "version_3_1", "copies_3_1", "copied_in", "copied_group", "group_alone", "carriers", "listing",
-    "recovery", "node_names", "nzug",
+    "recovery", "node_names", "nzug", "nz",
 }  # fmt: skip
 
 

@@ -300,12 +300,12 @@ def test_options_say_what_they_do() -> None:
         ),
     )
     store = MemoryStore()
-    tools.copy(dataset, store, WriteOptions(char="uint8", nzug=True, compression="source", extensions=True))
+    tools.copy(dataset, store, WriteOptions(char="uint8", nz=True, compression="source", extensions=True))
     with open_dataset(store) as stored:
         nodes = stored.hierarchy.nodes
         assert nodes["c"].data_type.name == "uint8"
         assert [c.name for c in nodes["v"].codecs] == ["bytes"]
-        assert nodes[""].attributes["conventions"] == "NZUG-1.0 CF-1.8"
+        assert nodes[""].attributes["conventions"] == "NZ-1.0 CF-1.8"
         assert nodes[""].extensions[0].name == "nczarr"
         assert not nodes[""].extensions[0].must_understand
         assert "conventions" not in stored.dataset.attribute

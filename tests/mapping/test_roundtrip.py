@@ -53,7 +53,7 @@ OPTIONS = st.builds(
     compression=st.sampled_from(["auto", "source", "default", "numcodecs"]),
     consolidated=st.booleans(),
     extensions=st.booleans(),
-    nzug=st.booleans(),
+    nz=st.booleans(),
     case_insensitive=st.booleans(),
 )
 
@@ -128,13 +128,13 @@ HARD = [
 ]
 
 
-@pytest.mark.parametrize("nzug", [False, True])
+@pytest.mark.parametrize("nz", [False, True])
 @pytest.mark.parametrize("attribute", HARD, ids=repr)
 @pytest.mark.parametrize("name", ["a", "_FillValue", "missing_value", "_nczarr_array", "zarr_conventions"])
-def test_hard_attributes(name: str, attribute: Attribute, nzug: bool) -> None:
+def test_hard_attributes(name: str, attribute: Attribute, nz: bool) -> None:
     dataset = with_attribute(Attribute(name, attribute.type, attribute.values), DOUBLE)
     store = MemoryStore()
-    tools.copy(dataset, store, WriteOptions(nzug=nzug))
+    tools.copy(dataset, store, WriteOptions(nz=nz))
     assert tools.differences(dataset, store) == []
 
 
@@ -145,12 +145,12 @@ def test_hard_attributes(name: str, attribute: Attribute, nzug: bool) -> None:
         "_ARRAY_DIMENSIONS", "_FillValue", "conventions", "Conventions", "nczarr", "extensions", "a/b", "é",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("nzug", [False, True])
-def test_attributes_with_the_names_of_keys(name: str, nzug: bool) -> None:
+@pytest.mark.parametrize("nz", [False, True])
+def test_attributes_with_the_names_of_keys(name: str, nz: bool) -> None:
     for attribute in (Attribute.of(name, '{"version": "9"}'), Attribute.of(name, [1, 2], SHORT)):
         dataset = with_attribute(attribute)
         store = MemoryStore()
-        tools.copy(dataset, store, WriteOptions(nzug=nzug))
+        tools.copy(dataset, store, WriteOptions(nz=nz))
         assert tools.differences(dataset, store) == []
 
 

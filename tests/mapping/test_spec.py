@@ -235,7 +235,7 @@ def test_the_table_of_recovery_and_the_constraints_name_the_same_codes() -> None
 @given(strategies.datasets(names=strategies.wild_names(), anonymous=True, zero_sizes=True))
 def test_what_is_written_fits_the_schema(dataset: Dataset) -> None:
     validator = schema()
-    for options in (WriteOptions(), WriteOptions(char="uint8", compound="bytes", nzug=True)):
+    for options in (WriteOptions(), WriteOptions(char="uint8", compound="bytes", nz=True)):
         store = MemoryStore()
         tools.copy(dataset, store, options)
         for key in store.list():

@@ -8,8 +8,8 @@ import {
 
 export const KEYS = new Set(["_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr", "_nczarr_copy"]);
 const RESERVED = new Set([...KEYS, "zarr_conventions"]);
-/** The same for the root where the agreement with NZUG counts. */
-const RESERVED_BY_NZUG = new Set([...RESERVED, "conventions"]);
+/** The same for groups where the agreement with NZ-1.0 counts. */
+const RESERVED_BY_NZ = new Set([...RESERVED, "conventions"]);
 const EXACT = 2n ** 53n;
 const WORDS = new Set(["NaN", "Infinity", "-Infinity"]);
 
@@ -17,8 +17,8 @@ const WORDS = new Set(["NaN", "Infinity", "-Infinity"]);
  * The attributes of a node: `{ name, type, values }` in order. Values of `char` are bytes.
  * `findType` gives the type of a name, or null; `report` takes codes; `variable` is the variable's type, or null.
  */
-export function decode(plain, record, variable, findType, report, nzug = false) {
-  const reserved = nzug ? RESERVED_BY_NZUG : RESERVED;
+export function decode(plain, record, variable, findType, report, nz = false) {
+  const reserved = nz ? RESERVED_BY_NZ : RESERVED;
   const types = members(record, "types", report);
   const exact = members(record, "exact", report);
   const given = record?.get("order") ?? [];

@@ -2,7 +2,7 @@
 
 import { decode } from "./attributes.mjs";
 import { dataType } from "./arrays.mjs";
-import { ARRAY_KEYS, GROUP_KEYS, byPath, copiesOf, datasetOf, extensions, findHome, isDraftOfNetcdfC, isEarlier, isReadable, isVersion, objects, recordsOf } from "./identity.mjs";
+import { ARRAY_KEYS, GROUP_KEYS, byPath, copiesOf, datasetOf, extensions, findHome, isDraftOfNetcdfC, isEarlier, isReadable, isVersion, objects, recordsOf, withOwnAnnotations } from "./identity.mjs";
 import { isCount, isObject, isText, same, write } from "./json.mjs";
 import { beginningOf, joinFqn, legal, nameOfNode, splitFqn } from "./names.mjs";
 import { atomic, build, faults, is, isNumeric, needs, size } from "./types.mjs";
@@ -222,7 +222,7 @@ export class Dataset {
         node.unreadable = true;
       }
     }
-    return keys;
+    return names === GROUP_KEYS ? withOwnAnnotations(keys) : keys;
   }
 
   version() {
@@ -233,7 +233,8 @@ export class Dataset {
     if (isEarlier(version) && !this.root.recovered) this.report("version-old");
     this.format = isText(block?.get("format")) ? block.get("format") : null;
     if (block?.has("format") && this.format === null) this.report("record-damaged");
-    this.nzug = block?.get("nzug") === true;
+    this.nz = block?.get("nz") === true; // of every group; its earlier form is of the root alone
+    this.nzug = this.nz || block?.get("nzug") === true;
     const sources = block?.get("sources") ?? [];
     const good = (Array.isArray(sources) ? sources : [sources]).filter(isSource);
     const names = new Set(good.map((s) => s.get("name")));
@@ -603,7 +604,7 @@ export class Dataset {
   attributes(group) {
     const own = (node, variable, nzug = false) =>
       decode(node.plain, node.keys.get("_nczarr_attr"), variable, (n) => this.type(n, group), (c) => this.report(c), nzug);
-    group.attributes = own(group, null, group === this.root && this.nzug);
+    group.attributes = own(group, null, group === this.root ? this.nzug : this.nz);
     for (const array of group.arrays) {
       array.attributes = own(array, array.type).filter((a) => array.keys.size > 0 || a.name !== "_ARRAY_DIMENSIONS");
     }

@@ -57,6 +57,12 @@ export function datasetOf(node) {
   return text(extensions(node.document).find((c) => c.has("dataset"))?.get("dataset"));
 }
 
+/** The keys of a group, whose annotations its record can hold. */
+export function withOwnAnnotations(keys) {
+  const own = keys.get("_nczarr_group")?.get("_nczarr_attr");
+  return isObject(own) ? new Map([...keys, ["_nczarr_attr", own]]) : keys;
+}
+
 /** The records in a copy, by FQN; null if it has not the form of one. */
 export function recordsOf(copy) {
   let value;
@@ -66,7 +72,7 @@ export function recordsOf(copy) {
     return null;
   }
   if (!isObject(value) || ![...value].every(([k, v]) => splitFqn(k) && isObject(v))) return null;
-  const good = (v) => new Map([...v].filter(([k, w]) => GROUP_KEYS.includes(k) && isObject(w)));
+  const good = (v) => withOwnAnnotations(new Map([...v].filter(([k, w]) => GROUP_KEYS.includes(k) && isObject(w))));
   return new Map([...value].map(([k, v]) => [k, good(v)]));
 }
 

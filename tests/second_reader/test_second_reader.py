@@ -33,7 +33,7 @@ VECTORS = HERE.parent / "data" / "vectors"
 NAMES = sorted(p.stem for p in VECTORS.glob("*.json"))
 RECOVERED = (
     "groups", "copies", "labels", "fill_values", "attributes", "copied_in", "copied_group", "group_alone",
-    "version_3_1", "carriers", "listing", "conflicts", "recovery", "other_programs", "node_names", "nzug",
+    "version_3_1", "carriers", "listing", "conflicts", "recovery", "other_programs", "node_names", "nzug", "nz",
 )  # fmt: skip
 CODES = sorted(VECTORS.rglob("*.findings"))
 
@@ -137,7 +137,7 @@ def write(dataset: Dataset, folder: Path, **options: Any) -> Path:
     return folder
 
 
-FORMS = ({}, {"compound": "struct"}, {"char": "uint8"}, {"nzug": True}, {"extensions": True})
+FORMS = ({}, {"compound": "struct"}, {"char": "uint8"}, {"nz": True}, {"extensions": True})
 
 
 @pytest.mark.slow

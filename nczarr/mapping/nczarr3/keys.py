@@ -56,7 +56,15 @@ DATASET = "dataset"
 FQN = "fqn"
 #: The member of the superblock that distinguishes this convention from others with the same keys.
 MARK = "convention"
-NZUG = "NZUG-1.0"
+NZ = "NZ-1.0"
+#: What every node of a dataset declares that agrees with NZ-1.0.
+NZ_CONVENTION: Mapping[str, str] = {
+    "schema_url": "https://raw.githubusercontent.com/zarr-conventions/nz/refs/tags/v1/schema.json",
+    "spec_url": "https://github.com/zarr-conventions/nz/blob/v1/README.md",
+    "uuid": "d0a980b5-c644-4dcc-85a1-283799a58f40",
+    "name": NZ,
+    "description": "Structural interoperability layer for scientific array conventions on Zarr v3",
+}
 CONVENTION: Mapping[str, str] = {
     "uuid": "4058cf9a-85c0-4aeb-a3e4-72f486c51814",
     "name": "nczarr",
@@ -128,7 +136,13 @@ def group_keys(metadata: GroupMetadata) -> tuple[JsonObject, list[str]]:
         except MetadataError as error:
             wrong.append(error.message)
             del found[key]
-    return found, wrong
+    return _with_own_annotations(found), wrong
+
+
+def _with_own_annotations(keys: JsonObject) -> JsonObject:
+    """Return the keys of a group with the annotations of its record: under NZ-1.0 the attribute has only numbers."""
+    own = member(keys, GROUP_KEY).get(ATTR_KEY)
+    return {**keys, ATTR_KEY: own} if isinstance(own, dict) else keys
 
 
 def _first_of(carriers: Sequence[JsonObject], keys: frozenset[str]) -> JsonObject:
@@ -216,7 +230,8 @@ def _records(text: str) -> Iterator[tuple[str, JsonObject]]:
         for fqn, record in as_object(records).items():
             # A damaged record is as good as none: the next copy may be whole.
             if isinstance(record, dict):
-                yield fqn, {k: v for k, v in record.items() if k in _GROUP_KEYS and isinstance(v, dict)}
+                own = {k: v for k, v in record.items() if k in _GROUP_KEYS and isinstance(v, dict)}
+                yield fqn, _with_own_annotations(own)
 
 
 @dataclass(frozen=True)

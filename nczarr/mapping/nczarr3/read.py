@@ -65,6 +65,7 @@ class HierarchyReader:
         self.binder = TypeBinder()
         self.group_types: dict[str, list[UserType]] = {}
         self.reserved = RESERVED
+        self.is_nz = False
         self.plain = PlainArrays(hierarchy)
         #: By path; None for an array that is read as plain Zarr.
         self.forms: dict[str, ArrayForm | None] = {}
@@ -126,7 +127,9 @@ class HierarchyReader:
         if as_text(superblock.get("format")) != superblock.get("format", ""):
             what = f"{SUPERBLOCK_KEY}.format: {show(superblock.pop('format'))} is not text"
             self.findings.add("record-damaged", "/", what)
-        if superblock.get("nzug") is True:
+        # NZUG-1.0, the earlier form of NZ-1.0, declares itself in the root alone.
+        self.is_nz = superblock.get("nz") is True
+        if self.is_nz or superblock.get("nzug") is True:
             self.reserved = RESERVED | {"conventions"}
         return superblock
 
@@ -324,7 +327,7 @@ class HierarchyReader:
 
     def group(self, node: RecordedGroup) -> model.Group:
         variables = tuple([self.variable(node, array) for array in node.arrays])
-        reserved = self.reserved if node.fqn == "/" else RESERVED
+        reserved = self.reserved if node.fqn == "/" or self.is_nz else RESERVED
         with error_context(self.place(node.path), fqn=node.fqn):
             attributes = self.attributes(node, node, None, reserved)
         groups = tuple([self.group(child) for child in node.groups])

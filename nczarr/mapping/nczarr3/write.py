@@ -19,6 +19,9 @@ from nczarr.mapping.values.encodings import simple_type
 from nczarr.model import Dataset, Group, UserType, Variable, join_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig
 
+#: The type names of netCDF that NZ-1.0 has, too.
+_NUMBERS = frozenset(t.zarr_name for t in model.PRIMITIVES.values() if t.dtype.kind in "iuf")
+
 
 def plan_nczarr_v3(
     dataset: Dataset, options: WriteOptions, names: NodeNames, known: KeptNodes | None = None
@@ -109,8 +112,8 @@ class _NCZarr3Planner(DocumentPlanner):
             keys[SUPERBLOCK_KEY] = {"version": spec.VERSION}
             if self.dataset.format is not None:
                 keys[SUPERBLOCK_KEY]["format"] = self.dataset.format
-            if self.options.nzug:
-                keys[SUPERBLOCK_KEY]["nzug"] = True
+            if self.options.nz:
+                keys[SUPERBLOCK_KEY]["nz"] = True
             if self.dataset.sources:
                 own = [asdict(source) for source in self.dataset.sources]
                 keys[SUPERBLOCK_KEY]["sources"] = [
@@ -119,11 +122,14 @@ class _NCZarr3Planner(DocumentPlanner):
             joined = {n: v for n, v in asdict(self.dataset.joined).items() if v}
             if joined:
                 keys[SUPERBLOCK_KEY]["joined"] = joined
-        info = self.group_info(fqn, group, path)
+        info, annotations = self.group_info(fqn, group, path), self.annotations.get(path, {})
+        if self.options.nz and annotations and annotations != (numbers := _numbers_in(annotations)):
+            # NZ-1.0 knows the types of numbers only, so that the whole is in the record.
+            info[ATTR_KEY], annotations = annotations, numbers
         if info:
             keys[GROUP_KEY] = info
-        if path in self.annotations:
-            keys[ATTR_KEY] = self.annotations[path]
+        if annotations:
+            keys[ATTR_KEY] = annotations
         return keys
 
     def group_info(self, fqn: str, group: Group, path: str) -> JsonObject:
@@ -141,10 +147,13 @@ class _NCZarr3Planner(DocumentPlanner):
 
     def group_metadata(self, fqn: str, node: Metadata, keys: JsonObject) -> GroupMetadata:
         plain = dict(node.attributes)
-        if fqn == "/" and self.options.nzug:
-            plain["conventions"] = _nzug_conventions(self.dataset)
+        declared = [dict(spec.NZ_CONVENTION)] if self.options.nz else []
         if fqn == "/" and self.options.zarr_conventions:
-            plain[spec.CONVENTION_KEY] = [dict(spec.CONVENTION)]
+            declared.append(dict(spec.CONVENTION))
+        if self.options.nz:
+            plain["conventions"] = _nz_conventions(self.dataset.all_groups[fqn])
+        if declared:
+            plain[spec.CONVENTION_KEY] = declared
         return GroupMetadata({**plain, **keys}, self.extensions(keys))
 
     def extensions(self, keys: JsonObject) -> tuple[NamedConfig, ...]:
@@ -201,7 +210,14 @@ class _NCZarr3Planner(DocumentPlanner):
             "must_understand": False,
             "configuration": {"version": spec.VERSION, spec.DATASET: identity, **keys},
         }
-        return replace(node, extra={spec.EXTENSION_NAME: own}, extensions=self.extensions(keys))
+        attributes = node.attributes
+        if self.options.nz:
+            attributes = {**attributes, spec.CONVENTION_KEY: [dict(spec.NZ_CONVENTION)]}
+            if numbers := _numbers_in(keys.get(ATTR_KEY, {})):
+                attributes[ATTR_KEY] = numbers
+        return replace(
+            node, attributes=attributes, extra={spec.EXTENSION_NAME: own}, extensions=self.extensions(keys)
+        )
 
 
 def _without_growing_sizes(keys: JsonObject) -> JsonObject:
@@ -257,10 +273,17 @@ def _storage_info(storage: model.Storage, chunks: tuple[int, ...]) -> JsonObject
     return info
 
 
-def _nzug_conventions(group: Group) -> str:
-    """Return NZUG-1.0 and the declared conventions of a dataset."""
+def _numbers_in(annotations: JSONObject) -> JSONObject:
+    """Return the annotations that NZ-1.0 has: the types of attributes of numbers; empty if there are none."""
+    types = member(annotations, "types")
+    numbers = {name: type_ for name, type_ in types.items() if type_ in _NUMBERS}
+    return {"types": numbers} if numbers else {}
+
+
+def _nz_conventions(group: Group) -> str:
+    """Return NZ-1.0 and the declared conventions of a group."""
     declared = group.attribute.get("conventions") or group.attribute.get("Conventions")
-    words = [spec.NZUG]
+    words = [spec.NZ]
     if declared is not None and declared.type in (model.CHAR, model.STRING):
         words += declared.text.replace("\0", "").encode("utf-8", "replace").decode().split()
     return " ".join(dict.fromkeys(words))

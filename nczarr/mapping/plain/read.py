@@ -158,7 +158,7 @@ def plain_attributes(
 ) -> tuple[model.Attribute, ...]:
     """Return the attributes of a node without NCZarr's keys, with inferred types.
 
-    Annotations (NZUG-1.0's ``_nczarr_attr``) apply where they are valid.
+    Annotations (NZ-1.0's ``_nczarr_attr``) apply where they are valid.
     """
     info = {"types": member(attributes.get(ATTR_KEY), "types")}
     return decode_attributes(

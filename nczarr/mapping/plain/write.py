@@ -50,7 +50,7 @@ def plan_plain(
     xarray's convention on v2 has the names of dimensions in ``_ARRAY_DIMENSIONS``, and ``fill_value`` is
     ``_FillValue``.
     """
-    plan = DocumentPlanner(dataset, replace(options, nzug=False), names, known or KeptNodes()).planned()
+    plan = DocumentPlanner(dataset, replace(options, nz=False), names, known or KeptNodes()).planned()
     for fqn, variable in dataset.all_variables.items():
         path = plan.variables[fqn].path
         array = array_at(plan.nodes, path)
@@ -119,7 +119,7 @@ class DocumentPlanner:
             _check_text(type_.name, f"{fqn}: type")
             for name in names_inside(type_):
                 _check_text(name, f"{type_.fqn}: member")
-        reserved = RESERVED | {"conventions"} if fqn == "/" and self.options.nzug else RESERVED
+        reserved = RESERVED | {"conventions"} if self.options.nz else RESERVED
         self.plan.nodes[path] = GroupMetadata(self.attributes(group.attributes, path, fqn, reserved, None))
         prefix = f"{path}/" if path else ""
         for variable in group.variables:
@@ -150,9 +150,7 @@ class DocumentPlanner:
     ) -> dict[str, object]:
         for attribute in attributes:
             _check_text(attribute.name, f"{fqn}: attribute")
-        plain, info = encode_attributes(
-            attributes, array=array, reserved=reserved, annotate_text=self.options.nzug
-        )
+        plain, info = encode_attributes(attributes, array=array, reserved=reserved)
         if info:
             self.annotations[path] = info
         return plain

@@ -177,7 +177,6 @@ def encode_attributes(
     *,
     array: Type | None = None,
     reserved: frozenset[str] = RESERVED,
-    annotate_text: bool = False,
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Return the attributes in plain form, and the content of ``_nczarr_attr`` (empty: write none).
 
@@ -187,8 +186,6 @@ def encode_attributes(
         The type of the variable that has the attributes; it determines the form of ``_FillValue``.
     reserved : frozenset of str
         Names that have no plain form.
-    annotate_text : bool
-        Write the type of every text, as NZUG-1.0 requires, where text without annotation is a string.
 
     Examples
     --------
@@ -216,10 +213,9 @@ def encode_attributes(
             continue
         plain[name] = value
         default = _default_type(name, value, array)
-        text = annotate_text and attribute.type in (CHAR, STRING)
         # JSON software may rewrite 1.0 as 1.
         whole = default == DOUBLE and all(isinstance(i, float) and i.is_integer() for i in _items(value))
-        if default != attribute.type or text or whole:
+        if default != attribute.type or whole:
             types[name] = type_name(attribute.type)
         if not _is_reversible(attribute, value, array):
             exact[name] = _exact(attribute)
