@@ -57,7 +57,7 @@ FQN = "fqn"
 #: The member of the superblock that distinguishes this convention from others with the same keys.
 MARK = "convention"
 NZ = "NZ-1.0"
-#: What every node of a dataset declares that agrees with NZ-1.0.
+#: The entry of NZ-1.0 in every node of a dataset that agrees with it.
 NZ_CONVENTION: Mapping[str, str] = {
     "schema_url": "https://raw.githubusercontent.com/zarr-conventions/nz/refs/tags/v1/schema.json",
     "spec_url": "https://github.com/zarr-conventions/nz/blob/v1/README.md",
