@@ -273,7 +273,7 @@ def _storage_info(storage: model.Storage, chunks: tuple[int, ...]) -> JsonObject
     return info
 
 
-def _numbers_in(annotations: JSONObject) -> JSONObject:
+def _numbers_in(annotations: JsonObject) -> JsonObject:
     """Return the annotations that NZ-1.0 has: the types of attributes of numbers; empty if there are none."""
     types = member(annotations, "types")
     numbers = {name: type_ for name, type_ in types.items() if type_ in _NUMBERS}
