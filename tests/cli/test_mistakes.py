@@ -68,7 +68,7 @@ MISTAKES = [
     ("copy a.nc b.zarr -v tmp", "-v tmp: there is no such variable|did you mean 'temp'?", 1),
     ("copy a.nc b.zarr -g ocen", "-g ocen: there is no such group|did you mean 'ocean'?", 1),
     ("copy a.nc b.zarr -d lat=500.:600.", "/lat goes from -85.0 to 85.0", 1),
-    ("copy a.nc b.zarr -d latt=1", "-d latt: there is no such dimension|/lat", 1),
+    ("copy a.nc b.zarr -d latt=1", "-d latt: there is no such dimension|did you mean 'lat'?", 1),
     ("copy a.nc b.zarr -d 5", "-d 5: not a selection|NAME=START:STOP", 1),
     ("copy a.nc b.zarr --rename temp=t", "--rename temp: there is nothing of this name|did you mean '/ocean/temp'?", 1),
     ("copy a.nc b.zarr --rename temp", "--rename 'temp' is not OLD=NEW|--rename /ocean/temp=t", 1),
