@@ -164,6 +164,7 @@ def test_documents_of_before_and_after_an_append_are_not_mixed(
         assert reader["a"][:].tolist() == reader["b"][:].tolist() == [5] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", [None, rename, remove, remake])
 def test_a_reader_of_many_variables_is_told(
     act: Callable[[Any], None] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ import pytest
 import strategies
 from hypothesis import HealthCheck, assume, given, settings
 from real_data import DATA, ZARR_SAMPLES
+from rotation import examples
 
 import nczarr
 from nczarr import mapping, netcdf
@@ -261,7 +262,7 @@ def test_netcdf_c_reads_real_files_exactly(nc: Path, tmp_path: Path) -> None:
         assert list(netcdf4_view.differences(original, copied)) == []
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.datasets(types="none"))  # it has no user-defined types
 def test_round_trip_of_all_that_it_can_hold(dataset: Dataset) -> None:
     store = MemoryStore()

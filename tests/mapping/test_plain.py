@@ -15,6 +15,7 @@ import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from real_data import ZARR_SAMPLES
+from rotation import examples
 
 import nczarr
 from nczarr import cdl
@@ -310,7 +311,7 @@ def test_what_xarray_writes_is_what_it_reads_back(tmp_path: Path) -> None:
         assert left.attrs.keys() == right.attrs.keys()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     strategies.datasets(names=strategies.plain_names(), anonymous=True, zero_sizes=True),
     st.sampled_from(["zarr-v3", "zarr-v2"]),

@@ -10,6 +10,7 @@ import pytest
 import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.values.encodings import MAX_STRUCT_FIELDS
@@ -42,7 +43,7 @@ from nczarr.model import (
 from nczarr.stores import LocalStore, MemoryStore
 
 QUICK = settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )

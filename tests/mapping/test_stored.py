@@ -15,6 +15,7 @@ import pytest
 import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 from nczarr.errors import (
     DatasetExistsError,
@@ -443,7 +444,7 @@ def test_nothing_changed_writes_nothing() -> None:
         assert set(writes) == {"zarr.json"}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_any_model_becomes_any_other(draw: st.DataObject) -> None:
     """Changing is the same as writing anew, for metadata; values of what stays are kept."""

@@ -16,6 +16,7 @@ import pytest
 import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 from nczarr.errors import DatasetExistsError, LossError, NetCDFFileError, SelectionError, UnsupportedError
 from nczarr.model import (
@@ -88,7 +89,7 @@ def test_netcdf4_python_reads_the_same_from_a_copy(
                 assert b[name].chunking() == variable.chunking()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.datasets(zero_sizes=True))
 def test_any_dataset_comes_back(
     tmp_path_factory: pytest.TempPathFactory, write: Any, dataset: Dataset
@@ -111,7 +112,7 @@ def test_any_dataset_comes_back(
                 assert kept.layout == "contiguous"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     strategies.datasets(types="none", depth=0, storage=False, names=strategies.plain_names()),
     st.sampled_from(["classic", "64-bit offset", "cdf5", "netCDF-4 classic model"]),

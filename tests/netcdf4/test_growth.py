@@ -12,6 +12,7 @@ import programs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rotation import examples
 
 import nczarr.netcdf4 as ours
 from nczarr.cli.main import main
@@ -98,7 +99,7 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(actions=st.lists(ACTIONS, min_size=3, max_size=20))
 def test_the_store_is_the_same_as_if_all_were_planned_anew(actions: list[tuple[str, Any]]) -> None:
     patch = pytest.MonkeyPatch()

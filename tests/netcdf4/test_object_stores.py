@@ -160,6 +160,7 @@ def go(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
+@pytest.mark.slow
 def test_no_variable_of_a_successful_process_is_lost(place: tuple[str, dict[str, Any]]) -> None:
     url, options = place
     processes = {name: start(url, options, name) for name in ("v1", "v2", "v3")}

@@ -299,6 +299,7 @@ def test_a_damaged_chunk_is_said_and_stays(tmp_path: Path) -> None:
         assert ds["v"][:].tolist() == [7] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [0, 100, 1 << 20])
 def test_threads_write_and_read_one_variable(tmp_path: Path, bound: int) -> None:
     """Partial writes into shared chunks, whole chunks that pass by, and reads, against one value for each element."""

@@ -13,6 +13,7 @@ import strategies
 from hypothesis import HealthCheck, given, settings
 from mapping_tools import copy as write
 from real_data import NETCDF_FILES
+from rotation import examples
 
 import nczarr
 from nczarr import cdl
@@ -94,7 +95,7 @@ def test_exactly_what_changes_in_a_file_differs(path: Path) -> None:
         check_changes(want, opened(path))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.datasets())
 def test_an_unchanged_dataset_has_its_model(dataset: Dataset) -> None:
     store: dict[str, bytes] = {}
