@@ -20,7 +20,7 @@ import pytest
 import nczarr
 from nczarr.cli import main
 from nczarr.errors import DatasetNotFoundError, LossError, StoreError
-from nczarr.mapping import RecoveryWarning, check_metadata
+from nczarr.mapping import RecoveryWarning, check_metadata, open_dataset
 from nczarr.stores import LocalStore, MemoryStore, open_store
 from nczarr.zarr import open_hierarchy
 
@@ -302,3 +302,32 @@ def test_a_folder_that_disappears_after_the_opening_is_not_fill(tmp_path: Path) 
         shutil.rmtree(folder / "G")
         with pytest.raises(StoreError, match="the array is missing"):
             ds["G/a"][:]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("mode", ["r", "a"])
+def test_a_folder_that_was_emptied_is_not_fill(layout: str, mode: str, tmp_path: Path) -> None:
+    """The listing of its group still has its name."""
+    folder = make(tmp_path / "s.zarr", layout)
+    for file in (folder / "v").rglob("*"):
+        if file.is_file():
+            file.unlink()
+    with pytest.warns(RecoveryWarning, match="'v' is listed but missing"):
+        ds = nczarr.Dataset(folder, mode)
+    with ds:
+        assert "v" not in ds.variables
+    with (
+        open_dataset(folder, mode="r+" if mode == "a" else "r", consolidated=True) as stored,
+        pytest.raises(StoreError, match="the array is missing: only the consolidated metadata name it"),
+    ):
+        stored.data("/v").read((slice(None),))
+
+
+def test_a_document_that_changed_since_the_opening_is_outdated(tmp_path: Path) -> None:
+    hierarchy = open_hierarchy(LocalStore(make(tmp_path / "s.zarr")))
+    assert hierarchy.outdated_nodes() == []
+    later = (tmp_path / "s.zarr" / "zarr.json").stat().st_mtime_ns + 10**9
+    os.utime(tmp_path / "s.zarr" / "v" / "zarr.json", ns=(later, later))
+    (tmp_path / "s.zarr" / "G" / "a" / "zarr.json").unlink()
+    shutil.copytree(tmp_path / "s.zarr" / "H", tmp_path / "s.zarr" / "K")
+    assert hierarchy.outdated_nodes() == ["v", "K", "G/a"]

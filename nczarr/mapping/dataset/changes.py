@@ -273,10 +273,10 @@ _CONSOLIDATED = ("zarr.json", ".zmetadata")
 def stale_nodes(store: Store, hierarchy: Hierarchy) -> list[str]:
     """Return the paths of nodes that consolidated metadata describe wrongly: missing, changed, or new ones.
 
-    Only what the opening of the hierarchy has seen counts; elsewhere the check would be expensive.
+    Empty where the check would be expensive.
     """
     # The root of version 2 is written together with the copies: only its content shows whether they are outdated.
-    outdated = [path for path in hierarchy.outdated if path or hierarchy.is_outdated("")]
+    outdated = [path for path in hierarchy.outdated_nodes() if path or hierarchy.is_outdated("")]
     stale = [*hierarchy.missing, *outdated]
     return [] if stale and type(store) is LocalStore and _is_changing(store) else stale
 

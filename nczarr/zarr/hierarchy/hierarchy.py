@@ -21,7 +21,7 @@ from nczarr.system.locks import Rank, make_lock
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents.json import same_json
 from nczarr.zarr.hierarchy.layouts import ConsolidatedUse, Documents, Found, Layout, Metadata, Nodes, RawNode
-from nczarr.zarr.hierarchy.survey import knows_names
+from nczarr.zarr.hierarchy.survey import outdated_nodes
 from nczarr.zarr.hierarchy.writer import DocumentWriter
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, are_stored_alike
 from nczarr.zarr.names import check_path, check_siblings, parent_path
@@ -60,9 +60,6 @@ class Hierarchy:
         Nodes that the consolidated metadata name, and of which a complete listing of the store has nothing: another
         program has removed, renamed or lost them. They are not in `nodes`. The values are True for arrays; parents come
         before children.
-    outdated : tuple of str
-        In a directory: paths of nodes whose documents are newer than the consolidated metadata, removed, or not in
-        these.
     complete : bool
         False if consolidated metadata are not used and the listings of the store may omit keys. Then `nodes` has only
         the root, the listed nodes, and those from `load`.
@@ -90,7 +87,6 @@ class Hierarchy:
         self.store = store
         self.complete = found.complete
         self.missing = found.missing
-        self.outdated = found.outdated
         self._layout = layout
         self._nodes = Nodes(found.nodes, lambda raw, path: layout.parse(raw, path))
         self._writer = DocumentWriter(layout, self._nodes, consolidated=found.consolidated, hidden=hidden)
@@ -216,7 +212,7 @@ class Hierarchy:
         raw = self._nodes.raw(path)
         if self._writable:
             save = partial(self._save, path)
-            if raw is not None and raw.consolidated and not knows_names(self.store):
+            if raw is not None and raw.consolidated and not self.store.lists_free:
                 confirm = DocumentQuestion(self._layout, path)
         elif raw is not None:
             # No reference to the hierarchy, so that it is freed with its last reference.
@@ -555,6 +551,22 @@ class Hierarchy:
             A message for each difference; empty if the consolidated metadata are correct or do not exist.
         """
         return list(consolidated_differences(self._layout))
+
+    def outdated_nodes(self) -> list[str]:
+        """Return the nodes of a directory that its consolidated metadata describe wrongly now.
+
+        Their documents are newer than the consolidated metadata, removed, or not in these. Empty for other stores.
+
+        Examples
+        --------
+        >>> from nczarr.stores import MemoryStore
+        >>> from nczarr.zarr import create_hierarchy
+        >>> create_hierarchy(MemoryStore()).outdated_nodes()
+        []
+        """
+        nodes = dict(self._nodes.raw_items())
+        is_copy = any(node.consolidated for node in nodes.values())
+        return list(outdated_nodes(self._layout, nodes)) if is_copy else []
 
     def is_outdated(self, path: str) -> bool:
         """Return True if the stored documents of a node differ from the ones in memory.

@@ -80,8 +80,7 @@ class Found:
     """The result of a search: nodes by path, and flags for consolidated metadata and a complete search.
 
     `left_out` are paths of documents inside arrays, where the specification allows no node. `missing` are nodes that
-    only consolidated metadata name, True for arrays, and `outdated` nodes whose documents are newer than these; see
-    :mod:`nczarr.zarr.hierarchy.survey`.
+    only consolidated metadata name, True for arrays; see :mod:`nczarr.zarr.hierarchy.survey`.
     """
 
     nodes: dict[str, RawNode]
@@ -89,7 +88,6 @@ class Found:
     complete: bool = True
     left_out: tuple[str, ...] = ()
     missing: Mapping[str, bool] = field(default_factory=dict)
-    outdated: tuple[str, ...] = ()
 
     @classmethod
     def among(cls, nodes: Mapping[str, RawNode], consolidated: bool = False, complete: bool = True) -> Found:

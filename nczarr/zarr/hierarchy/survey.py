@@ -2,51 +2,29 @@
 
 Consolidated metadata are a copy: a folder that another program removes, renames or loses stays in it, and all chunks of
 such an array would read as fill values. A directory, a zip file and a store in memory know all their names, so the
-comparison costs no request. A directory also shows which documents are newer than the copy.
+comparison costs no request. A directory also shows which documents are newer than the copy. That costs a system call
+for each, five times as much as the names, so only who uses the documents asks for it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from unicodedata import normalize
 
-from nczarr.errors import StoreError
 from nczarr.stores import LocalStore, Store
 from nczarr.system.failures import system_error
 from nczarr.zarr.hierarchy.layouts import Found, Layout, RawNode, join_key
-from nczarr.zarr.names import parent_path
 
 #: The errors of a system call on a path that does not exist.
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 
-@dataclass(frozen=True)
-class Survey:
-    """The result of a comparison, each part as paths of nodes.
-
-    Attributes
-    ----------
-    missing : dict
-        Nodes in the copy of which the store lists nothing, True for arrays; parents come before children.
-    outdated : tuple of str
-        Nodes whose documents are newer than the copy, removed, or not in it.
-    """
-
-    missing: dict[str, bool]
-    outdated: tuple[str, ...] = ()
-
-
-def knows_names(store: Store) -> bool:
-    """Return whether a store tells all its names without a request, so that a survey is possible."""
-    return store.is_local or store.lists_free
-
-
 def survey(layout: Layout, found: Found) -> Found:
-    """Return the nodes of consolidated metadata without those that are missing, which are named.
+    """Return the nodes of consolidated metadata without those of which the store has no name; these are named.
 
     The result is unchanged if a listing of the store would cost requests, or promises nothing.
 
@@ -55,120 +33,117 @@ def survey(layout: Layout, found: Found) -> Found:
     StoreError
         If the directory cannot be read.
     """
-    store = layout.store
-    if not knows_names(store):
-        return found
+    store, nodes = layout.store, found.nodes
     if isinstance(store, LocalStore):
-        seen = _survey_files(store, layout, found.nodes)
+        missing: Collection[str] = list(_without_folder(store, nodes))
+    elif store.lists_free:
+        missing = _without_key(store, layout, nodes)
     else:
-        seen = _survey_keys(store, layout, found.nodes)
-    nodes = found.nodes
-    if seen.missing:
-        nodes = {path: node for path, node in nodes.items() if path not in seen.missing}
-    return replace(found, nodes=nodes, missing=seen.missing, outdated=seen.outdated)
+        return found
+    if not missing:
+        return found
+    rest = {path: node for path, node in nodes.items() if path not in set(missing)}
+    return replace(found, nodes=rest, missing={path: nodes[path].is_array for path in missing})
 
 
-def _survey_keys(store: Store, layout: Layout, nodes: dict[str, RawNode]) -> Survey:
-    lost = [path for path, node in nodes.items() if path and node.consolidated]
-    for name in layout.defining_names:
-        there = store.exist_many([f"{path}/{name}" for path in lost])
-        lost = [path for path, is_there in zip(lost, there, strict=True) if not is_there]
-    return Survey({path: nodes[path].is_array for path in _without_keys(store.list(), lost)} if lost else {})
+def outdated_nodes(layout: Layout, nodes: Mapping[str, RawNode]) -> Iterator[str]:
+    """Yield the nodes of a directory whose documents are newer than its consolidated metadata, removed, or new.
 
-
-def _without_keys(keys: Iterable[str], paths: Collection[str]) -> Iterable[str]:
-    """Return the paths below which there is no key; all keys are read once.
-
-    Some programs write consolidated metadata only: then chunks show that an array exists.
+    Raises
+    ------
+    StoreError
+        If the directory cannot be read.
     """
-    empty = dict.fromkeys(paths)
-    for key in keys:
-        for folder in accumulate(key.split("/")[:-1], "{}/{}".format):
-            empty.pop(folder, None)
-    return empty
-
-
-def _survey_files(store: LocalStore, layout: Layout, nodes: dict[str, RawNode]) -> Survey:
+    store = layout.store
+    if not isinstance(store, LocalStore):
+        return
     root = str(store.root)
     try:
         copied = os.stat(f"{root}/{layout.copies_key}").st_mtime_ns
     except OSError as error:
         raise system_error("read", store.place(layout.copies_key), error) from error
-    children: dict[str, list[str]] = {"": []}
-    for path, node in nodes.items():
-        if path:
-            children[parent_path(path)].append(path)
-        if not node.is_array:
-            children.setdefault(path, [])
-    missing: dict[str, bool] = {}
-    outdated: list[str] = []
     # The root of version 2 is written together with the copy; other versions have the copy in the root.
     if layout.copies_key not in layout.document_names and _newest(root, layout) > copied:
-        outdated.append("")
-    for group, below in children.items():
-        if group in missing:
-            missing.update({path: nodes[path].is_array for path in below})
-            continue
-        try:
-            listed = _list_folder(store, group)
-        except PermissionError:
-            # The folder exists, and reading its values reports the error. The rest of the dataset stays readable.
-            continue
-        for path in below:
-            name = path.rpartition("/")[2]
+        yield ""
+    for group, members in _members(nodes).items():
+        for path in members.values():
             try:
-                if not _is_listed(name, listed):
-                    missing[path] = nodes[path].is_array
-                elif _newest(f"{root}/{path}", layout) > copied:
-                    outdated.append(path)
+                if _newest(f"{root}/{path}", layout) > copied:
+                    yield path
             except _NOT_THERE:
-                if _is_empty(store, path):
-                    missing[path] = nodes[path].is_array
-                elif nodes[path].consolidated:
-                    outdated.append(path)
+                if nodes[path].consolidated:
+                    yield path
             except PermissionError:
-                continue
+                continue  # reading the values reports it, and the rest of the dataset stays readable
             except OSError as error:
                 raise system_error("read", store.place(path), error) from error
-        known = {path.rpartition("/")[2] for path in below}
-        for name in listed.keys() - known:
-            path = join_key(group, name)
-            documents = [] if name.startswith(".") else layout.defining_names
-            if any(os.path.exists(f"{root}/{path}/{document}") for document in documents):
-                outdated.append(path)
-    return Survey(missing, tuple(outdated))
+        for name in _list_folder(store, group) or ():
+            if name not in members and not name.startswith("."):
+                folder = f"{root}/{join_key(group, name)}"
+                if any(os.path.exists(f"{folder}/{document}") for document in layout.defining_names):
+                    yield join_key(group, name)
 
 
-def _list_folder(store: LocalStore, group: str) -> dict[str, os.DirEntry[str]]:
-    """Return the entries of a group's folder by name; none if it has disappeared."""
+def _without_key(store: Store, layout: Layout, nodes: Mapping[str, RawNode]) -> Collection[str]:
+    """Return the nodes without a document or a key below them; all keys are read once.
+
+    Some programs write consolidated metadata only: then chunks show that an array exists.
+    """
+    lost = [path for path, node in nodes.items() if path and node.consolidated]
+    for name in layout.defining_names:
+        there = store.exist_many([f"{path}/{name}" for path in lost])
+        lost = [path for path, is_there in zip(lost, there, strict=True) if not is_there]
+    empty = dict.fromkeys(lost)
+    for key in store.list() if lost else ():
+        for folder in accumulate(key.split("/")[:-1], "{}/{}".format):
+            empty.pop(folder, None)
+    return empty
+
+
+def _without_folder(store: LocalStore, nodes: Mapping[str, RawNode]) -> Iterator[str]:
+    """Yield the nodes that the folder of their group does not list; parents come before children."""
+    missing: set[str] = set()
+    for group, members in _members(nodes).items():
+        listed = () if group in missing or not members else _list_folder(store, group)
+        if listed is None:  # it exists, and reading its values reports the error; the rest stays readable
+            continue
+        unlisted = members.keys() - listed
+        lost = [path for name, path in members.items() if name in unlisted and not _is_listed(name, listed)]
+        missing.update(lost)
+        yield from lost
+
+
+def _members(nodes: Mapping[str, RawNode]) -> dict[str, dict[str, str]]:
+    """Return the paths of the members of each group by their names; parents come before children."""
+    members: dict[str, dict[str, str]] = {"": {}}
+    for path, node in nodes.items():
+        if path:
+            group, _, name = path.rpartition("/")
+            members[group][name] = path
+            if not node.is_array:
+                members[path] = {}
+    return members
+
+
+def _list_folder(store: LocalStore, group: str) -> Collection[str] | None:
+    """Return the names in a group's folder; none if it has disappeared, None if it cannot be listed."""
     try:
-        with os.scandir(f"{store.root}/{group}") as entries:
-            return {entry.name: entry for entry in entries}
+        return set(os.listdir(f"{store.root}/{group}"))
     except _NOT_THERE:
-        return {}
+        return ()
     except PermissionError:
-        raise
+        return None
     except OSError as error:
         raise system_error("list", store.place(group), error) from error
 
 
-def _is_empty(store: LocalStore, path: str) -> bool:
-    """Return whether there is no file below a path; what cannot be listed is not known to be missing."""
-    try:
-        return next(iter(store.list(path)), None) is None
-    except StoreError:  # for example a link to a disk that is not mounted: reading the values reports it
-        return False
-
-
 def _is_listed(name: str, listed: Collection[str]) -> bool:
-    """Return whether a folder lists a name.
+    """Return whether a folder lists a name in another form of Unicode.
 
     A file system that ignores case answers for `t` with the file `T`, so only the listing tells them apart. HFS+ lists
     each name in Unicode's form NFD and finds it in any form; elsewhere a file of another form is not found later.
     """
-    return name in listed or (
-        not name.isascii() and normalize("NFD", name) in (normalize("NFD", other) for other in listed)
-    )
+    return not name.isascii() and normalize("NFD", name) in (normalize("NFD", other) for other in listed)
 
 
 def _newest(folder: str, layout: Layout) -> int:
