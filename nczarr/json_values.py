@@ -141,7 +141,8 @@ def member(value: object, key: str) -> JsonObject:
     >>> member({"a": {"b": 1}}, "a"), member({"a": 1}, "a"), member(None, "a")
     ({'b': 1}, {}, {})
     """
-    return as_object(as_object(value).get(key))
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def texts_in(value: object) -> list[str]:

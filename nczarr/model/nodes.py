@@ -95,7 +95,7 @@ class Attribute:
 
     def __post_init__(self) -> None:
         values = self.values
-        if type(values) is np.ndarray and isinstance(self.type, Type | None):
+        if type(values) is np.ndarray and (isinstance(self.type, Type) or self.type is None):
             return
         name = making.text_of(self.name, "attribute")
         if values is _NOTHING:
@@ -294,7 +294,7 @@ class _WithAttributes:
     def _as_tuple(self, name: str, kind: type) -> None:
         """Make a field a tuple of nodes, as far as it is none."""
         given = getattr(self, name)
-        if type(given) is tuple and all(isinstance(each, kind) for each in given):
+        if type(given) is tuple and {*map(type, given)} <= {kind}:  # what each opened variable has
             return
         if kind is Attribute and isinstance(given, Mapping):
             given = [Attribute(key, value) for key, value in given.items()]

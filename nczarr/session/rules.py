@@ -83,7 +83,7 @@ class EditRules:
     def check_open(self) -> None:
         """Raise if the dataset is closed, or belongs to the process from which this one was forked."""
         if self.is_open:
-            if self.is_inherited:
+            if self.writable and not self._origin.is_here:
                 raise errors.EditError(
                     "the dataset was opened for writing before the fork, and belongs to the parent process",
                     path=self.name,

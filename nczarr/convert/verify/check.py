@@ -19,7 +19,7 @@ from nczarr.formats import kind_of_source
 from nczarr.json_values import show
 from nczarr.mapping import Finding
 from nczarr.mapping.values.declarations import type_name, types_to_json
-from nczarr.mapping.values.scalars import scalar_to_json
+from nczarr.mapping.values.scalars import values_to_json
 from nczarr.model import Attribute, Dataset, Group, Type, Variable
 from nczarr.targets import allowing
 from nczarr.transfer import NoProgress, Progress, block_shape, dataset_bytes, reporting, value_bytes
@@ -193,7 +193,7 @@ def _variable(shape: tuple[int, ...], variable: Variable) -> dict[str, object]:
 def _values(type_: Type, values: np.ndarray) -> object:
     if type_ == model.CHAR:
         return values.tobytes().decode("latin-1")  # one string, one character for each byte
-    return [_exact(scalar_to_json(type_, value)) for value in values]
+    return [_exact(value) for value in values_to_json(type_, values)]
 
 
 def _exact(value: object) -> object:

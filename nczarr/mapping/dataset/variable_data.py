@@ -293,15 +293,19 @@ class VariableData:
         The document claims the length of the dimension at once if the dataset claims it; otherwise the next
         :meth:`StoredDataset.lengthen` or :meth:`StoredDataset.update` writes it.
         """
-        claimed = self._at_least(tuple([e.stored if isinstance(e, Length) else e for e in self.extents]))
-        if claimed != self.stored_shape:
+        # Asked once: each row of a loop with `sync()` comes here for all variables of the dimension.
+        stored = self.stored_shape
+        claims = [e.stored if isinstance(e, Length) else e for e in self.extents]
+        # Another program may have made the array longer.
+        claimed = tuple(map(max, claims, stored))
+        if claimed != stored:
             # Another program has shortened the array along any axis, and may have left values behind its end.
             with error_context(fqn=self.fqn):
                 self.tail = self.array.clear_outside(range(len(self.extents)))
                 self.array.resize(self._full_shape(claimed))
-        shape = self._at_least(self.shape)
+        shape = tuple(map(max, self.shape, claimed))
         # Values first, then the document with the length (`StoredModel`).
-        if shape != self.stored_shape:
+        if shape != claimed:
             if not self.array.store.takes_any_key:
                 # Icechunk refuses chunks outside the stored shape, and its commit shows both at once.
                 self.array.resize(self._full_shape(shape))
@@ -310,10 +314,6 @@ class VariableData:
                 # Steps of a killed writer would appear as values of this one (tests/netcdf4/test_silent_losses.py).
                 self._clear_tail(shape)
             self.array.grow(self._full_shape(shape))
-
-    def _at_least(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return a shape that includes that of the array, which another program may have made longer."""
-        return tuple(map(max, shape, self.stored_shape))
 
     def _clear_tail(self, shape: tuple[int, ...]) -> None:
         """Remove the values of dead writers behind the end of the array, before it grows to a shape."""

@@ -15,13 +15,13 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import pairwise
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 import numpy as np
 
 from nczarr import model
 from nczarr.errors import MetadataError
-from nczarr.json_values import JsonObject, as_text, checked_text, only_texts, show, texts_in
+from nczarr.json_values import JsonObject, as_text, checked_text, show, texts_in
 from nczarr.mapping.values import scalars
 from nczarr.mapping.values.declarations import find_type, type_name
 from nczarr.mapping.values.scalars import Scalar
@@ -69,7 +69,7 @@ def _plain(attribute: Attribute, array: Type | None) -> object:
         # xarray masks values equal to a text, and nothing for null: NaN is masked in any case.
         items = [None if math.isnan(v) else scalars.float_to_json(v) for v in values]
     else:
-        items = [scalars.scalar_to_json(attribute.type, v) for v in values]
+        items = scalars.values_to_json(attribute.type, values)
     return items[0] if len(items) == 1 and attribute.type.kind != "vlen" else items
 
 
@@ -96,16 +96,18 @@ def _default_type(name: str, value: object, array: Type | None) -> Type | None:
     if isinstance(value, str):
         return CHAR
     items = _items(value)
-    if only_texts(items):
+    kinds = {*map(type, items)}
+    if kinds == {str}:
         return STRING
-    numbers = [i for i in items if _is_json_number(i)]
-    if not items or len(numbers) < len(items):
-        return None
-    if any(isinstance(i, float) for i in numbers):
+    if kinds in ({float}, {float, int}):
         return DOUBLE
-    if all(_INT64.min <= i <= _INT64.max for i in numbers):
+    if kinds != {int}:
+        return None
+    numbers = cast("list[int]", items)
+    low, high = min(numbers), max(numbers)
+    if _INT64.min <= low and high <= _INT64.max:
         return model.INT64
-    return model.UINT64 if all(0 <= i < 2**64 for i in numbers) else None
+    return model.UINT64 if low >= 0 and high < 2**64 else None
 
 
 def _is_json_number(value: object) -> TypeGuard[int | float]:
@@ -128,12 +130,10 @@ def _from_plain(name: str, value: object, type_: Type, array: Type | None) -> np
     ):
         return scalars.array_of(type_, [_unpack_fill(item, type_) for item in items])
     if type_.dtype.kind == "f":
-        nan = type_.dtype.type(math.nan)
-        floats = [nan if i is None else scalars.float_from_json(i, type_.dtype) for i in items]
-        return scalars.array_of(type_, floats)
+        items = [math.nan if item is None else item for item in items]
     if type_ == BYTE:  # true and false of other programs
         items = [int(item) if isinstance(item, bool) else item for item in items]
-    return scalars.array_of(type_, [scalars.scalar_from_json(type_, item) for item in items])
+    return scalars.values_from_json(type_, items)
 
 
 def _chars(value: object) -> np.ndarray:
@@ -158,7 +158,7 @@ def _unpack_fill(value: object, type_: Type) -> Scalar:
 def _exact(attribute: Attribute) -> object:
     if attribute.type == CHAR:
         return scalars.bytes_to_json(attribute.values.tobytes())
-    return [scalars.scalar_to_json(attribute.type, v) for v in attribute.values]
+    return scalars.values_to_json(attribute.type, attribute.values)
 
 
 def _from_exact(value: object, type_: Type) -> np.ndarray:
@@ -166,7 +166,7 @@ def _from_exact(value: object, type_: Type) -> np.ndarray:
         return _chars(value)
     if not isinstance(value, list):
         raise MetadataError(f"exact: {show(value)} is not a list")
-    return scalars.array_of(type_, [scalars.scalar_from_json(type_, item) for item in value])
+    return scalars.values_from_json(type_, value)
 
 
 # --- writing
