@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from queue import Empty, Queue
 from threading import Event
@@ -170,6 +169,8 @@ def transfer(
     """Read and write all blocks."""
     # KeyboardInterrupt is raised in the main thread. The main thread only waits here, so that an interrupt never
     # leaves HDF5 code with the HDF5 lock acquired.
+    from concurrent.futures import ThreadPoolExecutor  # a dataset that is opened needs none
+
     stop = Event()
     reports: Queue[tuple[int, str] | None] = Queue()
     with ThreadPoolExecutor(1, thread_name_prefix="nczarr-read") as pool:
@@ -200,6 +201,8 @@ def _move(
     reports: Queue[tuple[int, str] | None],
 ) -> None:
     """Read blocks in this thread and write them in other threads, until all are written or `stop` is set."""
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     pending: deque[tuple[Future[None], list[Block], int]] = deque()
     pending_bytes = 0
 

@@ -5,22 +5,19 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import logging
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import PurePosixPath
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from nczarr.cli import options as shared
 from nczarr.cli.options import HIERARCHY, SOURCE, define, option, storage_options
 from nczarr.cli.terminal import can_draw, described, folded_table, progress_bar, say, table
 from nczarr.convert import Progress, open_source
-from nczarr.convert.change.selecting import select
 from nczarr.convert.endpoints import provenance, read_whole, watch_reading
-from nczarr.convert.report import StoredObjects, VariableStorage, stored_objects, variable_storage
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import kind_of_source, local_path
@@ -29,6 +26,9 @@ from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, spli
 from nczarr.model.typed import list_names, typed
 from nczarr.system.atomic import text_output
 from nczarr.transfer import NoProgress
+
+if TYPE_CHECKING:
+    from nczarr.convert.report import StoredObjects, VariableStorage
 
 #: Options that have the name and the meaning of a field of :class:`nczarr.cdl.DumpOptions`.
 _DUMPED = (
@@ -106,6 +106,8 @@ def run_dump(options: argparse.Namespace) -> None:
     if (level := options.log_level) is not None:
         if level < 0:
             raise NCZarrError(f"-L {level}: the level must not be negative", hint="give a level from 0 to 3")
+        import logging
+
         levels = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
         logging.basicConfig(level=levels[min(level, 3)], format="nczarr: %(name)s: %(message)s", force=True)
     # Show the progress bar only if the output goes to a file.
@@ -139,7 +141,10 @@ def _dump(source: str, out: TextIO, options: argparse.Namespace, bar: Progress) 
             hidden=hidden,
             location=shown_location(source),
         )
-        dataset = select(dataset, shared.selection_of(options.dimension))
+        if options.dimension:
+            from nczarr.convert.change.selecting import select
+
+            dataset = select(dataset, shared.selection_of(options.dimension))
         if options.whole and local_path(source) is None:
             dataset = read_whole(dataset)
         if isinstance(bar, NoProgress):
@@ -234,6 +239,8 @@ def run_du(options: argparse.Namespace) -> None:
 
 def run_info(options: argparse.Namespace) -> None:
     """Run ``nczarr info``."""
+    from nczarr.convert.report import variable_storage
+
     listed = []
     for number, source in enumerate(options.source):
         with _opened_with_layout(source, options) as (dataset, layout, group, stored, findings):
@@ -335,6 +342,8 @@ def _opened_with_layout(
     source: str, options: argparse.Namespace
 ) -> Iterator[tuple[Dataset, str, Mapping[str, str | None] | None, StoredObjects | None, Sequence[Finding]]]:
     """Yield a dataset, its layout, the group that is opened alone, the stored objects, and the findings."""
+    from nczarr.convert.report import stored_objects
+
     where = storage_options(options)
     if (kind := kind_of_source(source)) != "zarr":
         with open_source(source, storage_options=where) as dataset:

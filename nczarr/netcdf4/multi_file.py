@@ -9,7 +9,6 @@ from glob import glob
 from typing import Any
 
 import numpy as np
-from numpy import ma
 
 from nczarr import errors
 from nczarr.netcdf4.base import data_model_of
@@ -282,11 +281,11 @@ class _Variable:
         if not pieces:
             pieces = [self._recVar[0][(np.empty(0, np.intp), *rest)]]
             order = [np.empty(0, np.intp)]
-        join: Any = ma.concatenate if any(map(ma.isMA, pieces)) else np.concatenate
+        join: Any = np.ma.concatenate if any(map(np.ma.isMA, pieces)) else np.concatenate
         data = join(pieces)[np.argsort(np.concatenate(order))]
         if isinstance(axes[0], int):
             data = data[0]
-        return ma.getdata(data) if ma.isMA(data) and not ma.getmaskarray(data).any() else data
+        return np.ma.getdata(data) if np.ma.isMA(data) and not np.ma.getmaskarray(data).any() else data
 
     def __repr__(self) -> str:
         lines = ["<class 'nczarr._Variable'>", f"{self.dtype} {self._name}{self.dimensions}"]

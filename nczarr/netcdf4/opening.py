@@ -8,8 +8,6 @@ import gc
 import io
 import operator
 import os
-import tempfile
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -388,6 +386,8 @@ class Opening:
         session = replace(self, target=keys, clobber=True, storage_options=None)._new()
 
         def archive() -> memoryview:
+            import zipfile
+
             buffer = io.BytesIO()
             with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as written:
                 for key, value in keys.items():
@@ -399,6 +399,8 @@ class Opening:
 
     def _from_memory(self, content: bytes) -> Session:
         """Read a zip archive of a Zarr hierarchy, or a netCDF file."""
+        import zipfile
+
         from nczarr.stores.zip import member_name
 
         if not formats.is_zip(content[:8]):
@@ -446,6 +448,8 @@ class Opening:
 
     def _read_file_in_memory(self, content: bytes) -> Session:
         """Read a netCDF file in memory from a temporary file, which the libraries require."""
+        import tempfile
+
         folder = tempfile.TemporaryDirectory(prefix="nczarr-")
         try:
             path = Path(folder.name) / "memory.nc"

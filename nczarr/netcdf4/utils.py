@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence, ValuesView
 from typing import Any, NoReturn
 
@@ -116,6 +115,8 @@ def ncinfo(arguments: Sequence[str] | None = None) -> None:
     >>> ncinfo(["-d", "x", path])
     "<class 'nczarr.Dimension'>": name = 'x', size = 3
     """
+    import argparse  # a dataset does not need it
+
     parser = argparse.ArgumentParser(prog="ncinfo", description="Print a dataset or a part of it.")
     parser.add_argument("-g", "--group", default=None)
     parser.add_argument("-v", "--variable", default=None)

@@ -7,7 +7,6 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy import ma
 from numpy.typing import DTypeLike
 
 from nczarr import errors, model
@@ -324,7 +323,7 @@ class Variable(AttributeOwner):
     # -- values --------------------------------------------------------------------------------------------
 
     @overload
-    def __getitem__(self, elem: EllipsisType | slice) -> ma.MaskedArray[Any, Any]: ...
+    def __getitem__(self, elem: EllipsisType | slice) -> np.ma.MaskedArray[Any, Any]: ...
     @overload
     def __getitem__(self, elem: object) -> Any: ...
     def __getitem__(self, elem: object) -> Any:

@@ -14,18 +14,15 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
-import hashlib
 import io
 import itertools
 import os
 import platform
 import re
-import secrets
 import shutil
 import stat
 import struct
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
@@ -58,7 +55,7 @@ _WRITER = r"(?P<machine>[0-9a-f]{8})-(?P<process>[0-9a-f]+)-(?P<token>[0-9a-f]+)
 _FORM = re.compile(rf"(?:\.(?P<target>.*))?\.nczarr-(?P<writer>{_WRITER})(?P<old>\.old)?\.tmp", re.DOTALL)
 _numbers = itertools.count()
 #: Token of this process on systems without start times of processes. It distinguishes processes with the same ID.
-_token = secrets.token_hex(4)
+_token = os.urandom(4).hex()
 #: Number of digits of a token that encodes the start time of a process.
 _LONG_TOKEN = 12
 
@@ -152,11 +149,13 @@ def _stem(target: Path) -> str:
 @functools.cache
 def _machine() -> str:
     """Return an identifier of the process ID namespace: the host and, on Linux, the container."""
+    from hashlib import blake2b  # loads OpenSSL, which only a writer needs
+
     text = platform.node()
     with suppress(OSError):
         # Two containers of one host number their processes alike.
         text += f" {os.stat('/proc/self/ns/pid').st_ino}"
-    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
+    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
 
 
 @functools.lru_cache(maxsize=1)
@@ -566,8 +565,10 @@ class Output:
         self.durable = True
         self.is_stream = _is_stream(target)
         if self.is_stream:
+            from tempfile import gettempdir
+
             self.target = Path(target)
-            self.path = Path(tempfile.gettempdir()) / f".output-{secrets.token_hex(8)}{value_name()}"
+            self.path = Path(gettempdir()) / f".output-{os.urandom(8).hex()}{value_name()}"
         else:
             # A link stays a link: `os.replace` on it would turn it into a file.
             self.target = Path(os.path.realpath(target))

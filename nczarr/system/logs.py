@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
 
 
 def logger_of(module: str) -> logging.Logger:
@@ -13,6 +16,8 @@ def logger_of(module: str) -> logging.Logger:
     >>> logger_of("nczarr.stores.remote.http").name
     'nczarr.stores'
     """
+    import logging  # not for an import of nczarr
+
     logger = logging.getLogger(".".join(module.split(".")[:2]))
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())

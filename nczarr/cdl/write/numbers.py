@@ -12,7 +12,6 @@ computed as the exact sum of two doubles (Dekker), so that rounding, and the tes
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -120,6 +119,8 @@ def _digit_tables() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _power_tables() -> tuple[np.ndarray, ...]:
     """Powers of ten as sums of doubles: high, high's two halves, low; the smallest double that is not below the
     power; and the floor of the decimal logarithm of ``2**e`` for each biased exponent."""
+    from fractions import Fraction  # a header needs none
+
     high, low, at_least = [], [], []
     for k in range(-_OFFSET, _OFFSET + 1):
         exact = Fraction(10) ** k

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy import ma
 from numpy.typing import ArrayLike
 
 from nczarr import errors, model
@@ -152,7 +151,7 @@ def _joined(data: np.ndarray, encoding: str | None, index: Index, shape: tuple[i
     last = index.axes[-1]
     if not isinstance(last, range) or len(last) != shape[-1] or not len(last):
         return data
-    return chartostring(np.asarray(ma.filled(data)), encoding=encoding)
+    return chartostring(np.asarray(np.ma.filled(data)), encoding=encoding)
 
 
 def _text_fields(data: np.ndarray, settings: Settings) -> np.ndarray:
@@ -200,7 +199,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
         if settings.scale:
             values = packing_of(lookup_in(node)).pack(values, node.type.dtype)
             values = fill_masked(values, settings.dtype, lookup_in(node))
-        values = np.asarray(ma.getdata(values), settings.dtype)
+        values = np.asarray(np.ma.getdata(values), settings.dtype)
         values = np.ascontiguousarray(values).reshape(*values.shape, 1).view(node.type.dtype)
         index = Index((*index.axes, range(2)) if shape else (range(2),))
         values, shape = values.reshape(index.counts), node.shape
@@ -283,7 +282,7 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
         return data
     texts = _text_array(data)
     if texts is None:
-        if (not ma.isMA(data) and np.asarray(data).dtype.kind not in "SUO") or data is None:
+        if (not np.ma.isMA(data) and np.asarray(data).dtype.kind not in "SUO") or data is None:
             raise errors.ArgumentTypeError(f"text is needed, not {type(data).__name__}", fqn=node.fqn)
         return data
     length = node.shape[-1]
@@ -346,7 +345,7 @@ def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
 
 
 def _check_members(node: VariableNode, type_: model.EnumType, data: np.ndarray | np.generic) -> None:
-    values = data.filled() if ma.isMA(data) else data
+    values = data.filled() if np.ma.isMA(data) else data
     if not type_.are_members(values).all():
         raise errors.ArgumentError("trying to assign illegal value to Enum variable", fqn=node.fqn)
 
@@ -355,7 +354,7 @@ def _texts(node: VariableNode, elem: object, data: object) -> tuple[object, np.n
     if not isinstance(data, np.ndarray):
         return _single(node, elem, data)
     if data.dtype.kind in "SU":
-        if ma.isMA(data):
+        if np.ma.isMA(data):
             raise errors.ArgumentTypeError(
                 "masked arrays cannot be assigned by VLEN str slices", fqn=node.fqn
             )
@@ -443,10 +442,10 @@ def _conform(values: np.ndarray, counts: tuple[int, ...]) -> np.ndarray:
 
 
 def _broadcast(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    if not ma.isMA(values):
+    if not np.ma.isMA(values):
         return np.broadcast_to(values, shape)
-    data = np.broadcast_to(ma.getdata(values), shape)
-    return ma.masked_array(data, np.broadcast_to(ma.getmaskarray(values), shape))
+    data = np.broadcast_to(np.ma.getdata(values), shape)
+    return np.ma.masked_array(data, np.broadcast_to(np.ma.getmaskarray(values), shape))
 
 
 def _model_values(node: VariableNode, settings: Settings, values: np.ndarray) -> np.ndarray:
@@ -471,7 +470,7 @@ def _model_values(node: VariableNode, settings: Settings, values: np.ndarray) ->
                 values = numbers.pack_in_blocks(values, target, packing, lookup)
             else:
                 values = fill_masked(_cast(node, packing.pack(values, target), target), target, lookup)
-    values = _cast(node, np.asarray(ma.getdata(values)), target)
+    values = _cast(node, np.asarray(np.ma.getdata(values)), target)
     if type_.kind == "compound" and target.hasobject:
         _check_texts(node, values, type_)
     if settings.quantization is not None and target.kind == "f":

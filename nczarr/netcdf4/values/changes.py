@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy import ma
 
 from nczarr.model import Attribute
-from nczarr.model.stored_form import StoredForm
 from nczarr.netcdf4.values.indexing import Index
 from nczarr.netcdf4.values.types import Settings
 from nczarr.session import Session, VariableNode
@@ -54,14 +52,16 @@ def warn_of_changes(
     packed = settings.scale and ("scale_factor" in attributes or "add_offset" in attributes)
     if _is_kept(values, stored, attributes if packed else {}):
         return
+    from nczarr.model.stored_form import StoredForm  # few writes come so far
+
     kept = attributes if settings.scale else {n: a for n, a in attributes.items() if n not in _SCALING}
     form = StoredForm.of(type_, kept, defaults=True)
     if form is None or node.fqn in session.warned:
         return
     # The numbers of a program are in the units of the variable, and it may give the fill value itself.
     form = replace(form, time=None, length=None, missing=(), fill=None)
-    places = np.flatnonzero(~ma.getmaskarray(values))  # masked elements get the fill value
-    change = form.change(ma.getdata(values).reshape(-1)[places], stored.reshape(-1)[places])
+    places = np.flatnonzero(~np.ma.getmaskarray(values))  # masked elements get the fill value
+    change = form.change(np.ma.getdata(values).reshape(-1)[places], stored.reshape(-1)[places])
     if change is None:
         return
     inside = np.unravel_index(int(places[change.place[0]]), values.shape)
@@ -86,7 +86,7 @@ def _is_kept(values: np.ndarray, stored: np.ndarray, packing: dict[str, Attribut
 
 def _is_in_range(values: np.ndarray, dtype: np.dtype, packing: dict[str, Attribute]) -> bool:
     """Return True if the smallest and the largest value fit a packed integer; NaN does not."""
-    if ma.isMA(values) and not ma.count(values):
+    if np.ma.isMA(values) and not np.ma.count(values):
         return True
     number = {"scale_factor": 1.0, "add_offset": 0.0}
     for name in number:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy import ma
 
 from nczarr.errors import ArgumentError
 from nczarr.netcdf4.errors import translating
@@ -73,7 +72,7 @@ def stringtochar(a: np.ndarray, encoding: str | None = None, n_strlen: int | Non
     [[b'a', b'b'], [b'c', b'']]
     """
     encoding = _encoding(a, encoding)
-    a = ma.filled(a)
+    a = np.ma.filled(a)
     length = a.dtype.itemsize if n_strlen is None else n_strlen
     if length < 0:
         raise ArgumentError(f"n_strlen is negative: {length}")

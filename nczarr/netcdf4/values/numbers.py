@@ -21,7 +21,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy import ma
 from numpy.typing import ArrayLike
 
 from nczarr.errors import ArgumentError, ArgumentTypeError, EditError
@@ -190,8 +189,8 @@ def mask_missing(data: np.ndarray, missing: Missing, *, always_mask: bool) -> np
             _check_limit(limit, data)
     mask = _mask_of(data, missing, found)
     if mask is None:
-        return ma.masked_array(data) if always_mask else np.asarray(data)
-    masked = ma.masked_array(data, mask=mask, fill_value=missing.shown(found))
+        return np.ma.masked_array(data) if always_mask else np.asarray(data)
+    masked = np.ma.masked_array(data, mask=mask, fill_value=missing.shown(found))
     return masked[()] if masked.shape == () else masked
 
 
@@ -307,7 +306,7 @@ def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray
     ArgumentTypeError
         If it is a string and the values are numbers.
     """
-    if not ma.isMA(data):
+    if not np.ma.isMA(data):
         return np.asarray(data)
     missing = lookup("missing_value")
     if missing is not None and bool(np.all(np.isin(data.data[data.mask], missing))):
@@ -324,7 +323,7 @@ def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray
             fill = default_fillvals[dtype.str[1:]]
     if np.asarray(fill).dtype.kind in "SU" and data.dtype.kind not in "SU":
         raise ArgumentTypeError(f"the text {fill!r} cannot stand for masked values of {data.dtype}")
-    return np.where(ma.getmaskarray(data), np.array(fill).astype(data.dtype), data.data)
+    return np.where(np.ma.getmaskarray(data), np.array(fill).astype(data.dtype), data.data)
 
 
 def can_pack_in_blocks(data: np.ndarray, dtype: np.dtype, packing: Packing) -> bool:
@@ -336,7 +335,7 @@ def can_pack_in_blocks(data: np.ndarray, dtype: np.dtype, packing: Packing) -> b
         and data.flags.c_contiguous
         and packing.valid
         and packing.is_single
-        and (bool(packing) or ma.isMA(data))
+        and (bool(packing) or np.ma.isMA(data))
     )
 
 
@@ -413,9 +412,9 @@ def mask_and_unpack(
     if missing is None or not (mask or always_mask):
         return values
     if not mask:
-        return ma.masked_array(values)
-    result = ma.masked_array(values, mask=mask[0].reshape(data.shape))
-    template = ma.masked_array(flat[:0], mask=mask[0][:0], fill_value=missing.shown(found))
+        return np.ma.masked_array(values)
+    result = np.ma.masked_array(values, mask=mask[0].reshape(data.shape))
+    template = np.ma.masked_array(flat[:0], mask=mask[0][:0], fill_value=missing.shown(found))
     # An operation keeps the fill value in the stored type; setting the attribute would convert it.
     result._update_from(packing.unpack(template))  # type: ignore[attr-defined]
     return result
@@ -470,7 +469,7 @@ def round_to_digit(data: np.ndarray, digit: float) -> np.ndarray:
         2.0 ** math.ceil(math.log2(10.0 ** (math.ceil(digit) if digit > 0 else math.floor(digit))))
     )
     rounded = np.around(scale * data) / scale
-    if isinstance(data, ma.MaskedArray) and isinstance(rounded, ma.MaskedArray):
+    if isinstance(data, np.ma.MaskedArray) and isinstance(rounded, np.ma.MaskedArray):
         rounded.set_fill_value(data.fill_value)
     return rounded
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy import ma
 from numpy.typing import ArrayLike
 
 from nczarr import model
@@ -301,11 +300,11 @@ def complex_values(data: ArrayLike, dtype: np.dtype) -> np.ndarray:
     """
     values = np.asanyarray(data)
     if values.dtype == object:
-        values = np.array(ma.getdata(values).tolist())
+        values = np.array(np.ma.getdata(values).tolist())
     if values.dtype.kind not in "biufc":
         raise ArgumentTypeError(f"complex numbers are needed, not {values.dtype}")
-    plain = np.ascontiguousarray(ma.getdata(values), dtype).reshape(values.shape)
-    return ma.array(plain, mask=ma.getmaskarray(values)) if ma.isMA(values) else plain
+    plain = np.ascontiguousarray(np.ma.getdata(values), dtype).reshape(values.shape)
+    return np.ma.array(plain, mask=np.ma.getmaskarray(values)) if np.ma.isMA(values) else plain
 
 
 @dataclass(slots=True)
