@@ -18,14 +18,13 @@ SCRIPT = Path(__file__).parents[1] / "docs" / "trace_trips.py"
 #: wait for the disk (`system`) ends with the renaming of files (`stores`), and `model` checks the sources of `netcdf`.
 #: The module of the loggers is new on the ways that write, and an append waits for the disk as a copy does.
 #: The dataclasses of a copy and of its format ask `options` which of their fields are options.
-#: The names of `convert` come from `lazy` at their first use: a header needs no copy.
 #: All ways ask `model.lengths`, which owns the lengths of a stored dataset; those of a session ask `session.rules`.
 MOST = {
-    "copy a.nc b.zarr": (29, 4, 91),
+    "copy a.nc b.zarr": (29, 4, 88),
     'Dataset("b.zarr")': (19, 0, 62),
     "variable[1:3]": (12, 0, 28),
     "v[n] = row; sync()": (17, 3, 54),
-    "gen a.cdl c.zarr": (29, 3, 96),
+    "gen a.cdl c.zarr": (29, 3, 93),
 }
 
 

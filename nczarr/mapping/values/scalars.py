@@ -291,7 +291,9 @@ def values_from_json(type_: Type, items: Sequence[object]) -> np.ndarray:
     kinds, dtype = {*map(type, items)}, type_.dtype
     if dtype.kind == "f" and kinds == {float}:
         with np.errstate(over="ignore"):
-            return np.array(items, np.float64).astype(dtype)
+            numbers = np.array(items, np.float64).astype(dtype)
+        if np.isfinite(numbers).all():  # others are judged one by one
+            return numbers
     if dtype.kind in "iu" and kinds == {int}:
         with suppress(OverflowError):  # the value that does not fit is named below
             return np.array(items, dtype)
