@@ -134,6 +134,11 @@ class _Reader(Analyzer):
                 f"{part.name} describes the storage, which stays as it is", part.name, hint=hint
             )
             return None
+        if not part.values.items:
+            # CDL allows it, and a variable of a shell that is not set would empty the attribute.
+            hint = 'a text without characters is "", and delete removes an attribute'
+            self._problems.add("a value is missing", part.name, hint=hint)
+            return None
         name = name_of(part.name, self._problems, check_text)
         with self._problems.recording(part.name):
             type_ = self._type(self._root, types[0]) if types else None
