@@ -10,10 +10,10 @@ from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, Selec
 from nczarr.model import Dataset, Region
 from nczarr.model.sources import refuse_cast
 from nczarr.netcdf.bytes.file import DiskFile, file_errors
-from nczarr.netcdf.edit.editor import block_shape
 from nczarr.netcdf.edit.opening import check_target, edited_file
 from nczarr.system.atomic import Output
 from nczarr.system.locks import Rank, make_lock
+from nczarr.transfer import block_shape
 
 #: Target size of the blocks in which values are written, in bytes.
 _BLOCK_BYTES = 4 << 20
@@ -77,7 +77,7 @@ class FileSink:
         """Return the block shape for efficient writes of a variable: whole chunks, a few MiB."""
         variable = self.dataset.variable_at(fqn)
         chunk, itemsize = self._file.data(fqn).chunk_shape, variable.type.dtype.itemsize
-        return block_shape(self.dataset.shape_of(variable), chunk, itemsize, _BLOCK_BYTES)
+        return block_shape(self.dataset.shape_of(variable), chunk, None, itemsize, _BLOCK_BYTES)
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
         """Write values to a region of a variable.

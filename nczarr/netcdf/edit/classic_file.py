@@ -18,9 +18,10 @@ from nczarr.model.parts import Restrictions
 from nczarr.netcdf import classic
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, cut_at_chunks, file_errors, read_all, write_all
 from nczarr.netcdf.classic import Header, padded
-from nczarr.netcdf.edit.editor import VALUE_BLOCK, Axes, EditedFile, EditedValues, Matches, block_shape, match
+from nczarr.netcdf.edit.editor import VALUE_BLOCK, Axes, EditedFile, EditedValues, Matches, match
 from nczarr.system.atomic import Output
 from nczarr.system.locks import FileLock, Rank, make_lock
+from nczarr.transfer import block_shape
 
 #: The first bytes of the copy of a file while its data move. No program accepts them as a netCDF file.
 _MOVING = b"CDF\0"
@@ -79,8 +80,8 @@ class ClassicValues(EditedValues):
             return ()
         itemsize = self.dtype.itemsize
         if not self.is_record:
-            return block_shape(self.shape, (1,) * len(self.shape), itemsize)
-        inner = block_shape(self.shape[1:], (1,) * (len(self.shape) - 1), itemsize)
+            return block_shape(self.shape, (1,) * len(self.shape), None, itemsize, VALUE_BLOCK)
+        inner = block_shape(self.shape[1:], (1,) * (len(self.shape) - 1), None, itemsize, VALUE_BLOCK)
         whole = inner == self.shape[1:]
         return (max(1, VALUE_BLOCK // 4 // max(1, math.prod(inner) * itemsize)) if whole else 1, *inner)
 

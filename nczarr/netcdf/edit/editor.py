@@ -319,29 +319,6 @@ def _axis(part: slice) -> range:
     return range(part.start, part.stop, part.step or 1)
 
 
-def block_shape(
-    shape: tuple[int, ...], chunk: tuple[int, ...], itemsize: int, limit: int = VALUE_BLOCK
-) -> tuple[int, ...]:
-    """Return a block of whole chunks that extends along the last axes as far as `limit` bytes allow.
-
-    Examples
-    --------
-    >>> block_shape((100, 1000, 1000), (1, 10, 1000), 4, 4 << 20)
-    (1, 1000, 1000)
-    >>> block_shape((), (), 4)
-    ()
-    """
-    block = [max(1, min(c, n)) for c, n in zip(chunk, shape, strict=True)]
-    room = max(1, limit // max(1, itemsize))
-    for axis in range(len(shape) - 1, -1, -1):
-        chunks = max(1, room // math.prod(block))
-        if block[axis] * chunks < shape[axis]:
-            block[axis] *= chunks
-            break
-        block[axis] = max(1, shape[axis])
-    return tuple(block)
-
-
 @dataclass
 class Matches:
     """Fully qualified names in the old model by those in the new one. New objects are absent."""

@@ -14,13 +14,14 @@ from nczarr.errors import ModelError, NCZarrError, NetCDFFileError, UnsupportedE
 from nczarr.lazy import cached_property
 from nczarr.model.parts import Addition, without
 from nczarr.netcdf.bytes.file import bytes_of, text_of
-from nczarr.netcdf.edit.editor import Axes, EditedValues, Matches, block_shape
+from nczarr.netcdf.edit.editor import VALUE_BLOCK, Axes, EditedValues, Matches
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.objects import ObjectMaker, coordinate_of
 from nczarr.netcdf.hdf5.reader import FoundObjects
 from nczarr.netcdf.hdf5.source import OWN_CACHE, HDF5File, HDF5Source, fill_with
 from nczarr.netcdf.hdf5.tree import NON_COORDINATE, GroupObject
 from nczarr.netcdf.hdf5.types import Converted, layout_of
+from nczarr.transfer import block_shape
 
 if TYPE_CHECKING:
     from h5py.h5d import DatasetID
@@ -63,7 +64,8 @@ class HDF5Values(HDF5Source, EditedValues):
         """Return the chunk shape, or a block shape if the dataset has no chunks."""
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn):
             chunk = self.file.opened(self.path).chunk
-        return chunk or block_shape(self.shape, (1,) * len(self.shape), self.layout.dtype.itemsize)
+        unit = (1,) * len(self.shape)
+        return chunk or block_shape(self.shape, unit, None, self.layout.dtype.itemsize, VALUE_BLOCK)
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return an array of the unwritten value."""
