@@ -204,7 +204,7 @@ def first_object(metadata: ArrayMetadata) -> tuple[JsonObject, str]:
     >>> from nczarr.zarr.grids import RegularGrid
     >>> extra = {"nczarr": {"name": "nczarr", "must_understand": True, "configuration": {"version": "3.2.0"}}}
     >>> first_object(ArrayMetadata((), data_type_for("int8"), RegularGrid(()), extra=extra))
-    ({'version': '3.2.0'}, 'has must_understand True, not false: zarr-python refuses the array')
+    ({'version': '3.2.0'}, 'has must_understand true, not false: zarr-python refuses the array')
     """
     if EXTENSION_NAME in metadata.extra:
         entry = as_object(metadata.extra[EXTENSION_NAME])

@@ -126,6 +126,7 @@ class ViewEncoding(Encoding):
 
     Examples
     --------
+    >>> from nczarr.model import OpaqueType
     >>> e = encoding_for_writing(OpaqueType("/o", 2))
     >>> e.encode(np.array([b"ab", b"cd"], "V2"))
     array([[ 97,  98],
