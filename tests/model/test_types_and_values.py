@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import netCDF4
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,9 +16,11 @@ from nczarr.model import (
     INT,
     PRIMITIVES,
     STRING,
+    USHORT,
     CompoundType,
     EnumType,
     Field,
+    Filter,
     MemorySource,
     OpaqueType,
     RepeatedSource,
@@ -122,3 +125,35 @@ def test_sources() -> None:
     texts = RepeatedSource("ab", (), np.dtype("O")).read(())
     assert texts[()] == "ab"
     assert RepeatedSource(b"x", (2,), CHAR.dtype).read((slice(0, 2),)).tolist() == [b"x", b"x"]
+
+
+def test_six_types_are_classic_and_numbers_are_those_of_netcdf() -> None:
+    classic = {"byte", "char", "short", "int", "float", "double"}
+    assert {name for name, t in PRIMITIVES.items() if t.is_classic} == classic
+    assert not EnumType("/e", BYTE, (("a", 1),)).is_classic
+    names = (
+        "byte",
+        "char",
+        "short",
+        "int",
+        "float",
+        "double",
+        "ubyte",
+        "ushort",
+        "uint",
+        "int64",
+        "uint64",
+        "string",
+    )
+    assert [PRIMITIVES[name].number for name in names] == list(range(1, 13))
+    assert USHORT.fill == netCDF4.default_fillvals["u2"]
+
+
+def test_filters_have_the_numbers_of_hdf5() -> None:
+    assert (Filter.SZIP, Filter.BZIP2) == (4, 307)
+
+
+def test_a_repeated_value_has_no_corner_that_differs() -> None:
+    source = RepeatedSource(7, (2, 3), np.dtype("i4"))
+    assert source.beginning_shape == (0, 0)
+    assert source.read((slice(0, 2), slice(0, 3))).tolist() == [[7] * 3] * 2

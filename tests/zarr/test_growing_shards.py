@@ -182,6 +182,19 @@ def test_a_torn_index(tmp_path: Path) -> None:
         make(tmp_path).write((0, 0), 1)
 
 
+def test_a_torn_index_is_found_and_restored(tmp_path: Path) -> None:
+    array = make(tmp_path)
+    array.write(..., 1)
+    assert list(array.torn_indexes()) == []
+    path = shard_file(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(torn(whole))
+    assert list(array.torn_indexes()) == [(0, 0)]
+    array.restore_index((0, 0))
+    assert entries(path.read_bytes()) == entries(whole)
+    assert list(array.torn_indexes()) == []
+
+
 def test_links(tmp_path: Path) -> None:
     """A snapshot by hard links keeps its values, and the target of a symbolic link, too."""
     array = make(tmp_path)
