@@ -56,6 +56,13 @@ def test_a_dry_run_counts_the_objects_of_the_copy(tmp_path: Path) -> None:
     assert 0 < len(chunks) <= count
 
 
+def test_a_report_tells_the_chunks_that_were_chosen_and_the_steps_that_were_added() -> None:
+    report = Report()
+    assert report.chosen_chunks == ""
+    report.add_steps([EXAMPLE], [], [], None)
+    assert report.sources == 1
+
+
 def test_a_netcdf_file_is_written_and_opened_by_its_own_classes(tmp_path: Path) -> None:
     with open_dataset(EXAMPLE) as source:
         assert isinstance(source, OpenFile)

@@ -24,6 +24,7 @@ from nczarr.model import (
     MemorySource,
     OpaqueType,
     RepeatedSource,
+    Variable,
     VlenType,
     default_fill,
     primitive_for_dtype,
@@ -157,3 +158,15 @@ def test_a_repeated_value_has_no_corner_that_differs() -> None:
     source = RepeatedSource(7, (2, 3), np.dtype("i4"))
     assert source.beginning_shape == (0, 0)
     assert source.read((slice(0, 2), slice(0, 3))).tolist() == [[7] * 3] * 2
+
+
+def test_a_type_tells_what_it_is_made_of() -> None:
+    row, enum = VlenType("/row", INT), EnumType("/e", BYTE, (("a", 1),))
+    point = CompoundType("/p", (Field("x", INT), Field("rows", row)))
+    assert [t.is_atomic for t in (INT, enum, row, point)] == [True, False, False, False]
+    assert [t.is_nested for t in (INT, enum, row, point)] == [False, False, True, True]
+    assert [list(t.inner_types) for t in (INT, enum, row, point)] == [[], [BYTE], [INT], [INT, row]]
+
+
+def test_an_anonymous_dimension_is_none_of_the_named_ones() -> None:
+    assert Variable("v", INT, ("/x", 3)).named_dimensions == ("/x",)

@@ -57,6 +57,7 @@ def test_a_selection_expands_to_the_dimensions_of_its_array() -> None:
 def test_a_data_type_tells_times_and_makes_scalars() -> None:
     time = parse_data_type({"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 1}})
     assert time.is_time
+    assert not time.has_array_fields
     number = data_type_for("int8")
     assert not number.is_time
     assert number.to_scalar(3) == np.int8(3)
