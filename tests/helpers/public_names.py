@@ -75,9 +75,7 @@ def members(cls: type) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in dir(cls):
         value = inspect.getattr_static(cls, name)
-        if name.startswith("_") or any(
-            name in vars(base) for base in (object, Exception, BaseException, OSError)
-        ):
+        if name.startswith("_") or any(name in vars(base) for base in (object, Exception, BaseException)):
             continue
         if isinstance(value, staticmethod | classmethod):
             value = getattr(cls, name)

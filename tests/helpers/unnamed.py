@@ -60,7 +60,9 @@ def unnamed(known: Iterable[str]) -> list[str]:
         for name, value in names.items():
             members = value.get("members", ()) if isinstance(value, dict) else ()
             found |= {f"{module}.{name}"} if name not in words else set()
-            found |= {f"{module}.{name}.{member}" for member in members if member not in words}
+            # Attributes of OSError are Python's own.
+            members = [member for member in members if member not in words and member not in vars(OSError)]
+            found |= {f"{module}.{name}.{member}" for member in members}
     return sorted(found)
 
 
