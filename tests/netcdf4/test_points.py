@@ -116,7 +116,7 @@ def test_integers_masks_and_ellipses(dataset: Any) -> None:
         (([0.5], 0, 0), "no integer"),
         (("a", 0, 0), "no integer"),
         ((None, 0, 0), "no integer"),
-        ((0, 0, 0, 0), "4 indices for 3 dimensions"),
+        ((0, 0, 0, 0), "4 parts for 3 dimensions"),
         ((..., 0, ...), "two ellipses"),
         (np.ones((2, 2), bool), "mask"),
     ],
