@@ -105,7 +105,7 @@ WRONG = {
     "'=' or 'to', not 'K'": ":units K",
     "'=' or 'to', not 'latitude'": "rename variable lat latitude",
     "there is no type 'quality'": "quality /ocean/temp:q = bad",
-    'a value is missing (a text without characters is "", and delete removes an attribute)': "/ocean/temp:units = ;",
+    "a value is missing; a text without characters is": "/ocean/temp:units = ;",
 }
 
 
