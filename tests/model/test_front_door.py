@@ -43,6 +43,18 @@ def stored(folder: Path, name: str) -> str:
     return path
 
 
+def laid_out(folder: Path, layout: str) -> str:
+    path = str(folder / "f.zarr")
+    nczarr.copy(example(), path, layout=layout)  # type: ignore[arg-type]
+    return path
+
+
+def referred(folder: Path, name: str) -> str:
+    path = str(folder / name)
+    nczarr.copy(stored(folder, "f.nc"), path, virtual=True)
+    return path
+
+
 def plain(folder: Path, version: int) -> str:
     root = zarr.open_group(folder / "plain.zarr", mode="w", zarr_format=version)
     array = root.require_group("g").create_array("temp", shape=(3,), dtype="f8", chunks=(3,))
@@ -67,6 +79,10 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "a store of zarr-python": lambda folder: zarr.storage.LocalStore(stored(folder, "f.zarr")),
     "plain Zarr v3": lambda folder: plain(folder, 3),
     "plain Zarr v2": lambda folder: plain(folder, 2),
+    "the draft of 2019": lambda folder: laid_out(folder, "draft-2019"),
+    "netcdf-c's Zarr v2": lambda folder: laid_out(folder, "nczarr-v2"),
+    "references in JSON": lambda folder: referred(folder, "f.json"),
+    "references in Parquet": lambda folder: referred(folder, "f.parquet"),
     "xarray": lambda _: xr.DataTree.from_dict({"/g": xr.Dataset({"temp": ("x", np.arange(3.0))})}),
     "the netCDF4 interface": lambda folder: nczarr.Dataset(stored(folder, "f.zarr")),
     "the model": lambda _: example(),
