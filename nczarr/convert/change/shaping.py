@@ -506,7 +506,7 @@ class _Sizes:
         return math.prod(block) * self.itemsize
 
     def is_default_of_netcdf(self, chunks: Sequence[int]) -> bool:
-        """True for small chunks that nobody has chosen: netCDF-C stores single steps of a growing dimension."""
+        """True for small chunks that no program has chosen: netCDF-C stores single steps of a growing dimension."""
         axes = zip(chunks, self.shape, self.unlimited, strict=True)
         return (
             any(self.unlimited)
