@@ -79,6 +79,17 @@ def test_each_rule_of_the_specification_names_a_test_that_exists() -> None:
         assert f"def {test}(" in (ROOT / "tests" / file).read_text("utf-8"), (file, test)
 
 
+def test_the_rules_beside_those_of_the_specification_are_in_the_grammar() -> None:
+    texts = [(ROOT / "grammar" / name).read_text("utf-8") for name in ("cdl.lark", "names.lark")]
+    lines = {re.sub(r"^\??(\w+)(?:\.\d+)?:", r"\1:", line) for text in texts for line in text.splitlines()}
+    page = (ROOT / "docs" / "reference" / "model-grammar.md").read_text("utf-8")
+    table = page.partition("## The two grammars side by side")[2].partition("\n## ")[0].replace("\\|", "\0")
+    cells = [line.split("|")[2].replace("\0", "|") for line in table.splitlines() if line.startswith("| `")]
+    assert len(cells) > 10
+    for rule in (found for cell in cells for found in re.findall("`([^`]+)`", cell)):
+        assert rule in lines, rule
+
+
 def test_no_line_of_a_grammar_is_long() -> None:
     for path in (ROOT / "grammar").glob("*.lark"):
         assert max(map(len, path.read_text("utf-8").splitlines())) < 120
