@@ -109,6 +109,7 @@ class Random:
         return self.join([self.value(type_) for _ in range(count)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type_", ["l", "ls", "ld", "ll", "c", "d", "e"])
 def test_any_run_is_read_as_its_values_are(type_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fast = 0

@@ -143,6 +143,7 @@ for path in sys.argv[2:]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", PLACES)
 def test_what_may_not_be_read_is_no_fill(layout: LayoutName, public: Path) -> None:
     """Read as a user whom permissions bind: root reads everything."""

@@ -43,6 +43,7 @@ print("goes on")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", ["netCDF-4", "classic"])
 @pytest.mark.parametrize("kilobytes", [10, 40, 200, 1000, 1500])
 def test_a_full_disk_is_an_error(tmp_path: Path, kilobytes: int, format_: str) -> None:

@@ -155,6 +155,7 @@ def test_whatever_is_changed_a_dataset_or_an_error_of_ours_results(name: str) ->
     assert refused > 500
 
 
+@pytest.mark.slow
 def test_deep_types_and_groups_are_refused() -> None:
     about = json.loads(json.dumps(dataset_message(Dataset("d")).about))
     deep = [["vlen", f"/t{i}", i - 1 if i else "int"] for i in range(5_000)]

@@ -50,6 +50,7 @@ def proxy(s3_server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> S3Proxy
     return proxy
 
 
+@pytest.mark.slow
 @pytest.mark.s3
 @pytest.mark.filterwarnings("ignore:.*does not allow listing")
 @pytest.mark.parametrize("backend", ["obstore", "s3fs"])

@@ -192,6 +192,7 @@ def test_a_wide_program_sees_the_same(name: str, program: Any, make_log: Any) ->
     compare(name, WideRun, program, make_log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "begin"),
     [("a.nc", "memory"), ("a.nc", "persist"), ("a.zarr.zip", "memory"), ("a.zarr", "persist")],

@@ -382,6 +382,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opened", ["before", "after"])
 @pytest.mark.parametrize("kind", ["thread", "pool"])
 def test_a_thread_that_outlives_the_main_one_writes(tmp_path: Path, kind: str, opened: str) -> None:

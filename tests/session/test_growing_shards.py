@@ -236,6 +236,7 @@ def test_threads(tmp_path: Path) -> None:
         assert dataset["v"][:, 2].tolist() == list(range(200))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 2])
 def test_processes_share_a_shard(tmp_path: Path, chunk: int) -> None:
     """With ``shared=True``, the inner chunks of each process are there, whole ones and parts."""

@@ -94,6 +94,7 @@ def test_files_below_dev_are_files(name: str) -> None:
         assert os.listdir(folder) == [name]
 
 
+@pytest.mark.slow
 def test_standard_output_that_is_closed(tmp_path: Path) -> None:
     """The command ends quietly, and nothing goes into a file that got the number of standard output."""
     out = tmp_path / "out.zarr"

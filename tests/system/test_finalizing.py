@@ -40,6 +40,7 @@ FULL = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
 @pytest.mark.parametrize("drop", ["", "del ds, v; import gc; gc.collect()"], ids=["left open", "dropped"])
 @pytest.mark.parametrize("name", ["a.zarr", "a.nc", "a.zarr.zip"])

@@ -48,6 +48,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "e.zarr")
 
 
+@pytest.mark.slow
 def test_every_kind_of_source_gives_the_same_picture(source: str) -> None:
     with Image.open(io.BytesIO(plot(source, "/ocean/temp", at={"time": 1}, dpi=50))) as image:
         found = np.asarray(image.convert("RGB"))
@@ -177,6 +178,7 @@ def decode_sixel(shown: bytes) -> np.ndarray:
     return pixels[:high, :wide]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "decode"), [("TGPImage", decode_kitty), ("SixelImage", decode_sixel)])
 def test_the_image_that_a_terminal_gets_is_the_picture(
     protocol: str, decode: Callable[[bytes], np.ndarray]

@@ -93,6 +93,7 @@ def test_what_cannot_be_opened_is_a_message(tmp_path: Path, capsys: pytest.Captu
     assert "nothing.zarr" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM"])
 def test_the_command_ends_when_it_is_told(signal: str) -> None:
