@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, ValuesView
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nczarr.errors import SelectionError, UnsupportedError, also
-from nczarr.netcdf4.dataset import Dataset, Group, find_dimension
+from nczarr.netcdf4.dataset import Dataset, find_dimension
 from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
 from nczarr.netcdf4.values.indexing import AxisIndex, parse_selection
 from nczarr.netcdf4.values.numbers import round_to_digit
 
-# Names that programs import from this module.
+# Names that programs import from this module. Those with an underscore have these callers:
+# netCDF4-python's own tests call _StartCountStride and _out_array_shape (test_utils.py) and _quantize
+# (test_compression.py), cfdm calls _safecast (netcdf_indexer), and nc-complex _find_dim.
 _REEXPORTED = (chartostring, stringtoarr, stringtochar)
 _find_dim = find_dimension
 
@@ -89,13 +91,6 @@ def _out_array_shape(count: np.ndarray) -> tuple[int, ...]:
     return tuple(
         int(count[..., i].flat[0]) if pieces == 1 else pieces for i, pieces in enumerate(count.shape[:-1])
     )
-
-
-def _walk_grps(topgrp: Dataset) -> Iterator[ValuesView[Group]]:
-    """Yield the groups below a group, level by level, as collections."""
-    yield topgrp.groups.values()
-    for group in topgrp.groups.values():
-        yield from _walk_grps(group)
 
 
 def ncinfo(arguments: Sequence[str] | None = None) -> None:

@@ -28,6 +28,7 @@ CHARACTERS = re.compile(r"\\x1f\\x7f|\\x80-\\xff|_\.@\+|\[\^\\?/\\\\|\[ -@")
 ALLOWED = {
     ("types", "nczarr/model/types.py"): "the table of the types itself",
     ("types", "nczarr/cdl/syntax/constants.py"): "the order in which a type is chosen for a plain integer",
+    ("types", "nczarr/convert/change/classic_types.py"): "the types of the same bits, as pairs",
     ("controls", "nczarr/cdl/words.py"): "the bytes that the terminals of escapes name",
     ("special floats", "nczarr/zarr/types.py"): "the words of Zarr's documents",
     (

@@ -330,6 +330,22 @@ def test_types_of_a_group_stand_behind_those_they_are_built_on(tmp_path: Path) -
     copy(tmp_path / "a.nc", tmp_path / "b.nc", verify=True)
 
 
+@pytest.mark.parametrize("count", [3, 60])
+@pytest.mark.parametrize("tracked", [False, True])
+def test_attributes_are_read_also_without_a_recorded_order(count: int, tracked: bool, tmp_path: Path) -> None:
+    names = [f"{chr(122 - i % 26)}{i}" for i in range(count)]
+    with h5py.File(tmp_path / "a.nc", "w", libver="latest", track_order=tracked) as file:
+        for owner in (file, file.create_dataset("v", data=1, track_order=tracked)):
+            for i, name in enumerate(names):
+                owner.attrs[name] = i
+    with open_dataset(tmp_path / "a.nc") as file, netCDF4.Dataset(tmp_path / "a.nc") as theirs:
+        for ours_, other in ((file.dataset, theirs), (file.dataset.variables[0], theirs["v"])):
+            found = {a.name: int(a.values[0]) for a in ours_.attributes}
+            assert found == {name: int(other.getncattr(name)) for name in other.ncattrs()}
+            assert sorted(found) == sorted(names)
+            assert list(found) == (names if tracked else other.ncattrs())
+
+
 @st.composite
 def selections(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[slice, ...]:
     made = []

@@ -77,7 +77,6 @@ def escape_text(text: str, *, ncdump: bool = False) -> str:
 
 class _NcMLWriter:
     def __init__(self, dataset: model.Dataset, file: TextIO, options: DumpOptions) -> None:
-        self._dataset = dataset
         self._file = file
         self._options = options
         self._values = ValueText(dataset, options)

@@ -189,17 +189,10 @@ class FoundObjects:
 
 
 def _attribute_ids(owner: ObjectID) -> Iterator[h5a.AttrID]:
-    """Return the attributes of an object by creation order, or by name if the file has no such order."""
+    """Return the attributes of an object by creation order; HDF5 has some order where the file records none."""
     api = hdf5()
-    order = api.h5.INDEX_CRT_ORDER
     for i in range(api.h5a.get_num_attrs(owner)):
-        try:
-            yield api.h5a.open(owner, index=i, index_type=order, order=api.h5.ITER_INC)
-        except (KeyError, ValueError, RuntimeError, OSError):
-            if i or order == api.h5.INDEX_NAME:
-                raise
-            order = api.h5.INDEX_NAME
-            yield api.h5a.open(owner, index=i, index_type=order, order=api.h5.ITER_INC)
+        yield api.h5a.open(owner, index=i, index_type=api.h5.INDEX_CRT_ORDER, order=api.h5.ITER_INC)
 
 
 def _fill(type_: model.Type, attributes: tuple[model.Attribute, ...], plist: h5p.PropDCID) -> object:
