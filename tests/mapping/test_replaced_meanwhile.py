@@ -175,7 +175,7 @@ def test_what_another_process_is_writing_is_not_changed_as_a_whole(
     source = path.with_name("b.zarr")
     nczarr.copy(dataset(2), source)
     words = ["append", str(source), str(path)] if command == "append" else [command, str(path)]
-    assert main(words) == 1
+    assert main(words) == 75  # a lock goes away: try again
     assert "open for writing" in capsys.readouterr().err
     assert sorted(path.rglob("*")) == before
     writer.communicate("\n")
