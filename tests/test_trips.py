@@ -20,11 +20,11 @@ SCRIPT = Path(__file__).parents[1] / "docs" / "trace_trips.py"
 #: The dataclasses of a copy and of its format ask `options` which of their fields are options.
 #: All ways ask `model.lengths`, which owns the lengths of a stored dataset; those of a session ask `session.rules`.
 MOST = {
-    "copy a.nc b.zarr": (29, 4, 88),
-    'Dataset("b.zarr")': (19, 0, 62),
-    "variable[1:3]": (12, 0, 28),
-    "v[n] = row; sync()": (17, 3, 54),
-    "gen a.cdl c.zarr": (29, 3, 93),
+    "copy a.nc b.zarr": (31, 4, 93),
+    'Dataset("b.zarr")': (20, 0, 63),
+    "variable[1:3]": (13, 0, 30),
+    "v[n] = row; sync()": (18, 3, 56),
+    "gen a.cdl c.zarr": (31, 3, 98),
 }
 
 

@@ -505,14 +505,14 @@ class _Sizes:
     def bytes(self, block: Sequence[int]) -> int:
         return math.prod(block) * self.itemsize
 
-    def is_default_of_netcdf(self, chunks: Sequence[int]) -> bool:
-        """True for small chunks that no program has chosen: netCDF-C stores single steps of a growing dimension."""
+    def suits_stores(self, chunks: Sequence[int]) -> bool:
+        """True for chunks of a netCDF file that a store keeps.
+
+        No program has chosen small ones of single steps: netCDF-C makes them along a growing dimension.
+        """
         axes = zip(chunks, self.shape, self.unlimited, strict=True)
-        return (
-            any(self.unlimited)
-            and self.bytes(chunks) <= _CHUNK // 2
-            and all(c == (1 if grows else n) for c, n, grows in axes)
-        )
+        is_step = any(self.unlimited) and all(c == (1 if grows else n) for c, n, grows in axes)
+        return (_CHUNK // 2 if is_step else SMALLEST) <= self.bytes(chunks) <= LARGEST
 
     def lengths(self, given: _Lengths | str | None) -> list[int | None] | None:
         """Return the requested length along each axis: 0 for none, None for an automatic one; None for no request."""
@@ -564,8 +564,7 @@ def _chunks(
     if axes is None:
         if lengths == "auto" or target is not None:
             return fitted(sizes.shape, None, sizes.itemsize, target or _CHUNK, sizes.unlimited), True
-        is_default = own is not None and sizes.is_default_of_netcdf(own)
-        if own is None or not netcdf_to_zarr or (SMALLEST <= sizes.bytes(own) <= LARGEST and not is_default):
+        if own is None or not netcdf_to_zarr or sizes.suits_stores(own):
             return own, False
         return fitted(sizes.shape, own, sizes.itemsize, _CHUNK, sizes.unlimited), False
     if target is not None and isinstance(lengths, dict):  # fit the axes without a length
