@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ from typing import Any
 import netCDF4
 import numpy as np
 import pytest
+import xarray as xr
 from counting_store import CountingStore
 
 import nczarr
@@ -22,6 +27,7 @@ from nczarr.model import Dataset
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.base import Request, Values
 
+resource = pytest.importorskip("resource")
 STEPS = 4
 
 
@@ -302,3 +308,121 @@ def test_a_missing_day_is_said_while_there_is_time_to_wait(capsys: pytest.Captur
     assert f"{gap}, and the dataset was joined with --expect-step 6h" in said(capsys)
     for number in (3, 4):
         assert main(["append", f"{number}.nc", "b.zarr"]) == 0
+
+
+PAGE = Path(__file__).parents[2] / "docs/howto/nightly-job.md"
+COMMAND = [sys.executable, "-m", "nczarr"]
+#: Changes the values of a day when they are read: sends a signal to the process that appends.
+SIGNALLING = """
+import os, signal
+from nczarr.model import MemorySource, rewrite
+
+class Signalling(MemorySource):
+    def read(self, region, out=None):
+        os.kill(os.getpid(), {signal})
+        return super().read(region, out)
+
+def during(dataset):
+    def variable(fqn, v):
+        return v.with_data(Signalling(v.data.read((slice(0, 4), slice(0, 6))))) if fqn == "/temp" else v
+    return rewrite(dataset, variable=variable)
+"""
+
+
+def rows_of_the_page() -> dict[str, tuple[int, str]]:
+    """The statuses and messages of the page, by what happens."""
+    table = PAGE.read_text("utf-8").partition("| what happens |")[2]
+    rows = [
+        [cell.strip() for cell in line.split(" | ")] for line in table.splitlines()[2:] if line[:2] == "| "
+    ]
+    return {row[0].removeprefix("| "): (int(row[1]), row[2].strip("`")) for row in rows}
+
+
+def script_of_the_page() -> str:
+    return "#!" + PAGE.read_text("utf-8").partition("```sh\n#!")[2].partition("```")[0]
+
+
+def ran(*words: str, **options: Any) -> tuple[int, str]:
+    """Run the command in a process of its own."""
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False, **options)
+    return done.returncode, done.stdout + done.stderr
+
+
+def little_room() -> None:
+    """A limit on the size of files fails as a full disk does."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script of a shell, signals and limits")
+def test_the_day_of_an_oceanographer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Join a month, compute with xarray and Dask, and append by the page's script; the page tells what may happen."""
+    Path("in").mkdir()
+    bin_ = Path("bin")
+    bin_.mkdir()
+    (bin_ / "nczarr").write_text(f'#!/bin/sh\nexec {sys.executable} -m nczarr "$@"\n')
+    (bin_ / "nczarr").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_.resolve()}:{os.environ['PATH']}")
+    monkeypatch.setenv("PAUSE", "0")
+    script = script_of_the_page()
+    Path("nightly.sh").write_text(script.replace("--wait 60", "--wait 0").replace("1 2 3 4 5 6", "1 2"))
+    for number in range(30):
+        day(f"in/{number:02}.nc", number)
+    assert ran("join", "in/*.nc", "all.zarr", "--along", "time", "--record-sources", "--verify")[0] == 0
+    expected, tried = rows_of_the_page(), dict[str, tuple[int, str]]()
+
+    def night(path: str) -> tuple[int, str]:
+        done = subprocess.run(["sh", "nightly.sh", path], capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr + Path("nightly.log").read_text().splitlines()[-1]
+
+    def mean() -> float:
+        with xr.open_zarr("all.zarr") as ds:
+            assert set(ds[["temp", "salt", "sea_level"]].chunks) == {"time", "lat"}
+            doubled = ds["temp"].map_blocks(lambda part: part * 2)
+            assert doubled.sizes["time"] == ds.sizes["time"]
+            return float(doubled.mean())
+
+    before = mean()
+    tried["a day"] = night(day("30.nc", 30))
+    assert mean() > before
+    tried["the same file again"] = night("30.nc")
+    tried["the same day in another file"] = night(day("again.nc", 30))
+    with netCDF4.Dataset("32.nc", "w") as file:
+        fill(file, 32)
+        file.sync()
+        tried["a program still writes the file"] = night("32.nc")
+    whole = Path("32.nc").read_bytes()
+    Path("32.nc").write_bytes(whole[:2000])
+    tried["the file is still copied to its place"] = night("32.nc")
+    Path("32.nc").write_bytes(whole)
+    tried["the file is not there yet"] = night("no.nc")
+    with nczarr.Dataset("all.zarr", "a"):
+        tried["another writer has the dataset open"] = ran("append", "32.nc", "all.zarr")
+    day("lacks.nc", 33, variables="temp sea_level")
+    tried["a variable is missing in the file"] = night("lacks.nc")
+    for name, happens in (("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM, as at a shutdown")):
+        Path(f"{name.lower()}.py").write_text(SIGNALLING.format(signal=f"signal.{name}"))
+        hook = ["--preprocess", f"{name.lower()}:during"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", *sys.path])}
+        tried[happens] = ran("append", "32.nc", "all.zarr", *hook, env=environment)
+    tried["the disk is full"] = ran("append", "32.nc", "all.zarr", preexec_fn=little_room)
+    with nczarr.Dataset("all.zarr") as found:  # after all these failures
+        assert found["time"].shape == (124,)
+    tried["a day is missing before this one"] = night("32.nc")
+    tried["a day comes late"] = night(day("31.nc", 31))
+    for number in (33, 34):
+        assert night(day(f"{number}.nc", number))[0] == 0
+    with (
+        xr.open_zarr("all.zarr") as ds,
+        xr.open_mfdataset(
+            [*sorted(map(str, Path("in").glob("*.nc"))), "30.nc", "32.nc", "33.nc", "34.nc"],
+            data_vars="minimal",
+        ) as files,
+    ):
+        xr.testing.assert_identical(ds["temp"].load(), files["temp"].load())
+    assert ran("check", "--data", "all.zarr") == (0, "")
+    # `test_verify_finds_a_value_that_the_disk_has_lost` tries the last row.
+    assert tried.keys() == expected.keys() - {"the disk loses what was written"}
+    for happens, (status, message) in tried.items():
+        assert status == expected[happens][0], f"{happens}: {status}: {message}"
+        assert expected[happens][1] in message, f"{happens}: {message}"
