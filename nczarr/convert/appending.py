@@ -27,6 +27,7 @@ from nczarr.convert.many.steps import (
     shown_step,
     steps_of,
     tolerance_between,
+    with_finer_times,
 )
 from nczarr.convert.report import AppendedSteps, PlannedVariable, planned_variable, written_objects
 from nczarr.convert.request import CopyRequest, Sources
@@ -34,13 +35,13 @@ from nczarr.convert.values.resume import NO_RECORD, not_ingested, records_of, wi
 from nczarr.convert.verify.digests import ATTRIBUTE, bands, without_digest
 from nczarr.errors import NCZarrError, UnsupportedError, error_context, suppress_reason
 from nczarr.formats import kind_of_source, local_path, netcdf_format
-from nczarr.mapping import open_dataset
+from nczarr.mapping import StoredDataset, open_dataset
 from nczarr.mapping.dataset.changes import writing_alone
 from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, same_values, source_of
 from nczarr.model.nodes import IngestedSource, KnownSteps
 from nczarr.options import named, verb_named
 from nczarr.session import DimensionNode, Session, VariableNode
-from nczarr.stores import open_store
+from nczarr.stores import Store, open_store
 from nczarr.system.logs import logger_of
 from nczarr.system.warning import warn
 from nczarr.transfer import blocks_of, data_bytes, reporting, transfer
@@ -165,22 +166,51 @@ class AppendTask:
         with replace(self.sources, along=joined).open_part(self.request.lossy) as added:
             yield along, self.place(old, added, along)
 
+    @contextmanager
+    def _opened(self, store: Store) -> Iterator[tuple[StoredDataset, CopyRequest, Sources]]:
+        """Open the target, with the request and the sources that go on with it; refine its times before on request."""
+        for last in (False, True):
+            with open_dataset(store, "r+", consolidated=False) as stored:
+                request = self.request.going_on(stored.dataset.joined.options)
+                sources = self.sources.of(request)
+                task = replace(self, request=request, sources=sources)
+                if last or not (changed := task._finer(stored.dataset)):
+                    yield stored, request, sources
+                    return
+                if stored.layout != "nczarr-v3":
+                    raise UnsupportedError(
+                        f"{named('adjust', 'times')}: {stored.layout} cannot change units and values at once",
+                        path=str(self.request.target),
+                        hint=f"{verb_named('join')} makes a new dataset",
+                    )
+                stored.durable = request.trust.durable
+                stored.store_anew(changed)
+            store = open_store(
+                self.request.target, "r+", self.request.access.target_options
+            )  # that one is closed
+
+    def _finer(self, old: Dataset) -> dict[str, Variable]:
+        """Return the times of a stored dataset, and their bounds, in the finer unit that the sources need."""
+        if "times" not in self.sources.fitting.adjust:
+            return {}
+        along = _growing_dimension(old, self.sources.along, str(self.request.target))
+        joined = along if len(self.sources.paths) > 1 else None
+        with replace(self.sources, along=joined).open_part(self.request.lossy) as added:
+            growing = [fqn for fqn, v in old.all_variables.items() if along in v.dimensions]
+            finer = with_finer_times(old, [added], growing)
+        return {f: v for f, v in finer.all_variables.items() if v is not old.all_variables[f]}
+
     def _to_zarr(self) -> list[Appended]:
         """Append the sources that are not recorded in the dataset."""
         target, options = self.request.target, self.request.access.target_options
         store = open_store(target, "r+", options)
-        with (
-            writing_alone(store) as check,
-            open_dataset(store, "r+", consolidated=False) as stored,
-        ):
+        with writing_alone(store) as check, self._opened(store) as (stored, request, sources):
             if stored.layout in ("zarr-v3", "zarr-v2"):
                 raise UnsupportedError(
                     f"plain Zarr ({stored.layout}) has no unlimited dimension to append along",
                     path=str(target),
                     hint=f"copy it with {named('layout', 'nczarr-v3')} and {named('unlimited', 'DIM')} first",
                 )
-            request = self.request.going_on(stored.dataset.joined.options)
-            sources = self.sources.of(request)
             paths, records, known = sources.paths, list[IngestedSource](), stored.dataset.sources
             found: list[tuple[int, tuple[int, int] | None]] = [(number, None) for number in range(len(paths))]
             if known or self.request.trust.record_sources:
@@ -218,13 +248,17 @@ class AppendTask:
         path = local_path(target)
         if path is not None and form == TargetFormat():
             edit = edit_copy
-            if not self.replace_steps and netcdf_format(str(path)) != "hdf5":
+            in_place = not (self.replace_steps or "times" in self.sources.fitting.adjust)
+            if in_place and netcdf_format(str(path)) != "hdf5":
                 with open_source(path) as dataset:  # appending removes a digest
                     edit = edit_copy if ATTRIBUTE in dataset.attribute else edit_records
             before = os.path.getsize(path)
             with suppress_reason("fixed"):
                 with edit(path) as file:
-                    done = self._run(Session(file, name=str(path), writable=True))
+                    session = Session(file, name=str(path), writable=True)
+                    for fqn, variable in self._finer(file.dataset).items():
+                        _store_anew(session, fqn, variable)
+                    done = self._run(session)
                 return replace(done, stored=max(0, os.path.getsize(path) - before))
         with open_source(target) as old, self._placed(old) as (fqn, (added, first, _)):
             joined = _appended(old, added, fqn, first)
@@ -443,6 +477,17 @@ def _known_steps(old: Dataset, along: str) -> KnownSteps | None:
         return None
     last = variable.data.read((slice(size - 1, size, 1),))
     return known if last.tolist() == [known.last] else None
+
+
+def _store_anew(session: Session, fqn: str, variable: Variable) -> None:
+    """Give a variable of a copy of a file other values and other units; no reader sees the copy yet."""
+    node = next(v for v in session.root.walk_variables() if v.fqn == fqn)
+    assert variable.data is not None
+    whole = tuple(slice(0, n, 1) for n in variable.data.shape)
+    session.write(node, whole, variable.data.read(whole))
+    if "units" in variable.attribute:
+        node.set_attribute(variable.attribute["units"])
+    session.store()
 
 
 def _record(session: Session, sources: Sequence[IngestedSource]) -> None:

@@ -265,7 +265,7 @@ def join(
     adjust : str or sequence of str
         Accept little differences: ``"units"`` (other words for a unit), ``"calendar"`` (``standard`` and
         ``proleptic_gregorian`` from 1582-10-15), ``"order"`` (of dimensions), ``"flip"`` (coordinates in reverse),
-        ``"promote"`` (narrower types).
+        ``"promote"`` (narrower types), ``"times"`` (times between whole numbers: whole hours for days).
     variables, exclude, select, chunks, shards, compression, overwrite, verify, resume, dry_run, progress
         As for :func:`copy`.
     **more
@@ -344,6 +344,7 @@ def append(
         Overwrite existing steps.
     join, adjust
         As for :func:`join`; ``"first"`` keeps the attributes of the target. By default as the dataset was joined.
+        ``"times"`` stores the times of the target, and their bounds, anew in a finer unit, in one step for readers.
     variables, exclude, select, progress
         As for :func:`copy`.
     **more

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import shutil
 from pathlib import Path
 from typing import Any
 
 import netCDF4
 import numpy as np
 import pytest
+import xarray as xr
+from dying_store import Died, DyingStore
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import nczarr
 from nczarr.convert.many.joining import join
 from nczarr.errors import ModelError, NCZarrError, UnsupportedError
+from nczarr.mapping.dataset.maintenance import clean
 from nczarr.model import (
     DOUBLE,
     FLOAT,
@@ -28,6 +33,7 @@ from nczarr.model import (
     Type,
     Variable,
 )
+from nczarr.stores import LocalStore, MemoryStore
 
 TYPES: dict[str, Type] = {"i2": SHORT, "i4": INT, "u4": UINT, "i8": INT64, "f4": FLOAT, "f8": DOUBLE}
 
@@ -201,3 +207,135 @@ def test_bounds_go_with_their_coordinate(tmp_path: Path, place: str) -> None:
     nczarr.join(str(tmp_path / "*.nc"), tmp_path / "all.zarr")
     with nczarr.Dataset(tmp_path / "all.zarr") as found:
         assert found["time_bnds"][:, 0].tolist() == [0, 1, 31, 32]
+
+
+def whole(
+    path: Path, unit: str, numbers: list[int], *, bounds: bool = True, type_: str = "i8", **options: Any
+) -> str:
+    """A file with whole times since 2026-10-01, as xarray writes them."""
+    with netCDF4.Dataset(path, "w", **options) as file:
+        file.createDimension("time")
+        file.createDimension("nv", 2)
+        time = file.createVariable("time", type_, ("time",))
+        time.units, time.calendar = f"{unit} since 2026-10-01", "proleptic_gregorian"
+        time[:] = numbers
+        if bounds:
+            time.bounds = "time_bnds"
+            file.createVariable("time_bnds", type_, ("time", "nv"))[:] = np.transpose(
+                [numbers, np.add(numbers, 1)]
+            )
+        file.createVariable("v", "f4", ("time",))[:] = np.arange(len(numbers))
+    return str(path)
+
+
+DAYS = [np.datetime64("2026-10-01") + day for day in range(3)]
+HOURS = [np.datetime64("2026-10-04T00") + 6 * hour for hour in range(4)]
+
+
+@pytest.mark.parametrize("target", ["a.zarr", "a.zip", "a.nc", "c.nc"])
+def test_whole_days_take_hours_by_adjust(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """xarray stores `int64 days since` by default; six-hourly files follow (xarray#5969, #10639)."""
+    monkeypatch.chdir(tmp_path)
+    options: dict[str, Any] = {"type_": "i4", "format": "NETCDF3_64BIT_OFFSET"} if target == "c.nc" else {}
+    nczarr.copy(whole(tmp_path / "days.nc", "days", [0, 1, 2], **options), target)
+    hours = whole(tmp_path / "hours.nc", "hours", [72, 78, 84, 90], **options)
+    before = nczarr.digest(target)
+    with pytest.raises(
+        NCZarrError,
+        match=r"/time: 2026-10-04T06:00:00 at \[1\] would.*adjust='times' stores whole numbers of a finer unit",
+    ):
+        nczarr.append(hours, target)
+    assert nczarr.digest(target) == before
+    nczarr.append(hours, target, adjust="times", verify=True)
+    with nczarr.Dataset(target) as found:
+        assert found["time"].units == "hours since 2026-10-01"
+        assert found["time"].dtype.kind == "i"
+        assert found["time"][:].tolist() == [0, 24, 48, 72, 78, 84, 90]
+        assert found["time_bnds"][:, 1].tolist() == [24, 48, 72, 73, 79, 85, 91]
+        assert found["v"][:].tolist() == [0, 1, 2, 0, 1, 2, 3]
+    if target.endswith((".nc", ".zarr")):
+        with xr.open_dataset(target, engine="netcdf4" if target.endswith(".nc") else "zarr") as seen:
+            assert seen["time"].values.tolist() == np.array([*DAYS, *HOURS], "M8[ns]").tolist()
+    minutes = whole(tmp_path / "minutes.nc", "minutes", [5430, 5460], **options)
+    nczarr.append(minutes, target, adjust="times")
+    nczarr.append(whole(tmp_path / "more.nc", "minutes", [5490], **options), target)  # fine enough
+    with nczarr.Dataset(target) as found:
+        assert found["time"].units == "minutes since 2026-10-01"
+        assert found["time"][:].tolist()[-4:] == [5400, 5430, 5460, 5490]
+
+
+@pytest.mark.parametrize("engine", ["zarr", "nczarr"])
+@pytest.mark.parametrize("consolidated", [True, False])
+def test_readers_of_times_that_are_stored_anew_see_old_or_new(
+    tmp_path: Path, engine: str, consolidated: bool
+) -> None:
+    """Units and values are in several files of a directory; no reader takes one for the other."""
+    target = tmp_path / "a.zarr"
+    nczarr.copy(
+        whole(tmp_path / "days.nc", "days", [0, 1, 2], bounds=False), target, consolidated=consolidated
+    )
+    hours = whole(tmp_path / "hours.nc", "hours", [72, 78, 84, 90], bounds=False)
+    right = [np.array(steps, "M8[ns]").tolist() for steps in (DAYS, [*DAYS, *HOURS])]
+    options = {} if engine == "nczarr" else {"consolidated": consolidated}
+    moments: list[Path] = []
+    write = LocalStore.set
+
+    def look(self: LocalStore, key: str, *more: Any) -> None:
+        write(self, key, *more)
+        moments.append(tmp_path / f"{len(moments)}.zarr")
+        shutil.copytree(target, moments[-1])
+
+    with xr.open_dataset(target, engine=engine, **options) as before:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LocalStore, "set", look)
+            nczarr.append(hours, target, adjust="times")
+        assert before["time"].values.tolist() == right[0]  # it reads them only now
+    assert len(moments) > 4
+    seen = []
+    for moment in [*moments, target]:
+        with xr.open_dataset(moment, engine=engine, **options) as now:
+            seen.append(now["time"].values.tolist())
+    assert all(steps in right for steps in seen)
+    assert seen[-1] == right[1]
+
+
+@pytest.mark.filterwarnings("ignore:memory")
+def test_times_that_a_dying_writer_stores_anew_stay_right(tmp_path: Path) -> None:
+    """It may die at each request; the next append goes on."""
+    days = whole(tmp_path / "days.nc", "days", [0, 1, 2])
+    hours = whole(tmp_path / "hours.nc", "hours", [72, 78, 84, 90])
+    right = [np.array(steps, "M8[ns]").tolist() for steps in (DAYS, [*DAYS, *HOURS])]
+    for requests in itertools.count():
+        store = MemoryStore()
+        nczarr.copy(days, store, record_sources=True)  # so that an append finds the steps of one that has died
+        try:
+            nczarr.append(hours, DyingStore(store, requests), adjust="times")
+        except Died:
+            clean(store, force=True)  # the mark of the writer that has died
+        with xr.open_dataset(store, engine="nczarr") as seen:
+            steps = seen["time"].values.tolist()
+        assert steps in right, requests
+        if steps == right[1]:
+            break
+        nczarr.append(hours, store, adjust="times")
+        with xr.open_dataset(store, engine="nczarr") as seen:
+            assert seen["time"].values.tolist() == right[1]
+    assert requests > 8
+
+
+def test_joined_whole_days_and_hours_become_hours(tmp_path: Path) -> None:
+    paths = [
+        whole(tmp_path / "days.nc", "days", [0, 1, 2]),
+        whole(tmp_path / "hours.nc", "hours", [72, 78]),
+    ]
+    with pytest.raises(NCZarrError, match="adjust='times'"):
+        nczarr.join(paths, tmp_path / "a.zarr")
+    nczarr.join(paths, tmp_path / "a.zarr", adjust="times")
+    nczarr.append(
+        whole(tmp_path / "half.nc", "minutes", [5070]), tmp_path / "a.zarr"
+    )  # goes on by the record
+    with nczarr.Dataset(tmp_path / "a.zarr") as found:
+        assert found["time"].units == "minutes since 2026-10-01"
+        assert found["time"][:].tolist() == [0, 1440, 2880, 4320, 4680, 5070]

@@ -18,7 +18,7 @@ from nczarr import model
 from nczarr.convert.change.nodes import find_variable
 from nczarr.convert.many import fit
 from nczarr.convert.many.fit import Fitting, differences, other_meanings, refuse
-from nczarr.convert.many.steps import in_units_of, read_all, steps_of
+from nczarr.convert.many.steps import in_units_of, read_all, steps_of, with_finer_times
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.model import Attribute, Dataset, Group, MemorySource, PrimitiveType, Region, Variable, split_fqn
@@ -121,6 +121,8 @@ def fitted(
             refused,
             fit.other_meaning_cure(),
         )
+    if "times" in fitting.adjust and not fixed:
+        first = with_finer_times(first, found[1:], growing)
     parts, unlike = [first], []
     for name, other in others:
         with error_context(name):

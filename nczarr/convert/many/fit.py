@@ -51,8 +51,8 @@ JOINS = ("outer", "first", "exact", "fill")
 #: Which packing files get that have their own.
 REPACKS = ("unpacked", "first", "common")
 #: Differences that are removed on request: words for a unit, calendars that agree, the order of dimensions, the
-#: direction of coordinates, narrower types.
-ADJUSTMENTS = ("units", "calendar", "order", "flip", "promote")
+#: direction of coordinates, narrower types, times between the whole numbers of the first file.
+ADJUSTMENTS = ("units", "calendar", "order", "flip", "promote", "times")
 #: The attributes that ``--repack`` replaces.
 PACKING = frozenset({"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"})
 #: Words for the same unit, in the conventions and in files.
@@ -108,7 +108,7 @@ class Fitting:
     adjust: tuple[str, ...] = option(
         (),
         "accept words for the same unit, calendars that agree, another order of dimensions, flipped coordinates, "
-        "narrower types: " + ", ".join(ADJUSTMENTS),
+        "narrower types, times in a finer unit: " + ", ".join(ADJUSTMENTS),
         Take.NAMES,
         "WORD,…",
         verbs=("join", "append"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -15,11 +16,12 @@ from nczarr import model
 from nczarr.convert.change.nodes import find_variable
 from nczarr.convert.endpoints import name_of
 from nczarr.errors import UnsupportedError, error_context
-from nczarr.model import ArraySource, Dataset, MemorySource, Variable
+from nczarr.model import ArraySource, Attribute, Dataset, MemorySource, Variable
 from nczarr.model.coordinates import is_time, text_of
 from nczarr.model.nodes import KnownSteps
 from nczarr.model.stored_form import Conversion, ConvertedSource, StoredForm, number_of, special_numbers
 from nczarr.model.times import LENGTHS, ROUNDING, TimeUnits, unit_of
+from nczarr.options import named
 
 #: Hint for times that do not fit the units of the first file.
 _OTHER_UNITS = (
@@ -50,6 +52,77 @@ def in_units_of(first: Dataset, other: Dataset, growing: Collection[str]) -> Dat
     return model.rewrite(other, variable=found.get) if found else other
 
 
+def with_finer_times(first: Dataset, others: Sequence[Dataset], growing: Collection[str]) -> Dataset:
+    """Return the first dataset with its times, and their bounds, in a unit in which those of the others are whole too.
+
+    Whole days cannot tell 06:00: they become whole hours since the same date. Nothing changes if the unit is fine
+    enough, or if no unit is.
+    """
+    changed: dict[str, Variable] = {}
+    for fqn in sorted(growing):
+        mine = first.all_variables.get(fqn)
+        if mine is None or not is_time(mine) or mine.type.dtype.kind not in "iu" or mine.data is None:
+            continue
+        if {"scale_factor", "add_offset"} & mine.attribute.keys():
+            continue
+        names = [fqn, *(b for b in bounds_of(first, fqn) if b in growing)]
+        units = _unit_for(TimeUnits.of(mine), others, fqn, names)
+        if units is None:
+            continue
+        text = Attribute.of("units", units.text, mine.attribute["units"].type)
+        for name in names:
+            finer = _in_unit(name, first.all_variables[name], TimeUnits.of(mine), units)
+            attributes = [text if a.name == "units" else a for a in finer.attributes]
+            changed[name] = replace(finer, attributes=tuple(attributes)) if name == fqn else finer
+    return model.rewrite(first, variable=changed.get) if changed else first
+
+
+def _unit_for(
+    units: TimeUnits, others: Sequence[Dataset], fqn: str, names: Sequence[str]
+) -> TimeUnits | None:
+    """Return the coarsest finer unit in which all times of the others are whole; None if the unit itself does."""
+    length, date = units.length, units.text.partition(" since ")[2]
+    if length is None:
+        return None
+    there = [
+        (TimeUnits.of(v), o) for o in others if (v := o.all_variables.get(fqn)) is not None and is_time(v)
+    ]
+    finer = [w for w in reversed(LENGTHS) if LENGTHS[w] < length and not (length / LENGTHS[w]).numerator % 1]
+    for word in ("", *finer):
+        found = TimeUnits(f"{word}s since {date}", units.calendar) if word else units
+        lines = [(found.factor_and_shift(own), other) for own, other in there]
+        numbers = (
+            (Fraction(number) * factor + shift, found.length)
+            for (factor, shift), other in lines
+            for name in names
+            if (v := other.all_variables.get(name)) is not None and v.data is not None
+            for number in read_all(v.data).reshape(-1).tolist()
+            if number == number
+        )
+        if all(abs(n - round(n)) * (unit or 1) <= ROUNDING for n, unit in numbers):
+            return found if word else None
+    return None
+
+
+def _in_unit(name: str, variable: Variable, old: TimeUnits, new: TimeUnits) -> Variable:
+    """Return a variable with its times in a finer unit since the same date; missing values keep their numbers."""
+    if variable.data is None:
+        return variable
+    values = read_all(variable.data)
+    factor = int(new.factor_and_shift(old)[0])
+    is_special = np.isin(values, list(special_numbers(variable)))
+    if values.dtype.kind in "iu":
+        limits, known = np.iinfo(values.dtype), [int(n) * factor for n in values[~is_special].tolist()]
+        if known and not limits.min <= min(known) <= max(known) <= limits.max:
+            raise UnsupportedError(
+                f"{named('adjust', 'times')}: {values.dtype.name} does not hold the times in {new.text!r}",
+                fqn=name,
+                hint=_OTHER_UNITS,
+            )
+    finer = np.where(is_special, values, values * values.dtype.type(factor))
+    return variable.with_data(MemorySource(finer.astype(values.dtype)))
+
+
 def _converted(name: str, variable: Variable, old: TimeUnits, new: TimeUnits) -> Variable:
     """Return a variable with its stored numbers, which may be packed, in other units."""
     packing = StoredForm.of(variable.type, variable.attribute, defaults=True)
@@ -61,11 +134,14 @@ def _converted(name: str, variable: Variable, old: TimeUnits, new: TimeUnits) ->
         raise UnsupportedError("times that are stored as _Unsigned cannot be converted", fqn=name)
     if variable.data is None:
         return variable
+    hint = _OTHER_UNITS
+    if variable.type.dtype.kind in "iu" and packing.scale is None and packing.offset is None:
+        hint = f"{named('adjust', 'times')} stores whole numbers of a finer unit; or {hint}"
     packing = replace(packing, fill=None)  # missing values keep their numbers
     conversion = Conversion(replace(packing, time=old), replace(packing, time=new))
     conversion.line  # noqa: B018  (refuses units before any value is read)
     return variable.with_new_values(
-        ConvertedSource(variable.data, conversion, variable.type.dtype, fqn=name, hint=_OTHER_UNITS)
+        ConvertedSource(variable.data, conversion, variable.type.dtype, fqn=name, hint=hint)
     )
 
 

@@ -14,7 +14,12 @@ from nczarr.mapping.dialect import Metadata, array_at
 from nczarr.mapping.nczarr3.keys import GROUP_KEY
 from nczarr.model import split_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.chunks.records import RECORD_KEY, read_record, with_record
+
+#: The encodings of keys that every reader of Zarr v3 knows; their keys differ, also those of arrays of one dimension.
+_KEYS = (ChunkKeyEncoding("default", "/"), ChunkKeyEncoding("default", "."), ChunkKeyEncoding("v2", "."))
 
 
 def put_changed(hierarchy: Hierarchy, nodes: Mapping[str, Metadata]) -> None:
@@ -40,6 +45,24 @@ def put_changed(hierarchy: Hierarchy, nodes: Mapping[str, Metadata]) -> None:
         hierarchy.put_many(arrays)
     if groups:
         hierarchy.put_many(sorted(groups, key=lambda item: item[0] == ""))
+
+
+def with_other_keys(hierarchy: Hierarchy, path: str, metadata: ArrayMetadata) -> ArrayMetadata:
+    """Return the metadata of an array with other keys of chunks, under which the store has none.
+
+    Keys that earlier calls have left are used again only if all others are. A store that takes the usual keys alone
+    (Icechunk) makes its changes visible together anyway.
+    """
+    if not hierarchy.store.takes_any_key:
+        return metadata
+    used = metadata.chunk_key_encoding
+    for key in (e for e in _KEYS if e.key((1, 1)) != used.key((1, 1)) and e.key((1,)) != used.key((1,))):
+        found = replace(metadata, chunk_key_encoding=key)
+        array = Array(hierarchy.store, hierarchy.chunk_prefix(path), found, path=path)
+        if not array.nchunks_initialized():
+            return found
+    array.erase()
+    return found
 
 
 def is_same(existing: Metadata | None, planned: Metadata) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from nczarr.errors import ModelError, NCZarrError, ReadOnlyError
 from nczarr.mapping.dataset.changes import begin_changes, end_changes, mark_unstored
 from nczarr.mapping.dataset.destination import Destination
-from nczarr.mapping.dataset.documents import record_chunks, recorded_arrays, write_lengths
+from nczarr.mapping.dataset.documents import record_chunks, recorded_arrays, with_other_keys, write_lengths
 from nczarr.mapping.dataset.lengths import differing_lengths
 from nczarr.mapping.dataset.update import UnchangedDataset, apply_update, rewrite_documents
 from nczarr.mapping.dataset.variable_data import VariableData
@@ -20,7 +20,7 @@ from nczarr.mapping.dialect import Binding, Dialect, KeptNodes, Plan, Reading
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import ON_V3, WriteOptions
-from nczarr.model import Dataset, Region, bind_data, join_fqn, resolve
+from nczarr.model import Dataset, Region, Variable, bind_data, join_fqn, resolve
 from nczarr.model.lengths import StoredModel
 from nczarr.model.parts import Restrictions, known_variables
 from nczarr.model.sources import refuse_cast
@@ -28,8 +28,8 @@ from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip import ZipStore
 from nczarr.system.environment import is_on
 from nczarr.system.logs import logger_of
-from nczarr.zarr import Hierarchy, open_hierarchy
-from nczarr.zarr.chunks.array import Tail
+from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
+from nczarr.zarr.chunks.array import Array, Tail
 from nczarr.zarr.pool import run
 
 _RESTRICTED = Restrictions(
@@ -269,6 +269,31 @@ class StoredDataset:
         self._identity = plan.identity
         self._bind(bound, plan.variables, Tail.CLEAR, before)
         self._check_lengths()
+
+    def store_anew(self, changed: Mapping[str, Variable]) -> None:
+        """Give variables other values and attributes at once; their types and shapes stay. Open the dataset again then.
+
+        The new chunks have keys that the variables' chunks have not had before, and a document tells which keys count.
+        So a reader gets the old values with the old attributes, or the new ones with the new; one that has the dataset
+        open reads the old chunks, which stay.
+        """
+        self._check_writable()
+        self._begin()
+        arrays: dict[str, ArrayMetadata] = {}
+        for fqn, variable in changed.items():
+            data = self.data(fqn)
+            assert variable.data is not None
+            texts = {a.name: a.text for a in variable.attributes if a.type.name in ("char", "string")}
+            known = data.array.metadata
+            attributes = {n: texts.get(n, v) for n, v in known.attributes.items()}
+            metadata = with_other_keys(self.hierarchy, data.path, replace(known, attributes=attributes))
+            array = Array(self.store, self.hierarchy.chunk_prefix(data.path), metadata, path=data.path)
+            whole = tuple(slice(0, n, 1) for n in metadata.shape)
+            array.write(whole, data.encoding.encode(variable.data.read(whole)))
+            arrays[data.path] = metadata
+        self.store.settle()  # the chunks, before a document names them
+        self.hierarchy.put_many(arrays.items())
+        self.sync()
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         """Write the new lengths of unlimited dimensions, without planning the whole model like :meth:`update`.
