@@ -309,7 +309,9 @@ def test_times_that_a_dying_writer_stores_anew_stay_right(tmp_path: Path) -> Non
     right = [np.array(steps, "M8[ns]").tolist() for steps in (DAYS, [*DAYS, *HOURS])]
     for requests in itertools.count():
         store = MemoryStore()
-        nczarr.copy(days, store, record_sources=True)  # so that an append finds the steps of one that has died
+        nczarr.copy(
+            days, store, record_sources=True
+        )  # so that an append finds the steps of one that has died
         try:
             nczarr.append(hours, DyingStore(store, requests), adjust="times")
         except Died:

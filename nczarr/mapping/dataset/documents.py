@@ -13,9 +13,8 @@ from nczarr.mapping.dataset.variable_data import VariableData
 from nczarr.mapping.dialect import Metadata, array_at
 from nczarr.mapping.nczarr3.keys import GROUP_KEY
 from nczarr.model import split_fqn
-from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.zarr import Array, ArrayMetadata, GroupMetadata, Hierarchy
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.chunks.records import RECORD_KEY, read_record, with_record
 
 #: The encodings of keys that every reader of Zarr v3 knows; their keys differ, also those of arrays of one dimension.

@@ -28,8 +28,8 @@ from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip import ZipStore
 from nczarr.system.environment import is_on
 from nczarr.system.logs import logger_of
-from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
-from nczarr.zarr.chunks.array import Array, Tail
+from nczarr.zarr import Array, ArrayMetadata, Hierarchy, open_hierarchy
+from nczarr.zarr.chunks.array import Tail
 from nczarr.zarr.pool import run
 
 _RESTRICTED = Restrictions(
