@@ -27,6 +27,7 @@ from nczarr.model.types import (
     EnumType,
     Field,
     OpaqueType,
+    PrimitiveType,
     Type,
     TypeReference,
     UserType,
@@ -256,7 +257,7 @@ class _Resolver:
 
     def attribute(self, group: str, fqn: str, attribute: Attribute) -> Attribute:
         values, problems = attribute.values, len(self.problems)
-        if not attribute.type.is_atomic:
+        if not isinstance(attribute.type, PrimitiveType):
             where = f"{fqn}: attribute {attribute.name!r}"
             attribute = replace(attribute, type=self.type(attribute.type, group, where))
         wrong: str | None = None
@@ -286,7 +287,7 @@ class _Resolver:
     # Types.
 
     def type(self, type_: Type, group: str, where: str) -> Type:
-        if type_.is_atomic:
+        if isinstance(type_, PrimitiveType):
             return type_
         if isinstance(type_, TypeReference):
             found = self.find_type(type_.text, group)
@@ -361,7 +362,7 @@ class _Resolver:
 
     def members(self, enum: EnumType) -> tuple[tuple[str, int], ...]:
         base, members = enum.base, enum.members
-        if not base.is_integer:
+        if not isinstance(base, PrimitiveType) or not base.is_integer:
             self.problems.append(
                 f"{enum.fqn}: an enum needs an integer type, not {getattr(base, 'name', base)}"
             )
@@ -434,7 +435,7 @@ def _names_that(
     for fqn, group in dataset.walk():
         parts = list(_named(fqn, group))
         for type_ in group.types:
-            kind = "member" if type_.kind == "enum" else "field"
+            kind = "member" if isinstance(type_, EnumType) else "field"
             parts.append((type_.fqn, kind, names_inside(type_)))
         for at, what, names in parts:
             is_node = what not in ("attribute", "member", "field")

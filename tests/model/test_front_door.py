@@ -24,11 +24,15 @@ from nczarr.model import (
     INT64,
     STRING,
     Attribute,
+    CompoundType,
     Dataset,
     Dimension,
+    EnumType,
+    Field,
     Group,
     Variable,
     compare,
+    resolve,
 )
 
 
@@ -272,3 +276,15 @@ def test_a_mistaken_call_is_an_error_of_nczarr_with_its_place(
     with pytest.raises(NCZarrError, match=message) as caught:
         call()
     assert isinstance(caught.value, kind)
+
+
+@pytest.mark.parametrize("wrong", ["int", 5, None, int, "nothing"])
+@pytest.mark.parametrize("place", ["variable", "enum", "field"])
+def test_what_is_no_type_is_told_by_name(wrong: Any, place: str) -> None:
+    parts: dict[str, Any] = {
+        "variable": {"variables": (Variable("v", wrong, ()),)},
+        "enum": {"types": (EnumType("/e", wrong, (("a", 1),)),)},
+        "field": {"types": (CompoundType("/c", (Field("f", wrong),)),)},
+    }
+    with pytest.raises(NCZarrError, match=r"type"):
+        resolve(Dataset("d", **parts[place]))

@@ -276,6 +276,33 @@ class StoredDataset:
         The new chunks have keys that the variables' chunks have not had before, and a document tells which keys count.
         So a reader gets the old values with the old attributes, or the new ones with the new; one that has the dataset
         open reads the old chunks, which stay.
+
+        Parameters
+        ----------
+        changed : mapping
+            The variables with their new values and attributes, by FQN.
+
+        Raises
+        ------
+        ReadOnlyError
+            If the dataset is open for reading.
+
+        Examples
+        --------
+        >>> from nczarr.mapping import create_dataset, open_dataset
+        >>> from nczarr.model import INT, Attribute, Dataset, Dimension, Variable
+        >>> days = Variable("t", INT, ("x",), data=[0, 1], attributes=[Attribute.of("units", "days since 2000-01-01")])
+        >>> store = {}
+        >>> with create_dataset(store, Dataset("d", dimensions=[Dimension("x", 2)], variables=[days])) as stored:
+        ...     stored.write("/t", (slice(0, 2),), np.array([0, 1], "i4"))
+        >>> units = Attribute.of("units", "hours since 2000-01-01")
+        >>> hours = Variable("t", INT, ("x",), data=[0, 24], attributes=[units])
+        >>> with open_dataset(store, "r+") as stored:
+        ...     stored.store_anew({"/t": hours})
+        >>> with open_dataset(store) as stored:
+        ...     t = stored.dataset.variables[0]
+        ...     t.data.read((slice(0, 2),)).tolist(), t.attribute["units"].text
+        ([0, 24], 'hours since 2000-01-01')
         """
         self._check_writable()
         self._begin()
