@@ -10,8 +10,8 @@ from types import ModuleType
 from nczarr.convert.endpoints import open_source
 from nczarr.errors import ArgumentTypeError, NCZarrError
 from nczarr.formats import local_path
-from nczarr.model import Dataset, Group, Variable, resolve
-from nczarr.model.reading import LIFETIME, Lifetime
+from nczarr.model import Dataset, Group, Variable, join_fqn, resolve
+from nczarr.model.reading import LIFETIME, PLACE, Lifetime
 
 _TAKES = "a path or URL, a store, a mapping, or a dataset of nczarr or xarray"
 
@@ -107,10 +107,10 @@ def _stored(source: object) -> object:
     return session.stored.dataset
 
 
-def _keep_open(group: Group, lifetime: Lifetime) -> None:
+def _keep_open(group: Group, lifetime: Lifetime, fqn: str = "/") -> None:
     """Let each node of a dataset keep its source open: programs may hold a variable, and drop the dataset."""
-    group.__dict__[LIFETIME] = lifetime
+    group.__dict__.update({LIFETIME: lifetime, PLACE: fqn})
     for variable in group.variables:
-        variable.__dict__[LIFETIME] = lifetime
+        variable.__dict__.update({LIFETIME: lifetime, PLACE: join_fqn(fqn, variable.name)})
     for child in group.groups:
-        _keep_open(child, lifetime)
+        _keep_open(child, lifetime, join_fqn(fqn, child.name))

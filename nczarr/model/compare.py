@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from nczarr.errors import ArgumentTypeError
 from nczarr.model.names import join_fqn
 from nczarr.model.nodes import Attribute, Dataset, Dimension, Group, Variable, same_values, source_of
 from nczarr.model.sources import regions
@@ -72,6 +73,10 @@ def compare(
     >>> [str(d) for d in compare(a, b)]
     ['/: attribute n: int64 [1] | int64 [2]']
     """
+    for side in (left, right):
+        if not isinstance(side, Dataset):
+            hint = "nczarr.diff compares paths, and nczarr.open opens them"
+            raise ArgumentTypeError(f"{side!r:.60} is not a dataset of the model", hint=hint)
     comparison = _Comparison(left, right, data, storage, frozenset(ignore_attributes), nan_payloads, order)
     yield from comparison.groups("/", left, right)
 

@@ -19,7 +19,7 @@ from nczarr.errors import ArgumentError, ArgumentTypeError, ModelError, UnknownN
 from nczarr.lazy import cached_property
 from nczarr.model import making
 from nczarr.model.names import ROOT, find_nearest, join_fqn, parse_fqn
-from nczarr.model.reading import LIFETIME, read_values, summary_lines
+from nczarr.model.reading import LIFETIME, PLACE, read_values, summary_lines
 from nczarr.model.sources import ArraySource, RepeatedSource
 from nczarr.model.types import (
     CHAR,
@@ -283,6 +283,21 @@ class Storage:
         return replace(self, chunk_shape=chunks, array_chunks=stored, shard_shape=shards, codecs=codecs)
 
 
+class _AttributesByName(dict[str, Attribute]):
+    """The attributes of a node, which names an attribute that is missing."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: str, attributes: Iterable[Attribute]) -> None:
+        super().__init__({a.name: a for a in attributes})
+        self._owner = owner
+
+    def __missing__(self, name: object) -> Attribute:
+        raise UnknownNameError(
+            f"there is no attribute {name!r}", path=self._owner, hint=did_you_mean(str(name), self)
+        )
+
+
 @dataclass(frozen=True)
 class _WithAttributes:
     """Base class of the nodes that have attributes."""
@@ -306,7 +321,11 @@ class _WithAttributes:
     @cached_property
     def attribute(self) -> Mapping[str, Attribute]:
         """The attributes by name."""
-        return MappingProxyType({a.name: a for a in self.attributes})
+        return MappingProxyType(_AttributesByName(self.name, self.attributes))
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        lifetime = self.__dict__.get(LIFETIME)
+        return super().__reduce_ex__(protocol) if lifetime is None else lifetime.reduced(self.__dict__[PLACE])
 
 
 @dataclass(frozen=True)
@@ -645,10 +664,6 @@ class Dataset(Group):
         lifetime = self.__dict__.get(LIFETIME)
         if lifetime is not None:
             lifetime.close()
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        lifetime = self.__dict__.get(LIFETIME)
-        return super().__reduce_ex__(protocol) if lifetime is None else lifetime.reduced()
 
     def __enter__(self) -> Dataset:
         return self

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: The hidden member of the dataset and variables of :func:`nczarr.open` that keeps their source open.
 LIFETIME = "_lifetime"
+#: The FQN of a node of an open dataset, by which pickle finds it again.
+PLACE = "_place"
 #: Values and characters of an attribute in a summary.
 _MOST_VALUES, _MOST_SHOWN = 8, 60
 _INDICES = "an index has integers, slices and ...; nczarr.Dataset also takes arrays"
@@ -43,15 +45,15 @@ class Lifetime:
         self.path = path
         self._again = again
 
-    def reduced(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        """Return what pickle stores of the dataset: how to open it again."""
+    def reduced(self, fqn: str) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Return what pickle stores of the dataset, or of one node: how to open it again."""
         if self._again is None:
             raise UnsupportedError(
                 "the dataset is in an object of this process, and cannot be pickled",
                 path=self.path,
                 hint="open it from a path or URL",
             )
-        return self._again
+        return self._again if fqn == "/" else (_opened_node, (*self._again, fqn))
 
     @property
     def is_open(self) -> bool:
@@ -62,6 +64,12 @@ class Lifetime:
         close, self._close = self._close, None
         if close is not None:
             close()
+
+
+def _opened_node(again: Callable[..., Any], arguments: tuple[object, ...], fqn: str) -> Any:
+    """Return a variable or a group of a dataset that is opened again."""
+    dataset = again(*arguments)
+    return dataset.all_groups.get(fqn) or dataset.variable_at(fqn)
 
 
 def read_values(variable: Any, index: object) -> np.ndarray | Any:

@@ -288,3 +288,25 @@ def test_what_is_no_type_is_told_by_name(wrong: Any, place: str) -> None:
     }
     with pytest.raises(NCZarrError, match=r"type"):
         resolve(Dataset("d", **parts[place]))
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "a.nc", "a.zarr.zip", "a.cdl"])
+def test_a_variable_or_a_group_of_an_open_dataset_is_pickled_alone(tmp_path: Path, name: str) -> None:
+    with nczarr.open(stored(tmp_path, name)) as dataset:
+        variable, group = dataset["g/temp"], dataset["g"]
+        texts = [pickle.dumps(each) for each in (variable, group)]
+    again, group = map(pickle.loads, texts)
+    assert again[...].tolist() == [0, 1, 2]
+    assert again.with_data(None) == variable.with_data(None)
+    assert group.variables[0][1] == 1
+    assert pickle.loads(pickle.dumps(again.with_data(None))).name == "temp"
+
+
+def test_mistakes_with_attributes_and_comparisons_are_told() -> None:
+    variable = example()["g/temp"]
+    with pytest.raises(NCZarrError, match=r"there is no attribute 'unit' \(did you mean 'units'") as caught:
+        variable.attribute["unit"]
+    assert isinstance(caught.value, KeyError)
+    assert variable.attribute.get("unit") is None
+    with pytest.raises(NCZarrError, match=r"'a\.nc' is not a dataset of the model.*nczarr\.diff"):
+        list(compare("a.nc", "b.nc"))  # type: ignore[arg-type]
