@@ -10,6 +10,7 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 __all__ = ["portable", "read", "references", "terminals", "words"]
 
@@ -40,6 +41,10 @@ def portable(pattern: str) -> str:
     return pattern if sys.version_info >= _EXACT else _POSSESSIVE_GROUP.sub(r"\1", pattern)
 
 
+#: The loader of this module, which reads the files beside it.
+_LOADER: Any = globals()["__loader__"]
+
+
 @cache
 def read(name: str) -> str:
     """Return the text of a grammar.
@@ -49,9 +54,12 @@ def read(name: str) -> str:
     >>> "fqn" in read("names.lark")
     True
     """
-    # Not importlib.resources, whose import takes as long as reading all grammars ten times.
-    installed = Path(__file__).with_name(name)
-    return (installed if installed.is_file() else _checkout() / name).read_text("utf-8")
+    # Not importlib.resources, whose import takes as long as reading all grammars ten times. The loader of the module
+    # reads files beside it also in an archive.
+    try:
+        return str(_LOADER.get_data(str(Path(__file__).with_name(name))), "utf-8")
+    except OSError:  # in a checkout the grammars are beside the package
+        return (_checkout() / name).read_text("utf-8")
 
 
 @cache

@@ -310,3 +310,22 @@ def test_mistakes_with_attributes_and_comparisons_are_told() -> None:
     assert variable.attribute.get("unit") is None
     with pytest.raises(NCZarrError, match=r"'a\.nc' is not a dataset of the model.*nczarr\.diff"):
         list(compare("a.nc", "b.nc"))  # type: ignore[arg-type]
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("backend", ["obstore", "s3fs"])
+@pytest.mark.parametrize("name", ["open.zarr", "open.nc"])
+def test_a_dataset_in_an_object_store_is_opened_and_pickled(
+    s3_server: dict[str, str], tmp_path: Path, backend: str, name: str
+) -> None:
+    url, options = f"s3://test/{backend}-{name}", {"backend": backend}
+    if name == "open.zarr":
+        nczarr.copy(example(), url, target_options=options)
+    else:
+        nczarr.copy(example(), tmp_path / name)
+        fs = pytest.importorskip("s3fs").S3FileSystem()
+        fs.put_file(tmp_path / name, url.removeprefix("s3://"))
+    with nczarr.open(url, storage_options=options) as dataset:
+        assert dataset["g/temp"][1:].tolist() == [1, 2]
+        text = pickle.dumps(dataset["g/temp"])
+    assert pickle.loads(text)[0] == 0
