@@ -32,7 +32,7 @@ _Variables = dict[str, tuple[str, tuple[str, ...]]]
 #: the hours between steps, and the large and the small variable that are read.
 ARCHIVES: dict[str, tuple[str, int, int, dict[str, int], _Variables, int, tuple[str, str]]] = {
     "hourly 0.25°": (
-        "time", 24, 6, {"lat": 721, "lon": 1440, "nv": 2},
+        "time", 24, 3, {"lat": 721, "lon": 1440, "nv": 2},
         {
             "t2m": ("f4", ("time", "lat", "lon")), "tp": ("i2", ("time", "lat", "lon")),
             "expver": ("i4", ("time",)), "time_bnds": ("f8", ("time", "nv")), "area": ("f4", ("lat", "lon")),
@@ -48,7 +48,7 @@ ARCHIVES: dict[str, tuple[str, int, int, dict[str, int], _Variables, int, tuple[
         24, ("pr", "time_bnds"),
     ),
     "stations": (
-        "time", 144, 90, {"station": 300},
+        "time", 144, 30, {"station": 300},
         {
             "wind": ("f4", ("time", "station")), "gust": ("i2", ("time", "station")),
             "flag": ("i1", ("time", "station")), "status": ("i4", ("time",)),
@@ -57,7 +57,7 @@ ARCHIVES: dict[str, tuple[str, int, int, dict[str, int], _Variables, int, tuple[
         1, ("wind", "status"),
     ),
     "swaths": (
-        "scan", 400, 40, {"pixel": 256, "channel": 5},
+        "scan", 400, 10, {"pixel": 256, "channel": 5},
         {
             "tb": ("f4", ("scan", "pixel", "channel")), "lat": ("f4", ("scan", "pixel")),
             "lon": ("f4", ("scan", "pixel")), "quality": ("u1", ("scan", "pixel")), "when": ("f8", ("scan",)),
