@@ -660,11 +660,15 @@ def test_small_chunks_are_compressed_only_if_that_is_asked_for(
     assert list(compare(dataset, stored.dataset, storage=True)) == []
 
 
-def test_small_inner_chunks_of_large_shards_are_compressed() -> None:
-    storage = Storage("chunked", (10,), shard_shape=(1000,))
+@pytest.mark.parametrize(("length", "codecs"), [(100, ["bytes", "blosc"]), (10, ["bytes"])])
+def test_small_inner_chunks_of_large_shards_are_compressed_where_that_saves(
+    length: int, codecs: list[str]
+) -> None:
+    """40 bytes with the header of blosc have 56."""
+    storage = Storage("chunked", (length,), shard_shape=(1000,))
     variable = Variable("v", INT, ("/x",), data=MemorySource(np.arange(1000, dtype="i4")), storage=storage)
     dataset = Dataset("d", dimensions=(Dimension("x", 1000),), variables=(variable,))
     store = MemoryStore()
     tools.copy(dataset, store)
     (sharding,) = open_dataset(store).hierarchy.array("v").metadata.codecs
-    assert [codec["name"] for codec in sharding.configuration["codecs"]] == ["bytes", "blosc"]
+    assert [codec["name"] for codec in sharding.configuration["codecs"]] == codecs

@@ -505,15 +505,6 @@ class _Sizes:
     def bytes(self, block: Sequence[int]) -> int:
         return math.prod(block) * self.itemsize
 
-    def suits_stores(self, chunks: Sequence[int]) -> bool:
-        """True for chunks of a netCDF file that a store keeps.
-
-        No program has chosen small ones of single steps: netCDF-C makes them along a growing dimension.
-        """
-        axes = zip(chunks, self.shape, self.unlimited, strict=True)
-        is_step = any(self.unlimited) and all(c == (1 if grows else n) for c, n, grows in axes)
-        return (_CHUNK // 2 if is_step else SMALLEST) <= self.bytes(chunks) <= LARGEST
-
     def lengths(self, given: _Lengths | str | None) -> list[int | None] | None:
         """Return the requested length along each axis: 0 for none, None for an automatic one; None for no request."""
         if isinstance(given, tuple):
@@ -564,7 +555,7 @@ def _chunks(
     if axes is None:
         if lengths == "auto" or target is not None:
             return fitted(sizes.shape, None, sizes.itemsize, target or _CHUNK, sizes.unlimited), True
-        if own is None or not netcdf_to_zarr or sizes.suits_stores(own):
+        if own is None or not netcdf_to_zarr or SMALLEST <= sizes.bytes(own) <= LARGEST:
             return own, False
         return fitted(sizes.shape, own, sizes.itemsize, _CHUNK, sizes.unlimited), False
     if target is not None and isinstance(lengths, dict):  # fit the axes without a length

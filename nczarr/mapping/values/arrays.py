@@ -35,6 +35,8 @@ V2_KEYS = ChunkKeyEncoding("v2", ".")
 #: Chunk keys by the option `chunk_keys`.
 _CHUNK_KEYS = {"default": ChunkKeyEncoding(), "v2": V2_KEYS}
 #: The settings of shards besides their chunks, where nczarr chooses them.
+#: Bytes of a chunk in a shard from which compression gains more than the 16 bytes of blosc's header.
+_SMALLEST_IN_SHARDS = 128
 _SHARD_INDEX = NamedConfig(
     "sharding_indexed",
     {
@@ -75,7 +77,7 @@ def grid_and_codecs(
     chunks = storage.array_chunks or storage.chunk_shape or default
     if shards:
         chunks = chunks_in_shards(shards, chunks)
-    codecs = codecs_of(storage, encoding, options, chunks)
+    codecs = codecs_of(storage, encoding, options, chunks, in_shards=bool(shards))
     if shards:
         index = {**_SHARD_INDEX.configuration, **(storage.shard_index or _SHARD_INDEX).configuration}
         inside = {
@@ -91,6 +93,8 @@ def codecs_of(
     encoding: Encoding,
     options: WriteOptions,
     chunks: tuple[int, ...],
+    *,
+    in_shards: bool = False,
 ) -> tuple[NamedConfig, ...]:
     """Return the codecs of chunks, from array to stored bytes.
 
@@ -113,7 +117,9 @@ def codecs_of(
     choice = options.compression
     if asked is None and choice in CHOICES:
         nbytes = prod(chunks + encoding.inner_shape) * itemsize if chunks else 0
-        large = None if data_type.is_variable and chunks else nbytes
+        # Many small chunks in a large shard are worth compressing down to those that the compressor's header doubles.
+        is_large = in_shards and nbytes >= _SMALLEST_IN_SHARDS
+        large = None if (data_type.is_variable and chunks) or is_large else nbytes
         asked = codecs_for(storage.filters, choice, itemsize, large)
     elif asked is None:
         checksum = codecs_for([f for f in storage.filters if f.id == f.FLETCHER32], "source", itemsize, 0)
