@@ -316,7 +316,10 @@ def test_tree_and_dump_say_no_word_of_repairing(folder: Path, capsys: pytest.Cap
     assert " near = 0, 1, 2, 3, 4 ;" in capsys.readouterr().out
 
 
-def test_info_names_the_dataset(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_names_the_dataset(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "500")  # a long path would continue on the next line
     assert main(["info", str(folder / "ocean" / "deep")]) in (0, None)
     assert f"group:       /ocean/deep, of {folder}\n" in capsys.readouterr().out
     assert main(["info", "--json", str(folder / "ocean" / "deep")]) in (0, None)
