@@ -292,6 +292,7 @@ def create_file(path: str | os.PathLike[str], *, private: bool = False) -> int:
 
     Examples
     --------
+    >>> import tempfile
     >>> path = partial_path(Path(tempfile.gettempdir(), "run42.nc"))
     >>> os.close(create_file(path, private=True))
     >>> oct(path.stat().st_mode & 0o777); path.unlink()
@@ -309,6 +310,7 @@ def create_directory(path: Path, target: Path | None = None) -> None:
 
     Examples
     --------
+    >>> import tempfile
     >>> path = partial_path(Path(tempfile.gettempdir(), "run42.zarr"))
     >>> create_directory(path)
     >>> oct(path.stat().st_mode & 0o777); path.rmdir()
@@ -626,6 +628,7 @@ def text_output(target: str | os.PathLike[str]) -> Iterator[TextIO]:
 
     Examples
     --------
+    >>> import tempfile
     >>> path = Path(tempfile.gettempdir(), "nczarr-example.cdl")
     >>> with text_output(path) as file:
     ...     print("netcdf a {", file=file)

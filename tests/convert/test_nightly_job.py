@@ -354,6 +354,11 @@ def little_room() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
 
+def interruptible() -> None:
+    """A shell lets the programs that it starts in the background ignore Ctrl-C, and so their children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="a script of a shell, signals and limits")
 def test_the_day_of_an_oceanographer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Join a month, compute with xarray and Dask, and append by the page's script; the page tells what may happen."""
@@ -404,7 +409,8 @@ def test_the_day_of_an_oceanographer(monkeypatch: pytest.MonkeyPatch) -> None:
         Path(f"{name.lower()}.py").write_text(SIGNALLING.format(signal=f"signal.{name}"))
         hook = ["--preprocess", f"{name.lower()}:during"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", *sys.path])}
-        tried[happens] = ran("append", "32.nc", "all.zarr", *hook, env=environment)
+        how: dict[str, Any] = {"env": environment, "preexec_fn": interruptible}
+        tried[happens] = ran("append", "32.nc", "all.zarr", *hook, **how)
     tried["the disk is full"] = ran("append", "32.nc", "all.zarr", preexec_fn=little_room)
     with nczarr.Dataset("all.zarr") as found:  # after all these failures
         assert found["time"].shape == (124,)

@@ -309,7 +309,7 @@ def test_nczarr_v2_refuses_the_name(tmp_path: Path) -> None:
         (Dataset("d", variables=(Variable("v/w", INT),)), "'v/w' of a variable"),
         (Dataset("d", groups=(Group("g/h"),)), "'g/h' of a group"),
     ):
-        with pytest.raises(NCZarrError, match=f"{what}.*--rename"):
+        with pytest.raises(NCZarrError, match=f"{what}.*rename="):
             nczarr.copy(dataset, tmp_path / "a.zarr", layout="nczarr-v2")
         assert not (tmp_path / "a.zarr").exists()
 
