@@ -6,9 +6,10 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from types import ModuleType
+from typing import Literal
 
 from nczarr.convert.endpoints import open_source
-from nczarr.errors import ArgumentTypeError, NCZarrError
+from nczarr.errors import ArgumentError, ArgumentTypeError, NCZarrError
 from nczarr.formats import local_path
 from nczarr.model import Dataset, Group, Variable, join_fqn, resolve
 from nczarr.model.reading import LIFETIME, PLACE, Lifetime
@@ -16,7 +17,9 @@ from nczarr.model.reading import LIFETIME, PLACE, Lifetime
 _TAKES = "a path or URL, a store, a mapping, or a dataset of nczarr or xarray"
 
 
-def open(source: object, *, storage_options: Mapping[str, object] | None = None) -> Dataset:
+def open(
+    source: object, mode: Literal["r"] = "r", *, storage_options: Mapping[str, object] | None = None
+) -> Dataset:
     """Open a dataset as a model, whose values are read on demand.
 
     Parameters
@@ -24,6 +27,8 @@ def open(source: object, *, storage_options: Mapping[str, object] | None = None)
     source
         What :func:`nczarr.copy` takes: the path or URL of a Zarr hierarchy, a netCDF file or a CDL file, a store, a
         mapping, a dataset or tree of xarray, a dataset of the model; and a dataset of the netCDF4 interface.
+    mode : {'r'}
+        Read. :class:`nczarr.Dataset` also changes datasets.
     storage_options : mapping, optional
         Options of the file system of a URL.
 
@@ -36,6 +41,8 @@ def open(source: object, *, storage_options: Mapping[str, object] | None = None)
     ------
     DatasetNotFoundError
         If there is no dataset.
+    ArgumentError
+        For a mode that writes.
     ArgumentTypeError
         If the source is nothing that can be opened.
     NCZarrError
@@ -53,6 +60,11 @@ def open(source: object, *, storage_options: Mapping[str, object] | None = None)
     ...     dataset["x"][::-1]
     array([1.5, 1. , 0.5])
     """
+    if mode != "r":
+        raise ArgumentError(
+            f"mode={mode!r}: a model is read-only",
+            hint="nczarr.Dataset(…, mode) creates and changes datasets",
+        )
     if isinstance(source, Dataset):
         return resolve(source)
     source = _stored(source)

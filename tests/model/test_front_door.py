@@ -308,6 +308,9 @@ def test_mistakes_with_attributes_and_comparisons_are_told() -> None:
         variable.attribute["unit"]
     assert isinstance(caught.value, KeyError)
     assert variable.attribute.get("unit") is None
+    with pytest.raises(NCZarrError, match=r"mode='w': a model is read-only \(nczarr\.Dataset"):
+        nczarr.open(example(), "w")  # type: ignore[arg-type]
+    assert not list(compare(nczarr.open(example(), "r"), example()))
     with pytest.raises(NCZarrError, match=r"'a\.nc' is not a dataset of the model.*nczarr\.diff"):
         list(compare("a.nc", "b.nc"))  # type: ignore[arg-type]
 
