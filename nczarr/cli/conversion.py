@@ -179,7 +179,10 @@ def _run(verb: str, source: Any, options: argparse.Namespace) -> None:
     elif report is not None and not (isinstance(bar, NoProgress) and not report.allow):
         print(visible(closing_line(report)), file=sys.stderr)
     for loss in () if dry else lines:
-        print(visible(f"nczarr: omitted from {shown_location(options.target)}: {loss}"), file=sys.stderr)
+        print(
+            visible(f"nczarr: {shown_location(options.target)} differs from the source: {loss}"),
+            file=sys.stderr,
+        )
 
 
 def closing_line(report: Report) -> str:
