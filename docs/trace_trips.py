@@ -6,6 +6,7 @@ both ways. A room is a package or sub-package; a module beside the packages is a
 
 from __future__ import annotations
 
+import gc
 import importlib
 import pkgutil
 import shutil
@@ -89,6 +90,9 @@ def traced() -> Iterator[Trip]:
         if before is not None and before != module:
             trip.crossings[before, module] += 1
 
+    # The collector closes what earlier trips have left, at a moment that depends on all that was ever allocated.
+    gc.collect()
+    gc.disable()
     threading.setprofile(profile)
     sys.setprofile(profile)
     try:
@@ -96,6 +100,7 @@ def traced() -> Iterator[Trip]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
+        gc.enable()
 
 
 def trips(folder: Path) -> Iterator[tuple[str, Trip]]:

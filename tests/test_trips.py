@@ -20,11 +20,11 @@ SCRIPT = Path(__file__).parents[1] / "docs" / "trace_trips.py"
 #: The dataclasses of a copy and of its format ask `options` which of their fields are options.
 #: All ways ask `model.lengths`, which owns the lengths of a stored dataset; those of a session ask `session.rules`.
 MOST = {
-    "copy a.nc b.zarr": (31, 4, 93),
-    'Dataset("b.zarr")': (20, 0, 63),
+    "copy a.nc b.zarr": (31, 4, 94),
+    'Dataset("b.zarr")': (21, 0, 65),
     "variable[1:3]": (13, 0, 30),
     "v[n] = row; sync()": (18, 3, 56),
-    "gen a.cdl c.zarr": (31, 3, 98),
+    "gen a.cdl c.zarr": (30, 3, 97),
 }
 
 
