@@ -454,6 +454,7 @@ class CopyTask:
         endpoints.refuse_same_place(self.sources.paths, self.request.target)
         self.refuse_existing()
         with self.sources.open_part(self.request.lossy) as dataset:
+            dataset, _ = self.in_types_of_target(dataset)
             self.shaped(dataset, kind_of_source(self.sources.paths[0]))
             return dataset_bytes(dataset)
 
@@ -479,6 +480,8 @@ class CopyTask:
             recorded = replace(dataset, sources=dataset.sources if sources.are_joined else ())
             dataset = replace(dataset, left_out=(), gone=(), sources=(), joined=JoinRecord())
             dataset = _without_old_digest(dataset, sources, request.output)
+            dataset, told = self.in_types_of_target(dataset)
+            losses += told
             # The chunks of the source determine the best blocks for reading it.
             source = dataset
             (dataset, replaced, lengths), form = self.shaped(source, kind, self.units(source, recorded))
@@ -634,6 +637,13 @@ class CopyTask:
         ends = [s.steps for s in joined.sources if s.steps is not None]
         return units_of_steps(dataset, found, [stop - start for start, stop in ends])
 
+    def in_types_of_target(self, dataset: Dataset) -> tuple[Dataset, tuple[str, ...]]:
+        """Return the dataset in types of a classic file, if that is the target, and what has another type then."""
+        if kind_of_target(self.request.target) != "netcdf":
+            return dataset, ()
+        given = self.request.form.format
+        return in_classic_types(dataset, None if given is None else parse_kind(str(given)))
+
     def shaped(
         self, dataset: Dataset, kind: Kind | None, units: Units | None = None
     ) -> tuple[Shaped, TargetFormat]:
@@ -643,9 +653,6 @@ class CopyTask:
         if self.request.trust.record_sources and (to != "zarr" or layout != "nczarr-v3"):
             raise UnsupportedError(f"{named('record_sources')}: {NO_RECORD}")
         own_format = None if form.format is None else parse_kind(str(form.format))
-        told: tuple[str, ...] = ()
-        if to == "netcdf":
-            dataset, told = in_classic_types(dataset, own_format)
         shaped = with_storage(
             dataset,
             how,
@@ -659,7 +666,7 @@ class CopyTask:
         form.refuse_for(to, self.request.given)
         form = replace(form, format=own_format)
         if to != "zarr":
-            return shaped._replace(replaced=told + shaped.replaced), form
+            return shaped, form
         if is_choice(how.compression):
             form = replace(form, compression=str(how.compression))
         elif how.compression is None and kind == "netcdf" and is_on_v3:

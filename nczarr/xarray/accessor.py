@@ -552,24 +552,29 @@ class Update:
         """
         if self.mode != "r+" or self.in_file:
             return False
-        if local_path(self.place.store) is not None:
-            return True
-        with self.place.dataset("r") as target:
+        return local_path(self.place.store) is not None or all([*self._whole_chunks(groups)])
+
+    def _whole_chunks(self, groups: Mapping[str, xr.Dataset]) -> Iterator[bool]:
+        """Yield for each dimension of each stored variable whether no other writer could change a chunk of the part."""
+        with self.place.dataset("r") as target, closing(ReopenedDataset(target, None)) as source:
             session = target._nc_session
             nodes = _nodes(session)
             for path, ds in groups.items():
-                old = opened(ReopenedDataset(target, None), join_path(model.parse_fqn(path)), {})
+                old = opened(source, join_path(model.parse_fqn(path)), {})
                 places = self._places(ds, old)
-                for name, variable in ds.variables.items():
-                    node = nodes.get(model.join_fqn(path, str(name)))
-                    lengths = () if node is None else session.chunk_shape(node) or ()
-                    for dim, length in zip(variable.dims, lengths, strict=False):
-                        part = places.get(str(dim))
-                        if part and (
-                            part.start % length or (part.stop % length and part.stop < old.sizes[dim])
-                        ):
-                            return False
-        return True
+                for name in ds.variables.keys() & old.variables.keys():
+                    node = nodes[model.join_fqn(path, str(name))]
+                    axes = zip(
+                        old.variables[name].dims,
+                        node.dimensions,
+                        session.chunk_shape(node) or (),
+                        strict=False,
+                    )
+                    for label, dimension, length in axes:
+                        part = places.get(str(label), slice(0, dimension.size))
+                        # The last chunk of a dimension that grows belongs to the next append, too.
+                        is_end = part.stop == dimension.size and not dimension.unlimited
+                        yield part.start % length == 0 and (part.stop % length == 0 or is_end)
 
     def _compared(
         self, target: Dataset, groups: Mapping[str, xr.Dataset], given: Mapping[str, Any]

@@ -167,3 +167,31 @@ def test_an_existing_classic_file_gets_variables_in_types_that_it_has(tmp_path: 
             "c": [3, 4],
         }
         assert stored.attrs == {"n": 2}
+
+
+@pytest.mark.parametrize("kind", [*FORMATS, "cdf5"])
+@pytest.mark.parametrize(
+    "storage", [{"chunksizes": (2, 3)}, {"chunksizes": (2, 3), "shards": (4, 3)}, {}], ids=repr
+)
+def test_chunked_texts_become_characters(tmp_path: Path, kind: str, storage: dict[str, Any]) -> None:
+    texts = np.array([["ab", "c", ""], ["d", "käse", "f"]] * 3, object)
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("x", 6)
+        ds.createDimension("y", 3)
+        ds.createVariable("v", str, ("x", "y"), **storage)[:] = texts
+        ds.createVariable("w", str, ())[...] = "scalar"
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "a.nc", format=kind, verify=True)
+    found = read(tmp_path / "a.nc")
+    assert found["v"].tolist() == texts.tolist()
+    assert str(found["w"]) == "scalar"
+
+
+def test_an_attribute_that_says_unsigned_already_is_stored_once(tmp_path: Path) -> None:
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("x", 2)
+        v = ds.createVariable("v", "u1", ("x",))
+        v.setncattr("_Unsigned", "false")
+        v[:] = [1, 200]
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "a.nc", format="classic")
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        assert (file["v"].getncattr("_Unsigned"), file["v"][:].tolist()) == ("true", [1, 200])

@@ -85,6 +85,29 @@ def test_parts_of_chunks_exclude_other_writers_of_an_object_store(
         assert not [key for key in store.list() if key.startswith(".nczarr")]
 
 
+@pytest.mark.s3
+def test_the_stored_order_of_dimensions_tells_whether_a_region_has_whole_chunks(
+    s3_server: dict[str, str],
+) -> None:
+    url, options = f"s3://test/regions/{next(numbers)}.zarr", {"backend": "obstore"}
+    zeros = xr.Variable(("t", "x"), np.zeros((8, 12), "f4"), encoding={"chunks": (4, 3)})
+    xr.Dataset({"v": zeros}).nczarr.to_zarr(url, storage_options=options, unlimited_dims=["t"])
+    part = xr.Dataset({"v": (("x", "t"), np.ones((4, 4), "f4"))})  # 4 is whole along t, and not along x
+    columns = xr.Dataset({"v": (("x", "t"), np.ones((3, 4), "f4"))})
+    with nczarr.Dataset(url, "a", storage_options=options) as other:
+        with pytest.raises(LockedError):
+            part.nczarr.to_zarr(url, region={"t": slice(0, 4), "x": slice(0, 4)}, storage_options=options)
+        columns.nczarr.to_zarr(url, region={"t": slice(0, 4), "x": slice(0, 3)}, storage_options=options)
+        other["v"][8:10] = 2
+    # The last chunk along t has two steps, and the next append writes it, too.
+    end = xr.Dataset({"v": (("t", "x"), np.ones((2, 12), "f4"))})
+    with nczarr.Dataset(url, "a", storage_options=options), pytest.raises(LockedError):
+        end.nczarr.to_zarr(url, region={"t": slice(8, 10)}, storage_options=options)
+    end.nczarr.to_zarr(url, region={"t": slice(8, 10)}, storage_options=options)
+    with nczarr.Dataset(url, storage_options=options) as stored:
+        assert stored["v"][:].sum() == 12 + 24
+
+
 def a_day(number: int) -> xr.Dataset:
     values, _ = region(number)
     return values.assign_coords(t=np.arange(STEPS * number, STEPS * (number + 1)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nczarr.errors import LossError, also
+from nczarr.formats import CLASSIC
 from nczarr.model import (
     BYTE,
     CHAR,
@@ -34,13 +35,11 @@ from nczarr.model import (
 )
 from nczarr.model.coordinates import is_time, text_of
 from nczarr.model.sources import ChangedSource, handed
-from nczarr.netcdf.classic import FORMATS
 from nczarr.options import named
 from nczarr.transfer import block_shape, value_bytes
 
-#: The formats with signed integers of up to 32 bits alone, and those without strings.
-_SIGNED = ("classic", "64-bit offset", "netCDF-4 classic model")
-CLASSIC = (*_SIGNED, "cdf5")
+#: The formats without strings; but for CDF-5, they have signed integers of up to 32 bits alone.
+_WITHOUT_STRINGS = (*CLASSIC.values(), "netCDF-4 classic model")
 #: Unsigned types, and the signed ones that store their bits; ``_Unsigned`` tells readers.
 _SAME_BITS = {UBYTE: BYTE, USHORT: SHORT, UINT: INT}
 _WIDE = (INT64, UINT64)
@@ -64,10 +63,10 @@ def in_classic_types(
     """Return a dataset whose types a classic format has, and a sentence for each type that it had before.
 
     Integers of 64 bits become ``int`` if every value fits, which reading them checks, and times that do not fit or are
-    missing become ``double``; unsigned ones become signed ones
-    of the same bits with ``_Unsigned``; strings become characters along a dimension of the longest one, in UTF-8.
-    Attributes become the smallest type that has their numbers. A first dimension of size 0 becomes unlimited, as
-    netCDF-C makes it. All other parts that the format lacks stay, and the writer of the file refuses them.
+    missing become ``double``; unsigned ones become signed ones of the same bits with ``_Unsigned``; strings become
+    characters along a dimension of the longest one, in UTF-8. Attributes become the smallest type that has their
+    numbers. A first dimension of size 0 becomes unlimited, as netCDF-C makes it. All other parts that the format lacks
+    stay, and the writer of the file refuses them.
 
     Parameters
     ----------
@@ -88,9 +87,9 @@ def in_classic_types(
     ('int', ('/v: int64 is stored as int',))
     """
     format_ = format_ or dataset.format
-    if format_ not in CLASSIC or dataset.groups:
+    if format_ not in _WITHOUT_STRINGS or dataset.groups:
         return dataset, ()
-    form = _ClassicForm(dataset, format_ in _SIGNED)
+    form = _ClassicForm(dataset, format_ != CLASSIC[5])
     variables = tuple(v if f"/{v.name}" in existing else form.variable(v) for v in dataset.variables)
     attributes = tuple(form.attribute("/", a) for a in dataset.attributes)
     told = tuple(
@@ -98,7 +97,7 @@ def in_classic_types(
         for old, new in zip(dataset.variables, variables, strict=True)
         if old.type != new.type
     )
-    empty = None if format_ not in FORMATS else _first_empty(dataset)
+    empty = _first_empty(dataset) if format_ in CLASSIC.values() else None
     if empty is not None:
         told += (f"/{empty.name}: the dimension of size 0 is stored as unlimited",)
     dimensions = [replace(d, unlimited=True) if d is empty else d for d in dataset.dimensions]
@@ -156,6 +155,7 @@ class _ClassicForm:
         fill = new.dtype.type(fill)
         attributes = [self._of_values(fqn, a, old, new, fill) for a in old.attributes]
         if old.type in _SAME_BITS:
+            attributes = [a for a in attributes if a.name != "_Unsigned"]
             attributes.append(Attribute.of("_Unsigned", "true"))
         data = old.data
         if data is None and old.type in _SAME_BITS:  # the fill value of the signed type is another one
@@ -214,13 +214,19 @@ class _ClassicForm:
             attributes.append(Attribute.of("_Encoding", "utf-8"))
         name = self._dimension(length)
         data = None if old.data is None else _CharacterSource(old.data, length)
-        chunks = old.storage.chunk_shape and (*old.storage.chunk_shape, length)
+        storage = replace(
+            old.storage,
+            chunk_shape=old.storage.chunk_shape and (*old.storage.chunk_shape, length),
+            array_chunks=old.storage.array_chunks and (*old.storage.array_chunks, length),
+            shard_shape=None,
+            codecs=None,
+        )
         return replace(
             old,
             type=CHAR,
             dimensions=(*old.dimensions, f"/{name}"),
             attributes=tuple(attributes),
-            storage=replace(old.storage, chunk_shape=chunks, shard_shape=None, codecs=None),
+            storage=storage,
             data=data,
         )
 
@@ -273,7 +279,7 @@ class _NarrowSource(ChangedSource):
 
 @dataclass(frozen=True, eq=False)
 class _DoubleSource(ChangedSource):
-    """Times as double, NaN where there is none; a time that double cannot represent is an error with its place."""
+    """Times as double, NaN where there is none; a time that double cannot represent is an error."""
 
     fqn: str
 
