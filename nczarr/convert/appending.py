@@ -185,9 +185,8 @@ class AppendTask:
                     )
                 stored.durable = request.trust.durable
                 stored.store_anew(changed)
-            store = open_store(
-                self.request.target, "r+", self.request.access.target_options
-            )  # that one is closed
+            # The dataset has closed the store.
+            store = open_store(self.request.target, "r+", self.request.access.target_options)
 
     def _finer(self, old: Dataset) -> dict[str, Variable]:
         """Return the times of a stored dataset, and their bounds, in the finer unit that the sources need."""
@@ -340,6 +339,9 @@ class AppendTask:
         told = AppendedSteps(
             along, size, *ends, now.dimension_at(along).size, len(values) - filled, len(values)
         )
+        done = replace(done, steps=told)
+        if self.request.effort.report is None:  # the sizes of the written objects are only for a report
+            return done
         written, stored = list[PlannedVariable](), 0
         is_known = True
         for fqn, variable in growing.items():
@@ -348,7 +350,7 @@ class AppendTask:
             is_known &= own is not None
             stored += own or 0
             written.append(planned_variable(fqn, variable, _data(added, fqn).shape, data(fqn), count))
-        return replace(done, steps=told, written=tuple(written), stored=stored if is_known else None)
+        return replace(done, written=tuple(written), stored=stored if is_known else None)
 
     def place(self, old: Dataset, added: Dataset, along: str) -> PlacedSteps:
         """Check that the dataset of the sources fits behind another dataset, or in the place of steps that it has."""

@@ -41,8 +41,24 @@ def chunks_beside(root: GroupNode, type_: Type, dimensions: Sequence[DimensionNo
 
 
 def _wishes(root: GroupNode) -> dict[str, ChunkWish]:
-    found = [(node.fqn, node) for node in root.walk_variables() if node.dimensions]
-    return {fqn: _wish(fqn, node.type, node.dimensions, _chunks_of(node)) for fqn, node in found}
+    """Return the wishes of the variables without chunks, and one for all others with the same chunks and dimensions.
+
+    A program that asks for the chunks of each of many new variables would otherwise compare each with all.
+    """
+    found: dict[str, ChunkWish] = {}
+    seen = set()
+    for node in root.walk_variables():
+        dimensions, chunks = node.dimensions, _chunks_of(node)
+        if not dimensions:
+            continue
+        if chunks is not None:
+            is_index = len(dimensions) == 1 and node.name == dimensions[0].name
+            key = (dimensions, chunks, node.type.dtype, is_index)
+            if key in seen:
+                continue
+            seen.add(key)
+        found[node.fqn] = _wish(node.fqn, node.type, dimensions, chunks)
+    return found
 
 
 def _wish(
