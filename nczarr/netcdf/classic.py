@@ -139,6 +139,7 @@ def _losses(dataset: model.Dataset, format_: str) -> Iterator[tuple[str, str]]:
     if len(unlimited) > 1:
         yield f"/{unlimited[1]}", f"the format has only one unlimited dimension, which is {unlimited[0]!r}"
     for d in dataset.dimensions:
+        # Length 0 marks the record dimension in the file.
         if not d.size and not d.unlimited and format_ in FORMATS:
             yield f"/{d.name}", "the format has no dimensions of size 0 except the unlimited one"
         if d.size > LARGEST_DIMENSION.get(format_, d.size):
@@ -164,6 +165,7 @@ def check_places(header: Header) -> None:
     for v, begin in zip(variables, header.begins, strict=True):
         if begin >= 1 << (31 if header.version == 1 else 63):
             raise LossError("the data do not fit: the format has offsets of 31 bits", fqn=f"/{v.name}")
+        # The specification permits it for the last variable only.
         if header.version != 5 and header.slab(v) > 0xFFFFFFFC and v is not variables[-1]:
             raise LossError("the variable is larger than 4 GiB", fqn=f"/{v.name}")
 
@@ -201,6 +203,8 @@ def format_header(header: Header) -> bytes:
         + b"".join([count(numbers[str(reference)]) for reference in v.dimensions])
         + attributes(v.attributes)
         + kind(v.type)
+        # The specification has all ones for a size that does not fit. Readers compute it from the
+        # shape.
         + count(min(padded(header.slab(v)), (1 << 8 * width) - 1))
         + begin.to_bytes(_offset_size(header.version), "big")
         for v, begin in zip(dataset.variables, header.begins, strict=True)
@@ -250,6 +254,8 @@ def read_classic(file: ClassicFile, name: str) -> model.Dataset:
     header = parse_header(file)
     variables = []
     for index, v in enumerate(header.dataset.variables):
+        # A file that is still written, or was cut, would fail only at the read of its last
+        # values.
         if header.end(index) > file.size:
             raise incomplete_file(
                 f"the file is truncated: it has {file.size} bytes, "
@@ -301,6 +307,7 @@ class _HeaderParser:
         self.dimensions: tuple[model.Dimension, ...] = self.listing(_DIMENSIONS, self.dimension)
         if sum(d.unlimited for d in self.dimensions) > 1:
             raise self.wrong("two dimensions are unlimited")
+        # The variables of this name would have either length.
         if len(set(self.dimensions)) > len({d.name for d in self.dimensions}):
             raise self.wrong("two dimensions have one name")
         attributes = self.listing(_ATTRIBUTES, self.attribute)
@@ -312,6 +319,8 @@ class _HeaderParser:
             variables=tuple(v for v, _ in variables),
             format=CLASSIC[self.version],
         )
+        # All ones: the writer of a stream did not know the number of records. The file's size
+        # tells it.
         counted = records != (1 << 8 * count_size(self.version)) - 1
         header = Header(self.version, dataset, records, tuple(begin for _, begin in variables), counted)
         if not counted:

@@ -89,6 +89,7 @@ def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -
     child = _Child(path, seconds or limit("NCZARR_ISOLATED_SECONDS"))
     try:
         dataset = child.dataset()
+        # The child's warnings end with it.
         if dataset.left_out:
             warn_of(dataset.left_out, path)
         sources = {
@@ -205,6 +206,8 @@ class _Child:
                         path=self._path,
                         hint="set NCZARR_ISOLATED_SECONDS to a larger number of seconds",
                     ) from error
+                # A child that cannot start is a fault of the environment, and not of the
+                # file.
                 if not self._ready:
                     raise UnsupportedError(
                         f"the process that is to read the file does not start: its exit status is {code}",
@@ -243,6 +246,7 @@ class _Child:
         """Terminate the child and return its exit status."""
         self._open = False
         with suppress(OSError, ValueError, subprocess.TimeoutExpired):
+            # A child that crashed tells its exit status. One that hangs is killed.
             self._process.communicate(timeout=1)
         self._process.kill()
         return self._process.wait()
@@ -262,6 +266,7 @@ def _interpreter(path: str) -> list[str]:
             path=path,
             hint=f"read it without {named('isolated', True)}, or install nczarr in a Python environment",
         )
+    # Without -I, a numpy.py in the folder of the data ran in the child.
     return [sys.executable, "-I", *(["-X", "utf8"] if sys.flags.utf8_mode else [])]
 
 
@@ -302,8 +307,10 @@ def serve(path: str) -> None:
     os.dup2(2, 1)  # keep the output of libraries out of the answers
     write_message(answers, Message(_READY))
     file: OpenFile | None = None
+    # The pipe ends with the parent, however that ended.
     with suppress(EOFError):
         while True:
+            # The child trusts its parent. The limits protect the parent.
             request = read_message(requests, 1 << 30, 0)
             try:
                 file = file or open_dataset(path)

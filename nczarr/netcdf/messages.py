@@ -163,6 +163,7 @@ class _Columns:
     def values(self, type_: model.Type, count: int) -> np.ndarray:
         """Return the next values of a type."""
         dtype = type_.dtype
+        # A hostile child states a huge count. Memory is taken only for bytes that arrived.
         self._require(count * dtype.itemsize)
         if type_.is_fixed_size:
             values = np.frombuffer(self._body, dtype, count, self._at)
@@ -184,6 +185,7 @@ class _Columns:
         if isinstance(type_, model.VlenType):
             elements, start = self.values(type_.base, total), 0
             for i, length in enumerate(lengths):
+                # A view would keep the elements of all sequences in memory.
                 items[i] = elements[start : start + length].copy()
                 start += length
             return items
@@ -385,6 +387,7 @@ def _user_type(value: object, type_of: Callable[[object], model.Type]) -> model.
         OverflowError,
     ) as error:  # fields of one name, too many bytes or dimensions
         raise DamagedMessageError(f"a compound has no form in memory: {error}") from error
+    # numpy gives an empty name one of its own (f0).
     if names != tuple([field.name for field in made]):
         raise DamagedMessageError("a field has no name")
     return compound
@@ -478,5 +481,6 @@ def error_of(message: Message) -> errors.NCZarrError | None:
         return None
     kind, text, *places = _row(message.about["error"], 5)
     path, fqn, hint = [_optional(place, _text) for place in places]
+    # The child names a class by text. Only those of the table are raised here.
     cls = _ERRORS.get(_text(kind), errors.NetCDFFileError)
     return cls(_text(text), path=path, fqn=fqn, hint=hint)

@@ -33,6 +33,8 @@ class _RemoteFile:
         self._file, self._ranges = file, ranges
 
     def read(self, offset: int, size: int) -> bytes | memoryview:
+        # Small reads come from fsspec's blocks. A large one goes out as concurrent requests,
+        # without the lock.
         if self._ranges is not None and size >= _BLOCK // 4:
             return self._ranges.read(offset, min(size, self.size - offset))
         with self._lock:
@@ -75,11 +77,15 @@ def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Rang
         file = fs.open(path, "rb", block_size=_BLOCK, cache_type="blockcache")
         size = file.seek(0, 2)
     except Exception as error:
+        # s3fs says FileNotFoundError also for a missing bucket and for a server that does not
+        # answer.
         if isinstance(error, FileNotFoundError) and not (lacks_bucket(error) or is_unreached(error)):
             raise errors.DatasetNotFoundError("there is no such file", path=url) from None
         reason, hint = reason_of(error)
         raise errors.NetCDFFileError(f"the file cannot be read: {reason}", path=url, hint=hint) from error
     try:
+        # The ranges come from another client than HDF5's bytes. They are used only where both see
+        # the same file.
         if ranges is not None and not _is_same(file, ranges, size):
             ranges = None
         if format_of(file, url) == "hdf5":
@@ -146,6 +152,7 @@ class RemoteSink(FileSink):
         except BaseException:
             self._folder.cleanup()
             raise
+        # The local file ends with the upload: no loss of power needs it.
         self.durable = False
 
     def commit(self) -> None:
@@ -178,6 +185,7 @@ def _reach(fs: Any, path: str, url: str) -> None:
         await in_time(fs._info(path), fs, url)
 
     try:
+        # Without a limit, a server that says nothing held the caller for minutes.
         sync(fs.loop, ask)
     except errors.StoreError:
         raise
@@ -189,6 +197,8 @@ def _file_system(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]
     from fsspec.core import url_to_fs
 
     try:
+        # The options that choose an S3 client are nczarr's own: s3fs answered them with a
+        # traceback.
         plain = fsspec_options(url, options)
         if url.lower().startswith(("http://", "https://")):
             plain = {"get_client": http_client, **plain}

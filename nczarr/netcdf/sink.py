@@ -66,6 +66,8 @@ class FileSink:
         content.durable = False  # `commit` syncs the complete file
         try:
             self._file = edited_file(path, content, dataset, self._output)
+        # An editor stores what it can and names the rest. A new file with a missing part is
+        # removed instead.
         except PartlyStoredError as error:
             raise error.failures[0][1] from None
 
@@ -105,6 +107,7 @@ class FileSink:
             0 <= s.start <= s.stop <= n and (s.step or 1) == 1 for s, n in zip(region, shape, strict=True)
         )
         values = np.asarray(values)
+        # numpy casts in silence: a float64 source for an int lost its fractions.
         refuse_cast(values, variable.type.dtype, fqn)
         if not fits or values.shape != tuple(s.stop - s.start for s in region):
             raise SelectionError(
@@ -143,6 +146,8 @@ class FileSink:
         with self._lock:
             if self._open:
                 self._open = False
+                # Closing fails again after a full disk. The caller raises the first
+                # error.
                 with suppress(NCZarrError, OSError, RuntimeError, ValueError):
                     self._file.abandon()
 

@@ -106,6 +106,7 @@ class DiskFile:
 
     def __init__(self, path: str, mode: Literal["x", "w", "r+", "r"], descriptor: int | None = None) -> None:
         if descriptor is None:
+            # Without O_BINARY, Windows translates line ends.
             flags = _FLAGS[mode] | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
             descriptor = os.open(path, flags, 0o666)
         self._descriptor: int | None = descriptor
@@ -150,6 +151,7 @@ class DiskFile:
         self._unsynced = False
         try:
             sync_descriptor(self._open)
+        # Otherwise the next sync would take bytes for stored that are not on the disk.
         except BaseException:
             self._unsynced = True
             raise

@@ -58,6 +58,7 @@ def has_readers(path: str) -> bool:
     False
     """
     found = os.stat(path)
+    # Another thread may open or close a file meanwhile.
     return any(file.is_at(found) for file in list(_open))
 
 
@@ -227,9 +228,12 @@ class GuardedFile:
         try:
             if self.failure is None:
                 if not self._ordering or size > _LARGEST:
+                    # Older pending bytes would later overwrite these.
                     if not self._pending.covers(place, size):
                         self._put(place, data)
                         return size
+                # The memory is bounded: a change of very many objects is flushed in
+                # parts.
                 elif self._pending.size > _MOST:
                     self._flush()
         except BaseException as error:
@@ -255,6 +259,7 @@ class GuardedFile:
         if place + len(data) > self._end:
             self._end = place + len(data)
         done = self._file.write(place, data)
+        # The system may write fewer bytes than it was given.
         if done < len(data):
             view = memoryview(data).cast("B")
             while done < len(view):

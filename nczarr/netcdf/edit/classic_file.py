@@ -132,6 +132,7 @@ class ClassicValues(EditedValues):
             elif self.marks is not None:
                 for origin, _, part in cut_at_chunks(axes, self.chunk_shape):
                     index = self._index(origin)
+                    # The bytes of an unwritten block are no fill values yet.
                     if not self.marks[index]:
                         if part != (place := self._block(index)):
                             self._fill(place)
@@ -561,6 +562,7 @@ def laid_out(old: Header, new: Header) -> Header:
 
 def moves(old: Header, new: Header) -> bool:
     """Return True if the offset of any existing data differs."""
+    # A second record variable pads the records of the first.
     return old.begins != new.begins[: len(old.begins)] or (
         old.record_size != new.record_size and any(map(old.is_record, old.dataset.variables))
     )

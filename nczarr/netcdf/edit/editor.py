@@ -352,6 +352,7 @@ def _groups(found: Matches, old: model.Dataset, new: model.Dataset) -> None:
     known: dict[str, str] = {}
     for fqn, before in found.variables.items():
         here, there = model.parse_fqn(fqn)[:-1], model.parse_fqn(before)[:-1]
+        # A variable at another depth tells nothing about the groups above it.
         if len(here) == len(there):
             for depth in range(1, len(here) + 1):
                 known.setdefault(model.format_fqn(here[:depth]), model.format_fqn(there[:depth]))

@@ -102,6 +102,7 @@ class HDF5Values(HDF5Source, EditedValues):
                 opened.id.set_extent(needed)
                 self.stored = needed
             origin = None
+            # A whole chunk without filters needs neither HDF5's conversion nor its cache.
             if opened.chunk is not None and not opened.filters and not self.pointers:
                 origin = _chunk_at(axes, opened.chunk)
             if origin is not None:
@@ -208,6 +209,7 @@ class HDF5Objects:
         return _HDF5Change(self, old, new, found).all()
 
     def _check(self, old: model.Dataset, new: model.Dataset, found: Matches) -> None:
+        # All refusals come before the first change, which HDF5 cannot take back.
         for fqn, type_ in new.all_types.items():
             if fqn not in old.all_types:
                 self.make.check_type(type_)
@@ -229,6 +231,7 @@ class HDF5Objects:
                 continue
             if scale.owner is not None:
                 stored = scale.owner.stored
+                # A smaller extent would cut off values.
                 if stored[0] < size:
                     scale.owner.extend((size, *stored[1:]))
             elif scale.size < size:
@@ -315,6 +318,7 @@ class _HDF5Change:
                 link = before[old].link if model.split_fqn(old)[1] == name else bytes_of(name)
             after[fqn] = GroupObject(made, after[parent].at(link))
         objects.groups = after
+        # The open datasets are kept by their old paths.
         if moves:
             self.file.forget()
         names = {was: fqn for fqn, was in was_of.items()}
@@ -358,6 +362,8 @@ class _HDF5Change:
             coordinate = coordinate_of(self.new, d) is not None
             owner = self.owners[d] = self.values.get(d) if coordinate else None
             scale = objects.scales.get(self.found.dimensions.get(d, ""))
+            # A coordinate variable is its own scale, so a new one replaces the dataset
+            # without data.
             if scale is not None and scale.owner is owner and coordinate == (owner is not None):
                 self.kept[d] = scale
             self.numbers[d] = objects.next_number if scale is None else scale.number
@@ -370,6 +376,7 @@ class _HDF5Change:
         owned = {scale.owner for scale in scales.values()}
         becoming = {v for d, v in self.owners.items() if v is not None and d not in self.kept}
         for fqn, values in self.values.items():
+            # HDF5 attaches nothing to a scale.
             if values in owned:
                 continue
             was = self.found.variables[fqn]
@@ -380,6 +387,7 @@ class _HDF5Change:
                 self.detached.add((fqn, axis))
                 if scale is not None:
                     dataset, attached = self.file.dataset(values.path), self.scale_object(scale)
+                    # HDF5 raises for a scale that is not attached.
                     if h5ds.is_attached(dataset, attached, axis):
                         h5ds.detach_scale(dataset, attached, axis)
         names = {values: fqn for fqn, values in self.values.items()}
@@ -389,6 +397,7 @@ class _HDF5Change:
                 for name in _SCALE:
                     _delete_attribute(self.file.dataset(owner.path), name)
                 self.detached.update((names[owner], axis) for axis in range(len(owner.shape)))
+        # A scale has no scales of its own.
         for values in becoming:
             _delete_attribute(self.file.dataset(values.path), b"DIMENSION_LIST")
         self.detached = {(fqn, axis) for fqn, axis in self.detached if self.values[fqn] not in becoming}
@@ -416,6 +425,7 @@ class _HDF5Change:
         groups, moves = self.objects.groups, []
         for fqn, values in self.values.items():
             link = self.link_of(fqn)
+            # The file may have the name in another Unicode form, which needs no rename.
             if not _same_text(link, values.link):
                 moves.append((groups[values.group].id, values.link, link))
                 values.link = link
@@ -501,6 +511,7 @@ class _HDF5Change:
         self.created[values] = made.id
         self.detached.update((fqn, axis) for axis in range(len(shape)))
         chunk_bytes = math.prod(made.chunk or ()) * values.layout.dtype.itemsize
+        # A dataset that needs a larger cache is opened again with it.
         if made.chunk is None or made.is_ours or chunk_bytes <= OWN_CACHE:
             self.file.keep(values.path, made)
 

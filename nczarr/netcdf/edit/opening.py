@@ -140,6 +140,7 @@ def edit_records(path: str | os.PathLike[str]) -> Iterator[EditedClassic]:
         try:
             yield file
         except BaseException:
+            # A later append would count what this one has written only in part.
             file.take_back_records()
             raise
         finally:
@@ -175,6 +176,7 @@ def edit_copy(path: str | os.PathLike[str]) -> Iterator[EditedFile]:
             except BaseException:
                 file.abandon()
                 raise
+            # The copy would undo the changes of the other process.
             if _state(output.target) != before:
                 file.abandon()
                 raise NetCDFFileError(

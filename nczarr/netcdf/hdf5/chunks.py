@@ -90,6 +90,7 @@ def ranges_of(file: h5f.FileID) -> DiskRanges | None:
     A duplicate descriptor keeps them on the same file when another file takes its name.
     """
     driver = file.get_access_plist().get_driver() if hasattr(os, "pread") else None
+    # Offsets count from behind a user block, and other drivers keep the bytes elsewhere.
     if driver != hdf5().h5fd.SEC2 or file.get_create_plist().get_userblock():
         return None
     return DiskRanges(os.dup(file.get_vfd_handle()))
@@ -262,10 +263,12 @@ def _decode(filter_: Filter, data: Bytes, itemsize: int, size: int, *, exact: bo
     if filter_.id == Filter.DEFLATE:
         return _inflate(data, size)
     if filter_.id == Filter.BZIP2:
+        # Without a bound, a small hostile chunk unpacks to any size.
         return bz2.BZ2Decompressor().decompress(bytes(data), size + 1)
     data = bytes(data)
     if filter_.id == Filter.ZSTD:
         stated = _zstd_size(data)
+        # The size is checked before memory is taken for it.
         if stated is not None and not _fits(stated, size, exact):
             raise ValueError("its header does not state the chunk's size")
         return Zstd().decode(data)
@@ -306,9 +309,11 @@ def _encode(filter_: Filter, data: Bytes, itemsize: int) -> Bytes:
         return Zstd(level_of(filter_.id, filter_.parameters)).encode(data)
     level, shuffle, compressor = blosc_parameters(filter_.parameters)[4:7]
     name = BLOSC_COMPRESSORS[compressor] if compressor < len(BLOSC_COMPRESSORS) else "blosclz"
+    # snappy was removed from the blosc library.
     if name not in blosc.list_compressors():
         name = "lz4"  # another compressor of the same container, which every reader supports
     raw = np.frombuffer(data, np.uint8)
+    # blosc shuffles by the size of an element, which its header has in one byte.
     if len(raw) % itemsize == 0 and itemsize < 256:
         raw = raw.view(f"V{itemsize}")
     return blosc.compress(raw, name.encode(), min(level, 9), min(shuffle, 2))

@@ -84,6 +84,8 @@ class hdf5_errors(error_context):
     def _told(self, error: Exception) -> NCZarrError:
         """Return the error in words of users: those of HDF5 do not say that a file is still written."""
         reason = str(error).strip("'\"") or type(error).__name__
+        # A job that opens a file too early gets a status that tells it to try again, in place of
+        # HDF5's words.
         if "unable to lock file" in reason or "already open for" in reason:
             return LockedError(
                 "another program has the file open for writing",
@@ -186,6 +188,7 @@ def read_text(owner: ObjectID, name: bytes) -> str | None:
         return None
     attribute = api.h5a.open(owner, name)
     kind = attribute.get_type()
+    # A file of another program may have anything under a name of the bookkeeping.
     if kind.get_class() != api.h5t.STRING or kind.is_variable_str():
         return None
     raw = np.zeros(kind.get_size(), "S1")

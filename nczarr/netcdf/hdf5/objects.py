@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _CHUNK_BYTES, _LONE_STEPS = 4 << 20, 1024
 #: Number of text types in the cache.
 _TEXT_TYPES = 256
+#: HDF5 limits a chunk to 4 GiB.
 _CHUNK_LIMIT = (1 << 32) - 1
 #: Size limit of a fill value, which is in the object header.
 _LARGEST_FILL = 65_000
@@ -69,6 +70,7 @@ class ObjectMaker:
     def file(self, name: str, access: h5p.PropFAID, *, strict: bool) -> h5f.FileID:
         """Create a file with netCDF's own attributes only; `strict` selects the classic model."""
         api = hdf5()
+        # As in the netCDF library: older versions of HDF5 cannot read later forms of objects.
         access.set_libver_bounds(api.h5f.LIBVER_V18, api.h5f.LIBVER_V18)
         creation = api.h5p.create(api.h5p.FILE_CREATE)
         track(creation, links=True)
@@ -108,6 +110,7 @@ class ObjectMaker:
         creation = api.h5p.create(api.h5p.DATASET_CREATE)
         track(creation)
         limit = api.h5s.UNLIMITED if dimension.unlimited else dimension.size
+        # HDF5 lets only chunked datasets grow.
         if dimension.unlimited:
             creation.set_chunk((1024,))
         space = api.h5s.create_simple((dimension.size,), (limit,))
@@ -226,11 +229,13 @@ class ObjectMaker:
         """Write other values to an existing attribute. Return False if its type or size differs."""
         name = bytes_of(attribute.name)
         with hdf5_errors(self.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
+            # An empty attribute has a null dataspace, which takes no values.
             if not attribute.values.size or not hdf5().h5a.exists(owner, name):
                 return False
             keep: list[object] = []
             type_id, space, raw = self.attribute_form(attribute, keep)
             current = hdf5().h5a.open(owner, name)
+            # An attribute that is written again keeps its place: HDF5 orders by creation.
             same = current.shape == space.shape and type_id.equal(current.get_type())
             if same:
                 call("H5Awrite", current, type_id, raw)
@@ -261,6 +266,7 @@ class ObjectMaker:
             found = hdf5().h5t.C_S1.copy()
             found.set_size(size)
             found.set_strpad(hdf5().h5t.STR_NULLTERM)
+            # Texts of very many lengths would keep as many types open.
             if len(self._texts) < _TEXT_TYPES:
                 self._texts[size] = found
         return found
@@ -285,6 +291,7 @@ class ObjectMaker:
 def _with_filters(variable: model.Variable) -> model.Variable:
     """Return a variable with filters for its codecs; raise UnsupportedError if HDF5 has none for one of them."""
     storage = variable.storage
+    # A scalar has no chunks, and so no filters.
     if storage.codecs is None or not variable.dimensions:
         return variable
     found = netcdf_filters(storage.filters, storage.codecs)
@@ -320,6 +327,7 @@ def chunk_shape(
         steps = _LONE_STEPS if all(grows) else 1
         chunk = list(default_chunks(start, grows, itemsize, target=_CHUNK_BYTES // 2, growing_steps=steps))
     chunk = [c if g else max(1, min(c, n)) for c, n, g in zip(chunk, shape, grows, strict=True)]
+    # A chunk shape that comes from Zarr may be larger.
     while math.prod(chunk) * itemsize > _CHUNK_LIMIT:
         axis = chunk.index(max(chunk))
         chunk[axis] = -(-chunk[axis] // 2)
@@ -342,6 +350,7 @@ def check_names(dataset: model.Dataset, path: str) -> None:
     That are names that clash in a group's single HDF5 name space, netCDF-4's bookkeeping names, and types that are
     used before their group: the library reads a file group by group.
     """
+    # The netCDF library hides such an attribute, so nothing could read it back.
     books = {name.decode() for name in HIDDEN}
     for fqn, group in dataset.walk():
         taken: dict[str, str] = {}

@@ -74,6 +74,7 @@ class FoundObjects:
             links = [link for link, *_ in group.datasets]
             self.types.taken.update(model.join_fqn(group.fqn, text_of(link)) for link in links)
             self.types.taken.update(child.fqn for child in group.groups)
+        # Types without a name get one. It must not be that of another object.
         self.types.taken.update(fqn for _, fqn, _ in named)
         self.declared: dict[str, model.UserType] = self.types.declare(named)
         self.dimensions = tree.FoundDimensions(root, file.path)
@@ -104,12 +105,15 @@ class FoundObjects:
         for link, name, dataset in group.datasets:
             if name is not None:
                 fqn = model.join_fqn(group.fqn, name)
+                # One variable without a dataspace refused its whole file before.
                 if fqn in self.dimensions.shapeless:
                     self.omitted[fqn] = self.dimensions.shapeless[fqn]
                     continue
                 with hdf5().phil, hdf5_errors(self.file.path, fqn):
                     try:
                         made = self.variable(group, link, dataset, name, fqn)
+                    # Files with references or bit fields were refused as a whole.
+                    # netCDF4-python opens them without these variables.
                     except types.NoTypeError as error:
                         self.omitted[fqn] = error.message
                         continue
@@ -148,6 +152,8 @@ class FoundObjects:
                 with hdf5().phil, hdf5_errors(self.file.path, fqn, f"the attribute {name!r} cannot be read"):
                     try:
                         made.append(self.attribute(attribute, name, group))
+                    # The attribute is left out alone: one of two dimensions, as
+                    # PyTables has it, refused its whole file.
                     except types.NoTypeError as error:
                         self.omitted[f"{fqn}@{name}"] = error.message
         return tuple(made)
@@ -162,6 +168,7 @@ class FoundObjects:
             raise
         except NetCDFFileError as error:
             raise NetCDFFileError(f"the attribute {name!r} cannot be read: {error.message}") from None
+        # The netCDF library lets HDF5 convert numbers of odd sizes to the next larger type.
         if isinstance(layout, types.Converted):
             type_id = types.memory_type(type_id)
         kind = space.get_simple_extent_type()
@@ -215,6 +222,8 @@ def _storage(plist: h5p.PropDCID, type_: model.Type, layout: types.MemoryLayout)
     filters = []
     for i in range(plist.get_nfilters()):
         number, parameters = plist.get_filter(i)[::2]
+        # HDF5 adds parameters of its own: the size of an element to shuffle, bits to the mask of
+        # szip.
         if number in (model.Filter.SHUFFLE, model.Filter.FLETCHER32):
             parameters = ()
         elif number == model.Filter.SZIP:

@@ -84,6 +84,7 @@ class _FileOpening:
         if users > 1:
             _opened[self._number] = file, users - 1
             return
+        # An object that an exception still references would keep the file open.
         for found in api.h5f.get_obj_ids(file, ~api.h5f.OBJ_FILE & api.h5f.OBJ_ALL | api.h5f.OBJ_LOCAL):
             while found.valid:
                 api.h5i.dec_ref(found)
@@ -147,6 +148,8 @@ class OpenDataset:
             if chunk is None:
                 chunk = self.decoded[origin] = self._decoded_chunk(origin, dtype)
             self.decoded.move_to_end(origin)
+            # The last chunk stays, however large: rows of one chunk would decode it again for
+            # each.
             while len(self.decoded) > 1 and len(self.decoded) * chunk.nbytes > _CACHE_LIMIT:
                 self.decoded.popitem(last=False)
             raw[place] = chunk[_part_of_chunk(origin, inside)]
@@ -155,6 +158,7 @@ class OpenDataset:
     def read_by_hdf5(self, axes: tuple[range, ...], dtype: np.dtype) -> np.ndarray:
         """Read values through HDF5. Elements that are neither written nor filled are zero."""
         filled = self.plist.fill_value_defined() == hdf5().h5d.FILL_VALUE_USER_DEFINED
+        # Without a fill value, HDF5 leaves the memory as it is: each read gave other values.
         raw = (np.empty if filled else np.zeros)([len(axis) for axis in axes], dtype)
         # No object may be freed inside this call: h5py has a callback for freed objects, and an
         # interrupt that is raised there would be lost.
@@ -288,9 +292,11 @@ class HDF5File:
     def _open_dataset(self, link: bytes) -> OpenDataset:
         api = hdf5()
         found = OpenDataset(api.h5d.open(self.id, link))
+        # A hostile file would show any file that its reader may read.
         if not is_on("NCZARR_EXTERNAL_FILES"):
             _refuse_external(found.plist)
         if found.chunk is not None and not found.is_ours:
+            # HDF5's own error does not name the filter.
             for filter_ in found.filters:
                 if not available_filter(filter_.id):
                     raise NetCDFFileError(
@@ -381,6 +387,7 @@ class HDF5Source:
         if raw is None:
             with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
                 opened = self.file.opened(self.path)
+                # Chunks of strings have references into heaps that only HDF5 reads.
                 if opened.is_ours and not self.layout.is_raw:
                     raise NetCDFFileError("only HDF5 can read these values, and it lacks their filters")
                 if self.layout.has_pointers:
@@ -403,6 +410,7 @@ class HDF5Source:
             touched = math.prod(
                 c * (axis[-1] // c - axis[0] // c + 1) for axis, c in zip(axes, chunk, strict=True)
             )
+            # Small parts of many chunks are faster through HDF5, which keeps decoded chunks.
             if touched * self.layout.dtype.itemsize > 2 * requested:
                 return None
             out, stored = np.empty(shape, self.layout.dtype), []
@@ -428,6 +436,7 @@ class HDF5Source:
 
     def chunk_places(self) -> FilePlaces | None:
         """Return the locations of the chunks, or None if the values need more than their bytes."""
+        # References have no fill value behind the end of the dataset.
         if not self.layout.is_raw or self.shape != self.stored:
             return None
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
@@ -481,6 +490,7 @@ def _refuse_external(plist: h5p.PropDCID) -> None:
     names: list[str] = []
     if plist.get_layout() == h5d.VIRTUAL:
         sources = {plist.get_virtual_filename(i) for i in range(plist.get_virtual_count())}
+        # "." is the file itself, so such a virtual dataset leads nowhere else.
         names = sorted(sources - {"."})
     elif plist.get_layout() == h5d.CONTIGUOUS:
         names = [os.fsdecode(plist.get_external(i)[0]) for i in range(plist.get_external_count())]
@@ -495,6 +505,7 @@ def _part_of_chunk(origin: tuple[int, ...], inside: tuple[range, ...]) -> tuple[
 
 def fill_with(out: np.ndarray, value: object) -> None:
     """Set every element, including elements that are arrays or records with arrays."""
+    # numpy would spread the elements of one sequence over the array.
     if not out.dtype.hasobject:
         out[...] = value
         return

@@ -23,7 +23,10 @@ from nczarr.system.environment import is_on, limit
 if TYPE_CHECKING:
     from h5py import h5d, h5f, h5g, h5t
 
+#: netCDF-C gives this name, with the length behind it, to a scale that is no variable.
 NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
+#: netCDF-C puts this before a variable that has a dimension's name and is not its coordinate
+#: variable.
 NON_COORDINATE = b"_nc4_non_coord_"
 #: Bookkeeping attributes of netCDF-4 and of HDF5's dimension scales.
 ROOT_BOOKS = frozenset({b"_NCProperties", b"_nc3_strict"})
@@ -90,6 +93,7 @@ def collect(file: h5f.FileID, path: str) -> FoundGroup:
 
 def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) -> None:
     api = hdf5()
+    # Without a limit, a hostile file ends Python's stack.
     if len(above) > limit("NCZARR_MAX_DEPTH"):
         raise NetCDFFileError(
             f"more than {limit('NCZARR_MAX_DEPTH')} groups inside each other",
@@ -108,6 +112,7 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
                 raise NetCDFFileError(f"the object is in another file, {name!r}", hint=FOLLOW)
             found = api.h5o.open(group.id, link)
             if isinstance(found, api.h5g.GroupID):
+                # The walk of a group that is linked below itself would never end.
                 if address_of(found) in above:
                     raise NetCDFFileError("the group contains itself through a link")
                 group.groups.append(FoundGroup(found, group.at(link), name, fqn))
@@ -181,6 +186,7 @@ class FoundDimensions:
             self.find_scales(group)
         self.references(root)
         for _, d in sorted(self.dimensions.items()):
+            # As in netCDF-C, the longest variable tells the length, not the scale.
             if d.unlimited and d.used is not None:
                 d.size = d.used
             self.of_group.setdefault(d.group.fqn, []).append(Dimension(d.name, d.size, d.unlimited))
@@ -201,6 +207,7 @@ class FoundDimensions:
     def add_dimension(
         self, group: FoundGroup, name: str, size: int, unlimited: bool, number: int | None
     ) -> FoundDimension:
+        # Scales of other programs have no number of netCDF's.
         if number is None or number in self.dimensions:
             number = self.next_number
         self.next_number = max(self.next_number, number + 1)
@@ -231,6 +238,8 @@ class FoundDimensions:
         if numbers is not None and len(numbers) == rank and all(n in self.dimensions for n in numbers):
             return tuple(self.dimensions[n] for n in numbers)
         own = self.scales.get(address_of(dataset))
+        # HDF5 attaches no scale to a scale, so only the first axis of a coordinate variable is
+        # known.
         if own is not None:
             scales = [own, *[None] * (rank - 1)]
         else:
@@ -250,6 +259,7 @@ class FoundDimensions:
     ) -> tuple[FoundDimension, ...]:
         """Return the dimensions with generated ones for those out of reach, see :func:`check_reach`."""
         wrong = [check_reach(group.fqn, dimension.fqn) for dimension in found]
+        # netCDF4-python cannot read a file whose variables reach into other groups.
         if not any(wrong):
             return found
         limits = dataset.get_space().get_simple_extent_dims(True)

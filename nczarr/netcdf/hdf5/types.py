@@ -126,6 +126,7 @@ class FixedText(MemoryLayout):
 
     def _bytes(self, text: str) -> bytes:
         data = _text_bytes(text)
+        # numpy would cut the text in silence.
         if len(data) > self.room:
             raise UnsupportedError(
                 f"the text {text[:40]!r} has {len(data)} bytes, and the file's strings have at most {self.room}"
@@ -146,6 +147,7 @@ class Text(MemoryLayout):
     def decode(self, raw: np.ndarray, type_: model.Type) -> np.ndarray:
         out = np.empty(raw.shape, type_.dtype)
         addresses = raw.reshape(-1).tolist()
+        # ncdump prints NIL for a null pointer, and "" for an empty text.
         out.reshape(-1)[:] = [text_of(ctypes.string_at(at)) if at else NullText() for at in addresses]
         return out
 
@@ -223,6 +225,7 @@ class Record(MemoryLayout):
 
 def _text_bytes(text: str) -> bytes:
     data = bytes_of(text)
+    # HDF5's strings end at the first NUL: the rest would be lost.
     if b"\0" in data:
         raise UnsupportedError(f"netCDF-4 cannot store a string with a NUL inside: {text!r}")
     return data
@@ -386,6 +389,7 @@ class KnownTypes:
 
         def inside(base_id: TypeID, index: int) -> model.Type:
             recorded = bases[index] if index < len(bases) else ""
+            # The base may come later in the file: `declare` tries again.
             if recorded and recorded not in made:
                 raise NetCDFFileError(f"its base {recorded!r} is not one of the file's named types")
             found, layout = self.find(base_id, group)
@@ -512,6 +516,7 @@ def build_type(type_: model.UserType, committed: Mapping[str, TypeID]) -> TypeID
     match type_:
         case model.EnumType():
             made = h5t.enum_create(make_type(type_.base, committed))
+            # HDF5 refuses a second name for a value.
             if len({value for _, value in type_.members}) != len(type_.members):
                 message = "netCDF-4 files cannot store an enum with two names for one value"
                 raise LossError(message, fqn=type_.fqn)
