@@ -169,6 +169,8 @@ class AppendTask:
     @contextmanager
     def _opened(self, store: Store) -> Iterator[tuple[StoredDataset, CopyRequest, Sources]]:
         """Open the target, with the request and the sources that go on with it; refine its times before on request."""
+        # The dataset is opened again after its times have changed: its arrays and session have the old
+        # ones.
         for last in (False, True):
             with open_dataset(store, "r+", consolidated=False) as stored:
                 request = self.request.going_on(stored.dataset.joined.options)
@@ -212,6 +214,7 @@ class AppendTask:
                 )
             paths, records, known = sources.paths, list[IngestedSource](), stored.dataset.sources
             found: list[tuple[int, tuple[int, int] | None]] = [(number, None) for number in range(len(paths))]
+            # A dataset with a record keeps it complete, also where the option is forgotten.
             if known or self.request.trust.record_sources:
                 if stored.layout != "nczarr-v3":
                     raise UnsupportedError(f"{named('record_sources')}: {NO_RECORD}", path=str(target))
@@ -306,8 +309,10 @@ class AppendTask:
                         effort.workers,
                         effort.memory,
                     )
+                # Another writer may have grown the dataset since: its steps would be lost under these.
                 check()
                 self.sources.refuse_changes(states)  # before a length tells readers of the values
+                # The digest is that of the content before.
                 if ATTRIBUTE in session.root.attributes:
                     session.root.delete_attribute(ATTRIBUTE)
                 if records:
@@ -473,10 +478,12 @@ def _known_steps(old: Dataset, along: str) -> KnownSteps | None:
     """Return the recorded steps of a stored dataset if it still has them, as far as its last step tells."""
     known, size = old.joined.coordinates.get(along), old.dimension_at(along).size
     variable = old.all_variables.get(along)
+    # A program other than nczarr may have appended since.
     if known is None or known.count != size or variable is None or variable.data is None:
         return None
     if variable.dimensions != (along,) or variable.type.dtype.kind not in "iuf":
         return None
+    # Its last step tells whether another program has changed the axis.
     last = variable.data.read((slice(size - 1, size, 1),))
     return known if last.tolist() == [known.last] else None
 

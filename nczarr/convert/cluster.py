@@ -55,6 +55,7 @@ class Recipe:
         if self.joined is not None:
             yield self.joined
             return
+        # A worker on another machine may see an older file, or none.
         self.sources.refuse_changes(states)
         with self.sources.open() as opened:
             part = self.sources.part(opened)
@@ -96,6 +97,7 @@ class _OpenJob:
 
     def move(self, fqn: str, region: Region) -> int | None:
         """Copy one block; return the checksum of its values if blocks are recorded."""
+        # A worker that comes back late would write into a dataset that is complete, or has gone.
         if not self.target.is_awaited():
             raise NCZarrError("the copy has ended", path=self.job.target.place)
         variable = self.source.variable_at(fqn)
@@ -140,6 +142,7 @@ class _StoredJob:
             except ImportError:
                 from pickle import dumps
             data = dumps(job)
+        # cloudpickle raises any error of the objects inside.
         except Exception as error:
             raise UnsupportedError(
                 f"the source cannot be sent to workers: {error}",
@@ -154,6 +157,7 @@ class _StoredJob:
         """Read the job."""
         with closing(self.target.open()) as opened:
             data = opened.store.get(JOB)
+        # Unpickling runs code: only the job that this copy has stored is loaded.
         if data is None or hashlib.sha256(data).hexdigest() != self.digest:
             raise NCZarrError("the copy has ended", path=self.target.place)
         job: Job = pickle.loads(data)
@@ -179,6 +183,7 @@ def _run(stored: _StoredJob, fqn: str, region: Region) -> int | None:
             raise NCZarrError("the copy has ended")
         found = _open_jobs.get(token)
         if found is None:
+            # A worker lives longer than a copy, and would keep its files open.
             for old in [old for old in _open_jobs if not _running[old]]:  # of copies that have ended
                 _open_jobs.pop(old).close()
             found = _open_jobs[token] = _OpenJob(stored.load())
@@ -194,6 +199,7 @@ async def _end(token: str) -> None:
     """Refuse further blocks of a copy, wait for the running ones, and close the job; in a worker of Dask."""
     with _lock:
         _ended.add(token)
+    # A block that still runs would write to a closed dataset.
     while _running[token]:
         await asyncio.sleep(0.02)
     with _lock:
@@ -261,5 +267,6 @@ class Cluster:
             self.engine.end(_end, job.token)
             stored.remove()
             local = target.writer is None and os.path.isdir(target.place)
+            # A worker that was killed leaves temporary files beside its chunks.
             if local and self.engine.has_lost and not self.engine.may_write:
                 remove_partial_values(Path(target.place))

@@ -75,6 +75,7 @@ def _or_to_xarray(function: Callable[Concatenate[object, object, _P], tuple[str,
 
     @wraps(function)
     def run(source: object, target: object, *args: _P.args, **kwargs: _P.kwargs) -> Any:
+        # xarray is not imported for any other target.
         if getattr(target, "__name__", None) != "xarray":
             return function(source, target, *args, **kwargs)
         store: dict[str, bytes] = {}
@@ -392,10 +393,12 @@ def _run(verb: Verb, source: object, target: object, given: dict[str, Any]) -> t
     if plan is not None:
         from nczarr.convert.plans import with_plan
 
+        # Wrong options are refused before a plan is read or written.
         CopyRequest.of(verb, target, given | {"plan": plan})
         return with_plan(verb, given, Path(plan), partial(_run, verb, source, target))
     request = CopyRequest.of(verb, target, given)
     together = request.combination
+    # The stored values have their packing already.
     if verb == "append" and request.fitting.repack not in (None, "first"):
         raise UnsupportedError("an append keeps the packing of the dataset", hint=named("repack", "first"))
     if verb == "join" and together.along is None and (request.fitting.repack or request.fitting.expect_step):
@@ -451,6 +454,7 @@ class CopyTask:
 
     def check(self) -> int:
         """Check the options and the target without reading values; return the size of the values in bytes."""
+        # A copy into its own source would read what it writes, and replace what it reads.
         endpoints.refuse_same_place(self.sources.paths, self.request.target)
         self.refuse_existing()
         with self.sources.open_part(self.request.lossy) as dataset:

@@ -114,6 +114,7 @@ def edit_by(
     with closing(opening.open()) as session:
         before = session.stored.dataset
         place = shown_location(session.name)
+        # A wrong statement behind right ones changes nothing: all are tried on a copy of the tree.
         tree = session.trial()
         edits: list[Edit] = []
         now = before
@@ -127,6 +128,7 @@ def edit_by(
                 edits.append(made)
                 now = freeze(tree.root, before.name, before.format)
         if edits:
+            # The stored form refuses before the first byte is written.
             session.rules.check_model(now)
         if edits and not dry_run:
             with session.tree.lock:
@@ -147,6 +149,7 @@ def _apply(tree: EditedTree, edit: Edit) -> bool:
             getattr(node, f"rename_{edit.kind}")(edit.name, edit.new)
         return edit.new != edit.name
     if isinstance(edit.new, Attribute):
+        # A job that sets the same again does not rewrite the metadata.
         if node.attributes.get(edit.name) == edit.new:
             return False
         _check_refill(node, edit.name)
@@ -162,6 +165,7 @@ def _apply(tree: EditedTree, edit: Edit) -> bool:
 
 
 def _check_refill(node: GroupNode | VariableNode, name: str) -> None:
+    # Unwritten values would change with it.
     if name == "_FillValue" and isinstance(node, VariableNode):
         node.check_refill(has_values=node.stored_as is not None)
 

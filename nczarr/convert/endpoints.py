@@ -75,6 +75,7 @@ def expand_sources(sources: object, storage_options: Mapping[str, object] | None
             text = source = str(path) if glob.has_magic(str(path)) else text
         if "://" in text and "*" in text.partition("?")[0].rpartition("/")[2]:
             found += _expanded_url(text, storage_options)
+        # A name with brackets that exists is a name, and no pattern.
         elif "://" not in text and glob.has_magic(text) and not os.path.exists(text):
             found += _sorted_matches(glob.glob(os.path.expanduser(text), recursive=True), text)
         else:
@@ -284,6 +285,7 @@ def open_source(
         with opening as opened:
             yield opened.dataset
     else:
+        # A consolidated copy may be older than the documents. References have no other copy.
         if not fresh or is_references(source) or is_icechunk(source):
             stored = mapping.open_dataset(source, storage_options=storage_options)
         else:
@@ -303,6 +305,7 @@ def _ranges(url: str, storage_options: Mapping[str, object] | None) -> RemoteRan
     folder, _, name = address.rpartition("/")
     if url.lower().startswith("http"):
         name = unquote(name)
+    # The directory may be no store that opens. The file is then read through fsspec alone.
     try:
         store = open_store(folder + mark + query, "r", storage_options)
     except NCZarrError:
@@ -525,6 +528,7 @@ def sink_of(
         return file
     if kind == "cdl":
         return CDLSink(path or Path(str(target)), dataset, overwrite=overwrite)
+    # A pipe waits for its reader, so it is refused before it is opened.
     if path is not None and path.exists() and not path.is_dir() and not path.is_file():
         raise DatasetExistsError(
             "this is a device or a pipe; a Zarr dataset needs a file or a directory", path=str(path)
@@ -708,6 +712,7 @@ def targets_of(sources: Sequence[object], target: object) -> list[object]:
             "output for each source",
         )
     targets = [target if not into_folder else _inside_folder(source, target) for source in sources]
+    # The second copy would replace the first one.
     twins = {str(path) for i, path in enumerate(targets) if path in targets[:i]}
     if twins:
         raise UnsupportedError("two sources would have this target", path=min(twins))

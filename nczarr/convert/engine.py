@@ -145,6 +145,7 @@ class Engine:
             with suppress(queue.Empty):
                 return self._finished.get(timeout=_LOOK)
             self._look()
+        # A worker that hangs on a dead file system was waited for without limit.
         self.may_write = not self._kill()
         raise LostWorkersError(
             f"waiting for {tasks} tasks of {type(self.executor).__name__}: none has ended for {self._silence} s",
@@ -167,6 +168,7 @@ class Engine:
         self.has_lost = True
         self._breaks += 1
         if self.renew is None:
+            # nczarr cannot make an executor that the program has made.
             raise LostWorkersError(f"the workers are lost: {error}") from error
         if self._breaks > _BREAKS:
             return False
@@ -181,6 +183,7 @@ class Engine:
         """Cancel the tasks that wait, and wait for those that run."""
         for future in running:
             future.cancel()
+        # A worker that hangs would be waited for without limit.
         if not self.may_write:
             wait(running)
 
@@ -224,6 +227,7 @@ class DaskEngine(Engine):
         try:
             workers = self._workers()
         except LostWorkersError as error:
+            # The scheduler does not answer, so its workers may still write.
             if isinstance(error.__cause__, TimeoutError):
                 self.may_write = True
                 raise
@@ -250,6 +254,7 @@ class DaskEngine(Engine):
             self._warn("the connection to the scheduler is lost; waiting for Dask to connect again")
         with suppress(Exception):  # without a scheduler, Dask raises any error
             self.executor.shutdown(wait=False)
+        # Dask's executor takes no task after its shutdown.
         self.executor = self._client.get_executor(pure=False)
 
     def end(self, task: Callable[..., Any], *arguments: object) -> None:
@@ -332,6 +337,7 @@ def _processes(workers: int) -> Executor:
     """Return new processes of this machine, which end with this process."""
     from multiprocessing import get_context
 
+    # A forked child would have the locks of threads that it does not have.
     return ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent)
 
 
@@ -339,6 +345,7 @@ def _end_with_parent() -> None:
     """End this process when its parent ends, and only then; the parent handles interrupts."""
     from multiprocessing import parent_process
 
+    # Ctrl-C in a terminal reaches all processes. The parent ends its workers in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
@@ -368,6 +375,7 @@ def _dask_engine(dask: object, workers: int, memory: int, stack: ExitStack) -> E
         count = {"n_workers": workers, "threads_per_worker": 1}
         address = stack.enter_context(LocalCluster(**count, dashboard_address=None, scheduler_kwargs=web))
     try:
+        # The program's own Dask computations keep their client.
         client = stack.enter_context(Client(address, set_as_default=False))
     except (OSError, ValueError) as error:
         raise UnsupportedError(f"{named('dask')}: no scheduler answers: {error}", path=dask) from error

@@ -48,6 +48,7 @@ def refuse_memory(
 ) -> None:
     """Raise :class:`UnsupportedError` if a copy cannot hold one chunk or shard of the output twice."""
     size = math.prod(map(min, block, shape)) * value_bytes(dtype)
+    # A chunk is in memory as values and encoded.
     if 2 * size > memory:
         raise UnsupportedError(
             f"one chunk or shard takes {size} bytes, which {named('memory')} ({memory} bytes) cannot hold twice",
@@ -91,6 +92,7 @@ class FillTask:
             work = [one for variable in self._work() if (one := self._without_fill(variable)) is not None]
             total = sum(data_bytes(data) for _, _, data in work)
             pulls = getattr(sink, "pulls", False)
+            # CDL text is written value by value, and needs no block in memory.
             if not pulls:
                 for fqn, _, data in work:
                     refuse_memory(
@@ -102,6 +104,7 @@ class FillTask:
             with transfer.reporting(self.request.effort.progress, total):
                 if not pulls:
                     self._copy(work)
+                # A file that grew during the copy is half old and half new in the output.
                 self.refuse_changes()
                 (self._record or sink).commit()
         except BaseException as error:
@@ -122,6 +125,7 @@ class FillTask:
         """
         fqn, variable, data = one
         corner = getattr(data, "beginning_shape", None)
+        # Only a new Zarr dataset reads as fill values where nothing is written.
         if not corner or not isinstance(self.sink, StoredDataset) or math.prod(data.shape) < _MANY_VALUES:
             return one
         last = tuple(slice(n - 1, n, 1) for n in data.shape)
@@ -146,6 +150,8 @@ class FillTask:
             return
         # Values in memory have no chunks, neither to copy undecoded nor to rechunk.
         if not all(type(data) is MemorySource for _, _, data in work):
+            # The record of a copy that can be resumed has checksums of values, which undecoded chunks do
+            # not give.
             if isinstance(self.sink, StoredDataset) and not request.trust.resume:
                 work = copy_stored(work, self.sink, request)
             work = rechunk(work, out, request, self._remaining)
@@ -218,10 +224,12 @@ class FillTask:
             return
         if record is not None:
             record.manifest.close()
+            # After an interrupt, a user may want the part that is lost now.
             if not isinstance(error, Exception) or isinstance(error, LostWorkersError):
                 error.add_note(_REMOVED.format(named("resume", True)))
         try:
             sink.abort()
+        # The first error says why the copy ended. A second one would hide it.
         except NCZarrError as problem:
             error.add_note(str(problem))
         except BaseException:

@@ -60,6 +60,7 @@ def open(
     ...     dataset["x"][::-1]
     array([1.5, 1. , 0.5])
     """
+    # Users come from netCDF4-python, where "w" creates a file.
     if mode != "r":
         raise ArgumentError(
             f"mode={mode!r}: a model is read-only",
@@ -70,6 +71,7 @@ def open(
     source = _stored(source)
     if isinstance(source, Dataset):
         return source
+    # A number or a list would fail inside of a store, with an error of Python's.
     if not _may_open(source):
         raise ArgumentTypeError(
             f"{type(source).__name__} is nothing that nczarr can open", hint=f"pass {_TAKES}"
@@ -83,6 +85,7 @@ def open(
             raise ArgumentTypeError(
                 f"{type(source).__name__} cannot be opened: {error}", hint=f"pass {_TAKES}"
             ) from error
+        # A pickled variable opens its source again by this. A source in memory has no name to open.
         again = None
         if isinstance(source, str | os.PathLike):
             path = local_path(source)
@@ -105,6 +108,7 @@ def _may_open(source: object) -> bool:
 
 def _stored(source: object) -> object:
     """Return the model of a dataset of the netCDF4 interface, with its changes; other sources unchanged."""
+    # The interface is not imported only to learn that the source is none of its objects.
     if not type(source).__module__.startswith("nczarr.netcdf4"):
         return source
     from nczarr import netcdf4
@@ -115,6 +119,7 @@ def _stored(source: object) -> object:
         )
     session = source._nc_session
     session.check_open()
+    # The program's pending values are a part of its dataset.
     session.sync()
     return session.stored.dataset
 

@@ -59,6 +59,7 @@ def with_plan(
     request = CopyRequest.of(verb, None, given)
     known = _planned(verb)
     if path.exists():
+        # Two places for one choice: either would win by surprise.
         twice = [name for name in (*known, *_STORAGE, "chunk_bytes") if request.is_given(name)]
         # The dimension of a join has a default, which a plan replaces.
         if twice := [name for name in twice if (name, given[name]) != ("along", "time")]:
@@ -111,6 +112,7 @@ def planned_variables(
                 codecs, objects = tuple(c.name for c in found), array.nchunks
                 packing, data_type = packing_of(found), array.metadata.data_type
                 is_checked = form.checksum or FLETCHER32 in {f.id for f in variable.storage.filters}
+                # `checksum` adds it again; the compression of the plan is without it.
                 if is_checked and packing and packing[-1].name in CHECKSUMS:
                     packing = packing[:-1]
                 text = text_of(packing, 1 if data_type.is_variable else data_type.dtype.itemsize)
@@ -153,6 +155,7 @@ def text_of_plan(request: CopyRequest, variables: Iterable[PlannedVariable], pat
             lines.append(f"{name} = {_toml(value)}")
     seen = set()
     for v in variables:
+        # One table for each name: the second dataset's choices would replace the first one's.
         if v.fqn in seen:
             raise UnsupportedError(
                 f"{named('plan')}: several datasets have the variable {v.fqn}", hint="copy one dataset"
@@ -176,6 +179,7 @@ def recorded_options(request: CopyRequest) -> dict[str, object]:
         value = request.value(name)
         if not request.is_given(name) or (name, value) == ("along", "time") or name == "record_sources":
             continue
+        # Only the name is recorded: a dataset must not name the code that runs at the next append.
         if callable(value):
             value = f"{value.__module__}:{getattr(value, '__qualname__', '')}"
         if described.take is Take.RANGES:
@@ -196,6 +200,7 @@ def _toml(value: object) -> str:
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, float):
         return repr(value)
+    # TOML forbids the one control character that JSON leaves as it is.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")
 
 
@@ -317,6 +322,7 @@ def _lines_of(text: str) -> dict[tuple[str, ...], int]:
     inside: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         is_table = line.lstrip().startswith("[")
+        # A line inside of a text of several lines is no key.
         with suppress(tomllib.TOMLDecodeError):
             node: Any = tomllib.loads(line if is_table else f"{line.partition('=')[0]} = 0")
             keys: tuple[str, ...] = ()

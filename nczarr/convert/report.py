@@ -123,6 +123,7 @@ def _stored(
     chunks, shards, codecs = array_form(data)
     names = tuple(codec_name(c) for c in codecs)
     array, store = data.array, data.array.store
+    # The listing of the store tells number and sizes without a request for each chunk.
     if not isinstance(store, LocalStore):
         count = size = None
         with suppress_reason("refused"):

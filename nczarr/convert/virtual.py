@@ -165,6 +165,7 @@ def _chunks_of_variable(variable: Variable, source: object) -> ReferredChunks | 
     )
     try:
         found = _chunks(data, source) if is_fixed else None
+    # A time in chunks of 512 makes no grid over files of other lengths.
     except _NoGridError as error:
         if size <= most:
             return None
@@ -337,6 +338,7 @@ def _new_directory(path: Path) -> Iterator[Path]:
     try:
         with writing(str(path)):
             if path.is_dir():
+                # An exchanged directory that cannot be removed would stay beside the new one.
                 refuse_unremovable(path)
             create_directory(partial, path)
             yield partial
@@ -447,6 +449,7 @@ def _is_document(key: str) -> bool:
 
 def _text(value: bytes) -> str:
     value = bytes(value)
+    # A value that begins so would be decoded as base64 by readers.
     if value.isascii() and not value.startswith(b"base64:"):
         return value.decode("ascii")
     return "base64:" + base64.b64encode(value).decode("ascii")

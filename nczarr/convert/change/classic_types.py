@@ -114,6 +114,7 @@ def _first_empty(dataset: Dataset) -> Dimension | None:
     if any(d.unlimited for d in dataset.dimensions):
         return None
     for dimension in dataset.dimensions:
+        # Only the first dimension of a variable may be unlimited in a classic file.
         inner = any(f"/{dimension.name}" in v.dimensions[1:] for v in dataset.variables)
         if not dimension.size and not inner:
             return dimension
@@ -147,6 +148,7 @@ class _ClassicForm:
             new = INT if old.type in _WIDE else _SAME_BITS.get(old.type)
         if new is None:
             return replace(old, attributes=tuple(self.attribute(fqn, a) for a in old.attributes))
+        # xarray writes dates as int64, which refused each of its datasets with a date.
         if old.type == INT64 and old.data is not None and _is_time(old) and not _fit(old.data, new):
             own = tuple(self.attribute(fqn, a) for a in old.attributes)
             return replace(old, type=DOUBLE, attributes=own, data=_DoubleSource(old.data, fqn))
@@ -207,6 +209,7 @@ class _ClassicForm:
             )
         length = 1
         for text in () if old.data is None else _texts(old.data):
+            # Readers cut NULs off the end of characters.
             if text.endswith(b"\0"):
                 raise _no_place(fqn, "characters cannot represent a text that ends with NUL", "another text")
             length = max(length, len(text))
@@ -262,6 +265,7 @@ class _NarrowSource(ChangedSource):
         is_fill = values == self.before
         limits = np.iinfo(self.dtype)
         wrong = ~is_fill & ((values < limits.min) | (values > limits.max))
+        # A valid number that equals the new fill value would read as missing.
         if self.fill != self.before:
             wrong |= values == self.fill
         if wrong.any():
@@ -289,6 +293,7 @@ class _DoubleSource(ChangedSource):
 
     def changed(self, values: np.ndarray) -> np.ndarray:
         times = np.where(values == _NOT_A_TIME, np.nan, values.astype("f8"))
+        # double has each integer up to 2**53 only.
         wrong = (values != _NOT_A_TIME) & (np.abs(times) > _EXACT)
         if wrong.any():
             raise _no_place(

@@ -204,6 +204,7 @@ def _with_references(dataset: Dataset, fqns: Iterable[str]) -> set[str]:
             found.add(fqn)
             variable = dataset.all_variables[fqn]
             waiting += [r for r in variable.named_dimensions if r in dataset.all_variables]
+            # A variable without its bounds or grid mapping lost its meaning.
             for name in NAMING:
                 waiting += named_variables(dataset, fqn, variable.attribute.get(name))
     return found

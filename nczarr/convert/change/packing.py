@@ -67,6 +67,7 @@ def codecs_of_copy(
         The shape of a chunk, also of one in a shard.
     """
     storage = variable.storage
+    # Codecs go from Zarr to Zarr as they are. By way of HDF5's filters, those without one were lost.
     if asked is None or (asked in ("source", "auto") and storage.codecs is not None):
         return storage.codecs
     if not is_choice(asked):
@@ -134,6 +135,7 @@ def storage_in_file(
     """
     storage, dtype = variable.storage, variable.type.dtype
     found = netcdf_filters(storage.filters, storage.codecs)
+    # "source" promises the same codecs, so none is replaced in silence.
     if asked == "source" and found.missing:
         raise UnsupportedError(
             f"HDF5 has no filter for the codec {found.missing[0]!r}",
@@ -145,8 +147,10 @@ def storage_in_file(
     ):  # chunks contain only pointers, which HDF5 does not check and plug-ins cannot compress
         return replace(plain, filters=tuple(f for f in found.filters if f.id in OF_REFERENCES))
     checksums = tuple(f for f in found.filters if f.id == FLETCHER32)
+    # h5py alone has LZF: netCDF-C does not read it.
     filters = tuple(_DEFLATE if f.id == LZF else f for f in found.filters)
     unfit = any(f.id not in BUILT_IN for f in filters) or (found.missing and not filters)
+    # Without a request, the file has filters that each netCDF library has.
     if asked is None and unfit and (for_zarr or filters != storage.filters):
         filters = (*filters_asked("gzip:4", dtype.itemsize), *checksums)
     if asked not in (None, "source", "auto"):

@@ -275,6 +275,7 @@ class _CoordinateAxis:
             raise UnsupportedError(f"-d: the step of {self.fqn} is {step}; the minimum is 1")
         ends = [end for end in (start, stop) if end is not None]
         numbers = [end for end in ends if isinstance(end, int)]
+        # 0 to 10.5 would be an index for one end and a value for the other.
         if 0 < len(numbers) < len(ends):
             raise UnsupportedError(
                 f"-d: the range of {self.fqn} mixes an index and a value",
@@ -285,6 +286,7 @@ class _CoordinateAxis:
         if numbers or not ends:
             low, high = (end if isinstance(end, int) else None for end in (start, stop))
             picked = range(self.size)[low:high:step]
+            # Python cuts such a slice in silence.
             if picked and any(not -self.size <= end <= self.size for end in numbers):
                 self.warn(start, stop, f"the indices 0 to {self.size - 1}")
         else:
@@ -380,6 +382,7 @@ class _CoordinateAxis:
             return 0, 0
         is_descending = len(values) > 1 and bool(values[0] > values[-1])
         ordered = values[::-1] if is_descending else values
+        # A search in values without order finds any place.
         if not (np.isfinite(values).all() and (ordered[1:] > ordered[:-1]).all()):
             raise self.unusable("is not monotonic")
         dates = isinstance(start, str) or isinstance(stop, str)

@@ -285,6 +285,7 @@ class Shaping:
 
     def variable(self, fqn: str, variable: Variable) -> Variable:
         """Return a variable with its storage in the target."""
+        # A scalar has no chunks.
         if not variable.dimensions:
             return (
                 variable
@@ -307,6 +308,8 @@ class Shaping:
         index = storage.shard_index if shards is None else None
         if shards is None and shard_lengths is None and not requested:
             shards = storage.shard_shape or wish.shards(actual, self.units)
+            # Zarr requires shards of whole chunks, and the common chunks may be longer than those of the
+            # source.
             if shards and self.is_joined and misfit(shards, actual):
                 shards = tuple(-(-s // c) * c for s, c in zip(shards, actual, strict=True))
         storage = replace(storage, array_chunks=actual, shard_shape=shards, shard_index=index)
@@ -402,6 +405,7 @@ class Shaping:
             storage = storage_in_file(variable, asked, checksum=checksum, for_zarr=self.is_for_zarr)
         if not sizes.is_object and storage.filters != before.filters:
             chunks = storage.chunk_shape or (sizes.default() if storage.filters else None)
+            # HDF5 filters chunks only.
             layout = "chunked" if storage.filters else storage.layout
             storage = replace(storage, layout=layout, chunk_shape=chunks)
         self.replaced.extend(
@@ -450,6 +454,7 @@ def with_storage(
     _refuse(how, target, format or dataset.format, is_classic)
     dataset = _with_unlimited(dataset, how)
     own = how.by_variable(dataset)
+    # A wrong codec is refused before a value is read.
     for one in (how, *own.values()):
         if one.compression is not None and not is_choice(one.compression):
             requested_codecs(one.compression)
@@ -628,6 +633,7 @@ def _shards(
                 hint=f"set {named('chunks')} too",
             )
     shards = tuple(-(-w // c) * c for w, c in zip(requested, chunks, strict=True))
+    # A shard length that was too large by mistake ended in a MemoryError at the first write.
     if wrong := misfit(shards, chunks):
         raise UnsupportedError(
             f"{named('shards')}: {wrong}",
@@ -644,6 +650,7 @@ def _with_unlimited(dataset: Dataset, how: OutputOptions) -> Dataset:
         growing |= {fqn for fqn, d in dataset.all_dimensions.items() if d.unlimited}
 
     def variable(fqn: str, old: Variable) -> Variable:
+        # Only chunked datasets of HDF5 grow.
         if old.storage.layout in ("contiguous", "compact") and growing.intersection(old.dimensions):
             return replace(old, storage=replace(old.storage, layout="chunked", chunk_shape=None))
         return old
@@ -722,6 +729,7 @@ def _parse_rounding(text: str) -> tuple[int, str]:
 
 def _by_variable(word: str, value: Any) -> tuple[Any, dict[str, Any]]:
     """Return the value for all variables, and those for some, by pattern."""
+    # One configuration of a codec was taken for names of variables.
     if word == "compression" and is_configuration(value):
         return value, {}
     if isinstance(value, Mapping):

@@ -42,6 +42,7 @@ def units_of_steps(dataset: Dataset, along: str | None, sizes: Sequence[int]) ->
     files = {
         fqn: StepUnit(d.size, "file") for fqn, d in dataset.all_dimensions.items() if d.unlimited and d.size
     }
+    # The joined length is that of all files together. A file's own steps are the unit.
     if along is not None:
         files.pop(along, None)
         if sizes and len(set(sizes)) == 1 and sizes[0]:
@@ -68,6 +69,7 @@ def natural_units(dataset: Dataset, dimension: str) -> list[StepUnit]:
         or not is_time(variable)
     ):
         return []
+    # The steps of packed numbers are not those of the times.
     if variable.type.dtype.kind not in "iuf" or {"scale_factor", "add_offset"} & variable.attribute.keys():
         return []
     with suppress(NCZarrError):  # reading the values reports it
@@ -80,9 +82,11 @@ def _units(steps: np.ndarray, units: TimeUnits, unit: str) -> list[StepUnit]:
     if not len(steps) or not np.isfinite(steps).all() or not steps.min() > 0:
         return []
     if units.length is None:
+        # A month has no fixed length, so only steps of one month each make a year.
         is_monthly = unit == "month" and bool((steps == 1).all())
         return [StepUnit(12, "year")] if is_monthly else []
     days = steps * float(units.length / LENGTHS["day"])
+    # Months have 28 to 31 days: a monthly axis in days has no constant step.
     if days.min() >= 28 - _ROUNDING and days.max() <= 31 + _ROUNDING:
         return [StepUnit(12, "year")]
     if days.max() - days.min() > _ROUNDING * days.max():

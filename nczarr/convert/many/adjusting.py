@@ -121,6 +121,7 @@ def fitted(
             refused,
             fit.other_meaning_cure(),
         )
+    # The stored times of an append are refined before, in one update.
     if "times" in fitting.adjust and not fixed:
         first = with_finer_times(first, found[1:], growing)
     parts, unlike = [first], []
@@ -199,6 +200,7 @@ def with_fill(fqn: str, variable: Variable) -> Variable:
     """
     if model.own_fill_value(variable) is not None or variable.type in (model.CHAR, model.STRING):
         return variable
+    # Readers take no default fill value of a byte for a missing value.
     if not variable.type.is_atomic or variable.type.dtype.itemsize == 1:
         raise UnsupportedError(
             f"{named('join', 'fill')}: values are missing, and the type {variable.type.name} has no fill "

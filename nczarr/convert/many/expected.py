@@ -24,6 +24,7 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _ROUNDING = 1e-3
 _LISTED = 12
 #: Maximum number of steps that are missing together.
+#: A wrong step, such as seconds on a daily axis, would fill the memory with missing steps.
 _MOST = 1_000_000
 
 
@@ -89,6 +90,7 @@ def expected_step(variable: Variable, values: np.ndarray, text: str) -> Expected
         if not len(steps):
             raise UnsupportedError(f"{named('expect_step', 'auto')}: the coordinate has one step only")
         step = float(steps[counts.argmax()])
+        # Months and years have no constant length in days.
         if day and 28 * day <= step <= 31 * day:
             return ExpectedStep(variable, "1mo", months=1)
         if day and 365 * day <= step <= 366 * day:
@@ -131,10 +133,12 @@ def missing_steps(
     numbers = np.concatenate([run for run in runs if run is not None])
     values = packing.decoded(numbers)
     owner = np.repeat(np.arange(len(parts)), [0 if run is None else len(run) for run in runs])
+    # A NaN compares as false, and passed the check of the order.
     refuse_missing(variable, numbers, along, lambda at: names[owner[at]])
     step = expected_step(variable, values, fitting.expect_step)
     counts = step.between(values)
     whole = np.rint(counts)
+    # Negated, since a NaN compares as false.
     odd = np.flatnonzero(~(abs(counts - whole) <= _ROUNDING * np.maximum(1, abs(whole))) | (whole < 0))
     if odd.size:
         raise UnsupportedError(

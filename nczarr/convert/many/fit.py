@@ -307,6 +307,7 @@ def same_unit(a: Variable, b: Variable) -> bool:
     True
     """
     mine, theirs = text_of(a, "units"), text_of(b, "units")
+    # Times are converted, which needs more than words.
     if not ("units" in a.attribute and "units" in b.attribute) or " since " in mine:
         return False
     return _factors(mine) == _factors(theirs)
@@ -317,6 +318,7 @@ def _factors(unit: str) -> object:
     found: dict[str, int] = {}
     for mark, word in re.findall(r"([/ .*]*)([^/ .*]+)", unit.replace("**", "").replace("^", "")):
         parts = _UNIT.fullmatch(word)
+        # "m/s/kg" is read in two ways.
         if (parts is None and word != "1") or mark.count("/") > 1:
             return unit.strip()
         if parts is not None:
@@ -349,6 +351,7 @@ def _difference(fqn: str, name: str, a: _Node, b: _Node) -> str:
         "missing" if x is None else repr(x.text) if x.type.name == "char" else str(x.values.tolist())
         for x in pair
     ]
+    # Equal numbers of two types would read as no difference.
     if shown[0] == shown[1]:
         shown = [f"{text} ({describe_type(x.type)})" for text, x in zip(shown, pair, strict=True) if x]
     return f"{fqn}: the attribute {name} is {shown[0]}, not {shown[1]}"
@@ -423,6 +426,7 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
     """Return the largest difference of two arrays of numbers; infinite for anything else."""
     if a.dtype != b.dtype or a.dtype.kind not in "iuf" or not a.size:
         return np.inf
+    # Differences of unsigned numbers would wrap around.
     wide = [x.astype(np.longdouble) for x in (a, b)]
     differ = ~((wide[0] == wide[1]) | (np.isnan(wide[0]) & np.isnan(wide[1])))
     largest = float(abs(wide[0] - wide[1])[differ].max(initial=0))

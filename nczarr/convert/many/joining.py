@@ -163,6 +163,7 @@ class JoinedSources:
         found = self._open.pop(number, None)
         if found is None:
             source = self.sources[number]
+            # Its header was read earlier: the values would be those of other steps.
             if state_of_file(source) != self._states[number]:
                 raise NCZarrError("the file has changed while it was copied", path=str(source))
             context: AbstractContextManager[Dataset] = open_processed(source, self._options, self._hook)
@@ -587,6 +588,7 @@ def _with(
     """
     sizes = [{fqn: d.size for fqn, d in own.all_dimensions.items()} for own in (first, other)]
     unequal = {fqn for fqn, size in sizes[0].items() if sizes[1].get(fqn, size) != size}
+    # A dimension that no variable has may differ.
     first, other = _without_unused(first, unequal - used), _without_unused(other, unequal)
     refused = f"the files cannot be merged; {names[0]} and those before are compared with {names[1]}"
     pair, _ = fitted([first, other], names, None, False, fitting, refused)

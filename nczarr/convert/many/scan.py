@@ -158,6 +158,7 @@ def _small_values(dataset: Dataset, fqn: str, variable: Variable) -> bytes | Non
     data = variable.data
     assert data is not None
     grows = fqn not in dataset.all_dimensions and any(map(dataset.is_unlimited, variable.dimensions))
+    # A scan of a thousand files would have their values in memory.
     if grows or data_bytes(data) > SMALL or (data.dtype.hasobject and variable.type is not STRING):
         return None
     values = data.read(tuple(slice(0, n, 1) for n in data.shape))
@@ -215,6 +216,7 @@ class ScanFile:
         try:
             self._file = parquet.ParquetFile(path, page_checksum_verification=True)
             mark = (self._file.schema_arrow.metadata or {}).get(_MARK)
+            # Any Parquet file has rows. This mark tells a scan file.
             if mark != _VERSION:
                 raise ValueError("it has another version" if mark else "nczarr scan writes such files")
             rows = self._file.read(["source", "kind", "size", "modified"]).to_pydict()
@@ -272,6 +274,7 @@ def with_scans(sources: Iterable[object]) -> list[object]:
             continue
         scan = ScanFile(str(path))
         pairs = zip(scan.sources, scan.states, strict=True)
+        # The places of chunks in a file that has changed lead to other bytes.
         changed = [name for name, state in pairs if state is not None and state_of_file(name) != state]
         if changed:
             more = f"\n  and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
@@ -365,6 +368,7 @@ def scan(
         try:
             before = ScanFile(str(path))
         except UnsupportedError as error:
+            # A table of the user under this name is never lost.
             raise DatasetExistsError(
                 "this is something else than a scan file, and never overwritten", path=str(path)
             ) from error

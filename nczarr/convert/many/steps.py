@@ -63,6 +63,7 @@ def with_finer_times(first: Dataset, others: Sequence[Dataset], growing: Collect
         mine = first.all_variables.get(fqn)
         if mine is None or not is_time(mine) or mine.type.dtype.kind not in "iu" or mine.data is None:
             continue
+        # The packed numbers do not say what a unit is.
         if {"scale_factor", "add_offset"} & mine.attribute.keys():
             continue
         names = [fqn, *(b for b in bounds_of(first, fqn) if b in growing)]
@@ -97,6 +98,7 @@ def _unit_for(
             for name in names
             if (v := other.all_variables.get(name)) is not None and v.data is not None
             for number in read_all(v.data).reshape(-1).tolist()
+            # NaN is no time.
             if number == number
         )
         if all(abs(n - round(n)) * (unit or 1) <= ROUNDING for n, unit in numbers):
@@ -111,6 +113,7 @@ def _in_unit(name: str, variable: Variable, old: TimeUnits, new: TimeUnits) -> V
     values = read_all(variable.data)
     factor = int(new.factor_and_shift(old)[0])
     is_special = np.isin(values, list(special_numbers(variable)))
+    # numpy would wrap around in silence.
     if values.dtype.kind in "iu":
         limits, known = np.iinfo(values.dtype), [int(n) * factor for n in values[~is_special].tolist()]
         if known and not limits.min <= min(known) <= max(known) <= limits.max:
@@ -188,10 +191,12 @@ def known_after(known: KnownSteps, variable: Variable, steps: np.ndarray) -> Kno
         return None
     ends = np.array([known.first, known.last], steps.dtype)
     data = [MemorySource(ends), MemorySource(steps) if variable.data is None else variable.data]
+    # Two recorded steps that lie close together must stay apart.
     tolerance = min(tolerance_between(variable, ends, steps, data=data), known.least / 2)
     apart = _apart([known.last, *steps.tolist()], down=known.last < known.first)
     if not all(step > tolerance for step in apart):  # NaN, too
         return None
+    # Otherwise the next gap of this length would not be told.
     usual = apart[1:] if is_gap(known, steps) else apart
     return KnownSteps(
         known.count + len(steps),

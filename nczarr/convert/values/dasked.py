@@ -46,6 +46,7 @@ def place_of(
     if isinstance(sink, StoredDataset):
         try:
             return DetachedDataset.of(sink, target, options), True
+        # A store that has no name, such as one in memory, is written by this process only.
         except UnsupportedError:
             pass
     return _Here(sink), False
@@ -106,6 +107,7 @@ def store_chunked(
     from dask.utils import SerializableLock
 
     tasks = []
+    # A netCDF file is written by one thread.
     lock = nullcontext() if concurrent else SerializableLock()
     for fqn, _, data in work:
         source: Any = data

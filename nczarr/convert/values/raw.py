@@ -90,6 +90,7 @@ def _zarr_chunks(fqn: str, data: ArraySource, sink: Target, memory: int) -> Twin
     if not isinstance(data, VariableData):
         return None
     source, target = data.array, sink.data(fqn).array
+    # Equal bytes under another encoding are other values.
     same_values = data.binding.encoding == sink.data(fqn).binding.encoding
     if not same_values or not _are_alike(source.metadata, target.metadata):
         return None
@@ -154,6 +155,7 @@ def _normal(codecs: Iterable[NamedConfig], data_type: DataType) -> list[object]:
 
 def _file_chunks(fqn: str, variable: Variable, data: ArraySource, sink: Target) -> Twin | None:
     ask = getattr(data, "chunk_places", None)
+    # The target may store the values in another form than the file does.
     if ask is None or not sink.data(fqn).binding.encoding.is_identity:
         return None
     target = sink.data(fqn).array
@@ -167,8 +169,10 @@ def _file_chunks(fqn: str, variable: Variable, data: ArraySource, sink: Target) 
     if not filters and data_bytes(data) <= _FEW_BYTES:
         return None
     stored = ask()
+    # HDF5 may leave a filter out of single chunks. A Zarr array has the same codecs for all.
     if stored is None or stored.file is None or stored.skipped:
         return None
+    # Chunks that were never written have HDF5's fill value, which may be another than the target's.
     if tuple(stored.shape) != target.chunk_shape or len(stored.places) != target.nchunks:
         return None
     endian = NamedConfig("bytes", {"endian": "big" if stored.big_endian else "little"})

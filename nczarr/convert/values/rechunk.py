@@ -68,6 +68,7 @@ def block_limit(chunk: int, workers: int, memory: int) -> int:
     >>> block_limit(4 << 20, 2, 512 << 20) >> 20, block_limit(4 << 20, 2, 10 << 20) >> 20
     (85, 4)
     """
+    # A copy with memory for two and a half chunks decoded each chunk many times.
     return max(1, memory // (2 * (workers + 1)), chunk if 2 * chunk <= memory else 0)
 
 
@@ -106,6 +107,7 @@ def rechunk(
             into = block_shape(data.shape, read, None, size, limit)
             whole = all(i % c == 0 or i >= n for i, c, n in zip(into, chunks, data.shape, strict=True))
             with _create(folder, variable, data, chunks) as between:
+                # Two tasks must not write one chunk of the intermediate array.
                 if elsewhere is None or not whole:
                     blocks = (("/v", region, data) for region in regions(data.shape, into))
                     transfer(blocks, between, NoProgress(), workers, memory)
@@ -147,5 +149,6 @@ def _create(folder: Path, variable: Variable, data: ArraySource, chunks: tuple[i
     types = (variable.type,) if isinstance(variable.type, UserType) else ()
     dataset = Dataset("between", types=types, dimensions=dimensions, variables=(own,))
     stored = create_dataset(folder, dataset, WriteOptions(compression="none", consolidated=False))
+    # The intermediate array is gone after the copy, so no loss of power needs it.
     stored.durable = False
     return stored

@@ -91,6 +91,7 @@ def fingerprint_of(
             line = f"{inside} {status.st_size} {status.st_mtime_ns}\n"
             identity.update(line.encode("utf-8", "surrogateescape"))
             touched.append(f"{status.st_ino} {status.st_ctime_ns}")
+    # Without tags, nothing proves that a source is unchanged: its values are compared.
     if None in touched:
         return SourceFingerprint(identity.hexdigest(), "")
     tags = "\n".join(map(str, touched)).encode("utf-8", "surrogateescape")
@@ -103,6 +104,7 @@ def _tags(url: str, options: Mapping[str, object] | None) -> str | None:
 
     try:
         fs, root = file_system(url, fsspec_options(url, options))
+        # fsspec's listings of an earlier command would hide a change.
         fs.invalidate_cache()
         if kind_of_source(url) == "netcdf":
             found = {root: fs.info(root)}
@@ -171,6 +173,7 @@ def not_ingested(
     found: list[tuple[int, tuple[int, int] | None]] = []
     for number, record in enumerate(records):
         old = by_name.get(record.name)
+        # A corrected file would be skipped in silence, or its steps appended twice.
         if old is not None and old.differs(record) and not replace_steps:
             raise UnsupportedError(
                 "the dataset contains another version of this source",
@@ -271,6 +274,8 @@ class Manifest:
         self._number += 1
         self._lines, self._size = [self._first], 0
         self._flush()
+        # A file takes one more line in one write. An object is written as a whole each time, so less
+        # often.
         if isinstance(self._store, LocalStore):
             self._file = os.open(os.path.join(self._store.root, self._key), os.O_WRONLY | os.O_APPEND)
 
@@ -347,6 +352,7 @@ class Recording:
         self.stored = stored
         self._types = {fqn: v.type for fqn, v in stored.dataset.all_variables.items()}
         store = stored.store
+        # A kill leaves temporary files of chunks.
         if isinstance(store, LocalStore):
             remove_partial_values(Path(store.root))
         self._finished = _verified(stored, Manifest.load(store, fingerprint), source)
@@ -403,10 +409,13 @@ def _verified(
             continue
         shape, blocks = stored.dataset.shape_of(variable), stored.write_shape(fqn)
         axes = list(zip(region, shape, blocks, strict=True))
+        # The record may have blocks of another size. Half a block is not finished.
         if any(s.start % block or (s.stop % block and s.stop != n) for s, n, block in axes):
             continue
         data = None if unchanged else source.all_variables[fqn].data
         try:
+            # The record may be on the disk before the values are: a loss of power keeps writes in any
+            # order.
             if checksum(stored.data(fqn).read(region), variable.type) != crc:
                 continue
         except NCZarrError:

@@ -106,6 +106,7 @@ def _unreadable_chunks(dataset: Dataset, progress: Progress) -> Iterator[Finding
             for region in model.regions(source.shape, block_shape(source.shape, chunk, None, 1, limit=1)):
                 try:
                     source.read(region)
+                # A file that the user has not allowed is not a damaged chunk.
                 except NotAllowedError:
                     raise
                 except NCZarrError as error:

@@ -126,6 +126,7 @@ def diff(
     ['/: dimensions: none | x']
     """
     for option, value in (("rtol", rtol), ("atol", atol)):
+        # Negated, since a NaN as tolerance would accept everything.
         if not value >= 0:
             raise UnsupportedError(f"{named(option, value)}: a tolerance must be a number of at least 0")
     options = allowing(storage_options, allow)
@@ -145,6 +146,7 @@ def diff(
         if data:
             comparison = ValueComparison(nan_payloads, rtol, atol, places)
             yield from comparison.datasets(a, b, progress or NoProgress())
+        # Parts that nczarr cannot read may differ: "no difference" would be a wrong answer.
         for side, dataset in ((left, a), (right, b)):
             if dataset.left_out:
                 raise UnsupportedError(
@@ -209,6 +211,7 @@ class ValueComparison:
     def differing(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return a mask of the values that differ."""
         kind = x.dtype.kind
+        # int64 has values that float64 rounds, so the distance is taken in integers.
         if kind in "iu" and (self.rtol or self.atol):
             tolerance = self.atol + self.rtol * np.abs(y.astype(np.longdouble))
             return np.asarray(_distance(x, y).astype(np.longdouble) > tolerance)
@@ -217,6 +220,7 @@ class ValueComparison:
                 return ~np.isclose(
                     x.astype("f8"), y.astype("f8"), rtol=self.rtol, atol=self.atol, equal_nan=True
                 )
+        # Bits tell 0.0 from -0.0, and one NaN from another.
         if kind in "iuSf" and x.dtype.itemsize in (1, 2, 4, 8):
             bits = np.dtype(f"u{x.dtype.itemsize}")
             p, q = (np.ascontiguousarray(v).reshape(v.shape).view(bits) for v in (x, y))
@@ -232,6 +236,7 @@ def _block(a: Variable, data: ArraySource, b: Variable) -> tuple[int, ...]:
     """Choose blocks of whole chunks of both sides, if memory allows."""
     itemsize = value_bytes(a.type.dtype)
     chunk = a.storage.chunk_shape or (1,) * len(data.shape)
+    # Whole chunks of this size, of two sides, exceed the memory.
     if math.prod(chunk) * itemsize > BLOCK_BYTES:
         chunk = (1,) * len(data.shape)
     return block_shape(data.shape, chunk, b.storage.chunk_shape, itemsize, BLOCK_BYTES // 2)

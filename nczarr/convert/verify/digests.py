@@ -53,6 +53,7 @@ def without_digest(dataset: Dataset) -> Dataset:
     """Return a dataset without its stored digest."""
     if ATTRIBUTE not in dataset.attribute:
         return dataset
+    # A digest that contained itself could not be computed.
     return replace(dataset, attributes=tuple(a for a in dataset.attributes if a.name != ATTRIBUTE))
 
 
@@ -99,6 +100,7 @@ def digest(
     options = allowing(storage_options, allow)
     with open_source(source, storage_options=options, fresh=True) as dataset:
         lost = (*dataset.left_out, *dataset.gone)
+        # Two datasets that differ in the unreadable part would have one digest.
         if lost and not lossy:
             raise LossError(
                 f"the digest would not cover the whole dataset: {lost[0]}",
@@ -119,6 +121,7 @@ def digest_of(dataset: Dataset, progress: Progress | None = None) -> Digest:
             small = {
                 fqn: (pool.submit(_variable, dataset, fqn, NoProgress()), data_bytes(data))
                 for fqn in names
+                # Each small variable would wait for a request of its own.
                 if isinstance(data := dataset.variable_at(fqn).data, VariableData)
                 and not data.array.store.is_local
                 and data_bytes(data) <= _SMALL
@@ -228,6 +231,7 @@ def _unify_nans(values: np.ndarray) -> None:
         for name in values.dtype.names:
             _unify_nans(values[name])
     elif values.dtype.kind == "f":
+        # CDL text has no payloads of NaN, and a copy through it has the same digest.
         values[np.isnan(values)] = np.nan
 
 
