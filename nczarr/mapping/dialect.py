@@ -70,6 +70,8 @@ class Reading:
         The paths of groups and arrays that belong to another dataset; their documents must not change.
     part : OpenedGroup or None
         The group, if the hierarchy is not a whole dataset.
+    nz : bool
+        Whether the dataset agrees with NZ-1.0, which its changes have to keep.
     """
 
     dataset: Dataset
@@ -81,6 +83,7 @@ class Reading:
     identity: str | None = None
     foreign: frozenset[str] = frozenset()
     part: OpenedGroup | None = None
+    nz: bool = False
 
 
 def array_at(nodes: Mapping[str, Metadata], path: str) -> ArrayMetadata:

@@ -56,7 +56,8 @@ class WriteOptions:
         netCDF file.
     nz : bool
         Declare and follow the proposal NZ-1.0 (the NetCDF Zarr convention): ``zarr_conventions`` in every node,
-        ``conventions`` in every group, and the types of numbers in the attribute ``_nczarr_attr`` of every node.
+        ``conventions`` in every group, and the types of numbers in the attribute ``_nczarr_attr`` of every node. Its
+        schema knows data types by name only: `char` is always ``uint8``, and `compound` always ``bytes``.
     lossy : bool
         Write the parts that the layout can represent, and list the others in ``StoredDataset.losses``, instead of
         refusing them.
@@ -84,7 +85,7 @@ class WriteOptions:
     )
     char: Literal["bytes", "uint8"] = option(
         "bytes",
-        "store char as null_terminated_bytes or as uint8 (default: bytes)",
+        "store char as null_terminated_bytes or as uint8 (default: bytes, and uint8 with --nz)",
         choices=("bytes", "uint8"),
         verbs=NEW,
         planned=True,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
+from contextlib import nullcontext
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import strategies
 from hypothesis import HealthCheck, given, settings
 
 from nczarr.mapping import WriteOptions, check_metadata
+from nczarr.mapping.nczarr3.keys import CONVENTION
 from nczarr.mapping.node_names import escape_name
 from nczarr.mapping.values.attributes import decode_attributes, encode_attributes
 from nczarr.mapping.values.declarations import TypeBinder, declarations, types_to_json
@@ -22,16 +25,19 @@ from nczarr.model import (
     DEFAULT_FILL,
     DOUBLE,
     FLOAT,
+    INT,
     PRIMITIVES,
     Attribute,
     CompoundType,
     Dataset,
     Dimension,
     Field,
+    MemorySource,
     UserType,
     Variable,
 )
 from nczarr.stores import MemoryStore
+from nczarr.zarr.chunks.records import read_record
 from nczarr.zarr.documents.v3 import array_document, parse_node
 
 SPEC = Path(__file__).parents[2] / "docs" / "spec"
@@ -152,7 +158,13 @@ def test_every_json_of_the_pages_is_json(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ["data-types/null_terminated_bytes", "data-types/raw_bytes", "extensions/nczarr"]
+    "folder",
+    [
+        "data-types/null_terminated_bytes",
+        "data-types/raw_bytes",
+        "extensions/nczarr",
+        "extensions/nczarr_chunks",
+    ],
 )
 def test_the_example_of_a_registration_fits_its_schema_and_the_engine(folder: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
@@ -160,7 +172,7 @@ def test_the_example_of_a_registration_fits_its_schema_and_the_engine(folder: st
     own = json.loads((SPEC / "registrations" / folder / "schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(own)
     (example,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.S))
-    (member,) = {k: v for k, v in example.items() if k in ("data_type", "nczarr")}.values()
+    (member,) = {k: v for k, v in example.items() if k in ("data_type", "nczarr", "nczarr_chunks")}.values()
     validator = jsonschema.Draft202012Validator(own)
     assert validator.is_valid(member)
     assert not validator.is_valid({**member, "name": "another"})
@@ -169,6 +181,64 @@ def test_the_example_of_a_registration_fits_its_schema_and_the_engine(folder: st
     assert array_document(parse_node(document, "example")) == document
     if "nczarr" in example:
         assert schema().is_valid(document)
+
+
+def test_a_record_of_chunks_has_the_registered_form_and_is_read_in_its_earlier_form() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    own = json.loads(
+        (SPEC / "registrations/extensions/nczarr_chunks/schema.json").read_text(encoding="utf-8")
+    )
+    store, dataset = (
+        MemoryStore(),
+        Dataset("d", variables=(Variable("v", DOUBLE, data=MemorySource(np.ones(()))),)),
+    )
+    tools.copy(dataset, store, WriteOptions(manifest=True, consolidated=False))
+    document = json.loads(store.get("v/zarr.json"))
+    (extension,) = (document[k] for k in document if k == "nczarr_chunks")
+    assert jsonschema.Draft202012Validator(own).is_valid(extension)
+    for form in (extension, {"must_understand": False, **extension["configuration"]}):
+        read = read_record(parse_node({**document, "nczarr_chunks": form}, "v"))
+        assert read is not None
+        assert read.tolist() is True
+
+
+def test_the_example_of_the_attributes_fits_their_schema_and_is_read() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    folder = SPEC / "registrations/attributes/nczarr"
+    own = jsonschema.Draft202012Validator(json.loads((folder / "schema.json").read_text(encoding="utf-8")))
+    (block,) = re.findall(r"```json\n(.*?)```", (folder / "README.md").read_text(encoding="utf-8"), re.S)
+    attributes = json.loads(block)["attributes"]
+    document = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    assert own.is_valid(attributes)
+    assert schema().is_valid(document)
+    assert not own.is_valid({**attributes, "_nczarr_superblock": {"version": "3.2.0"}})
+    store = MemoryStore()
+    store.set("zarr.json", json.dumps(document).encode())
+    opened, found = check_metadata(store)
+    with opened:
+        assert opened.dataset.attribute["count"] == Attribute.of("count", 3, INT)
+    assert found == ()
+
+
+def test_the_identifiers_of_the_version_are_those_of_their_names() -> None:
+    convention = uuid.UUID(CONVENTION["uuid"])
+    text = (SPEC / "governance.md").read_text(encoding="utf-8")
+    for name in ("specification 3.2", "schema 3.2"):
+        assert f"urn:uuid:{uuid.uuid5(convention, name)}" in text
+        assert f"`{name}`" in text
+    assert schema().schema["$id"] == f"urn:uuid:{uuid.uuid5(convention, 'schema 3.2')}"
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_xarray_writes_a_dataset_to_netcdf_unless_it_declares_itself(asked: bool, tmp_path: Path) -> None:
+    """The reason why the declaration is on request; where this fails, xarray has learnt it: declare by default."""
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("netCDF4")
+    tools.copy(Dataset("d"), tmp_path / "d.zarr", WriteOptions(zarr_conventions=asked))
+    with xarray.open_dataset(tmp_path / "d.zarr", engine="zarr") as ds:
+        assert list(ds.attrs) == ["zarr_conventions"] * asked
+        with pytest.raises(TypeError, match="zarr_conventions") if asked else nullcontext():
+            ds.to_netcdf(tmp_path / "d.nc", engine="netcdf4")
 
 
 def test_the_examples_of_the_convention_fit_its_schema(tmp_path: Path) -> None:

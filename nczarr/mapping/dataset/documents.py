@@ -15,7 +15,7 @@ from nczarr.mapping.nczarr3.keys import GROUP_KEY
 from nczarr.model import split_fqn
 from nczarr.zarr import Array, ArrayMetadata, GroupMetadata, Hierarchy
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.chunks.records import RECORD_KEY, read_record, with_record
+from nczarr.zarr.chunks.records import RECORD_KEY, read_record, recorded_members, with_record
 
 #: The encodings of keys that every reader of Zarr v3 knows; their keys differ, also those of arrays of one dimension.
 _KEYS = (ChunkKeyEncoding("default", "/"), ChunkKeyEncoding("default", "."), ChunkKeyEncoding("v2", "."))
@@ -201,7 +201,7 @@ def recorded_arrays(hierarchy: Hierarchy) -> list[str]:
     return [
         path
         for path, metadata in _recorded(hierarchy)
-        if member(metadata.extra, RECORD_KEY).get("grid") != list(hierarchy.array(path).grid_shape)
+        if recorded_members(metadata).get("grid") != list(hierarchy.array(path).grid_shape)
     ]
 
 

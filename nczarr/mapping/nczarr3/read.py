@@ -111,6 +111,7 @@ class HierarchyReader:
             identity=finder.home.dataset,
             foreign=frozenset(finder.foreign),
             part=OpenedGroup(finder.home.fqn or "") if finder.home.is_part else None,
+            nz=self.is_nz,
         )
 
     def superblock(self, root: RecordedGroup) -> JsonObject:

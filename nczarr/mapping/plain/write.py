@@ -158,10 +158,12 @@ class DocumentPlanner:
     def encoding(self, fqn: str, variable: Variable) -> Encoding:
         options, fill = self.options, model.fill_value_of(variable)
         kept = kept_encoding(variable.type, variable.storage.data_type, model.own_fill_value(variable))
+        # NZ-1.0 knows data types by name, and null_terminated_bytes and struct have a configuration.
+        forms = ("uint8", "bytes") if options.nz else (options.char, options.compound)
         return (
             self.known.encodings.get(fqn)
             or kept
-            or encoding_for_writing(variable.type, fill, char=options.char, compound=options.compound)
+            or encoding_for_writing(variable.type, fill, char=forms[0], compound=forms[1])
         )
 
     def variable(self, group: str, variable: Variable, path: str) -> None:

@@ -12,6 +12,7 @@ import binascii
 import math
 import zlib
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +22,16 @@ from nczarr.zarr.metadata import ArrayMetadata
 RECORD_KEY = "nczarr_chunks"
 
 
+def recorded_members(metadata: ArrayMetadata) -> dict[str, object]:
+    """Return the members of the record: of its configuration, or of the object itself in its earlier form."""
+    value = metadata.extra.get(RECORD_KEY)
+    value = value.get("configuration", value) if isinstance(value, dict) else value
+    return value if isinstance(value, dict) else {}
+
+
 def read_record(metadata: ArrayMetadata) -> np.ndarray | None:
     """Return the bits of the record in the shape of its grid; None if there is none, or it is damaged."""
-    value = metadata.extra.get(RECORD_KEY)
-    if not isinstance(value, dict):
-        return None
+    value: dict[str, Any] = recorded_members(metadata)
     try:
         grid = tuple(value["grid"])
         count = math.prod(grid)
@@ -43,7 +49,9 @@ def with_record(metadata: ArrayMetadata, bits: np.ndarray) -> ArrayMetadata:
     """Return metadata with the record of the chunks that `bits` name."""
     packed = zlib.compress(np.packbits(bits.reshape(-1)).tobytes(), 9)
     written = base64.b64encode(packed).decode("ascii")
-    record = {"must_understand": False, "grid": list(bits.shape), "written": written}
+    members = {"grid": list(bits.shape), "written": written}
+    # The form of every extension of Zarr 3.1; nothing but the name, the mark and the configuration.
+    record = {"name": RECORD_KEY, "must_understand": False, "configuration": members}
     return replace(metadata, extra={**metadata.extra, RECORD_KEY: record})
 
 
