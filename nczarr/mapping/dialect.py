@@ -105,6 +105,7 @@ def left_out_nodes(unknown: Mapping[str, str]) -> tuple[str, ...]:
     """
     sentences = []
     for path, reason in unknown.items():
+        # One sentence names a group; those of a thousand nodes below it would hide it.
         if path.rpartition("/")[0] not in unknown:
             below = sum(other.startswith(f"{path}/") for other in unknown)
             inside = f", with {below} node{'s' if below > 1 else ''} below it" if below else ""

@@ -158,6 +158,7 @@ class WriteOptions:
                     f"the option {name} cannot be {getattr(self, name)!r}",
                     hint=f"it is one of {', '.join(filter(None, known))}",
                 )
+        # Other layouts have no key for it.
         if self.manifest and self.layout not in ON_V3:
             raise UnsupportedError(f"the layout {self.layout} has no place for a manifest of the chunks")
 

@@ -123,6 +123,7 @@ class VariableOptions:
         It chooses the chunks of all new variables of a Zarr dataset together.
         """
         takes_szip = any(f.id == Filter.SZIP for f in filters)
+        # Zarr's variables get one chunk length along each dimension, for which all new ones are needed.
         if chunks is shards is None and session.stored.disk_format == "ZARR" and not takes_szip:
             return None, None
         defaults = types.default_chunks_of(session, type_, dimensions)
@@ -173,6 +174,8 @@ class VariableOptions:
         for chunk, dimension in zip(chunks, dimensions, strict=True):
             if chunk < 0 or (dimension.unlimited and chunk >= 1 << 64):
                 raise RangeError(f"the chunksize {chunk} is not in 0 to 2**64 - 1 {self.where}")
+            # netCDF4-python refuses it with these words; along an unlimited dimension it takes any
+            # length.
             if not dimension.unlimited and chunk > dimension.size:
                 raise ArgumentError(f"chunksize cannot exceed dimension size {self.where}")
         return chunks
@@ -215,6 +218,7 @@ class VariableOptions:
                 f"NetCDF: Bad chunk sizes: {shape} {self.where}", hint="a chunk has less than 4 GiB"
             )
         for pixels in [f.parameters[1] for f in filters if f.id == Filter.SZIP]:
+            # HDF5 refuses it when the file is closed, and the values were lost.
             if type_ == CHAR or type_.kind == "compound":
                 raise EditError(
                     f"NetCDF: Invalid argument: szip takes numbers, not {type_.name} {self.where}"
@@ -260,6 +264,7 @@ class VariableOptions:
         if dtype is None or not plain or dtype.kind == "c":
             return
         order = {"<": "little", ">": "big", "=": "native"}.get(dtype.byteorder, endian)
+        # netCDF4-python warns, and takes the keyword.
         if order != endian and not (order == "native" and endian == sys.byteorder):
             warn("endian-ness of dtype and endian kwarg do not match, using endian kwarg")
 
@@ -409,6 +414,7 @@ def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: 
     with translating("fill_value {!r} is no value of {}", fill_value, dtype):
         given = np.array(fill_value, dtype)
         value = np.array(given.reshape(-1)[:1], type_.dtype)
+    # numpy would take the first of several values.
     if given.ndim > 1 or given.size > 1 or (not given.size and type_ != CHAR):
         raise NodeAttributeError(f"NetCDF: Invalid argument: fill_value {fill_value!r} is not one value")
     if type_ == CHAR and value.size == 0:

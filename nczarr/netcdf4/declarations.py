@@ -134,8 +134,10 @@ class CompoundType(UserDefinedType):
 def _field(group: GroupNode, name: str, dtype: np.dtype) -> model.Field:
     base, shape = dtype.base, dtype.shape
     if base.names is not None:
+        # netCDF4-python refuses it with these words.
         if shape:
             raise ArgumentTypeError("nested structured dtype arrays not supported", hint=f"field {name!r}")
+        # HDF5 has no compound without fields, and refused it when the file was closed.
         if not base.names:
             raise EditError(f"NetCDF: Invalid argument: the field {name!r} has no fields")
         return model.Field(name, find_compound(group, base))
@@ -263,6 +265,7 @@ def _member_name(key: object) -> str:
 def _member_value(key: object, value: object, base: model.PrimitiveType) -> int:
     with translating("the value {!r} of the member {!r} is no {}", value, key, base.name):
         member = int(np.array(value, base.dtype))
+    # numpy cuts fractions in silence.
     if isinstance(value, float | np.floating) and value != member:
         raise ArgumentError(f"the value {value!r} of the member {key!r} is no whole number")
     return member
@@ -291,6 +294,7 @@ class OpaqueType(UserDefinedType):
 
 def shown_type(node: TypeNode) -> UserDefinedType:
     """Return the object of a type, always the same."""
+    # Two threads would make two objects of one type.
     with node.group.tree.lock:
         if node.view is None:
             of_model: dict[type[model.Type], type[UserDefinedType]] = {model.CompoundType: CompoundType}

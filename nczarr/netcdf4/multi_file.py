@@ -231,6 +231,7 @@ class _Variable:
         return self._mastervar.ncattrs()
 
     def __getattr__(self, name: str) -> Any:
+        # pickle and copy ask for such names before the object has its fields.
         if name.startswith("_"):
             raise errors.NodeAttributeError(f"no attribute {name!r}")
         return self._mastervar.getncattr(name)
@@ -279,6 +280,7 @@ class _Variable:
                 order.append(here)
             first += length
         if not pieces:
+            # An empty selection has the dtype and the mask of a full one.
             pieces = [self._recVar[0][(np.empty(0, np.intp), *rest)]]
             order = [np.empty(0, np.intp)]
         join: Any = np.ma.concatenate if any(map(np.ma.isMA, pieces)) else np.concatenate

@@ -91,22 +91,27 @@ def place_of(url: str, beside: str | None = None) -> FileLocation:
     >>> place_of("http://user@Host:8080/a%20b/c?x=1")
     FileLocation(scheme='http', host='user@host:8080', parts=('a b', 'c'), location='http://user@Host:8080/a%20b/c?x=1')
     """
+    # The system reads a path up to its NUL, which is another path than the one that was checked.
     if "\0" in url:
         raise NotAllowedError("the path contains NUL", path=url)
     if "://" not in url or url[:7].lower() == "file://":
         path = parse_target(url).location if "://" in url else url
+        # A symbolic link in an allowed folder may lead out of it.
         real = os.path.realpath(os.path.join(beside or "", path))
         return FileLocation("file", "", tuple(filter(None, real.replace(os.sep, "/").split("/"))), real)
     try:
         parsed = urlsplit(url)
         user, at, host = parsed.netloc.rpartition("@")
         scheme = parsed.scheme.lower()
+        # "https://host:443/" and "https://host/" are one server.
         host = host.lower().removesuffix(f":{_PORTS[scheme]}") if scheme in _PORTS else host
     except ValueError as error:
         raise NotAllowedError(f"not a URL: {error}", path=url) from None
     parts = tuple(parsed.path.strip("/").split("/")) if parsed.path.strip("/") else ()
     if scheme in _PORTS:
+        # "%2e%2e" is "..": the parts are compared as the server reads them.
         parts = tuple(map(unquote, parts))
+    # fsspec chains file systems by "::", and a server follows ".." in any spelling.
     if "::" in url.partition("?")[0] or any(p in (".", "..") or "/" in p or "\\" in p for p in parts):
         raise NotAllowedError("references name a URL whose parts do not determine its location", path=url)
     return FileLocation(scheme, user + at + host, parts, url)
@@ -207,6 +212,7 @@ class Reach:
         if store is None:
             fitting = [(len(p.parts), options) for p, options in self._options if place.is_within(p)]
             options = dict(max(fitting, key=itemgetter(0))[1]) if fitting else {}
+            # A redirect may lead to a place that is not allowed.
             if place.scheme in _PORTS:
                 options.setdefault("get_client", partial(http_client, may_reach=self.allows))
             # Opening sends no request, so another thread may open the folder, too; all use the first store.
@@ -229,6 +235,7 @@ def _by_place(
     if all("://" in name and isinstance(value, Mapping) for name, value in options.items()):
         return [(place_of(name), value) for name, value in options.items()]
     remote = {p.root: p for p in (own if own and own[0].scheme != "file" else allowed) if p.scheme != "file"}
+    # Credentials for one host would go to another one.
     if len(remote) > 1:
         raise StoreError(
             "storage options are for one host, and files on several are allowed",
@@ -249,6 +256,7 @@ def _read_file(path: str, requests: Sequence[Request]) -> list[bytes | None]:
     try:
         with os.fdopen(os.open(path, READ | getattr(os, "O_NOFOLLOW", 0)), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
+            # A pipe would wait for its writer.
             if not S_ISREG(status.st_mode):
                 raise StoreError("references name this, which is not a file", path=path)
             pieces = [clip(status.st_size, start, length) for _, start, length in requests]

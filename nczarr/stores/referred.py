@@ -211,9 +211,11 @@ class ParquetReferences:
             return text.encode() if isinstance(text, str) else json.dumps(text).encode()
         array, chunk = key[: key.rfind("/") + 1], key[key.rfind("/") + 1 :]
         grid = self._grid(array)
+        # A key that is no chunk (a folder, a document) has no row.
         if grid is None or not re.fullmatch(r"\d{1,18}(\.\d{1,18})*", chunk):
             return None
         index = tuple(map(int, chunk.split(".")))
+        # The row of a place outside the grid is that of another chunk.
         if len(index) != len(grid) or any(i >= n for i, n in zip(index, grid, strict=True)):
             return None
         number = 0
@@ -240,6 +242,7 @@ class ParquetReferences:
         key = f"{array}refs.{record}.parq"
         data = self._folder.get(key)
         if data is None:
+            # A lost file would read as fill values.
             if self._writes_all:
                 raise StoreError("a file of the references is missing", path=self._folder.place(key))
             return None
@@ -305,6 +308,7 @@ def _row(rows: Rows, number: int) -> bytes | ReferredBytes | None:
     if not as_text(url):  # pandas writes NaN for a missing text
         return None
     offset, size = cell("offset") or 0, cell("size") or 0
+    # kerchunk writes the whole file so.
     return (as_text(url), 0, None) if offset == size == 0 else _part(url, offset, size)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from nczarr.stores.base import Answers, Buffer, Request, Store, Values, check_key, check_prefix
 
 STAGING = ".nczarr-new-"
+#: Each new key ends so: no reader of Zarr takes a document under it for one of the dataset.
 _END = "~"
 
 
@@ -99,12 +100,14 @@ class StagedStore(Store):
             reverse order.
         """
         self.store.announce_replacement()
+        # Without them, no reader opens the mixture that follows.
         self.store.delete_many(deciding)
         self.store.copy_many((self._key(key), key) for key in sorted(new - set(deciding)))
         kept = {*new, *deciding}
         self.store.delete_many(
             [key for key in self.store.list() if key not in kept and not key.startswith(".nczarr-")]
         )
+        # The root's document comes last: until then, the store has no dataset.
         for key in reversed(deciding):
             if key in new:
                 self.store.copy_many([(self._key(key), key)])

@@ -20,6 +20,7 @@ MOST_COUNTED = 2000
 def count_stored(array: Any) -> tuple[int, int] | None:
     """Return the number of stored chunks (shards) and their bytes; None if the count would take long."""
     store = array.store
+    # On a server, each size is a request.
     if not isinstance(store, LocalStore | MemoryStore) or array.nchunks > MOST_COUNTED:
         return None
     indices = array.initialized_chunks()
@@ -70,6 +71,7 @@ def describe_hierarchy(hierarchy: Any, path: str = "") -> display.GroupDescripti
     def array(child: str) -> display.ArrayDescription:
         try:
             return describe_metadata(hierarchy.nodes[child], child.rpartition("/")[2])
+        # One damaged array does not hide the others of a notebook's display.
         except NCZarrError as error:
             return display.ArrayDescription(
                 child.rpartition("/")[2], "damaged", kind="Array", facts=(("error", str(error)),)

@@ -139,6 +139,7 @@ class RectilinearGrid(ChunkGrid):
         if isinstance(edge, int):
             return edge
         lengths, offsets = self._listed[dimension]
+        # An array that has grown behind its listed chunks has no place for the values.
         if offsets[-1] < size:
             raise SelectionError(
                 f"the chunks of dimension {dimension} end at {offsets[-1]}, before the end of the array ({size})"
@@ -179,6 +180,7 @@ def parse_shape(value: object, key: str = "shape") -> tuple[int, ...]:
     if len(value) > MAX_NDIM:
         raise bad(f"{key}: {len(value)} dimensions; numpy supports at most {MAX_NDIM}")
     for i, length in enumerate(value):
+        # A length beyond 64 bits overflows in numpy's arithmetic.
         if type(length) is not int or not 0 <= length <= MAX_LENGTH:
             raise bad(f"{key}[{i}]: {show(length)} is not a length between 0 and {MAX_LENGTH}")
     return tuple(value)

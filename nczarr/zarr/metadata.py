@@ -61,6 +61,7 @@ def parse_named_config(value: object, key: str) -> NamedConfig:
     configuration = checked_object(value.get("configuration", {}), f"{key}.configuration")
     must_understand = checked_flag(value.get("must_understand", True), f"{key}.must_understand")
     extra = value.keys() - {"name", "configuration", "must_understand"}
+    # An unknown key may change what the bytes mean.
     if extra:
         raise bad(f"{key}: the keys {show(sorted(extra))} are unknown")
     return NamedConfig(name, configuration, must_understand)

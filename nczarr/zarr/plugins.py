@@ -108,6 +108,7 @@ class Registry(Generic[T]):
                 hint=f"the entry point {point.value!r} in the group {self.group!r} provides it",
             ) from error
         with TABLES:
+            # Two threads may load it at once; all get the same object.
             return self._objects.setdefault(name, value)
 
     def need(self, name: str, key: str) -> T:
@@ -119,6 +120,7 @@ class Registry(Generic[T]):
         return found
 
     def _installed(self) -> dict[str, EntryPoint]:
+        # The search reads the metadata of all installed packages.
         if self._entry_points is None:
             from importlib.metadata import entry_points
 

@@ -258,6 +258,7 @@ class FloatType(_NumpyType):
             raise bad(f"{show(value)} is outside the range of {self.name}") from None
         with np.errstate(over="ignore"):
             result = self.dtype.type(number)
+        # A number beyond the type would become an infinity in silence.
         if np.isinf(result) and math.isfinite(number):
             raise bad(f"{show(value)} is outside the range of {self.name}")
         return result
@@ -342,6 +343,7 @@ class TimeType(DataType):
             raise bad(f"configuration.scale_factor: {show(scale)} is not an integer between 1 and 2147483647")
         if unit == "generic" and scale != 1:
             raise bad("configuration.scale_factor: generic units cannot be scaled")
+        # numpy has no μs.
         return cls(name, "us" if unit == "μs" else unit, scale)
 
     @property
@@ -628,6 +630,7 @@ def parse_data_type(value: object) -> DataType:
     document = {"name": value} if as_text(value) else checked_object(value, "", "a data type")
     name = checked_text(document.get("name"), "name")
     configuration = checked_object(document.get("configuration", {}), "configuration")
+    # A reader that skips the data type cannot read anything.
     if document.get("must_understand", True) is not True:
         raise bad("must_understand: false is not allowed for a data type")
     if extra := document.keys() - {"name", "configuration", "must_understand"}:
@@ -782,6 +785,7 @@ class StructType(DataType):
         return {"fields": [{"name": f.name, "data_type": f.data_type.to_json()} for f in self.fields]}
 
     def fill_from_json(self, value: object) -> Scalar:
+        # The older `structured` has its fill value in base64.
         if isinstance(value, str):
             data = decode_base64(value, self.dtype.itemsize)
             return np.frombuffer(data, self.stored_dtype("little")).astype(self.dtype)[0]

@@ -179,6 +179,7 @@ def parse_zom(value: object, *, key: str = "") -> ZomNode:
 
 def _parse(value: object, key: str, version: int | None, depth: int) -> ZomNode:
     where = key or "the model"
+    # A hostile model ends Python's stack.
     if depth > LIMITS.model_depth:
         raise MetadataError(f"{where[:60]}…: groups are nested deeper than {LIMITS.model_depth}")
     given = checked_object(value, where)
@@ -192,6 +193,7 @@ def _parse(value: object, key: str, version: int | None, depth: int) -> ZomNode:
     if kind not in (None, "array", "group"):
         raise MetadataError(f'{where}: node_type: {show(kind)} is not "array" or "group"')
     if kind is None:
+        # Version 2 has no node type: an array has a shape.
         kind = "group" if "members" in given or "shape" not in given else "array"
     names = ("zarr_format", "attributes", *(["node_type"] if zarr_format == 3 else []))
     properties = {name: item for name, item in given.items() if name not in names}
@@ -318,6 +320,7 @@ def unflatten(documents: Mapping[str, JsonMapping]) -> ZomNode:
         properties = {k: v for k, v in document.items() if k not in drop}
         is_array = document.get("node_type") == "array" if version == 3 else "shape" in document
         check_path(path, writing=False, layout=f"v{version}")
+        # Each level is a level of Python's stack in all functions of models.
         if path.count("/") > LIMITS.model_depth:
             raise MetadataError(f"{path[:60]!r}…: groups are nested deeper than {LIMITS.model_depth}")
         kind: type[ZomNode] = ZomArray if is_array else ZomGroup
@@ -466,6 +469,7 @@ def _properties(node: ZomNode) -> JsonMapping:
         return result
     try:
         return _own_properties(documents_v3.node_document(node_metadata(node)))
+    # A comparison of two models also takes nodes with codecs that nczarr lacks.
     except NCZarrError:
         return node.properties
 
@@ -657,6 +661,7 @@ def zom_schema(zarr_format: Literal[2, 3]) -> JsonObject:
     >>> zom_schema(3)["title"]
     'Zarr Object Model, version 3'
     """
+    # A copy: the caller may change it.
     return json.loads(json.dumps(_schema(zarr_format)))
 
 
@@ -699,12 +704,14 @@ def schema_problems(value: object, zarr_format: Literal[2, 3] | None = None) -> 
         ) from None
     if zarr_format is None:
         zarr_format = 2 if as_object(value).get("zarr_format") == 2 else 3
+    # jsonschema recurses into each level.
     if _is_deeper(value, LIMITS.document_depth):
         return [f"$: nested deeper than {LIMITS.document_depth} levels"]
     problems = []
     for error in Draft202012Validator(_schema(zarr_format)).iter_errors(value):
         message = error.message if len(error.message) <= 200 else error.message[:199] + "…"
         problems.append(f"{error.json_path}: {message}")
+        # A hostile model has a problem in each of its nodes.
         if len(problems) == MAX_PROBLEMS:
             problems.append("and more")
             break

@@ -64,6 +64,7 @@ class DetachedDataset:
             place = os.fspath(store.root)
             # On a machine that does not share this file system, the missing directory causes an error.
             os.makedirs(place, exist_ok=True)
+        # A store in memory, or one that the program has made, exists in this process only.
         elif isinstance(target, str) and parse_target(target).protocol not in ("file", "memory"):
             place = target
         else:
@@ -114,6 +115,7 @@ class DetachedValues:
 
     def is_awaited(self) -> bool:
         """Return False if the dataset was finished, removed or replaced, so that new values would be remains."""
+        # A late worker would write chunks that no document names.
         return self._mark is None or self.store.get(UNFINISHED) == self._mark
 
     def data(self, fqn: str) -> VariableData:

@@ -37,9 +37,11 @@ def root_above(store: Store, layout: str) -> tuple[Store, str] | None:
         current, name = above
         path = f"{name}/{path}" if path else name
         try:
+            # A folder without a document is no group: what is above it is another store.
             if current.get(key) is None:
                 break
             best = current, path
+            # A dataset may lie inside another one's folder: the nearest counts.
             if _has_superblock(current, layout):
                 break
         except NCZarrError:  # an unreadable dataset cannot be opened
@@ -82,12 +84,14 @@ def refuse_group_of_dataset(store: Store, what: str) -> None:
             continue
         try:
             attributes = as_object(_attributes(store, key, data))
+        # A damaged document says nothing about a group. Opening it reports the damage.
         except NCZarrError:
             return
         # The root of a dataset has a superblock: it may be changed.
         if any(k in attributes for k in _SUPERBLOCKS):
             return
         record = attributes.get(GROUP_KEY, attributes.get(GROUP_KEY.upper()))
+        # Changed alone, a group would lose the dimensions and types of the groups above.
         if isinstance(record, dict):
             fqn = as_text(record.get("fqn"))
             above = root_above(store, layout)

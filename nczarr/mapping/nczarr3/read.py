@@ -120,6 +120,7 @@ class HierarchyReader:
         if version is None:
             if root.source != "none":
                 self.findings.add("version-missing", "/", f"{SUPERBLOCK_KEY}.version is missing")
+        # A later major version may give known keys another meaning.
         elif not keys.is_known_version(version):
             raise MetadataError(
                 f"attributes.{SUPERBLOCK_KEY}.version: {show(version)} is not a version 3 that nczarr supports",
@@ -144,6 +145,7 @@ class HierarchyReader:
             given = {key: own[key] for key in kinds if key in own}
             steps = only_integers(own.get("steps", []))
             is_right = "name" in given and all(type(value) is kinds[key] for key, value in given.items())
+            # Two records of one source would skip or repeat its steps in an append.
             is_right = is_right and given["name"] not in [source.name for source in found]
             if not is_right or steps is None or len(steps) not in (0, 2):
                 what = (
@@ -189,6 +191,7 @@ class HierarchyReader:
             for fqn in fqns:
                 with self.damaged(fqn):
                     own.append(self.binder.bind(fqn))
+        # A damaged type is as one that was never declared.
         for fqn in self.binder.declared.keys() - self.binder.bound.keys():
             del self.binder.declared[fqn]
         for fqn, array_fqn in unlisted.items():
@@ -204,6 +207,7 @@ class HierarchyReader:
         with self.findings.of_errors("record-damaged", where, "; it is left out"):
             return declarations(listed)
         found: JsonObject = {}
+        # One declaration without a name does not take the others with it.
         for item in as_list(listed):
             with suppress(MetadataError):
                 found = {**declarations([item]), **found}
@@ -250,6 +254,7 @@ class HierarchyReader:
         if not as_text(name):
             raise MetadataError(f"there is no type {show(name)}")
         found = self.binder.find(as_text(name), split_fqn(fqn)[0])
+        # Another program has renamed or removed the group of the type.
         if isinstance(found, UserType) and found.fqn != name:
             self.add_moved(fqn, as_text(name))
         return found
@@ -264,6 +269,7 @@ class HierarchyReader:
         for i, (item, length) in enumerate(zip(form.references, array.metadata.shape, strict=False)):
             if isinstance(item, str):
                 form.references[i] = self.dimensions.bind(array, item, length)
+            # zarr-python resizes arrays without NCZarr's keys: the array is right.
             elif item != length:
                 what = f"the anonymous dimension of {item} has {length} elements"
                 self.findings.add("size-stale", array.fqn, what)
@@ -393,6 +399,7 @@ class HierarchyReader:
         return model.Variable(array.name, form.type, references, attributes=attributes, storage=storage)
 
     def storage(self, array: ArrayNode, ndim: int, data_type: str | None) -> model.Storage:
+        # Hints never decide what values are.
         with self.findings.of_errors("storage-damaged", array.fqn, "; the storage hints are ignored"):
             return read_storage(array.info, array.metadata, ndim, self.hierarchy.layout, data_type)
         return read_storage({}, array.metadata, ndim, self.hierarchy.layout, data_type)

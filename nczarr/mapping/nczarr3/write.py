@@ -164,6 +164,7 @@ class _NCZarr3Planner(DocumentPlanner):
 
     def copies(self, records: dict[str, JsonObject]) -> dict[str, str]:
         """Return the text of the copies in each array: the first array of a group holds the copy of its record."""
+        # An array that is kept as it is gets no copy, which would rewrite its document.
         variables = [fqn for fqn in self.dataset.all_variables if fqn not in self.known.fixed]
         if not variables:
             return {}
@@ -172,6 +173,7 @@ class _NCZarr3Planner(DocumentPlanner):
             if records[fqn]:
                 own = [f for v in group.variables if (f := join_fqn(fqn, v.name)) not in self.known.fixed]
                 holder = own[0] if own else variables[0]
+                # tensorstore sorts objects of JSON when it rewrites a document, and keeps text.
                 copies.setdefault(holder, {})[fqn] = _without_growing_sizes(records[fqn])
         return {
             holder: json.dumps(copy, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -64,6 +64,7 @@ def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
     DatasetNotFoundError
         The store cannot list the nodes, and there are no consolidated metadata.
     """
+    # A dataset without its arrays would look complete.
     if not hierarchy.complete and not hierarchy.store.listable:
         raise DatasetNotFoundError(
             "the store cannot list its keys, and there are no consolidated metadata that name its arrays",
@@ -108,6 +109,7 @@ class _PlainReader:
             own_name = unescape_name(node)
             own_name = node if own_name is None else own_name
             wrong = model.check_name(own_name)
+            # Two nodes may have one name when their escapes are reversed.
             if wrong or own_name in names.values():
                 self.losses.append(f"{child!r} is left out: {wrong or 'its name is taken'}")
                 continue
@@ -150,6 +152,7 @@ def labels_of(metadata: ArrayMetadata) -> tuple[str | None, ...]:
             labels = listed
     if labels is None:
         return (None,) * metadata.ndim
+    # Zarr allows any text as a label, and netCDF does not.
     return tuple(x if isinstance(x, str) and model.check_name(x) is None else None for x in labels)
 
 
@@ -220,6 +223,7 @@ class PlainArrays:
         """Set all arrays of a group, because coordinate variables determine the meaning of labels."""
         group = self._group(fqn)
         for name, metadata in arrays:
+            # An array along itself is a coordinate variable: its length is that of the label.
             if labels_of(metadata) == (name,):
                 group.preferred[name] = metadata.shape[0]
                 group.own.add(name)
@@ -253,6 +257,7 @@ class PlainArrays:
         found = self._nearest(fqn, label, length)
         if found is None:
             name = label
+            # xarray cannot open arrays of one label and several lengths; netCDF needs a name for each.
             if name in group.dimensions or group.preferred.get(label, length) != length:
                 name = free_name(f"{label}_{length}", group.dimensions, group.preferred)
             group.dimensions[name] = length
@@ -317,6 +322,8 @@ class PlainArrays:
         masks = encoding.type.is_atomic and not isinstance(
             encoding, encodings.TruthEncoding | encodings.TimeEncoding
         )
+        # zarr-python gives each array of version 2 a fill value, which only xarray's convention means as
+        # missing.
         if on_v2 and masks and metadata.fill_value is not None and DIMENSIONS_KEY in metadata.attributes:
             fill = np.empty(1, metadata.data_type.dtype)
             fill[0] = metadata.fill_value
@@ -357,6 +364,7 @@ def _base_of_sequences(metadata: ArrayMetadata) -> model.PrimitiveType | None:
         dtype = np.dtype(first.get("dtype"))
     except (TypeError, ValueError, SyntaxError):
         return None
+    # The packed form of a netCDF vlen is little-endian.
     numbers = dtype.kind in "iuf" and dtype == dtype.newbyteorder("<")
     return model.primitive_for_dtype(dtype) if numbers else None
 

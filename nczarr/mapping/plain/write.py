@@ -61,6 +61,7 @@ def plan_plain(
             continue
         older = for_v2(array)
         with error_context(fqn=fqn):
+            # Codecs that version 2 lacks are refused before anything is written.
             codecs_to_v2(older.codecs, older.ndim)
         attributes = {k: v for k, v in array.attributes.items() if k != "_FillValue"}
         if array.dimension_names is not None:
@@ -169,6 +170,8 @@ class DocumentPlanner:
     def variable(self, group: str, variable: Variable, path: str) -> None:
         fqn = join_fqn(group, variable.name)
         plan = self.plan
+        # A variable that a change does not concern keeps its document as another program may have written
+        # it.
         if fqn in self.known.arrays and self.known.arrays[fqn][1].path == path:
             plan.nodes[path], plan.variables[fqn] = self.known.arrays[fqn]
             self.kept.add(path)

@@ -57,6 +57,7 @@ def find_type(name: object, types: Mapping[str, UserType]) -> Type:
         return _BY_NAME[text]
     if text in types:
         return types[text]
+    # netCDF-C's NCZarr names types by numpy's strings.
     if text.startswith(("<", ">", "|")):
         if text in (">S1", "|S1", "<S1", "|J0", "<U1", ">U1"):
             return model.CHAR
@@ -168,6 +169,7 @@ class TypeBinder:
             The declaration is damaged, refers to a missing type, or contains itself.
         """
         if fqn not in self.bound:
+            # A hostile document would end Python's stack.
             if fqn in self._unfinished:
                 raise MetadataError("the type contains itself", fqn=fqn)
             self._unfinished.add(fqn)
@@ -196,6 +198,7 @@ class TypeBinder:
             return _enum(fqn, self._find(given.get("base"), fqn), given.get("members"))
         if kind == "opaque":
             size = given.get("size")
+            # numpy stores the size in a C int.
             if type(size) is not int or not 1 <= size < 2**31:
                 raise MetadataError(f"size: {show(size)} is not a size in bytes")
             return model.OpaqueType(fqn, size)
@@ -220,6 +223,7 @@ class TypeBinder:
             if shape is None:
                 raise MetadataError(f"fields[{i}].shape: {show(given['shape'])} is not a list of sizes")
             type_ = self._find(given.get("type"), fqn)
+            # Small documents can name huge types: the size is checked before numpy makes one.
             size += type_.dtype.itemsize * math.prod(shape)
             if size >= _MAX_BYTES:
                 raise MetadataError(f"fields[{i}]: the compound has more than {_MAX_BYTES} bytes")

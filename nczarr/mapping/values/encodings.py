@@ -211,6 +211,7 @@ def encoding_for_writing(
         if char == "uint8":
             return ViewEncoding(type_, data_type_for("uint8"))
         return PlainEncoding(type_, data_type_for("S1"))
+    # JSON has no lone surrogates, so such a fill value needs bytes.
     if type_ == STRING:
         text = PlainEncoding(type_, data_type_for("string"))
         return text if text.can_fill(fill) else PackedEncoding(type_, data_type_for("bytes"))
@@ -374,6 +375,7 @@ def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:
     elif data_type.name == "uint8" and (type_.kind == "opaque" or _is_fixed_compound(type_)):
         return ViewEncoding(type_, data_type, (type_.dtype.itemsize,))
     elif (type_ == CHAR and dtype.kind in "uiS" and dtype.itemsize == 1) or (
+        # Other programs name nested fields and rows of bytes in other ways; their bytes are the same.
         _is_fixed_compound(type_) and _leaf_codes(type_.dtype) == _leaf_codes(dtype)
     ):
         return ViewEncoding(type_, data_type)
@@ -416,6 +418,7 @@ class CastEncoding(Encoding):
     def encode(self, values: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
             raw = values.astype(self.data_type.dtype)
+        # A number that becomes an infinity cannot be read back.
         if (np.isinf(raw) & np.isfinite(values)).any():
             raise UnsupportedError(
                 f"a value is out of range for {self.data_type.name}, the array's data type"
@@ -439,6 +442,7 @@ class TruthEncoding(ViewEncoding):
     kept_type: ClassVar[str | None] = "bool"
 
     def encode(self, values: np.ndarray) -> np.ndarray:
+        # numpy reads any other byte as true.
         if (values.view(np.uint8) > 1).any():
             raise UnsupportedError("a value is neither 0 nor 1, and the array stores truth values only")
         return super().encode(values)
@@ -458,6 +462,7 @@ class TimeEncoding(Encoding):
         dtype = self.data_type.dtype
         whole = np.ascontiguousarray(values, np.int64)
         raw = self._converted(whole.view(f"{dtype.kind}8[{self.step}]"), dtype)
+        # numpy cuts times to coarser units in silence.
         if (self.decode(raw) != whole).any():
             raise UnsupportedError(f"a time is not a multiple of the unit of the array, which has {dtype}")
         return raw
@@ -494,6 +499,7 @@ class TextEncoding(Encoding):
             items = [t.encode("utf-8", "surrogateescape") for t in texts]
             limit = dtype.itemsize
         for item in items:
+            # numpy cuts NULs off the end of fixed texts.
             if item[-1:] in ("\0", b"\0"):
                 raise UnsupportedError(
                     f"the text {item!r} ends with NUL, which the array cannot distinguish from padding"

@@ -103,6 +103,7 @@ def _shown(node: VariableNode, settings: Settings, data: Any) -> Any:
         return data
     if not data.ndim and dtype.names is None:
         return data  # a single value has the machine's byte order
+    # numpy says that an aligned and a packed dtype are equal.
     exact = data.dtype == dtype and data.dtype.isalignedstruct == dtype.isalignedstruct
     return data if exact else data.astype(dtype)
 
@@ -123,7 +124,9 @@ def _decoded(node: VariableNode, settings: Settings, data: Any, index: Index, sh
     primitive = type_.is_atomic and type_ != model.STRING
     packing = packing_of(lookup)
     if scale and not packing.valid:
+        # netCDF4-python warns with these words.
         warn("invalid scale_factor or add_offset attribute, no unpacking done...")
+    # netCDF4-python unpacks numbers only.
     if type_ == model.CHAR:
         packing = Packing()
     if scale:
@@ -149,6 +152,7 @@ def _joined(data: np.ndarray, encoding: str | None, index: Index, shape: tuple[i
     if encoding is None or not shape or data.ndim == 0:
         return data
     last = index.axes[-1]
+    # Some of the characters of a text are no text.
     if not isinstance(last, range) or len(last) != shape[-1] or not len(last):
         return data
     return chartostring(np.asarray(np.ma.filled(data)), encoding=encoding)
@@ -186,6 +190,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
         return
     growable = [d.unlimited for d in dimensions]
     index = parse_selection(elem, shape, growable=growable, data_shape=values.shape)
+    # Data of the same size in another shape would fill the variable in another order.
     if shape and values.ndim and values.shape != shape and _is_whole(elem) and not any(growable):
         _check_fits(node, values, shape)
     nothing = values.ndim == 1 == len(index.axes) and not values.size and not isinstance(index.axes[0], int)
@@ -232,6 +237,7 @@ def _write_step(
 def _grow(node: VariableNode, extent: tuple[int, ...]) -> None:
     """Grow unlimited dimensions to the extent of a selection."""
     short = [(d, n) for d, n in zip(node.dimensions, extent, strict=False) if n > d.size]
+    # netCDF-C refuses it with these words.
     if any(not d.unlimited for d, _ in short):
         raise errors.EditError("NetCDF: Index exceeds dimension bound", fqn=node.fqn)
     for dimension, size in short:
@@ -290,6 +296,8 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
         encoding = "utf-8"
     flat = texts.reshape(-1)
     with translating("the text cannot be stored as {!r}", encoding, fqn=node.fqn):
+        # Bytes that are no text in the encoding were stored, and no read of the variable worked from then
+        # on.
         if texts.dtype.kind == "S" and encoding not in RAW:
             for text in flat.tolist():  # raises for bytes that are invalid in the encoding
                 text.ljust(length, b"\0").decode(encoding)
@@ -297,6 +305,7 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
         if chars.dtype.kind == "U":
             chars = chars.astype("S1")
     rest = np.ascontiguousarray(chars[:, length:]).view(np.uint8)
+    # netCDF-C and numpy would cut the text in silence.
     if rest.any():
         longest = flat[int(rest.any(axis=1).argmax())]
         raise errors.ArgumentError(
@@ -346,6 +355,7 @@ def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
 
 def _check_members(node: VariableNode, type_: model.EnumType, data: np.ndarray | np.generic) -> None:
     values = data.filled() if np.ma.isMA(data) else data
+    # ncdump ends at such a value in the middle of a line.
     if not type_.are_members(values).all():
         raise errors.ArgumentError("trying to assign illegal value to Enum variable", fqn=node.fqn)
 
@@ -354,6 +364,7 @@ def _texts(node: VariableNode, elem: object, data: object) -> tuple[object, np.n
     if not isinstance(data, np.ndarray):
         return _single(node, elem, data)
     if data.dtype.kind in "SU":
+        # netCDF4-python refuses it with these words.
         if np.ma.isMA(data):
             raise errors.ArgumentTypeError(
                 "masked arrays cannot be assigned by VLEN str slices", fqn=node.fqn
@@ -398,6 +409,7 @@ def _single(node: VariableNode, elem: object, data: object) -> tuple[object, np.
             list(map(operator.index, indices))
         except TypeError:
             raise errors.SelectionError(_ONLY_INTEGERS, fqn=node.fqn) from None
+    # netCDF4-python takes single values of variable length only.
     if not isinstance(elem, tuple) and ndim > 1:
         raise errors.SelectionError(_ONLY_INTEGERS, fqn=node.fqn)
     if len(indices) != max(ndim, 1):
@@ -429,8 +441,10 @@ def _conform(values: np.ndarray, counts: tuple[int, ...]) -> np.ndarray:
         return values
     if values.shape == ():
         return values.reshape(counts) if math.prod(counts) == 1 else _broadcast(values, counts)
+    # netCDF4-python refuses it with these words.
     if values.ndim == len(counts) == 1 and 0 not in counts:
         raise errors.SelectionError("size of data array does not conform to slice")
+    # netCDF4-python reshapes data of the same size.
     if values.size == math.prod(counts):
         return values.reshape(counts)
     try:
@@ -506,6 +520,7 @@ def _rounded(node: VariableNode, values: np.ndarray, digit: float) -> np.ndarray
 def _cast(node: VariableNode, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if values.dtype == dtype:
         return values
+    # numpy would store the counts of the array's own unit.
     if values.dtype.kind in "mM":
         raise errors.ArgumentError(
             f"{values.dtype} cannot be turned into {dtype}",

@@ -41,6 +41,7 @@ def attribute_value(attribute: Attribute, encoding: str = "utf-8") -> Any:
         raw = values.tobytes()
         if attribute.name == "_FillValue":  # a fill value is a byte, not text
             return raw
+        # netCDF4-python drops NULs and replaces bytes that are no text.
         return raw.decode(encoding, "replace").replace("\0", "")
     if attribute.type == STRING:
         texts = [_recode(text, encoding) for text in values]
@@ -95,6 +96,7 @@ def make_attribute(
     DOUBLE
     """
     name = kept_name(name)
+    # Most attributes are such texts, and numpy costs more than they do.
     if type(value) is str and not as_string and value.isascii() and value and "\0" not in value:
         return Attribute(name, CHAR, np.frombuffer(value.encode("ascii"), "S1"))
     try:
@@ -116,6 +118,7 @@ def make_attribute(
         raise ArgumentTypeError(
             f"illegal data type for attribute {name!r}, must be one of {', '.join(SUPPORTED_TYPES)}, got {code}"
         )
+    # netCDF4-python stores Python's integers as int in classic formats, if they fit.
     if classic and data_model != "NETCDF3_64BIT_DATA":
         if code == "i8":
             if array.size and (array.min() < -(2**31) or array.max() >= 2**31):

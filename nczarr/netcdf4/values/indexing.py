@@ -88,6 +88,7 @@ def _divided(axis: AxisIndex, writing: bool) -> tuple[slice | np.ndarray, slice 
         if bool((axis[1:] > axis[:-1]).all()):
             return axis, None
         backward = _as_range(axis[::-1])
+        # A store reads each position once. Of repeated positions, the last value is written, as by numpy.
         if isinstance(backward, np.ndarray):
             plain, last = np.unique(axis[::-1], return_index=True)
             return plain, len(axis) - 1 - last if writing else np.searchsorted(plain, axis)
@@ -211,6 +212,7 @@ def _classify(item: object, size: int, grow: bool) -> int | slice | AxisIndex:
         array = np.asarray(item)
     except ValueError:
         raise SelectionError(_VALID_INDICES) from None
+    # numpy drops the mask in silence.
     if np.ma.is_masked(item):
         raise SelectionError(f"{_VALID_INDICES}, and of these some are masked")
     if array.ndim > 1:
@@ -223,6 +225,7 @@ def _classify(item: object, size: int, grow: bool) -> int | slice | AxisIndex:
         array = np.flatnonzero(array)
     if array.dtype.kind not in "iu":
         raise SelectionError(_VALID_INDICES)
+    # A cast to int64 makes these negative, which count from the end.
     if array.dtype.kind == "u" and array.size and int(array.max()) > _MAX_PLACE:
         raise SelectionError("integer index exceeds dimension size")
     positions = array.astype(np.intp)
@@ -235,6 +238,7 @@ def _classify(item: object, size: int, grow: bool) -> int | slice | AxisIndex:
 def _scalar(array: np.ndarray) -> int:
     if array.dtype.kind in "biu":
         return int(array)
+    # netCDF4-python takes whole floats as indices.
     if array.dtype.kind == "f" and np.isfinite(array) and array == np.floor(array):
         return int(array)
     if array.dtype == object:
@@ -268,6 +272,7 @@ def axis_integer(index: int, size: int, *, writing: bool) -> int:
             raise SelectionError("Index out of range")
         return index + size
     if index >= size:
+        # Such a place in an unlimited dimension was stored, and the dataset could not be opened again.
         if index > _MAX_PLACE:
             raise RangeError(f"the index {index} needs more than 63 bits")
         if not writing:

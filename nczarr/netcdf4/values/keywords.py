@@ -24,6 +24,7 @@ _KINDS = {
     for number in (Filter.DEFLATE, Filter.SZIP, Filter.ZSTD, Filter.BZIP2)
 }
 _COMPRESSIONS = (*_KINDS, *(name for name in types.BLOSC if name != "blosc_snappy"))
+#: netCDF-C's limit.
 _SZIP_MOST_PIXELS = 32
 
 
@@ -56,6 +57,7 @@ def filters_by_keywords(
     """
     compression = "zlib" if zlib and not compression else compression
     found: list[Filter] = []
+    # complevel=0 means no compression, as in netCDF4-python.
     if compression and codecs_by_keyword(compression) is None and complevel:
         level = _int("complevel", complevel)
         kind = _KINDS.get(compression, FILTERS[Filter.BLOSC])
@@ -65,6 +67,7 @@ def filters_by_keywords(
         elif not low <= level <= high:
             raise EditError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
         elif kind.number != Filter.BLOSC:
+            # netCDF4-python shuffles for zlib only.
             if shuffle and kind.number == Filter.DEFLATE:
                 found.append(Filter(Filter.SHUFFLE))
             found.append(Filter(kind.number, (level & 0xFFFFFFFF,)))  # HDF5's parameters have no sign
@@ -113,6 +116,7 @@ def codecs_by_keyword(compression: Any, *, fletcher32: bool = False) -> tuple[Na
 
 def with_checksum(codecs: tuple[NamedConfig, ...]) -> tuple[NamedConfig, ...]:
     """Return codecs with a checksum, as ``fletcher32`` requests."""
+    # Two checksums of one chunk cost twice and tell no more.
     return codecs if {codec.name for codec in codecs} & CHECKSUMS else (*codecs, NamedConfig("crc32c"))
 
 
@@ -203,6 +207,7 @@ def whole_number(name: str, value: object) -> int:
 def _int(name: str, value: object) -> int:
     """Return a number in the range of a C ``int``."""
     number = whole_number(name, value)
+    # Cython's conversion to a C int refuses it in netCDF4-python.
     if not -(1 << 31) <= number < 1 << 31:
         raise RangeError(f"{name} does not fit into 32 bits: {number}")
     return number

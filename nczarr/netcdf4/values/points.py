@@ -144,6 +144,7 @@ def _read(session: Session, node: VariableNode, index: Index, shape: tuple[int, 
         selection, inside = list(plain), []
         chosen = [(axis, positions[points]) for axis, positions in places.items()]
         boxes = [(int(own.min()), int(own.max()) + 1) for _, own in chosen]
+        # Two far points would read the whole box between them.
         if len(points) > 1 and prod(high - low for low, high in boxes) > _SPARSE * len(points) ** len(places):
             for axis, own in chosen:
                 selection[axis], inverse = np.unique(own, return_inverse=True)

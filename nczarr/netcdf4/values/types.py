@@ -222,6 +222,7 @@ def complex_dtype(type_: model.Type) -> np.dtype | None:
     >>> complex_dtype(DOUBLE), complex_dtype(CompoundType("/p", (Field("x", FLOAT), Field("y", FLOAT))))
     (None, None)
     """
+    # nc-complex recognises complex numbers by the first letters of the fields.
     if not isinstance(type_, model.CompoundType) or [f.name[:1].lower() for f in type_.fields] != ["r", "i"]:
         return None
     real, imaginary = type_.fields
@@ -269,6 +270,7 @@ def pair_dimension(group: GroupNode) -> DimensionNode | None:
         If the dimension with this name has another size.
     """
     found = group.find_dimension(PAIR)
+    # Pairs along another dimension would not be complex numbers on reading.
     if found is not None and (found.size != 2 or found.unlimited):
         raise EditError(f"the dimension {PAIR!r} is not one of pairs: its size is {found.size}")
     return found

@@ -134,6 +134,7 @@ class Array:
         self._save = save
         self._confirm = confirm
         self._current = current
+        # Stores of other classes may have their keys elsewhere than in files of these names.
         self._has_files = type(store) is LocalStore and supported()
 
     # --- properties
@@ -450,16 +451,20 @@ class Array:
                 return source
             if source.dtype.newbyteorder("=") == dtype or np.can_cast(source.dtype, dtype, "safe"):
                 return source.astype(dtype)
+            # numpy would parse texts as numbers.
             if dtype.kind in "biufc" and source.dtype.kind not in "biufcO":
                 raise ValueError(f"values of {source.dtype} are not numbers")
+            # numpy makes NaN of None.
             if source.dtype.hasobject and None in source.ravel().tolist():
                 raise ValueError("None is not a valid value")
             with np.errstate(all="ignore"):
                 result = source.astype(dtype)
+            # A float64 for float32 is rounded, as in numpy; all other changes of a value are refused.
             narrowed = dtype.kind in "fc" and np.can_cast(source.dtype, dtype, "same_kind")
             if not narrowed and not dtype.hasobject:
                 same = result == source
                 if dtype.kind in "mM" and source.dtype.kind == dtype.kind:
+                    # NaT differs from itself.
                     same |= np.isnat(result) & np.isnat(source)
                 if not np.all(same):
                     raise ValueError("a value would change")
@@ -558,6 +563,7 @@ class Array:
         """Remove all chunks, also those outside the shape, so that every element has the fill value."""
         self._check_writable()
         stored = self._stored()
+        # The record would name each erased chunk as lost.
         if self._save is not None and RECORD_KEY in self.metadata.extra:
             self._set_metadata(with_record(self.metadata, np.zeros((0,) * self.ndim, bool)))
         self.store.delete_many([self.chunk_key(index) for index in stored])
@@ -618,6 +624,7 @@ class Array:
             bits = recorded_inside(new, grid)
             if bits is not None:  # the chunks outside are removed on purpose
                 new = with_record(new, bits)
+        # The document comes first: no reader looks for a chunk that is removed below it.
         self._set_metadata(new)
         for index in outside:
             self.store.delete(self.chunk_key(index))
@@ -701,6 +708,7 @@ class Array:
                 fill[()] = self.metadata.fill
                 current = self.read(tuple(cut))
                 filled = np.broadcast_to(fill, current.shape)
+                # A chunk that has the fill value there already is not written again.
                 if self.dtype.hasobject or current.tobytes() != filled.tobytes():
                     self.write(tuple(cut), fill)
 
@@ -729,6 +737,7 @@ _HOOKS = ("on_shape", "on_read", "on_values", "on_write")
 def extend(array: Array) -> Array:
     """Return a view of an array that applies its extensions; the same array if none has hooks for data."""
     for extension, entry in active_extensions(array.metadata.extensions):
+        # Hooks that change nothing would cost each read a call.
         if any(getattr(type(extension), hook) is not getattr(Extension, hook) for hook in _HOOKS):
             array = ExtendedArray(array, extension, entry)
     return array

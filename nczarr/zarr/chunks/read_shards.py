@@ -75,6 +75,7 @@ def plan_shards(
     assert codec is not None
     jobs: list[tuple[int, Run]] = []
     for number, (item, where) in enumerate(zip(items, indexes, strict=True)):
+        # A missing shard that the array's record names is a loss, and no fill.
         if where is None:
             chunks.miss(tuple([part.chunk for part in item]))
             scatter.put_fill(target, take(item, "out"), codec.inner.spec.fill)
@@ -143,6 +144,7 @@ def _split(part: ChunkDimProjection, length: int) -> list[ChunkDimProjection]:
     """Return the parts of the inner chunks along one dimension, for a part of a shard."""
     piece = _within(part, length)
     if piece is not None:
+        # One inner chunk needs no plan of the axis.
         return [piece]
     if isinstance(part.inner, slice):
         step = part.inner.step
@@ -192,6 +194,7 @@ def _items_and_rows(
 
     A row has the number of its first inner chunk, and the part of all of them.
     """
+    # A row is decoded by one call: most of the time of small chunks goes into each call.
     fits = item and scatter.fits_rows(codec.inner)
     middle = _whole_middle(item[-1], codec.inner_shape[-1]) if fits else None
     if middle is None:
@@ -258,6 +261,7 @@ def _plan_runs(
     result: list[Run] = []
     low = high = 0
     for piece in stored:
+        # A gap costs its bytes, a further request its latency.
         if not result or piece.start > high + GAP or max(high, piece.stop) - low > RUN:
             low = high = piece.start
             result.append(Run(low, 0, []))
@@ -276,6 +280,7 @@ def _plan_row(
     here = slice(number, number + count)
     bounds = np.stack([index.offsets[here], index.offsets[here] + index.lengths[here]], axis=1)
     present = index.present[here]
+    # Inner chunks that were written again lie elsewhere in a growing shard.
     joined = present[:-1] & present[1:] & (bounds[:-1, 1] == bounds[1:, 0])
     edges = sorted({*range(0, count, length), *(np.flatnonzero(~joined) + 1).tolist(), count})
     for first, end in pairwise(edges):
@@ -319,10 +324,12 @@ def _scatter_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarra
 def _scatter_row(codec: ShardingCodec, bounds: np.ndarray, view: np.ndarray, data: np.ndarray) -> bool:
     """Decode a row of inner chunks into its region of the result; return False if one of them is damaged."""
     chain = codec.inner
+    # An inner chunk of a wrong length would shift all others of the row.
     if chain.is_raw and (bounds[:, 1] - bounds[:, 0] != chain.decoded_size).any():
         return False
     try:
         scatter.scatter_row(chain, data, bounds.tolist(), view)
+    # The inner chunks are then decoded one by one, which names the damaged one.
     except CodecError:
         return False
     return True

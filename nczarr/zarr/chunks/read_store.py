@@ -155,6 +155,7 @@ def _fetch_shards(
 
     def read(position: int) -> Buffer:
         data = values[position]
+        # Another program may have replaced the shard between the reading of its index and of its chunks.
         if data is None or len(data) != jobs[position][1].length:
             raise CodecError(
                 "the shard is truncated, or changed during reading",

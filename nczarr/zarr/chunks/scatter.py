@@ -119,6 +119,7 @@ def fits_rows(chain: Chain) -> bool:
 
 def row_length(chain: Chain, count: int = 2**31, workers: int = 1) -> int:
     """Return the largest number of chunks in a row if `workers` threads share `count` chunks."""
+    # Rows that are too long leave threads without work.
     fair = -(-count // (4 * workers))
     return max(1, min(ROW_BYTES // (chain.decoded_size or ROW_BYTES), fair))
 
@@ -237,6 +238,7 @@ def scatter_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]
     stored = chain.stored_dtype
     assert stored is not None
     region = chain.in_stored_order(view, _grid(chain, len(bounds)))
+    # The decompressor writes into the result: a copy of each row costs as much as decoding it.
     if not chain.is_raw and region.flags.c_contiguous and region.dtype == stored:
         chain.decode_row(data, bounds, as_bytes_array(region))
     else:

@@ -146,6 +146,7 @@ def _axis(item: SupportsIndex | slice | None, size: int, dimension: int) -> Dime
         return (
             DimensionSelection(start, max(stop - start, 0)) if step == 1 else _range(range(start, stop, step))
         )
+    # True is the index 1 for Python, and a mask or a new axis for numpy.
     if isinstance(item, bool | np.bool_) or item is None:
         raise SelectionError(f"{item!r} is not a valid index of dimension {dimension}")
     try:
@@ -194,6 +195,7 @@ def _indices(item: object, size: int, dimension: int) -> DimensionSelection:
     elif array.size == 0:
         places = np.empty(0, np.int64)
     elif array.dtype.kind in "iu":
+        # Two looks check all indices.
         low, high = int(array.min()), int(array.max())
         _inside(low, size, dimension)
         _inside(high, size, dimension)
@@ -213,6 +215,7 @@ def even_axis(places: np.ndarray) -> DimensionSelection:
     if count == 1:
         return DimensionSelection(int(places[0]), 1)
     step = int(places[1]) - int(places[0])
+    # A slice is read without a gather of single elements.
     if step > 0 and (np.diff(places) == step).all():
         return DimensionSelection(int(places[0]), count, step)
     return DimensionSelection(0, count, indices=places)

@@ -121,6 +121,7 @@ def _updated_shard(
 def write_whole(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> None:
     """Write one whole chunk, including its part outside the array."""
     key = chunks.key(index)
+    # Two threads that change parts of one chunk would each write back the old values of the other.
     with CHUNK_LOCKS.of(chunks.lock_name(key)):
         try:
             data = (chunks.fixed_chain or chunks.chain(index)).encode(values)
@@ -138,6 +139,8 @@ def write_to_store(chunks: Chunks, parts: list[list[ChunkDimProjection]], source
         keys = [chunks.key(tuple([part.chunk for part in item])) for item in batch]
         workers = 1 if chunk_bytes * len(batch) <= ALONE_BYTES else None
         while_held(
+            # All locks of a batch are taken together, in one order: two batches in turn would wait for
+            # each other.
             CHUNK_LOCKS.of_all(map(chunks.lock_name, keys)),
             partial(_write_batch, chunks, batch, keys, source, workers),
         )
@@ -215,6 +218,7 @@ class _ChunkFiles:
     @contextmanager
     def turn(self, *, reads: bool) -> Iterator[None]:
         """Wait until no other process writes the array, if stored chunks are read, changed and written."""
+        # A write of whole chunks replaces files by rename, which needs no turn.
         if not (reads and self.store.shared):
             yield
             return
@@ -252,6 +256,7 @@ class _ChunkFiles:
             pieces = encode_row(chunks.chain(), len(row), row_view(row, source))
             for item, data in zip(row, pieces, strict=True):
                 key = chunks.name(tuple([part.chunk for part in item]))
+                # A linked folder would lead the write out of the store.
                 self.store.check_links((chunks.prefix + key).rpartition("/")[0])
                 with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
                     self._replace(key, data)
@@ -305,6 +310,7 @@ class _ChunkFiles:
             claimed is None
             or not (chain.is_raw and type(rows) is slice and rows.step == 1 and values.shape[1:] == shape[1:])
             or chain.order != tuple(range(len(shape)))
+            # A reader may look at rows that a document claims: they are never changed in place.
             or item[0].chunk * shape[0] + rows.start < claimed
         ):
             return False
@@ -312,12 +318,14 @@ class _ChunkFiles:
         if descriptor is None:
             return False
         try:
+            # A file of another length is no chunk of this array: it is replaced as a whole.
             if os.fstat(descriptor).st_size != chain.encoded_size:
                 return False
             data = as_bytes_array(np.ascontiguousarray(values, chain.stored_dtype))
             write_at(descriptor, data, rows.start * (data.nbytes // len(values)))
         finally:
             os.close(descriptor)
+        # The bytes are on the disk before a document claims them.
         if self.store.order is not None:
             self.store.order.note_changed(self.chunks.folder + key)
         return True

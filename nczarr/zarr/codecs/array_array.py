@@ -84,6 +84,7 @@ class BitroundCodec(ArrayArrayCodec):
         half = bits.dtype.type((1 << (drop - 1)) - 1)
         mask = ~bits.dtype.type((1 << drop) - 1)
         rounded = (bits + ((bits >> last) & one) + half) & mask
+        # Rounding the bits of a NaN could make an infinity of it.
         return np.where(np.isfinite(values), rounded, bits).view(values.dtype)
 
     def _integers(self, chunk: np.ndarray) -> np.ndarray:
@@ -112,6 +113,7 @@ class ScaleOffsetCodec(ArrayArrayCodec):
         self.name = name
         self.offset = data_type.fill_from_json(configuration.get("offset", 0))
         self.scale = data_type.fill_from_json(configuration.get("scale", 1))
+        # Decoding divides by it.
         if not self.scale:
             raise base.codec_error(name, "the scale is zero")
 
@@ -119,6 +121,7 @@ class ScaleOffsetCodec(ArrayArrayCodec):
         if spec.dtype.kind in "fc":
             with np.errstate(all="ignore"):
                 return (chunk - self.offset) * self.scale
+        # Python's integers cannot overflow: int64 has values beyond float64.
         values = (chunk.astype(object) - int(self.offset)) * int(self.scale)
         return self._fitting(values, spec.dtype)
 
@@ -183,6 +186,7 @@ class CastValueCodec(ArrayArrayCodec):
         limits = np.iinfo(target)
         if values.dtype.kind == "f":
             finite = np.isfinite(values)
+            # numpy casts NaN to some integer without an error.
             if np.isnan(values).any():
                 raise base.codec_error(self.name, f"NaN cannot be cast to {target}")
             values = self._round(values)
@@ -190,6 +194,7 @@ class CastValueCodec(ArrayArrayCodec):
             inside = finite & (values >= float(limits.min)) & (values < float(limits.max) + 1)
         else:
             finite = np.ones(values.shape, bool)
+            # numpy may compare signed with unsigned integers as floats.
             wide = values.astype(object) if values.dtype.kind != target.kind else values
             inside = np.asarray((wide >= limits.min) & (wide <= limits.max), bool)
         if inside.all():
@@ -236,6 +241,7 @@ class NumcodecsArrayCodec(ArrayArrayCodec):
             source = np.dtype(configuration[before])
         except (TypeError, ValueError, SyntaxError) as error:
             raise base.codec_error(name, str(error)) from error
+        # numcodecs takes the bytes for its own dtype, without a check.
         if source.newbyteorder("=") != spec.dtype:
             raise CodecError(f"codec {name!r} is configured for {source}, but the array has {spec.dtype}")
         for option in (source, self.target):

@@ -75,6 +75,7 @@ class _CountedCodec(ArrayBytesCodec):
         if view.nbytes < 4:
             raise base.codec_error(self.name, f"the chunk has {view.nbytes} bytes, too few for a count")
         (count,) = struct.unpack_from("<I", view)
+        # numcodecs builds as many elements as the chunk states.
         if count != spec.size:
             problem = f"the chunk has {count} elements, its shape {spec.shape} needs {spec.size}"
             raise base.codec_error(self.name, problem)
@@ -238,6 +239,7 @@ class NumcodecsSerializer(ArrayBytesCodec):
         if self._is_json:
             _check_json(self.name, data, spec.size)
         result = np.asarray(self._codec.decode(data))
+        # Bytes of another width would become other numbers.
         if self._has_bits and result.dtype.itemsize != spec.dtype.itemsize:
             raise base.codec_error(self.name, f"the decoded dtype is {result.dtype}, expected {spec.dtype}")
         if result.dtype != object and spec.dtype != object and (self._has_bits or result.dtype.kind in "uV"):

@@ -199,6 +199,7 @@ def scratch(slot: str, nbytes: int) -> np.ndarray:
             buffer = np.empty(max(nbytes, 65536), np.uint8)
         except (MemoryError, ValueError) as error:
             raise CodecError(f"a chunk of {nbytes} bytes does not fit into memory") from error
+        # One huge chunk would stay in memory as long as its thread.
         if nbytes <= _MOST_KEPT:
             buffers[slot] = buffer
     return buffer
@@ -235,6 +236,7 @@ def deliver(name: str, data: Buffer, size: int | None, limit: int, out: np.ndarr
 def check_keys(name: str, configuration: JsonMapping, *known: str) -> None:
     """Raise CodecError if a configuration has keys that are not in the codec's specification."""
     extra = sorted(set(configuration) - set(known))
+    # An unknown option may change what the bytes mean.
     if extra:
         raise codec_error(name, f"unknown configuration {', '.join(map(repr, extra))}")
 

@@ -341,6 +341,7 @@ def completed_chain(
         codec = build_codec(config, current)
         if isinstance(codec, base.ArrayArrayCodec) and not is_serialized:
             current = codec.resolve(current)
+        # A request names compressors only; Zarr requires the codec that makes bytes of the array.
         elif isinstance(codec, base.BytesBytesCodec) and not is_serialized:
             result.append(serializer)
             is_serialized = True
@@ -358,6 +359,7 @@ _chains = ParseCache[Chain]()
 def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dtype, fill: object) -> Chain:
     """Return the chain for chunks of a shape. Arrays of numbers with equal codecs and fill values share it."""
     spec = ChunkSpec(shape, dtype, fill)
+    # Other fill values have no bytes that tell them apart.
     if dtype.kind not in "biufc" or not isinstance(fill, np.generic | np.ndarray) or fill.dtype != dtype:
         return Chain(codecs, spec)
     written = [(c.name, c.configuration, c.must_understand) for c in codecs]

@@ -68,6 +68,7 @@ def parse_root(data: bytes, document: str) -> JsonObject:
     MetadataError
         If the document is not a JSON object; see :func:`~nczarr.zarr.documents.json.parse_object`.
     """
+    # Smaller documents are checked for duplicate names, which the fast library does not tell.
     if len(data) > MAX_CHECKED:
         check_bounds(data, document)
         try:
@@ -144,6 +145,7 @@ def parse_inline(document: JsonMapping, place: str) -> dict[str, JsonObject] | U
     with error_context(place):
         value = checked_object(document["consolidated_metadata"], "consolidated_metadata")
         if value.get("kind") != "inline":
+            # Another kind of copy may be ignored: the documents of the nodes are there.
             if value.get("must_understand") is False:
                 return None
             raise bad(f"consolidated_metadata.kind: {show(value.get('kind'))} is unknown")

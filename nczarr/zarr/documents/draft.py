@@ -44,6 +44,7 @@ _CODEC_URI = "http://purl.org/zarr/spec/codec/{}/1.0"
 _DATETIME_URI = "http://purl.org/zarr/spec/protocol/extensions/datetime-dtypes/1.0"
 _FILTERS_URI = "http://purl.org/zarr/spec/protocol/extensions/filters/1.0"
 _DTYPE_URI = "https://numpy.org/doc/stable/reference/arrays.dtypes.html"
+#: Writers of the draft differ in the host, the plural and the version of these URIs.
 _CODEC = re.compile(r"https?://(?:www\.)?purl\.org/zarr/spec/codecs?/([A-Za-z0-9_.\-]+?)(?:/v?[0-9.]+)?/?")
 _VERSION = re.compile(r"https?://.+/(?:v)?([0-9]+)(?:\.[0-9]+)*(?:/.*)?")
 _CORE_TYPE = re.compile(r"bool|[iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)")
@@ -98,6 +99,7 @@ def _extensions(document: JsonMapping) -> tuple[NamedConfig, ...]:
         if not uri:
             raise bad(f"extensions[{i}]: {show(item)} is not an object with the URI of an extension")
         must_understand = checked_flag(item.get("must_understand", True), f"extensions[{i}].must_understand")
+        # An unknown extension may give the stored bytes another meaning.
         if must_understand and uri != _FILTERS_URI and find_extension(uri) is None:
             raise MetadataError(f"extensions[{i}]: the extension {uri!r} must be understood, but is unknown")
         rest = {key: setting for key, setting in item.items() if key not in ("extension", "must_understand")}
@@ -252,6 +254,7 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
         )
         if document.get("storage_transformers"):
             grid, codecs = _sharded(document["storage_transformers"], grid, codecs)
+        # They are codecs now: a copy as attributes would be taken for filters again.
         if filters and "filters" in attributes and not any(e.name == _FILTERS_URI for e in extensions):
             attributes = {key: value for key, value in attributes.items() if key != "filters"}
         fill = encoding.parse_fill(data_type, document["fill_value"], endian)
@@ -325,6 +328,7 @@ def array_document(metadata: ArrayMetadata) -> JsonObject:
         items = [_codec_document(item) for item in filters]
         extensions.append({"extension": _FILTERS_URI, "must_understand": True, "filters": items})
     grid: JsonObject = {"type": "regular", "chunk_shape": list(regular.chunk_shape)}
+    # "." is the draft's default.
     if metadata.chunk_key_encoding.separator == "/":
         grid["separator"] = "/"
     document: JsonObject = {
@@ -340,6 +344,7 @@ def array_document(metadata: ArrayMetadata) -> JsonObject:
     if compressor is not None:
         document["compressor"] = _codec_document(compressor)
     origin = metadata.origin or {}
+    # A fallback that the draft does not allow is not written again.
     spelled = {k: v for k, v in origin.items() if k in _SPELLED and not _has_wrong_fallback(v)}
     encoding.respell(document, spelled, partial(parse_array, place=""))
     return document
@@ -348,6 +353,7 @@ def array_document(metadata: ArrayMetadata) -> JsonObject:
 def _type_document(data_type: DataType, endian: Endian | None) -> Json:
     text = encoding.dtype_to_v2(data_type, endian)
     if isinstance(text, str):
+        # The draft names booleans by a word, and all other types as numpy does.
         if text == "|b1":
             return "bool"
         core = text.removeprefix("|")
@@ -356,4 +362,5 @@ def _type_document(data_type: DataType, endian: Endian | None) -> Json:
     if data_type.is_time:
         return {"extension": _DATETIME_URI, "type": text, "fallback": text[0] + "i8"}
     result = {"extension": _DTYPE_URI, "type": text}
+    # Readers that do not know the type get its bytes.
     return {**result, "fallback": "u1"} if data_type.itemsize == 1 else result

@@ -141,9 +141,11 @@ def parse_extensions(value: object) -> tuple[NamedConfig, ...]:
         If an extension that must be understood is unknown.
     """
     entries = parse_named_configs(value, "extensions")
+    # ZEP 10 requires at least one entry.
     if not entries:
         raise bad("extensions: the list is empty; a document without extensions must omit the key")
     for i, entry in enumerate(entries):
+        # Such an extension may give the stored bytes another meaning.
         if entry.must_understand and find_extension(entry.name) is None:
             raise MetadataError(
                 f"extensions[{i}]: the extension {entry.name!r} must be understood, but is unknown",
@@ -163,6 +165,7 @@ def apply_on_metadata(metadata: Metadata) -> Metadata:
 def apply_on_document(metadata: Metadata) -> Metadata:
     """Run the `on_document` hooks of a node's extensions, in reverse order."""
     result: Any = metadata
+    # The hooks nest: the one that has read last undoes its change first.
     for extension, entry in reversed(active_extensions(metadata.extensions)):
         result = extension.on_document(result, entry)
     return result

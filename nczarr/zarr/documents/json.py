@@ -60,6 +60,7 @@ def check_bounds(data: bytes, document: str) -> None:
     MetadataError
         If the document exceeds a limit.
     """
+    # Without a limit, one document of a hostile store fills the memory.
     if len(data) > LIMITS.document_bytes:
         raise MetadataError(
             f"the metadata document has more than {LIMITS.document_bytes} bytes",
@@ -160,6 +161,7 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Json:
         with suppress(*errors):
             return read(data)
     try:
+        # Editors on Windows begin a file with a mark of the byte order.
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise MetadataError(f"not UTF-8 at byte {error.start}", path=document) from None

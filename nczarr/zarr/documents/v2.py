@@ -128,6 +128,7 @@ def parse_array(zarray: JsonMapping, zattrs: JsonObject | None, place: str) -> A
         separator = zarray.get("dimension_separator") or "."
         if separator not in (".", "/"):
             raise bad(f'dimension_separator: {show(separator)} is not "." or "/"')
+        # netCDF-C writes the fill value of characters as plain text, and zarr-python in base64.
         raw_text = zarray["dtype"] == ">S1" or _by_netcdf(zarray, attributes)
         parts = tuple([zarray[key] for key in (*_ENCODING, "fill_value")])
         key = key_of((parts, len(shape), raw_text))
@@ -283,6 +284,7 @@ def _codec(value: object, key: str, data_type: DataType) -> tuple[str, JsonObjec
         for option, setting in item.items()
         if option != "id"
     }
+    # netCDF-C writes 0, with which zarr-python and numcodecs decode garbage in silence.
     if name == "shuffle" and not configuration.get("elementsize"):
         configuration["elementsize"] = data_type.itemsize or 1
     if name == "blosc" and not configuration.get("typesize"):
@@ -309,6 +311,7 @@ def _native(
             raise UnsupportedError(f"{key}.{option}: {show(text)} is a dtype of objects")
         result[option] = dtype.newbyteorder("=").str
         order = None if dtype.itemsize == 1 else "big" if dtype.str[0] == ">" else "little"
+        # Decoded in the wrong order, the values are other ones, without an error.
         if option in ("dtype", "decode_dtype") and input_order and order and order != input_order:
             raise UnsupportedError(
                 f"{key}.{option}: {show(text)}, but the input of the filter is {input_order}-endian"
@@ -440,8 +443,10 @@ def _v2_codec(codec: NamedConfig, i: int) -> JsonObject:
     result = {"id": codec.name}
     for option, default in _V2_FORMS[codec.name].items():
         result[option] = codec.configuration.get(option, default)
+    # Version 2 has numbers where version 3 has words.
     if result.get("shuffle") in _SHUFFLES:
         result["shuffle"] = _SHUFFLES.index(result["shuffle"])
+    # Older versions of numcodecs do not know this option of zstd.
     if not result.get("checksum", True):
         del result["checksum"]
     return result
@@ -510,6 +515,7 @@ def parse_v2_dtype(value: object, key: str = "dtype") -> tuple[DataType, Endian 
         orders.add(order)
         fields.append(types.StructField(name, data_type, parse_shape(rest[1], where) if rest[1:] else ()))
     orders.discard(None)
+    # The bytes codec has one byte order for all fields.
     if len(orders) > 1:
         raise UnsupportedError(f"{key}: the fields have different byte orders")
     try:
@@ -598,6 +604,7 @@ def fill_from_v2(
     -99
     """
     if len(as_list(value)) == 1:
+        # netCDF-C writes a list of one fill value.
         value = value[0]
     if value is None:
         return None

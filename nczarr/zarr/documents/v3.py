@@ -63,6 +63,7 @@ def node_type(document: JsonObject, place: str) -> str:
         If the document has another node type or version.
     """
     version, kind = document.get("zarr_format"), document.get("node_type")
+    # 3.0 equals 3 in Python, and the specification has the integer.
     if type(version) is not int or version != 3:
         raise MetadataError(f"zarr_format: {show(version)} is not 3", path=place)
     if kind != "array" and kind != "group":
@@ -121,6 +122,7 @@ def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> Array
 def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:
     """Return the metadata of an array without its attributes; None if the text is split at another member."""
     document = parse_part(b"%b%b0%b" % (before, _ATTRIBUTES, after))
+    # The text `"attributes":` may be inside of another member.
     if type(document["attributes"]) is not int or "extensions" in document:
         return None
     return _whole_array({**document, "attributes": {}})
@@ -137,6 +139,7 @@ def _group(document: JsonObject) -> GroupMetadata:
 
 def _array(document: JsonObject) -> ArrayMetadata:
     # Many arrays of a hierarchy differ only in their attributes and in keys outside the specification.
+    # The hooks of extensions may look at the attributes.
     if "extensions" in document or "attributes" not in document:
         return _whole_array(document)
     others = {key: value for key, value in document.items() if key in _ARRAY_KEYS}
@@ -200,6 +203,7 @@ def _at(key: str, parse: Callable[[object], Parsed], value: object) -> Parsed:
 
 def _required(value: object, key: str) -> NamedConfig:
     config = parse_named_config(value, key)
+    # The specification does not allow it: a reader that skipped the grid would read wrong chunks.
     if not config.must_understand:
         raise bad(f"{key}.must_understand: false is not allowed for this key")
     return config
@@ -224,6 +228,7 @@ def _dimension_names(value: object, shape: tuple[int, ...]) -> tuple[str | None,
 def _transformers(value: object) -> tuple[NamedConfig, ...]:
     transformers = parse_named_configs(value, "storage_transformers")
     for i, transformer in enumerate(transformers):
+        # A transformer changes what the stored bytes mean.
         if transformer.must_understand:
             raise MetadataError(f"storage_transformers[{i}]: {show(transformer.name)} is unknown")
     return transformers

@@ -187,6 +187,7 @@ class Hierarchy:
         """
         array = self._arrays.get(path)
         if array is None:
+            # Two objects for one array would each have shapes, locks and caches of their own.
             with self.lock:
                 array = self._arrays.get(path)
                 if array is None:
@@ -212,6 +213,8 @@ class Hierarchy:
         raw = self._nodes.raw(path)
         if self._writable:
             save = partial(self._save, path)
+            # Consolidated metadata may name an array that has gone, whose chunks would read as fill
+            # values.
             if raw is not None and raw.consolidated and not self.store.lists_free:
                 confirm = DocumentQuestion(self._layout, path)
         elif raw is not None:
@@ -322,6 +325,8 @@ class Hierarchy:
             by_case = {p.lower(): p for p in self._nodes} if self.layout == "draft-2019" else None
             for path, metadata in items:
                 self._check_put(path, metadata, raw, implicit)
+                # The draft forbids siblings that differ in case only, since file systems may not tell
+                # them apart.
                 if by_case is not None:
                     check_siblings(path, by_case)
                     by_case[path.lower()] = path
@@ -333,6 +338,7 @@ class Hierarchy:
             for path, node in raw.items():
                 self._nodes.put(path, node, parsed.get(path))
                 array = self._arrays.get(path)
+                # A variable that a program holds keeps its array while the metadata stay the same.
                 if array is not None and array.metadata != parsed.get(path):
                     del self._arrays[path]
             self._put.update(raw)
@@ -382,6 +388,7 @@ class Hierarchy:
         """
         there = self._layout.fetch(nodes) if nodes and not self.hidden else {}
         for path, found in there.items():
+            # Version 3 allows no node inside an array, so no reader would find the new one.
             if found.is_array:
                 problem = f"{path!r} is an array, which another program has created"
                 raise MetadataError(problem, path=self.store.url, hint="open the dataset again")
@@ -396,6 +403,7 @@ class Hierarchy:
         check_path(path, layout=self.layout)
         is_array = metadata.is_array
         existing = new.get(path) or self._nodes.raw(path)
+        # Documents of one kind beside chunks of another would read as damage.
         if existing is not None and existing.is_array != is_array and (path or len(self._nodes) > 1):
             problem = f"{path!r} is {'an array' if existing.is_array else 'a group'} already"
             raise MetadataError(problem, path=self.store.url, hint="delete it first, or use another name")
@@ -418,6 +426,7 @@ class Hierarchy:
     def _save(self, path: str, metadata: ArrayMetadata) -> None:
         """Write the metadata of an array after its own change of shape."""
         with self.lock:
+            # `put_many` drops an array with other metadata, and this one changes its own.
             array = self._arrays.pop(path, None)
             try:
                 self.put_many([(path, metadata)])

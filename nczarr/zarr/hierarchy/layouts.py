@@ -111,6 +111,7 @@ def join_key(*parts: str) -> str:
 def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
     """Return nodes and their implicit groups, parents first, without nodes inside arrays."""
     root = nodes.get("") or RawNode(False)
+    # Arrays in the root alone need no search for their parents.
     if not root.is_array and "/" not in "".join(nodes):
         return {"": root, **nodes}
     result: dict[str, RawNode] = {"": root}
@@ -345,6 +346,7 @@ class Layout(ABC):
         else:
             names = {key.rpartition("/")[2] for key in self.document_keys("")}
             keys = [key for key in store.list() if key.rpartition("/")[2] in names]
+            # A name of another program is no node: ".." and "__x" are never asked for.
             keys = [key for key in keys if self.is_legal(key.rpartition("/")[0])]
             keys += [key for path in unsure for key in self.document_keys(path)]
             nodes.update(self.read(list(dict.fromkeys(keys))))
@@ -369,6 +371,7 @@ class Layout(ABC):
             below.update(dict.fromkeys([other for path in level for other in others.get(path, ())]))
             found = self.fetch(below)
             nodes.update(found)
+            # An array's folder may have a million chunks.
             level = [path for path, node in found.items() if not node.is_array]
         return nodes
 
@@ -420,6 +423,7 @@ class V3Layout(Layout):
         place = self.store.place("zarr.json")
         root = root or self.read_zarr_json()
         root_node = RawNode(documents_v3.node_type(root, place) == "array", {"zarr.json": root})
+        # An array at the root has no members to search for.
         if root_node.is_array:
             return Found({"": root_node})
         inside = consolidated.parse_inline(root, place) if use is not ConsolidatedUse.NEVER else None
@@ -442,6 +446,8 @@ class V3Layout(Layout):
                 document = parse_object(data, place)
                 result[path] = RawNode(documents_v3.node_type(document, place) == "array", {key: document})
             except MetadataError as error:
+                # Without the root there is no hierarchy. Any other damaged node is an error of that node
+                # alone.
                 if not path:
                     raise
                 result[path] = DamagedNode(error)
@@ -593,6 +599,7 @@ class V2Layout(Layout):
 def _nodes(documents: Documents, is_consolidated: bool) -> dict[str, RawNode]:
     """Group documents by node; a node with both ``.zarray`` and ``.zgroup`` is an array."""
     nodes: dict[str, RawNode] = {}
+    # The attributes are added to a node that is known already.
     for key in sorted(documents, key=lambda key: key.endswith(".zattrs")):
         path, _, name = key.rpartition("/")
         if name in (".zarray", ".zgroup"):
@@ -657,6 +664,7 @@ class DraftLayout(Layout):
         nodes: dict[str, RawNode] = {}
         for key, data in self.read_documents(keys):
             found = self._path(key)
+            # The array wins where a path has documents of both kinds.
             if found is not None and (found[1] or found[0] not in nodes):
                 nodes[found[0]] = RawNode(found[1], {key: parse_object(data, self.store.place(key))})
         return nodes

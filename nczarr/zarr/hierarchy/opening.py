@@ -99,6 +99,7 @@ def _find(
     """
     before: Mapping[str, bool] = {}
     for _ in range(_TRIES):
+        # A directory that is replaced during the search would give nodes of both datasets.
         current = store.hold()
         try:
             found = _find_layout(store, layout, use)
@@ -184,6 +185,7 @@ def _find_layout(store: Store, layout: str | None, use: ConsolidatedUse) -> tupl
         place = store.place("zarr.json")
         root = parse_root(data, place)
         version = root.get("zarr_format")
+        # The drafts have a URI here, and version 3 a number.
         if isinstance(version, str):
             later = root.get("metadata_key_suffix") or str(root.get("metadata_encoding")).startswith("http")
             layout = "experimental-v3" if later else "draft-2019"
@@ -205,6 +207,7 @@ def _find_layout(store: Store, layout: str | None, use: ConsolidatedUse) -> tupl
 def _not_found(store: Store) -> DatasetNotFoundError:
     try:
         keys, prefixes = store.list_dir() if store.listable else ([], [])
+    # The listing is for the message only.
     except StoreError:
         keys, prefixes = [], []
     names = sorted([*keys, *(name + "/" for name in prefixes)])
