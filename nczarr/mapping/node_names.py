@@ -26,6 +26,7 @@ _DRAFT_BYTES = MAX_BYTES - 6
 _OF_V2 = (".zarray", ".zgroup", ".zattrs", ".zmetadata")
 _OF_NETCDF_C = (".nczarr", ".nczgroup", ".nczvar", ".nczattr")
 _DOCUMENTS = frozenset({"zarr.json", *_OF_V2, *_OF_NETCDF_C})
+#: Zarr v3 forbids "__" at the beginning and names of periods only; netCDF allows both.
 _FORBIDDEN = re.compile(rf"{terminals('names.lark')['CONTROL']}|[/\\]|\A__|\A_nc-|\A\.+\Z| \Z")
 _WINDOWS = re.compile(
     r'[<>:"|?*]|[. ]\Z|\A(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|\Z)', re.IGNORECASE
@@ -207,4 +208,5 @@ class NodeNames:
         return names
 
     def _key(self, node: str) -> str:
+        # HFS+ lists names in another Unicode form, and finds them in any.
         return unicodedata.normalize("NFC", node).casefold() if self.case_insensitive else node

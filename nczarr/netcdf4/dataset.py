@@ -195,6 +195,7 @@ class Dataset(AttributeOwner):
         check_encoding(encoding)
         storage_options = allowing(storage_options, allow)
         path = local_path(filename)
+        # A program opens again what it has dropped: the writer stores its values first.
         if memory is None and (writers := _writers_at(path)):
             gc.collect()  # closes datasets without references now
             for writer in writers if mode in ("r", "rs") else ():  # the reader sees what they have written
@@ -233,6 +234,7 @@ class Dataset(AttributeOwner):
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the arguments; unpickling opens the dataset again."""
         session = self._nc_session
+        # Two processes would write one dataset.
         if session.writable or not session.is_open:
             state = "open for writing" if session.is_open else "closed"
             raise errors.also(errors.UnsupportedError, NotImplementedError)(

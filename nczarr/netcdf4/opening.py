@@ -105,6 +105,7 @@ def _lock(path: object, *, shared: bool = False, hint: str = _FILE_HINT) -> File
 
 def _without_readers(path: Path) -> FileLock:
     """Lock a netCDF file that no reader of this process shares with an earlier writer."""
+    # HDF5 would give these readers wrong values after a change through another handle.
     if netcdf.has_readers(str(path)):
         raise BlockingIOError(errno.EWOULDBLOCK, "open for reading", str(path))
     return FileLock(str(path))
@@ -289,6 +290,7 @@ class Opening:
         elif path.is_file():
             if formats.is_netcdf(path):
                 return self._read_file(path)
+            # netCDF4-python raises this error for any other file.
             if not formats.is_zip(_first_bytes(path)) and not formats.is_references(path):
                 raise errors.StoreError("NetCDF: Unknown file format", path=self.name)
         return self._hierarchy()
@@ -320,6 +322,7 @@ class Opening:
         unguarded = any(isinstance(lock, WriterMark) and not lock.excludes for lock in locks)
         if unguarded if writable else not isinstance(self.target, Store):
             session.reopen = partial(again, self.target)
+        # Processes that share a directory take turns at a chunk.
         if session.rules.shared and isinstance(stored.store, LocalStore):
             stored.store.shared = True
         return session
@@ -367,6 +370,7 @@ class Opening:
         found: dict[str, bytes] = {}
         try:
             with open_store(self.target, "r", storage_options=self.storage_options) as store:
+                # A key that is not listed would be lost when the whole dataset is written anew.
                 if not store.lists_all:
                     raise errors.also(errors.UnsupportedError, OSError)(
                         "the store does not list all its keys, so it cannot be loaded into memory as a whole",
@@ -500,6 +504,7 @@ class Opening:
         exists = path.exists()
         if path.is_dir() or (exists and not self.clobber and self.mode != "r+"):
             raise DatasetExistsError("the file exists", path=self.name)
+        # Refused now, and not after all values are written.
         if self.persist and not os.access(path.absolute().parent, os.W_OK):
             raise errors.StoreError(
                 "the file cannot be written: its folder does not exist, or is not writable", path=self.name
@@ -545,6 +550,7 @@ class Opening:
             known = error if isinstance(error, NCZarrError) else NCZarrError(error.strerror or str(error))
             told = kind(known.message, path=known.path or self.name, hint=known.hint)
         assert isinstance(told, OSError)
+        # Programs for netCDF4-python look at the number and the file name of the error.
         if told.errno is None or isinstance(told, NotADirectoryError):
             told.errno = self._number(error, number)
         if told is not error or told.filename is None:

@@ -91,6 +91,7 @@ class Variable(AttributeOwner):
                 f"only endian='native' allowed for NETCDF3 files, got '{options.endian}' {where}"
             )
         dims = tuple([d._nc_node for d in dimensions])
+        # The record dimension of the classic formats is the first one.
         if session.rules.netcdf3 and any(d.unlimited for d in dims[1:]):
             raise errors.EditError(f"NetCDF: NC_UNLIMITED in the wrong index: {where}")
         options.check_endian(type_, dtype)
@@ -258,6 +259,7 @@ class Variable(AttributeOwner):
         NodeAttributeError
             If the name is ``_FillValue``, or the dataset is read-only.
         """
+        # netCDF4-python refuses it here, and takes it as a keyword of createVariable.
         if name == "_FillValue":
             raise errors.NodeAttributeError(
                 "_FillValue attribute must be set when variable is created (using fill_value keyword to createVariable)"
@@ -294,6 +296,7 @@ class Variable(AttributeOwner):
     def _nc_refill(self, value: object) -> None:
         node = self._nc_node
         current = self._nc_lookup("_FillValue")
+        # The same value again changes no unwritten element.
         if current is not None and np.array_equal(current, np.asarray(value)):
             return
         self._nc_check_settable()
@@ -312,6 +315,7 @@ class Variable(AttributeOwner):
             with translating("{} {!r} is no value of {}", name, value, dtype, fqn=self._nc_node.fqn):
                 np.array(value, dtype)
             cast = cast_safely(np.array(value), dtype)
+            # netCDF4-python warns with these words, and stores the value as given.
             if cast is None:
                 warn(f"WARNING: {name} cannot be safely cast to variable dtype")
             value = value if cast is None else cast
@@ -362,6 +366,7 @@ class Variable(AttributeOwner):
         return shape[0]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        # numpy 2 requires an error where values cannot be had without a copy.
         if copy is False:
             raise errors.ArgumentError(
                 "the values have to be read, which makes a copy", fqn=self._nc_node.fqn

@@ -62,6 +62,7 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
             lock = FileLock(place)
         except BlockingIOError as error:
             raise _written_elsewhere(store) from error
+        # A file system without locks excludes no other writer.
         if not lock.held:
             _warn_unguarded(store)
         try:
@@ -69,6 +70,7 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
         finally:
             lock.release()
         return
+    # Icechunk takes no keys of others, and finds conflicts when it commits.
     if not store.takes_any_key:
         yield lambda: None
         return
@@ -158,6 +160,7 @@ class WriterMark:
         """Remove the mark; warn if the store does not permit it, or another process has removed it."""
         _open_writers.discard(self._writer)
         try:
+            # Another process may have removed the mark, and set its own.
             if self._store.get(WRITING) == self._writer.encode():
                 self._store.delete(WRITING)
             elif self._is_here():
@@ -308,6 +311,7 @@ def remove_unclaimed(store: Store, hierarchy: Hierarchy | None = None) -> list[s
             if name.startswith(".") or path in nodes or any(node.startswith(f"{path}/") for node in nodes):
                 continue
             keys = list(store.list(path))
+            # A folder with anything else belongs to another program.
             if keys and all(pattern.fullmatch(key, len(path) + 1) for key in keys):
                 store.delete_prefix(path)
                 removed.append(path)

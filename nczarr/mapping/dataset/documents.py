@@ -27,6 +27,7 @@ def put_changed(hierarchy: Hierarchy, nodes: Mapping[str, Metadata]) -> None:
     arrays: list[tuple[str, ArrayMetadata]] = []
     groups: list[tuple[str, Metadata]] = []
     for path, node in nodes.items():
+        # A document that does not change keeps the words of its writer, and costs no request.
         if is_same(hierarchy.nodes.get(path), node):
             continue
         if node.is_array:
@@ -52,6 +53,7 @@ def with_other_keys(hierarchy: Hierarchy, path: str, metadata: ArrayMetadata) ->
     Keys that earlier calls have left are used again only if all others are. A store that takes the usual keys alone
     (Icechunk) makes its changes visible together anyway.
     """
+    # Icechunk accepts Zarr's own keys only.
     if not hierarchy.store.takes_any_key:
         return metadata
     used = metadata.chunk_key_encoding
@@ -84,6 +86,7 @@ def _reshape(hierarchy: Hierarchy, path: str, planned: ArrayMetadata) -> bool:
         return False
     array = hierarchy.array(path)
     form = ("data_type", "chunk_grid", "chunk_key_encoding", "codecs", "ndim")
+    # Chunks of another form would decode to other values.
     if any(getattr(existing, name) != getattr(planned, name) for name in form):
         array.erase()
         return True

@@ -207,6 +207,7 @@ def _open(target: object, mode: Literal["r", "r+"], storage_options: StorageOpti
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecoveryWarning)
         stored = open_dataset(target, mode, consolidated=False, storage_options=storage_options)
+    # Changed alone, a group would lose the dimensions of the groups above.
     if stored.reading.part is not None:
         stored.close()
         place = target.url if isinstance(target, Store) else str(target)
@@ -468,6 +469,7 @@ def remove(target: object, *, storage_options: StorageOptions | None = None, for
                 "there is no Zarr hierarchy", path=store.url, hint="nczarr clean removes remains of writers"
             )
         with changes.writing_alone(store) as check:
+            # Objects of other programs are removed on request only.
             foreign = [] if force else [item for item in stored_objects(store) if item.path == FOREIGN]
             if foreign:
                 raise UnsupportedError(

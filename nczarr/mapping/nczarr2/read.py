@@ -100,6 +100,7 @@ class _Finder(GroupFinder):
         self.native_order = "_nczarr_superblock" not in root.attributes
         #: The files of version 4.8.0, by key of the store.
         self.files: dict[str, JsonObject] | None = None
+        # Version 4.8.0 of netCDF-C alone has files for its keys.
         if self.native_order and not root.extra.keys() & {"_nczarr_superblock", "_NCZARR_SUPERBLOCK"}:
             keys = []
             for path in hierarchy.nodes:
@@ -118,6 +119,7 @@ class _Finder(GroupFinder):
             return self.files.get(join_key(path, _SIDE_FILES[key]), {})
         metadata = self.hierarchy.nodes[path]
         places = (metadata.attributes, metadata.extra)
+        # netCDF-C 4.8.1 and 4.9.0 write the keys in capitals.
         return _object(next((p[k] for p in places for k in (key, key.upper()) if k in p), None), key)
 
     def find(self) -> RecordedGroup:
@@ -271,6 +273,7 @@ class _NCZarr2Reader(HierarchyReader):
 
     def values(self, path: str, name: str, value: Json, type_: model.PrimitiveType) -> np.ndarray:
         items = [value] if as_list(value) != value else as_list(value)
+        # netCDF-C writes a text that is JSON as JSON: "123" becomes a number.
         if type_ == CHAR:
             items = [value if as_text(value) == value else self.spelled(path, name, value)]
         elif type_ == STRING:
@@ -305,6 +308,7 @@ def _spelled(array: ArrayNode) -> str:
 def _corrected(metadata: ArrayMetadata, type_: model.PrimitiveType, is_swapped: bool) -> ArrayMetadata:
     """Return the metadata, corrected where the document contradicts the values that netcdf-c has stored."""
     changes: dict[str, Any] = {}
+    # Up to 4.9.0, char is "<U1" with one byte stored for each character.
     if type_ == CHAR and metadata.data_type.dtype != CHAR.dtype:
         fill = as_text(metadata.fill_value)
         changes = {
@@ -312,8 +316,10 @@ def _corrected(metadata: ArrayMetadata, type_: model.PrimitiveType, is_swapped: 
             "fill_value": np.bytes_(fill.encode("latin-1", "replace")[:1]),
             "codecs": _with_bytes(metadata, NamedConfig("bytes")),
         }
+    # Up to 4.9.2, big-endian variables are stored in the order of the machine.
     if is_swapped:
         changes["codecs"] = _with_bytes(metadata, NamedConfig("bytes", {"endian": "little"}))
+    # netCDF-C writes six digits of a double, so its default fill value comes back as another number.
     if (
         type_.is_float
         and "_FillValue" not in metadata.attributes

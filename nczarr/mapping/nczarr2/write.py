@@ -48,6 +48,7 @@ def plan_nczarr_v2(
     """Plan the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
     _, widened = encodings.without_data_types(dataset)
     reduced, losses = without_user_types(dataset)
+    # netCDF-C reads zlib, and neither gzip nor lz4.
     if options.compression in ("auto", "source"):
         options = replace(options, compression="numcodecs")
     # Arrays may have an older form, and are written anew.
@@ -163,6 +164,7 @@ class _NCZarr2Planner(DocumentPlanner):
         # netcdf-c writes and reads these without escapes; names contain no slash.
         names = [_dimension_names(r) for r in variable.dimensions]
         info: JsonObject = {"dimension_references": ["/" + "/".join(n) for n in names]}
+        # netCDF-C stores a scalar as an array of one element.
         if not names:
             info["scalar"] = 1
         info["storage"] = "chunked"
@@ -239,6 +241,7 @@ def _attribute(attribute: Attribute, lost: list[str]) -> tuple[object, str]:
 
 
 def _number(item: float | str, lost: list[str]) -> float | str:
+    # Version 2 has the word NaN only.
     if isinstance(item, str) and item.startswith("0x"):
         lost.append("a NaN with a payload")
         return special_number_word(math.nan)
@@ -246,6 +249,7 @@ def _number(item: float | str, lost: list[str]) -> float | str:
 
 
 def _text(raw: bytes, lost: list[str]) -> str:
+    # A NUL in a text cannot pass netCDF-C's parser.
     if b"\0" in raw:
         lost.append("a NUL in text")
         raw = raw.replace(b"\0", b"")

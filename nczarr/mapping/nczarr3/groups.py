@@ -291,6 +291,7 @@ class GroupFinder:
                 continue
             is_array = self.hierarchy.is_array(path)
             listed["arrays" if is_array else "groups"].append(path)
+            # A group that has lost its record lists nothing, and one finding says so.
             if node.source != "none":
                 what = f"the {'array' if is_array else 'group'} {path[len(prefix) :]!r} is not listed"
                 kind = "" if not is_array or self.array_keys[path] else ", as plain Zarr"
@@ -387,11 +388,14 @@ class DimensionFinder:
         if not lengths:
             return recorded or 0
         longest = max(lengths)
+        # Other programs lengthen one array only. The rest of the others reads as fill values.
         if entry.unlimited:
             for length, array in entry.uses:
                 if length < longest:
                     what = f"it has {length} of {longest} steps of {fqn}; the others are read as fill values"
                     self.findings.add("length-differs", array.fqn, what)
+        # No reading of a fixed dimension with two lengths is right: the record decides, then the
+        # coordinate variable.
         elif len(lengths) > 1:
             own = [n for n, array in entry.uses if array.fqn == fqn and len(array.metadata.shape) == 1]
             size = recorded if recorded in lengths else own[0] if own else longest
@@ -402,6 +406,7 @@ class DimensionFinder:
                     what = f"{what}; it is read with a dimension of its own"
                     self.findings.add("size-conflict", array.fqn, what)
             return size
+        # Other programs resize arrays without the record of the group.
         if recorded is not None and recorded != longest:
             what = f"the recorded size is {recorded}, but its arrays have {longest}"
             self.findings.add("size-stale", fqn, what)

@@ -262,6 +262,7 @@ class Labels:
                 labels.append(free_name(f"anonymous_{reference}", self.names, labels))
                 continue
             label = self.label(group, reference)
+            # tensorstore refuses an array with two equal labels.
             labels.append(free_name(label, self.names, labels) if label in labels else label)
         for length in inner:
             labels.append(free_name(f"bytes_{length}", self.names, labels))
@@ -273,6 +274,7 @@ class Labels:
         if key not in self._visible:
             name = split_fqn(reference)[1]
             nearest = self._dataset.find_dimension(name, group)
+            # xarray raised 'conflicting sizes' for a group with a dimension of the same name.
             if nearest != reference:
                 # Hidden dimensions of one name are numbered by their order in the dataset.
                 others = [d for d in self._dataset.all_dimensions if split_fqn(d)[1] == name and d != nearest]

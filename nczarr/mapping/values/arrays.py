@@ -124,6 +124,7 @@ def codecs_of(
     elif asked is None:
         checksum = codecs_for([f for f in storage.filters if f.id == f.FLETCHER32], "source", itemsize, 0)
         asked = (*(requested_codecs(choice) if chunks else ()), *checksum)
+    # A second checksum of one chunk tells no more.
     if options.checksum and not (asked and asked[-1].name in CHECKSUMS):
         asked = (*asked, NamedConfig("crc32c"))
     serializer = _serializer(encoding, storage, asked)

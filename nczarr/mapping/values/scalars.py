@@ -131,6 +131,7 @@ def float_to_json(value: np.floating) -> float | str:
     if math.isinf(number):
         return special_number_word(number)
     bits = np.asarray(value).tobytes()
+    # Only the quiet NaN without payload has a word.
     if bits == np.asarray(math.nan, value.dtype).tobytes():
         return special_number_word(number)
     return "0x" + np.asarray(value, value.dtype.newbyteorder(">")).tobytes().hex()
