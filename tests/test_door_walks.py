@@ -307,6 +307,14 @@ def held(*words: str) -> Walk:
     return walk
 
 
+def append_to_other_steps(place: Place) -> None:
+    text = "netcdf a {{ dimensions: time = {} ; variables: int time(time) ; data: time = {} ; }}"
+    nczarr.copy(cdl.loads(text.format(2, "1, 2")), place.at("a.zarr"))
+    nczarr.copy(cdl.loads(text.format(1, "1")), place.at("b.zarr"))
+    region = ("--region", "time=1:2")
+    place.refuses("at the index 1", "append", "-q", place.at("b.zarr"), place.at("a.zarr"), *region)
+
+
 def clean_beside_a_writer(place: Place) -> None:
     """The command removes nothing of a writer at work: its new chunks are in no document yet."""
     path = packed(place.at("a.zarr"))
@@ -515,6 +523,7 @@ WALKS: dict[str, dict[str, Walk]] = {
         ),
         "gen": rights("a.nc", gen_over),
     },
+    "the steps of a region": {"append": append_to_other_steps},
     "a command that changes metadata": {
         "append": held("append", "-q", "SOURCE", "TARGET"),
         "repair": held("repair", "TARGET"),

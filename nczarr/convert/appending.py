@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from nczarr.convert.endpoints import TargetFormat, name_of, open_source, refuse_
 from nczarr.convert.filling import FillTask
 from nczarr.convert.many.adjusting import fitted
 from nczarr.convert.many.joining import JoinedSource
+from nczarr.convert.many.places import PlacedSteps, placed_in_region
 from nczarr.convert.many.steps import (
     as_known,
     bounds_of,
@@ -33,26 +33,19 @@ from nczarr.convert.report import AppendedSteps, PlannedVariable, planned_variab
 from nczarr.convert.request import CopyRequest, Sources
 from nczarr.convert.values.resume import NO_RECORD, not_ingested, records_of, with_steps
 from nczarr.convert.verify.digests import ATTRIBUTE, bands, without_digest
-from nczarr.errors import NCZarrError, UnsupportedError, error_context, suppress_reason
+from nczarr.errors import LockedError, NCZarrError, UnsupportedError, error_context, suppress_reason
 from nczarr.formats import kind_of_source, local_path, netcdf_format
 from nczarr.mapping import StoredDataset, open_dataset
-from nczarr.mapping.dataset.changes import writing_alone
+from nczarr.mapping.dataset.changes import lets_writers_in, writing_alone, writing_beside
 from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, same_values, source_of
 from nczarr.model.nodes import IngestedSource, KnownSteps
 from nczarr.options import named, verb_named
 from nczarr.session import DimensionNode, Session, VariableNode
 from nczarr.stores import Store, open_store
+from nczarr.system.locks import in_time
 from nczarr.system.logs import logger_of
 from nczarr.system.warning import warn
 from nczarr.transfer import blocks_of, data_bytes, reporting, transfer
-
-
-class PlacedSteps(NamedTuple):
-    """The dataset of the sources in the units of the target, the index of its first step there, and all steps."""
-
-    added: Dataset
-    first: int
-    known: KnownSteps | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +84,17 @@ class AppendTask:
     begun: tuple[int, int] | None = None
     records_steps: bool = False
 
+    def run_in_time(self) -> None:
+        """Append the sources; wait for other writers as long as the request says."""
+        wait = self.request.access.wait
+        try:
+            in_time(self.run, wait)
+        except LockedError as error:
+            if not (error.hint and "clean" in error.hint):
+                longer = f"{named('wait', 60)} waits a minute for it"
+                error.hint = longer if not wait else f"it has the dataset for longer than {wait:g} s"
+            raise
+
     def run(self) -> None:
         """Append the sources, verify and report what was added."""
         request, target = self.request, self.request.target
@@ -106,6 +110,12 @@ class AppendTask:
         logger_of(__name__).info("%s: appending %s", name_of(target), self.sources)
         if request.trust.record_sources and kind != "zarr":
             raise UnsupportedError(f"{named('record_sources')}: {NO_RECORD}", path=str(target))
+        if self.region and kind != "zarr":
+            raise UnsupportedError(
+                f"{named('region')}: only a Zarr dataset can have several writers",
+                path=str(target),
+                hint=f"{named('replace', True)} writes over steps of a file",
+            )
         done = self._to_zarr() if kind == "zarr" else [self._to_file()]
         for added in done:
             if request.trust.verify:
@@ -158,13 +168,21 @@ class AppendTask:
                             hint=f"{named('replace', True)} writes them again; check the disk",
                         )
 
+    @property
+    def region(self) -> Mapping[str, slice]:
+        """The requested place of the steps, by the name of the dimension."""
+        return self.request.combination.place
+
     @contextmanager
     def _placed(self, old: Dataset) -> Iterator[tuple[str, PlacedSteps]]:
-        """Open the sources, joined along the dimension that grows; yield it, and the place of their steps."""
-        along = _growing_dimension(old, self.sources.along, str(self.request.target))
+        """Open the sources, joined along the dimension of the steps; yield it, and the place of their steps."""
+        if self.region:
+            along = find_dimension(old, next(iter(self.region)), "region")
+        else:
+            along = _growing_dimension(old, self.sources.along, str(self.request.target))
         joined = along if len(self.sources.paths) > 1 else None
         with replace(self.sources, along=joined).open_part(self.request.lossy) as added:
-            yield along, self.place(old, added, along)
+            yield along, (self._in_region if self.region else self.place)(old, added, along)
 
     @contextmanager
     def _opened(self, store: Store) -> Iterator[tuple[StoredDataset, CopyRequest, Sources]]:
@@ -202,8 +220,12 @@ class AppendTask:
         return {f: v for f, v in finer.all_variables.items() if v is not old.all_variables[f]}
 
     def _to_zarr(self) -> list[Appended]:
-        """Append the sources that are not recorded in the dataset."""
+        """Write steps beside other writers if only values change; else alone, without the recorded sources."""
         target, options = self.request.target, self.request.access.target_options
+        if (self.region or self.replace_steps) and not self.request.trust.record_sources:
+            store = open_store(target, "r+", options)
+            if (done := self._beside_others(store)) is not None:
+                return done
         store = open_store(target, "r+", options)
         with writing_alone(store) as check, self._opened(store) as (stored, request, sources):
             if stored.layout in ("zarr-v3", "zarr-v2"):
@@ -234,6 +256,27 @@ class AppendTask:
                     )
                     done.append(task._run(session, check, [records[i] for i in own if records]))
             return done
+
+    def _beside_others(self, store: Store) -> list[Appended] | None:
+        """Write the steps while others write steps, too; None if this changes more than values of existing steps."""
+        with store:
+            if not lets_writers_in(store) or "times" in self.sources.fitting.adjust:
+                return None
+            with writing_beside(store), open_dataset(store, "r+", consolidated=False) as stored:
+                old = stored.dataset
+                if old.sources or ATTRIBUTE in old.attribute:  # these change, too
+                    return None
+                request = self.request.going_on(old.joined.options)
+                task = replace(self, request=request, sources=self.sources.of(request))
+                states = task.sources.states()
+                with task._placed(old) as (along, (added, first, _)):
+                    if first + added.dimension_at(along).size > old.dimension_at(along).size:
+                        return None
+                    session = Session(stored, name=str(request.target), writable=True, shared=True)
+                    task._write_steps(session, along, added, first)
+                    task.sources.refuse_changes(states)
+                    session.store()
+                    return [task._appended(old, added, along, first, stored.data)]
 
     def _to_file(self) -> Appended:
         """Append to a netCDF file: in place, to a copy that then replaces the file, or to a new file.
@@ -276,17 +319,10 @@ class AppendTask:
         records: Sequence[IngestedSource] = (),
     ) -> Appended:
         """Write the values, call `check`, store lengths and records."""
-        stored, request, effort = session.stored, self.request, self.request.effort
-        stored.durable = request.trust.durable
-        session.cache.bound = min(session.cache.bound, effort.memory)
-        session.cache.reserves = False
+        stored = session.stored
         states = self.sources.states()
         with self._placed(stored.dataset) as (fqn, (added, first, known)):
             size = added.dimension_at(fqn).size
-            growing = {
-                v.fqn: v for v in session.root.walk_variables() if fqn in [d.ref for d in v.dimensions]
-            }
-            moved = sum(data_bytes(_data(added, at)) for at in growing)
             if size:
                 if records:
                     alone = (IngestedSource(name_of(self.sources.paths[0]), steps=(0, size)),)
@@ -297,18 +333,8 @@ class AppendTask:
                     # If this append does not end, the next one finds its steps.
                     _record(session, [replace(r, size=None, sha256=None, version=None) for r in new])
                     session.store()
-                dimension = session.root.dimension_at(fqn)
-                session.extend(dimension, first + size)
-                # A netCDF file is written by one thread.
-                sink = _Shifted(session, growing, dimension, first, stored.disk_format == "ZARR")
-                with reporting(effort.progress, moved):
-                    transfer(
-                        sink.blocks(added),
-                        sink,
-                        effort.progress,
-                        effort.workers,
-                        effort.memory,
-                    )
+                session.extend(session.root.dimension_at(fqn), first + size)
+                self._write_steps(session, fqn, added, first)
                 # Another writer may have grown the dataset since: its steps would be lost under these.
                 check()
                 self.sources.refuse_changes(states)  # before a length tells readers of the values
@@ -323,6 +349,19 @@ class AppendTask:
                     session.joined = replace(session.joined, coordinates={**others, **own})
                 session.store()
             return self._appended(stored.dataset, added, fqn, first, stored.data)
+
+    def _write_steps(self, session: Session, along: str, added: Dataset, first: int) -> None:
+        """Write the values of the steps from the index `first` on; the lengths are there already."""
+        effort = self.request.effort
+        session.stored.durable = self.request.trust.durable
+        session.cache.bound = min(session.cache.bound, effort.memory)
+        session.cache.reserves = False
+        growing = {v.fqn: v for v in session.root.walk_variables() if along in [d.ref for d in v.dimensions]}
+        # A netCDF file is written by one thread.
+        concurrent = session.stored.disk_format == "ZARR"
+        sink = _Shifted(session, growing, session.root.dimension_at(along), first, concurrent)
+        with reporting(effort.progress, sum(data_bytes(_data(added, at)) for at in growing)):
+            transfer(sink.blocks(added), sink, effort.progress, effort.workers, effort.memory)
 
     def _appended(
         self, now: Dataset, added: Dataset, along: str, first: int, data: Callable[[str], object]
@@ -362,6 +401,12 @@ class AppendTask:
         part = self._fitted(old, added, along)
         with error_context(self._source):
             return self._step(old, part, along)
+
+    def _in_region(self, old: Dataset, added: Dataset, along: str) -> PlacedSteps:
+        """Check that the dataset of the sources fits into the requested region."""
+        part = self._fitted(old, added, along)
+        with error_context(self._source):
+            return placed_in_region(old, part, along, self.region)
 
     @property
     def _source(self) -> str:

@@ -43,7 +43,6 @@ from nczarr.model.common_chunks import Units
 from nczarr.model.nodes import JoinRecord
 from nczarr.model.typed import is_named
 from nczarr.options import named, verb_named
-from nczarr.system.locks import in_time
 from nczarr.system.logs import logger_of
 from nczarr.transfer import PartOfProgress, Progress, dataset_bytes, reporting
 
@@ -162,9 +161,10 @@ def copy(
         netCDF-4, for every chunk), `portable` (replace the codecs of a Zarr source that not every reader of Zarr v3
         has; the result names them), `quantize` (round floats: ``"temp=3"``, ``"GranularBitRound:3"``,
         ``{"temp": "3", "precip*": "BitRound:10"}``; no other option changes values), `fixed` (make unlimited
-        dimensions fixed), `unlimited` (make these dimensions unlimited); for Zarr the fields of
-        :class:`nczarr.mapping.WriteOptions` (`layout`, `char`, …); for netCDF `format`; for both `lossy`, which omits
-        parts that cannot be copied and returns them.
+        dimensions fixed), `unlimited` (make these dimensions unlimited), `template` (``{"time": 365}``: the final
+        length of a dimension, along which no values are stored: writers of regions do that, see :func:`append`); for
+        Zarr the fields of :class:`nczarr.mapping.WriteOptions` (`layout`, `char`, …); for netCDF `format`; for both
+        `lossy`, which omits parts that cannot be copied and returns them.
 
         Trust: `durable` (by default, a copy to a local disk waits until the disk has stored the output, and removes
         the old dataset only then, so that the copy survives a power failure; False does not wait), `digest` (store
@@ -328,7 +328,8 @@ def append(
     """Append sources to an existing dataset along its unlimited dimension.
 
     The dataset keeps its chunks and codecs. Readers see the old length or the new one, and an append that ends early
-    leaves the old length. Steps that exist already are refused. The options of the :func:`join` that made the dataset
+    leaves the old length. Steps that exist already are refused. Several processes may write steps into the existing
+    length at the same time, with `region` or `replace`. The options of the :func:`join` that made the dataset
     hold, unless the call gives others: a Zarr dataset records them.
 
     Parameters
@@ -352,8 +353,9 @@ def append(
         As for :func:`join`: `only`, `groups`, `rename`, `preprocess`, `repack` (``"first"``: the packing of the
         target), `tolerance`, `record_sources`, `durable`, `memory`, `workers`, `report`, `source_options`,
         `target_options`, `allow`, `lossy`, and for a netCDF file that is written anew `format`; `verify` (read the
-        added steps again, and compare them with the sources); and `wait`, the
-        seconds to wait while other writers have the target open (default 0).
+        added steps again, and compare them with the sources); `wait`, the seconds to wait while other writers have
+        the target open (default 0); and `region`, the indices that the steps get along an existing dimension of a
+        Zarr dataset: ``{"time": slice(8, 16)}``. Its coordinate there is still unwritten, or the same.
 
     Returns
     -------
@@ -418,7 +420,7 @@ def _run(verb: Verb, source: object, target: object, given: dict[str, Any]) -> t
         # With replace, the sources may write the same steps, one after the other. Otherwise append all or none.
         steps = together.replace
         for part in sources.each() if steps and not together.merge else [sources]:
-            in_time(AppendTask(request, part, steps).run, request.access.wait)
+            AppendTask(request, part, steps).run_in_time()
         return ()
     if request.trust.virtual:
         return _refer(request, sources)
@@ -507,6 +509,7 @@ class CopyTask:
                 # A part of the steps, or steps that were filled, are not those that the join has found in order.
                 sizes = {fqn: d.size for fqn, d in dataset.all_dimensions.items()}
                 known = {f: k for f, k in recorded.joined.coordinates.items() if sizes.get(f) == k.count}
+                known = {} if request.output.template else known
                 dataset = replace(dataset, joined=JoinRecord(recorded_options(request), known))
             readings, size = request.trust.readings, dataset_bytes(dataset)
             with reporting(request.effort.progress, readings * size) if readings > 1 else nullcontext():
@@ -706,7 +709,7 @@ def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tupl
 def _without_old_digest(dataset: Dataset, sources: Sources, how: OutputOptions) -> Dataset:
     """Remove the stored digest of a source, unless the copy has the same content."""
     same = not sources.are_joined and sources.subset == Subset() and sources.hook is None
-    if same and not (how.quantize or "quantize" in how.rules or how.fixed or how.unlimited):
+    if same and not (how.quantize or "quantize" in how.rules or how.fixed or how.unlimited or how.template):
         return dataset
     return without_digest(dataset)
 

@@ -61,6 +61,35 @@ class Combination:
         planned=True,
     )
     replace: bool = option(False, "overwrite existing steps", Take.FLAG, verbs=("append",), usual=True)
+    region: Mapping[str, object] = option(
+        dict,
+        "write into this part of an existing dimension, by index, beside other writers: time=8:16",
+        Take.RANGES,
+        "DIM=START:STOP",
+        verbs=("append",),
+        usual=True,
+    )
+
+    @property
+    def place(self) -> Mapping[str, slice]:
+        """The region.
+
+        Raises
+        ------
+        UnsupportedError
+            If it is not one range of indices.
+        """
+        found = {n: part for n, part in self.region.items() if isinstance(part, slice) and _has_indices(part)}
+        if len(found) != len(self.region) or len(found) > 1:
+            raise UnsupportedError(
+                f"{named('region', self.region)}: not a range of indices along one dimension",
+                hint=named("region", {"time": "8:16"}),
+            )
+        return found
+
+
+def _has_indices(part: slice) -> bool:
+    return part.step in (None, 1) and all(isinstance(end, int | None) for end in (part.start, part.stop))
 
 
 @dataclass(frozen=True)
@@ -212,6 +241,8 @@ FORBIDDEN = (
         "plan", ("virtual",), "a plan chooses chunks and codecs, and references keep those of the files"
     ),
     Forbidden("executor", ("dask",), "one of them distributes the work"),
+    Forbidden("template", ("digest", "verify", "resume"), "a template has no values yet"),
+    Forbidden("region", ("replace", "along"), "it names the dimension and the place of the steps"),
 )
 
 
@@ -247,6 +278,7 @@ class MoreCopyOptions(_MoreOptions, FormatOptions, total=False):
     quantize: str | Sequence[str] | Mapping[str, str] | None
     fixed: bool
     unlimited: Names
+    template: Mapping[str, int]
     digest: bool
     virtual: bool
     plan: str | os.PathLike[str] | None
@@ -263,6 +295,7 @@ class MoreJoinOptions(MoreCopyOptions, _FittingOptions, total=False):
 class MoreAppendOptions(_MoreOptions, _FittingOptions, total=False):
     """The options of :func:`nczarr.append` beside the usual ones."""
 
+    region: Mapping[str, object]
     verify: bool
     lossy: bool
     format: str | int

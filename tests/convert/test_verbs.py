@@ -104,21 +104,26 @@ VALUES: dict[str, tuple[Any, list[str]]] = {
     "executor": ("processes", ["--executor", "processes"]),
     "chunks": ("time=1", ["-c", "time=1"]),
     "layout": ("zarr-v3", ["--layout", "zarr-v3"]),
+    "template": ({"time": 2.0}, ["--template", "time=2"]),
+    "region": ({"time": slice(0, 2)}, ["--region", "time=0:2"]),
 }
 
 
 @pytest.mark.parametrize("pair", FORBIDDEN, ids=lambda pair: f"{pair.option}-{pair.others[0]}")
 def test_forbidden_pairs_are_refused_with_their_reason_at_both_doors(
-    pair: request.Forbidden, capsys: pytest.CaptureFixture[str]
+    pair: request.Forbidden, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = next((name for name in pair.others if name in VALUES), pair.others[0])
     names = (pair.option, other)
     given = {name: VALUES.get(name, (True, []))[0] for name in names}
+    verb = "append" if pair.option == "region" else "copy"
     with pytest.raises(UnsupportedError) as caught:
-        nczarr.copy("no.nc", "no.zarr", **given)
+        getattr(nczarr, verb)("no.nc", "no.zarr", **given)
     assert str(caught.value) == f"{pair.option}= cannot be combined with {other}=: {pair.reason}"
     words = [word for name in names for word in VALUES.get(name, (True, [f"--{name.replace('_', '-')}"]))[1]]
-    assert main(["copy", "no.nc", "no.json" if pair.option == "virtual" else "no.zarr", *words]) == 1
+    target = "no.json" if pair.option == "virtual" else "no.zarr"
+    target = str(tmp_path) if verb == "append" else target  # it has to be there
+    assert main([verb, "no.nc", target, *words]) == 1
     said = capsys.readouterr().err
     dashed = [f"--{name.replace('_', '-')}" for name in names]
     assert f"nczarr: {dashed[0]} cannot be combined with {dashed[1]}: {pair.reason}" in said
@@ -217,7 +222,7 @@ PLANNED: dict[str, Any] = {
     "manifest": True, "chunk_keys": "v2", "consolidated": False, "extensions": True, "zarr_conventions": True,
     "nz": True, "lossy": True, "case_insensitive": False, "format": "nc4", "join": "fill", "repack": "first",
     "adjust": ("units", "flip"), "tolerance": {"lat": 1e-5}, "expect_step": "1d", "record_sources": True,
-    "preprocess": "os:getcwd",
+    "preprocess": "os:getcwd", "template": {"t": 4.0},
 }  # fmt: skip
 
 

@@ -99,6 +99,8 @@ class OutputOptions:
         Make all unlimited dimensions fixed.
     unlimited : tuple of str
         Make these dimensions unlimited.
+    template : mapping
+        Lengths of dimensions along which no values are stored.
     rules : mapping
         By option, and by pattern of a variable: the value instead of that above. The last pattern that matches counts.
     """
@@ -167,6 +169,14 @@ class OutputOptions:
     )
     unlimited: tuple[str, ...] = option(
         (), "make this dimension unlimited", Take.NAMES, "DIM", verbs=NEW, planned=True
+    )
+    template: Mapping[str, float] = option(
+        dict,
+        "make this dimension so long, and store no values along it: writers of regions do (append --region)",
+        Take.NUMBERS,
+        "DIM=N",
+        verbs=NEW,
+        planned=True,
     )
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -452,7 +462,7 @@ def with_storage(
     """
     is_classic = (format or dataset.format) in CLASSIC.values()
     _refuse(how, target, format or dataset.format, is_classic)
-    dataset = _with_unlimited(dataset, how)
+    dataset = _as_template(_with_unlimited(dataset, how), how)
     own = how.by_variable(dataset)
     # A wrong codec is refused before a value is read.
     for one in (how, *own.values()):
@@ -640,6 +650,21 @@ def _shards(
             hint=f"shorter {named('shards')} or longer {named('chunks')}",
         )
     return None if shards == chunks else shards
+
+
+def _as_template(dataset: Dataset, how: OutputOptions) -> Dataset:
+    """Return the dataset with other lengths of some dimensions, and without the values along them."""
+    sizes = {find_dimension(dataset, name, "template"): n for name, n in how.template.items()}
+    for fqn, size in sizes.items():
+        if not size >= 0 or size % 1:
+            raise UnsupportedError(f"{named('template', {fqn: size})}: the length is not a whole number")
+    if not sizes:
+        return dataset
+    return rewrite(
+        dataset,
+        variable=lambda fqn, v: v.with_data(None) if sizes.keys() & {*v.dimensions} else v,
+        dimension=lambda fqn, d: replace(d, size=int(sizes.get(fqn, d.size))),
+    )
 
 
 def _with_unlimited(dataset: Dataset, how: OutputOptions) -> Dataset:

@@ -57,14 +57,7 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
     from nczarr.stores.zip import ZipStore
 
     if isinstance(store, LocalStore | ZipStore):
-        place = str(store.root) if isinstance(store, LocalStore) else store.path
-        try:
-            lock = FileLock(place)
-        except BlockingIOError as error:
-            raise _written_elsewhere(store) from error
-        # A file system without locks excludes no other writer.
-        if not lock.held:
-            _warn_unguarded(store)
+        lock = _locked(store, str(store.root) if isinstance(store, LocalStore) else store.path)
         try:
             yield lambda: None
         finally:
@@ -79,6 +72,58 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
         yield mark.check
     finally:
         mark.release()
+
+
+@contextmanager
+def writing_beside(store: Store) -> Iterator[None]:
+    """Exclude the writers that hold a dataset alone, and let those in that write values only, as this one does.
+
+    Only for stores that :func:`lets_writers_in` names. In a directory, writers of parts of one chunk take turns.
+
+    Raises
+    ------
+    LockedError
+        Another writer holds the dataset alone, in this or another process.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from nczarr.stores import LocalStore
+    >>> with LocalStore(tempfile.mkdtemp(), "r+") as store, writing_beside(store), writing_beside(store):
+    ...     lets_writers_in(store)
+    True
+    """
+    assert isinstance(store, LocalStore)
+    lock = _locked(store, str(store.root), shared=True)
+    store.shared = True
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def lets_writers_in(store: Store) -> bool:
+    """Return whether several processes may write values of one dataset at the same time.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> lets_writers_in(MemoryStore())
+    False
+    """
+    return isinstance(store, LocalStore)
+
+
+def _locked(store: Store, place: str, *, shared: bool = False) -> FileLock:
+    """Lock a directory or zip file; warn where the file system has no locks."""
+    try:
+        lock = FileLock(place, shared=shared)
+    except BlockingIOError as error:
+        raise _written_elsewhere(store) from error
+    # A file system without locks excludes no other writer.
+    if not lock.held:
+        _warn_unguarded(store)
+    return lock
 
 
 class WriterMark:
