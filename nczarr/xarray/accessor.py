@@ -140,6 +140,7 @@ class NCZarrAccessor:
         NCZarrError
             With the problem and its location.
         """
+        # to_zarr wrote a netCDF file under a name that says so.
         if convert.kind_of_target(store) != "zarr":
             raise ValueError(
                 f"{store!r} is no name of a Zarr hierarchy: to_netcdf and nczarr.copy write files"
@@ -158,6 +159,7 @@ class NCZarrAccessor:
                         fqn=top,
                         hint="mode='w' with compute=True replaces it",
                     )
+                # The old group is readable until the new one beside it is complete.
                 with place.replacing(top, beside := f"{group.rstrip('/')}.{token_hex(4)}"):
                     return self.to_zarr(
                         store, mode, beside, encoding, unlimited_dims=unlimited_dims, safe_chunks=safe_chunks,
@@ -173,6 +175,7 @@ class NCZarrAccessor:
         if late is None:
             dataset = unchecked(model_of(groups, given, unlimited_dims), unsafe=unsafe)
             work = chunked_work(dataset)
+            # Two tasks that write parts of one chunk each lose what the other one writes.
             for one in () if is_safe else work:
                 block = block_of(one)
                 check_aligned(one, (0,) * len(block or ()), block)
@@ -286,6 +289,7 @@ def _create(
     """Write a new dataset; the hint of a copy names its own option, which :meth:`to_zarr` calls its mode."""
     try:
         convert.copy(dataset, store, overwrite=how == "w", target_options=storage_options, **options)
+    # The error of a copy advises its option overwrite, which to_zarr calls mode.
     except DatasetExistsError as error:
         if how == "w":
             raise
@@ -297,6 +301,7 @@ def _refuse_slashes(groups: Mapping[str, xr.Dataset]) -> None:
     """Raise as xarray for names that Zarr stores, and netCDF files do not: a slash separates groups there."""
     for dataset in groups.values():
         for name in (*dataset.variables, *dataset.sizes):
+            # The netCDF library refuses slashes, and random names of xarray's own tests have them.
             if isinstance(name, str) and "/" in name:
                 raise ArgumentError(
                     f"Forward slashes '/' are not allowed in variable and dimension names of files (got {name!r})",
@@ -498,12 +503,14 @@ class Update:
         LateValues or None
             None if there is no dataset, and the mode creates it.
         """
+        # In xarray, the modes a and a- make a dataset that is missing, and r+ and region do not.
         if not self.place.groups():
             if self.mode == "r+" or self.region is not None:
                 raise DatasetNotFoundError("there is no dataset to change", path=place_of(self.place.store))
             return None
         groups = {path: self._loaded(ds) for path, ds in groups.items()} if self.in_file else groups
         with self.place.dataset("r+", shared=self._is_shared(groups)) as target:
+            # Chunks and compression of a call would be dropped without a word for variables that exist.
             if self.refused:
                 raise UnsupportedError(
                     f"the dataset exists, and has its own {', '.join(self.refused)}",
@@ -513,6 +520,7 @@ class Update:
             session = target._nc_session
             groups, places = self._compared(target, groups, given)
             dataset = model_of(groups, given, unlimited_dims)
+            # Each xarray dataset with a date has int64, which the classic formats lack.
             if self.in_file:
                 dataset, _ = in_classic_types(dataset, session.stored.dataset.format, _nodes(session))
             starts = {
@@ -550,6 +558,7 @@ class Update:
         In a directory, writers of parts of a chunk take turns. Object stores have no such lock, so parts exclude other
         writers by the mark of the dataset.
         """
+        # Writers share chunks, and neither documents nor a file of HDF5.
         if self.mode != "r+" or self.in_file:
             return False
         return local_path(self.place.store) is not None or all([*self._whole_chunks(groups)])
@@ -659,6 +668,7 @@ class Update:
             return _unchecked(variable) if self.is_unsafe else variable
         place = place_of(self.place.store)
         problem: NCZarrError | None = None
+        # The stored units stay where the values fit them; units that the program gives come first.
         for attributes in [*self._other_forms(fqn, node), ()][:: 1 if self.own.get(fqn) else -1]:
             merged = {**node.attributes, **{a.name: a for a in attributes}}
             form = StoredForm.of(node.type, merged)
@@ -670,6 +680,7 @@ class Update:
             try:
                 found = variable.with_data(_checked_values(fitted))
             except NCZarrError as error:
+                # The error for the stored units says more than that of a guess.
                 problem = error if problem is None or not attributes else problem
                 continue
             if attributes:
@@ -694,6 +705,7 @@ class Update:
         """Refuse coordinates without the appended dimension that differ from the stored ones."""
         for name, variable in ds.coords.variables.items():
             there = old.variables.get(name)
+            # xarray stores levels of another order over the stored ones, which turns all earlier values.
             if there is None or self.append_dim in variable.dims or variable.dims != there.dims:
                 continue
             if variable.shape != there.shape or _are_close(variable.to_numpy(), there.to_numpy()):
@@ -722,6 +734,7 @@ class Update:
             ds = ds.drop_vars(
                 [k for k, v in ds.variables.items() if k in ds.dims or not set(v.dims) & set(places)]
             )
+        # In mode a-, xarray leaves variables without the appended dimension as they are.
         if self.mode == "a-":
             ds = ds.drop_vars(
                 [k for k, v in ds.variables.items() if k in old.variables and self.append_dim not in v.dims]
@@ -734,6 +747,7 @@ class Update:
         ds = ds.copy()
         for name, variable in list(ds.variables.items()):
             there = old.variables.get(name)
+            # xarray transposes, too: it knows axes by their names.
             if there is not None and variable.dims != there.dims and set(variable.dims) == set(there.dims):
                 ds[name] = variable.transpose(*there.dims)
         own: dict[Hashable, int] = {} if node is None else {d.name: d.size for d in node.dimensions.values()}
@@ -742,6 +756,7 @@ class Update:
                 self._refuse_other_shape(name, variable, variable.dims, {**own, **old.sizes}, places)
                 continue
             there = old.variables[name]
+            # An encoding of the call would have no effect on stored chunks.
             if name in given:
                 raise ValueError(f"variable {name!r} already exists, but encoding was provided")
             self._refuse_other_shape(name, variable, there.dims, dict(there.sizes), places)
@@ -779,11 +794,13 @@ class Update:
         self, fqn: str, variable: xr.Variable, there: xr.Variable, places: Mapping[str, slice]
     ) -> None:
         """Give a variable the attributes and the encoding of the stored one; note the form that it has itself."""
+        # Longer text would be cut to the length that is stored.
         if "S" in variable.dtype.kind + there.dtype.kind and variable.dtype != there.dtype:
             raise ValueError(
                 f"Mismatched dtypes for variable {model.split_fqn(fqn)[1]} between Zarr store on disk and dataset to "
                 f"append. Store has dtype {there.dtype} but dataset to append has dtype {variable.dtype}."
             )
+        # Numbers that a program read undecoded would be encoded a second time.
         if (form := _form_of_attributes(variable)) is not None:
             self.given[fqn] = form
         if self.mode == "a" and not set(variable.dims) & set(places):
@@ -821,6 +838,7 @@ class Update:
                 name = model.split_fqn(ref)[1] if isinstance(ref, str) else f"dim_{ref}"
                 found = node.find_dimension(name)
                 is_other = found is not None and found.group is not node and found.size != size
+                # A dimension that grows has not got its new size yet, and groups below share it.
                 if found is None or (is_other and name not in places):
                     unlimited = isinstance(ref, str) and dataset.is_unlimited(ref)
                     found = node.add_dimension(name, size, unlimited=unlimited)
@@ -837,6 +855,7 @@ class Update:
             growing = node.find_dimension(dim) if dim in places.get(node.fqn, {}) else None
             if growing is not None:
                 with session.tree.lock:
+                    # In netCDF, only an unlimited dimension grows.
                     if not growing.unlimited:
                         growing.unlimited = True
                         growing.group.touch()
@@ -881,6 +900,7 @@ def _checked_values(source: EncodedSource) -> model.ArraySource:
     UnsupportedError
         If a value does not fit.
     """
+    # A look at a Dask array would compute it twice.
     if not source.may_change or source.chunked is not None:
         return source
     shape, size = source.shape, value_bytes(source.dtype)
@@ -894,6 +914,7 @@ def _checked_values(source: EncodedSource) -> model.ArraySource:
 def _are_close(a: np.ndarray, b: np.ndarray) -> bool:
     """True if coordinates are equal within the rounding of the narrower type."""
     kinds = a.dtype.kind + b.dtype.kind
+    # Rounding is a matter of floats; times and text are equal or not.
     if "f" not in kinds or set(kinds) - set("iuf"):
         return bool(np.array_equal(a, b))
     eps = max(float(np.finfo(x.dtype).eps) for x in (a, b) if x.dtype.kind == "f")

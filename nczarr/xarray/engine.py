@@ -76,6 +76,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
             return False
         target = _normal(filename_or_obj)
         is_url = "://" in target
+        # xarray asks each engine for each URL, and an answer costs requests.
         if is_url and PurePath(target).suffix not in _SUFFIXES:
             return False
         if not is_url and not os.path.isdir(target) and not target.endswith(_ARCHIVES):
@@ -111,6 +112,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
             raise ValueError(f"group must be a string or None, not {group!r}")
         source = ReopenedDataset(_normal(filename_or_obj), allowing(storage_options, allow))
         found = _engine_for_plain_zarr(source)
+        # Plain Zarr keeps the names and encodings of the engine zarr.
         if found is not None:
             engine, target, settings = found
             plain = engine.open_dataset(target, group=group and plain_path(group), **settings, **options)
@@ -203,8 +205,10 @@ def _engine_for_plain_zarr(
         or is_icechunk(source.target)
     ):
         return None
+    # fsspec follows references without the check that they stay beside their document.
     if isinstance(source.target, str) and source.target.startswith("reference:"):
         return None
+    # zarr-python was given an M8[s] of another package, which it does not know.
     if not _knows_types_of(hierarchy):
         return None
     try:

@@ -60,12 +60,15 @@ class TaskTarget:
             If the variable is not the planned one, or has no such place.
         """
         change = "has gone" if node is None else self._change(TaskTarget.of(session, node))
+        # Chunks outside of the array were written without an error.
         if (
             node is not None
             and not change
             and any(r.stop > n for r, n in zip(region, node.shape, strict=True))
         ):
             change = f"has the shape {node.shape}, in which the place {_shown(region)} does not exist"
+        # Another program may replace the store meanwhile: numbers got other units, and a missing variable
+        # was a KeyError.
         if node is None or change:
             raise EditError(
                 f"since the task was planned, the variable {change}",
@@ -81,6 +84,7 @@ class TaskTarget:
             return f"has the type {now.type.name}, not {self.type.name}"
         if now.dimensions != self.dimensions:
             return f"has the dimensions {now.dimensions}, not {self.dimensions}"
+        # Tasks are planned so that no two of them write one chunk, which another shape of chunks breaks.
         if now.block != self.block:
             return f"has chunks of the shape {now.block}, not {self.block}"
         form, then = now.form, self.form

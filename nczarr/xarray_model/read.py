@@ -70,6 +70,7 @@ def tree_of(groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
         If the name of a group contains ``/``: xarray would take it for two groups.
     """
     for path in groups:
+        # xarray takes the name for the path of two groups.
         if any("/" in name for name in split_path(path)):
             raise UnsupportedError(
                 f"xarray has no tree with this group: its name contains '/': {path}",
@@ -90,11 +91,13 @@ class ReopenedDataset:
         self.storage_options = storage_options
         self._header = header
         self._session: Session | None = None
+        # Tasks of Dask may open one unpickled dataset at the same time.
         self._lock = make_lock(Rank.OWNER)
 
     @property
     def session(self) -> Session:
         """The open dataset; opened on first use."""
+        # A second handle of HDF5 does not see what the first one has not written.
         if isinstance(self.target, Dataset):
             return self.target._nc_session
         with self._lock:
@@ -179,6 +182,7 @@ class LazyVariable(BackendArray):  # type: ignore[misc]
             values = read_stored(session, node, parse_selection(key, self.shape), self.shape)
         else:
             values = read(session, node, self.settings, key)
+            # netCDF has no float16, so the session gives float32.
             if self.dtype == np.float16:
                 values = values.astype(self.dtype)
         integers = sum(isinstance(k, int | np.integer) for k in key)
@@ -227,6 +231,7 @@ class Kept:
     def __repr__(self) -> str:
         return f"<from {self.store.place}, group {self.store.path!r}>"
 
+    # xarray's deep copies include the encoding, and a copy of the source would be opened again.
     def __deepcopy__(self, memo: object) -> Kept:
         return self
 
@@ -351,6 +356,7 @@ def opened(source: ReopenedDataset, group: str, options: Mapping[str, Any]) -> x
     for name in store.texts.keys() & dataset.variables.keys():
         encoding = dataset.variables[name].encoding
         for key, value in store.texts[name].items():
+            # xarray drops the encoding of strings when it decodes them.
             if key not in encoding or (value is str and getattr(encoding[key], "kind", "") == "O"):
                 encoding[key] = value
     return dataset

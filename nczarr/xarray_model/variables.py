@@ -73,6 +73,7 @@ def _warn_of_missing_texts(name: str, variable: xr.Variable) -> None:
     Dask arrays of objects are looked at when xarray loads them: to find a missing text, all must be computed.
     """
     values = variable._data
+    # Missing texts became empty ones without a word.
     if variable.dtype.kind != "O" or not isinstance(values, np.ndarray) or values.dtype.metadata:
         return
     count = sum(not isinstance(value, str | bytes) for value in values.flat)
@@ -124,6 +125,7 @@ class Rounding:
         """Return rounded values."""
         if self.digit is not None:
             rounded = round_to_digit(values, self.digit).astype(values.dtype)
+            # A rounded fill value is no fill value any more.
             values = np.where(values == self.fill, values, rounded)
         return values if self.quantization is None else quantize(values, *self.quantization, self.fill)
 
@@ -310,6 +312,7 @@ class EncodedSource:
 
     def _check_members(self, type_: EnumType, values: np.ndarray) -> None:
         is_known = type_.are_members(values) | (values == self.fill)
+        # ncdump ends at such a value in the middle of a line.
         if not is_known.all():
             place = tuple(int(n) for n in np.argwhere(~is_known)[0])
             raise UnsupportedError(
@@ -347,6 +350,7 @@ def _sequence(name: str, values: Any, base: Type) -> np.ndarray:
         return converted_records(array, base.dtype)
     if base.dtype.kind in "iuf" and array.dtype != base.dtype:
         cast = array.astype(base.dtype)
+        # Elements of another type were written as they were, and read as others.
         if not np.array_equal(cast, array, equal_nan=array.dtype.kind == "f"):
             raise UnsupportedError(
                 f"a sequence of {array.dtype} does not fit {base.name}: {values!r}", fqn=name
@@ -369,11 +373,13 @@ def kept_source(encoded: EncodedSource, values: LazyVariable, decoded: xr.Variab
     """
     variable, dtype = encoded.variable, encoded.dtype
     key = _selection(variable._data, values)
+    # Chunks that no program has changed are copied without decoding.
     if key is not None:
         whole = values.whole() if _is_all(key, values.shape) else None
         if whole is not None and whole.shape == encoded.shape:
             return whole
         return LazySource(indexing.LazilyIndexedArray(values, key), dtype)
+    # A second look at the source costs a read, and pays only where decoding loses bits.
     if (decoded.dims, decoded.shape) != (variable.dims, variable.shape) or not _can_lose(
         decoded, encoded.type
     ):
@@ -427,6 +433,7 @@ def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind in "mM":
         return (a == b) | (np.isnat(a) & np.isnat(b))
     if a.dtype.kind == "f":
+        # -0.0 and 0.0 are equal, and have different bits.
         return ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
     if a.dtype == object:
         return np.asarray((a == b) | ((a != a) & (b != b)), bool)
@@ -535,6 +542,7 @@ class XarrayVariable:
     def drop_coordinates(self, explicit: bool, old: set[str]) -> None:
         """Remove coordinates of the source that xarray adds to a variable whose source does not list them."""
         attrs = self.variable.attrs
+        # xarray lists all coordinates that fit, so that each unchanged variable would get an attribute.
         if self.origin is not None and "coordinates" in attrs and not explicit:
             new = [c for c in attrs.pop("coordinates").split() if c not in old]
             attrs.update({"coordinates": " ".join(new)} if new else {})
@@ -613,6 +621,7 @@ class XarrayVariable:
         else:
             storage = self._storage_by_encoding(unlimited)
         storage = replace(storage, data_type=self.data_type())
+        # In netCDF, a scalar has neither chunks nor filters.
         if not shape:
             unchunked = replace(storage, layout=None, chunk_shape=None, array_chunks=None, shard_shape=None)
             return replace(unchunked, filters=())
@@ -690,6 +699,7 @@ def check_encoding(name: str, given: Mapping[str, Any]) -> None:
     if not isinstance(given, Mapping):
         raise ValueError(f"the encoding of {name!r} must be castable to dict, got {given!r}")
     known = {*_CODING, *_STORAGE, *_ASIDE, *conventions.CF_RELATED_DATA}
+    # An unknown key passed without effect, among them the digits of a quantization.
     if unknown := sorted(given.keys() - known):
         raise ValueError(
             f"unexpected encoding parameters for {name!r}: {unknown}. Valid encodings are: {sorted(known)}"
@@ -702,6 +712,7 @@ def encode(parts: Sequence[XarrayVariable]) -> None:
     for part in parts:
         variable = part.variable.copy(deep=False)
         variable.encoding = {k: v for k, v in variable.encoding.items() if k != KEPT}
+        # xarray encodes whole variables, and so would load each of them.
         samples[part.name] = variable[(slice(0, 0),) * variable.ndim] if part.is_divisible else variable
     encoded, _ = conventions.cf_encoder(samples, {})
     for part in parts:
@@ -800,6 +811,7 @@ def _chunks(encoding: Mapping[str, Any], shape: tuple[int, ...], unlimited: Sequ
     chunks = encoding.get("chunks") or encoding.get("chunksizes")
     if isinstance(chunks, int):
         return (chunks,) * len(shape)
+    # The engine netcdf4 of xarray drops chunks whose variable has another shape than at its opening.
     was_other = encoding.get("original_shape") not in (None, shape) and "chunks" not in encoding
     fits = not isinstance(chunks, str) and len(chunks or shape) == len(shape)
     return chunks if fits and (not was_other or any(unlimited)) else None

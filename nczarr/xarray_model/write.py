@@ -126,6 +126,7 @@ def _dataset_of(array: xr.DataArray) -> xr.Dataset:
     name = array.name
     if name is not None and name not in array.coords and name not in array.dims:
         return array.to_dataset()
+    # xarray's readers of data arrays know these two names.
     found = array.to_dataset(name="__xarray_dataarray_variable__")
     return found if name is None else found.assign_attrs(__xarray_dataarray_name__=name)
 
@@ -353,6 +354,7 @@ class _Writing:
         type_ = map_parts(type_, partial(self._declared, group))
         here = replace(type_, fqn=join_fqn(group.path, type_.name))
         taken = {t.name: t for t in group.types}
+        # Groups of several sources may have different types of one name.
         if taken.get(here.name, here) != here:
             here = replace(here, fqn=join_fqn(group.path, free_name(here.name, taken)))
         if here not in group.types:
@@ -404,6 +406,7 @@ def _new_attribute(name: str, value: Any, before: Attribute | None) -> Attribute
     value = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind in "OU" else value
     if isinstance(value, np.ndarray | np.generic) and value.dtype == np.float16:
         value = value.astype(np.float32)  # no attribute has this type
+    # None was left out of a variable, and became the text null in a dataset.
     if value is None:
         raise TypeError(
             f"Invalid value for attr {name!r}: None is no value of netCDF; remove the attribute, or give it text or "
