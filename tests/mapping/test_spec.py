@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import uuid
 from contextlib import nullcontext
 from importlib import resources
@@ -218,6 +219,16 @@ def test_the_example_of_the_attributes_fits_their_schema_and_is_read() -> None:
     with opened:
         assert opened.dataset.attribute["count"] == Attribute.of("count", 3, INT)
     assert found == ()
+
+
+def test_the_lines_on_the_page_for_neighbours_read_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (SPEC / "neighbours.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(Path(__file__).parents[1] / "data" / "example.nc", tmp_path)
+    exec(compile(lines, "neighbours.md", "exec"), {})
 
 
 def test_the_identifiers_of_the_version_are_those_of_their_names() -> None:
