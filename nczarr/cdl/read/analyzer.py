@@ -33,6 +33,7 @@ from nczarr.text import did_you_mean
 
 _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
 #: Attribute names that the netCDF library reserves.
+#: The netCDF library refuses them: "String match to name in use".
 _RESERVED = frozenset(
     ["_ARRAY_DIMENSIONS", "_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"]
 )
@@ -76,6 +77,7 @@ def load(path: str | PathLike[str] | IO[str] | IO[bytes]) -> model.Dataset:
         raise ArgumentTypeError(
             f"load takes a path or an open file, not {type(path).__name__}", hint="loads takes a text"
         ) from None
+    # os.fspath leaves paths of bytes as they are.
     if not isinstance(name, str):
         name = os.fsdecode(name)
     return _load(_contents(name), name)
@@ -140,6 +142,7 @@ def loads(text: str | bytes, *, path: str | None = None) -> model.Dataset:
 
 
 def _load(text: str, path: str | None) -> model.Dataset:
+    # ncgen refuses these first bytes, too.
     if text[:1] in ("\xfe", "\xff", "\0"):
         raise CDLError("the text is not UTF-8", path=path, hint="is it UTF-16 or UTF-32?")
     source = SourceText(text, path)
@@ -201,6 +204,7 @@ class Analyzer:
                     self._declaration(scope, inside)
 
     def _group(self, scope: GroupScope, group: tree.Group) -> None:
+        # Each group is a call inside a call: a hostile text would exhaust the stack.
         if len(list(scope.upwards())) > self._deepest:
             wrong = f"more than {self._deepest} groups inside each other"
             self._problems.add(wrong, group.name, hint=_DEEPER)
@@ -248,6 +252,7 @@ class Analyzer:
 
     def _size(self, token: Token, what: str) -> int:
         number = self._integer(token)
+        # ncgen takes no bare 5000000000, which ncdump prints.
         if number is None or 0 <= number <= np.iinfo("i8").max:
             return 1 if number is None else number
         wrong = "negative" if number < 0 else "too large"
@@ -314,6 +319,7 @@ class Analyzer:
 
     def _opaque(self, fqn: str, opaque: tree.Opaque) -> model.OpaqueType | None:
         size = self._integer(opaque.size)
+        # A few bytes of text could ask for more memory than there is.
         if size is not None and not 1 <= size <= self._most_bytes:
             wrong = f"an opaque type has 1 to {self._most_bytes} bytes, not {size}"
             self._problems.add(wrong, opaque.size, hint=_LARGER if size > 1 else None)
@@ -328,6 +334,7 @@ class Analyzer:
             for field in group.fields:
                 name = self._new_name("field", field.name, fields, check_text)
                 shape = tuple(self._size(size, "field") for size in field.sizes)
+                # In ncgen, the sizes of fields are literals above 0.
                 if 0 in shape:
                     at = field.sizes[shape.index(0)].start_pos
                     self._problems.add(f"the field {name!r} has a dimension of size 0", at)
@@ -361,6 +368,7 @@ class Analyzer:
         scope.variables[name] = VariableState(name, fqn, variable.name, type_, dimensions)
 
     def _reference(self, scope: GroupScope, token: Token) -> DimensionState | None:
+        # An anonymous dimension is its size: with a name for it, dump and gen were no inverses.
         if token.type == "INTEGER":
             return DimensionState("", "", self._size(token, "dimension"))
         found = scope.find_dimension(token)
@@ -368,6 +376,7 @@ class Analyzer:
             name = clean_name(token)
             hint = did_you_mean(name, scope.visible("dimensions"))
             self._problems.add(f"there is no dimension {name!r}", token, hint=hint)
+        # netCDF finds dimensions in the groups above only, and ncgen accepts any path.
         elif wrong := check_reach(scope.fqn, found.fqn):
             self._problems.add(wrong, token, hint="declare the dimension in a group around both")
         return found
@@ -443,6 +452,7 @@ class Analyzer:
 
     def _special(self, variable: VariableState | None, token: Token, items: Sequence[tree.Value]) -> None:
         name = str(token)
+        # In ncgen, these are syntax errors.
         if (variable is None) != (name in GLOBAL):
             owner = "the dataset" if name in GLOBAL else "a variable"
             raise ConstantError(f"{name} is an attribute of {owner} only")

@@ -44,6 +44,7 @@ class AttributeReader:
 
         Return None if a problem with a value is recorded.
         """
+        # ncgen stores an empty text as one NUL.
         if type_ == CHAR:
             raw = b"".join(self._elements.texts(items, b"\0")) or b"\0" * bool(items)
             return Attribute(name, CHAR, np.frombuffer(raw, "S1"))
@@ -51,6 +52,7 @@ class AttributeReader:
         problems = len(self._problems)
         values = np.zeros(count_values(items), type_.dtype)
         for i, item in enumerate(expand(items)):
+            # ncgen refuses fill marks in attributes, too.
             if isinstance(item, Token) and str(item) == "_":
                 raise ConstantError("'_' has no meaning in an attribute", position_of(item))
             self._elements.read(values, (i,), type_, item)
@@ -73,6 +75,7 @@ class AttributeReader:
         texts = [c.value for c in constants if c.kind == "string"]
         if len(texts) == len(constants):
             return Attribute(name, CHAR, np.frombuffer(b"".join(texts) or b"\0", "S1"))
+        # ncgen refuses text among numbers, also where they are characters.
         if texts:
             first = next(c for c in constants if c.kind == "string")
             raise ConstantError(
@@ -106,6 +109,7 @@ class AttributeReader:
             ):
                 return Attribute("_FillValue", declared, real)
         made = self.typed("_FillValue", type_, items)
+        # ncgen fails on more than one character.
         if type_ == CHAR and made is not None and len(made.values) > 1:
             raise ConstantError("_FillValue of a char variable is one character", position_of(item))
         return made
@@ -125,6 +129,7 @@ def _widest(constants: Sequence[Constant]) -> PrimitiveType:
     for kind in ("double", "float"):
         if kind in kinds:
             return PRIMITIVES[kind]
+    # 5000000000 is uint64 without a suffix; ncgen counts it as such only if int64 does not hold it.
     if any(c.kind == "uint64" and c.value > np.iinfo("i8").max for c in constants):
         return PRIMITIVES["uint64"]
     return max((PRIMITIVES[kind] for kind in reversed(kinds)), key=lambda type_: type_.dtype.itemsize)
@@ -199,9 +204,11 @@ def _filters(text: str) -> tuple[Filter, ...]:
     found = []
     for part in text.split("|"):
         numbers = [_parameter(n) for n in part.split(",")] if _FILTER.fullmatch(part) else []
+        # ncgen takes negative parameters, which are unsigned for HDF5.
         if not numbers or max(numbers) > _MOST_UINT or min(numbers) < _LEAST_INT:
             raise ConstantError(f'_Filter is "id,parameter,…|id,…", not {text!r}')
         parameters = tuple(n & _MOST_UINT for n in numbers[1:])
+        # HDF5 writes a file with a higher level, and cannot read it.
         if numbers[0] == Filter.DEFLATE and (len(parameters) != 1 or parameters[0] > _MOST_DEFLATE):
             raise ConstantError(f"the filter 1 (deflate) has one level from 0 to {_MOST_DEFLATE}")
         found.append(Filter(numbers[0], parameters))
@@ -240,6 +247,7 @@ def _single_text(name: str, items: Sequence[Value]) -> str:
     constant = parse_constant(item) if isinstance(item, Token) else None
     if constant is not None and constant.kind == "string":
         return str(constant.value.decode("utf-8", "replace"))
+    # A character was read as the filter with its number.
     if constant is not None and is_number(constant.kind) and not str(item).startswith("'"):
         return str(constant.value)
     raise ConstantError(f"{name} takes one value", None if item is None else position_of(item))
@@ -259,6 +267,7 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
     layout = special.get("_Storage")
     if rank and (chunks is not None or (filters and layout is None)):
         layout = "chunked"
+    # HDF5 extends chunked datasets only.
     if layout == "contiguous" and any(variable.unlimited):
         problems.add(
             f"the variable {variable.name!r} has an unlimited dimension, so it cannot be contiguous",
@@ -275,6 +284,7 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
         layout = "chunked" if rank else layout
     endian = special.get("_Endianness", "native")
     if "_Endianness" in special and variable.type is not None:
+        # netCDF-C fails on it, too.
         if variable.type == STRING or variable.type.kind == "vlen":
             problems.add(f"the type {variable.type.name!r} has no byte order", tokens["_Endianness"])
         elif variable.type.dtype.itemsize == 1:
@@ -309,6 +319,7 @@ def _chunk_shape(variable: VariableState, numbers: list[int]) -> _Shape:
     shape = []
     for axis, (size, unlimited) in enumerate(zip(variable.sizes, variable.unlimited, strict=True)):
         length = numbers[axis] if axis < len(numbers) else 0
+        # netCDF-C refuses chunks that are longer than a fixed dimension.
         if length < 0 or (length > size and not unlimited):
             raise ConstantError(f"the chunk size {length} does not fit a dimension of size {size}")
         shape.append(length or (1 if unlimited else size))

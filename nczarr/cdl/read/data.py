@@ -46,6 +46,7 @@ class Binder:
                 self._measure(text, dimensions[inner:], _inside(part))
             return
         if text:
+            # ncgen counts the characters without padding, and crashes on the rows that ncdump prints.
             pieces = ElementReader(Problems(self._problems.source)).texts(items, b"\0", [])
             count = sum(map(len, pad_rows(pieces, _row_width(dimensions), b"\0")))
         else:
@@ -83,6 +84,7 @@ class Binder:
                 variable.data_token,
             )
             return None
+        # numpy refuses sizes that it cannot count with a ValueError.
         try:
             out = np.zeros(corner, type_.dtype)
         except (MemoryError, ValueError):
@@ -132,6 +134,7 @@ class Binder:
         records = out.reshape((blocks, *out.shape[inner:]))
         for n in range(blocks):
             part = parts[n] if n < len(parts) else None
+            # By its braces, ncgen knows where a short record ends.
             if part is not None and not isinstance(part, Block) and type_ != model.CHAR:
                 if not (isinstance(part, Token) and str(part) == "_"):
                     self._problems.add(
@@ -161,6 +164,7 @@ class Binder:
                 f"a number in the char data of {variable.name!r} is left out", position_of(item)
             )
         raw = b"".join(pad_rows(pieces, _row_width(dimensions), fill))
+        # ncgen warns, and then crashes.
         if len(raw) > len(flat):
             self._problems.add(
                 f"{len(raw)} characters for the {len(flat)} elements of {variable.name!r}",

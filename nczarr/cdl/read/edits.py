@@ -128,6 +128,7 @@ class _Reader(Analyzer):
             return None
         types = words[:-1] if owner is not None else words
         node = self._root if owner is None else owner
+        # Chunks and compression change only with all values, which a copy writes.
         if part.name in SPECIAL:
             hint = "nczarr copy changes chunks, compression and format"
             self._problems.add(

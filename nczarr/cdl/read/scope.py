@@ -39,6 +39,7 @@ def clean_name(raw: str) -> str:
     '2m temp'
     """
     text = _ESCAPED.sub(r"\1", str(raw)) if "\\" in raw else str(raw)
+    # netCDF-C compares names in the form NFC.
     return text if text.isascii() else normalize_name(as_text(text))
 
 
@@ -203,6 +204,7 @@ class GroupScope:
             if name in scope.types:
                 return scope.types[name]
         everywhere = [s for s in self.root.walk() if name in s.types]
+        # As ncgen, a type that one group alone declares is known everywhere.
         if len(everywhere) != 1 or token.startswith("/"):
             raise KeyError(name)
         return everywhere[0].types[name]
@@ -217,6 +219,7 @@ class GroupScope:
     def find_variable(self, token: Token) -> VariableState | None:
         """Return the variable that a name or a path refers to."""
         name, scopes = self._places_of(token)
+        # In ncgen, names of variables are looked up in their own group only.
         scope = next(iter(scopes), None)
         return None if scope is None else scope.variables.get(name)
 

@@ -92,8 +92,10 @@ def missing_value(type_: model.Type) -> Any:
     >>> missing_value(model.VlenType("/v", INT))
     array([-2147483647], dtype=int32)
     """
+    # ncgen means the first member, and ends with an error.
     if isinstance(type_, model.EnumType):
         return type_.dtype.type(type_.members[0][1]) if type_.members else type_.dtype.type(0)
+    # ncgen makes a sequence of one fill value.
     if isinstance(type_, model.VlenType):
         one = np.empty(1, type_.base.dtype)
         one[(0,)] = missing_value(type_.base)
@@ -326,6 +328,7 @@ class ElementReader:
         assert isinstance(type_, model.PrimitiveType)
         if constant.kind == "word":
             raise ConstantError(f"{constant.shown!r} is not a value of the type {type_.name}")
+        # ncdump -t prints times as text, of which ncgen reads the year as the number.
         if constant.kind == "string" and dates is not None and type_.dtype.kind in "iuf":
             number = dates(bytes(constant.value).decode("utf-8", "replace"))
             if number is not None:
@@ -354,6 +357,7 @@ class ElementReader:
             )
         members = dict(type_.members)
         for enum, member in split_enum_constant(token):
+            # ncgen takes the first enum with such a member, and then refuses its type.
             if enum in (None, type_.name) and member in members:
                 return members[member]
         name = split_enum_constant(token)[0][1]
@@ -395,6 +399,7 @@ class ElementReader:
 
     def _vlen(self, type_: model.VlenType, block: Block) -> np.ndarray:
         items = block.values.items
+        # ncgen crashes on each sequence of characters, which its manual describes.
         if type_.base == model.CHAR:
             raw = b"".join(self.texts(items, b"\0"))
             return np.frombuffer(raw, "S1").copy()
@@ -428,6 +433,7 @@ class ElementReader:
 
     def _field(self, out: np.ndarray, index: tuple[int, ...], field: model.Field, block: Block) -> None:
         size = math.prod(field.shape)
+        # In ncgen, short and long texts of a field shift the rest of the record.
         if field.type == model.CHAR:
             width = field.shape[-1] if len(field.shape) > 1 else 0
             raw = b"".join(pad_rows(self.texts(block.values.items, b"\0"), width, b"\0"))
@@ -462,6 +468,7 @@ class ElementReader:
             if isinstance(item, Call):
                 self._problems.add("expected text, not a function", position_of(item))
                 continue
+            # One list may have several wrong values, which one run of gen names.
             try:
                 constant = parse_constant(item)
             except ConstantError as error:
@@ -472,6 +479,7 @@ class ElementReader:
                 joining = False
             elif constant.kind in ("byte", "ubyte", "fill"):
                 piece = fill if constant.kind == "fill" else bytes([constant.value & 255])
+                # ncgen joins characters that follow each other, so that 'a','b' is one row.
                 if joining:
                     pieces[-1] += piece
                 else:
@@ -488,6 +496,7 @@ def _with_runs(items: Iterable[Value]) -> Iterator[Value | list[bytes]]:
     """Yield the values of a list one at a time, and a valid run of strings as one list."""
     for item in items:
         if isinstance(item, Token) and item.type == "STRINGS":
+            # A wrong escape in a run is found in its own string.
             with suppress(ConstantError):
                 yield raw_strings(item)
                 continue

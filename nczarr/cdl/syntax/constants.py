@@ -124,6 +124,7 @@ def _integer(text: str) -> tuple[str, int]:
     match = _INTEGER.fullmatch(text)
     assert match is not None
     sign, digits, suffix = match.groups()
+    # ncgen reads 08 and 09 as 0 without a word.
     if len(digits) > 1 and digits[0] == "0":
         try:
             number = int(digits, 8)
@@ -141,6 +142,7 @@ def _integer(text: str) -> tuple[str, int]:
     if suffix:
         kind = SUFFIXES[suffix.lower()]
         limits = np.iinfo(PRIMITIVES[kind].dtype)
+        # As in ncgen, signed suffixes wrap: 300b is 44.
         if kind[0] == "u" and not 0 <= number <= limits.max:
             raise ConstantError(f"{text} is out of the range of {kind}: 0 to {limits.max}")
         return kind, _wrap(number, PRIMITIVES[kind])
@@ -170,6 +172,7 @@ def _hexadecimal(text: str) -> tuple[str, object]:
         return "opaque", digits
     kind = SUFFIXES[suffix]
     number = int(digits, 16) if len(digits) <= 32 else 1 << 128
+    # ncgen clamps longer numbers without a word.
     if number >= 1 << 8 * PRIMITIVES[kind].dtype.itemsize:
         raise ConstantError(f"the number {text[:40]} does not fit {kind}")
     return kind, _wrap(number, PRIMITIVES[kind])
@@ -178,6 +181,7 @@ def _hexadecimal(text: str) -> tuple[str, object]:
 def _character(text: str) -> int:
     inside = text[1:-1].encode("latin-1")
     value = unescape(inside) if inside != b"'" else inside
+    # A character of two bytes of UTF-8 is none for ncgen.
     if len(value) != 1:
         shown = text.encode("latin-1").decode("utf-8", "replace")
         raise ConstantError(f"a character constant is one byte; {shown[:40]} has {len(value)}")
@@ -207,6 +211,7 @@ def unescape(raw: bytes) -> bytes:
             return bytes([int(hexadecimal[2:], 16)])
         if octal is not None:
             return bytes([int(octal[1:], 8) & 255])
+        # ncgen refuses shorter octal escapes.
         if b"0" <= other[1:] <= b"7":
             raise ConstantError("an octal escape needs three digits, as in \\012")
         if other == b"\\x":
@@ -257,6 +262,7 @@ def convert(constant: Constant, type_: PrimitiveType) -> object:
         return -0.0 if value == 0 and constant.text[:1] == "-" else float(value)
     if isinstance(value, int):
         return _wrap(value, type_)
+    # In C, the result depends on the platform.
     if not math.isfinite(value):
         raise ConstantError(f"{constant.shown} has no value of the type {type_.name}")
     number = math.trunc(float(value))
@@ -302,6 +308,7 @@ def _is_whole_number(raw: bytes, element: int | float) -> bool:
 def _to_string(constant: Constant) -> str:
     kind, value = constant.kind, constant.value
     if kind == "string":
+        # netCDF's strings end at a NUL.
         return bytes(value).split(b"\0")[0].decode("utf-8", "surrogateescape")
     if kind == "nil":
         return NullText()

@@ -99,6 +99,7 @@ class Folder:
         With `longest_row`, `text` is whole rows, none longer: if that is short, no line is folded.
         """
         text = self._carry + text
+        # Rows that fit a line need no search for its end.
         if longest_row is not None and longest_row <= self._row:
             self._carry = _MARK
             self._write([text[:-1]])
@@ -184,6 +185,7 @@ class VariableWriter:
     def write(self) -> None:
         """Write ``name = values ;``, or nothing for a variable without elements or data."""
         line, shape, name = self._line, self._shape, self._variable.name
+        # As ncdump: ncgen crashes on a list without values.
         if self._variable.data is None or 0 in shape:
             return
         line.file.write("\n" + " " * line.indent + " " + self._name)
@@ -247,6 +249,7 @@ class VariableWriter:
     def _missing(self, part: np.ndarray) -> np.ndarray:
         if part.dtype.kind != "f":
             return part == self._fill
+        # ncdump prints values near the fill value as "_", so that they are lost.
         if self._options.ncdump:
             return near(part, self._fill)
         bits = np.dtype(f"i{part.dtype.itemsize}")
@@ -257,6 +260,7 @@ class VariableWriter:
         type_, attribute = self._variable.type, self._variable.attribute.get("_FillValue")
         if attribute is not None and attribute.type == type_ and len(attribute.values) == 1:
             return attribute.values[0]
+        # As in ncdump: each byte may be a value, and user types have no default.
         if type_.is_user_defined or type_.name in ("byte", "ubyte"):
             return None
         if attribute is not None and not self._options.ncdump:
@@ -434,6 +438,7 @@ def c_format(text: str, type_: Type) -> ToText | None:
         if type_.is_float:
             return special_float(float(value), single) or form % float(value)
         number = ord(bytes(value) or b"\0") if type_ == CHAR else int(value)
+        # C prints the bits of a negative number for unsigned kinds.
         return form % (number & 0xFFFFFFFFFFFFFFFF if number < 0 and kind in "ouxX" else number)
 
     return to_text

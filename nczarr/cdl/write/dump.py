@@ -105,6 +105,7 @@ def dump(dataset: object, file: TextIO, options: DumpOptions = _DEFAULT) -> None
 
         write_ncml(dataset, file, options)
     else:
+        # ncgen knows only types that are declared before their use.
         if not (options.header_only or options.ncdump):
             dataset = model.resolve(dataset)
             for fqn, type_ in model.forward_references(dataset):
@@ -355,6 +356,7 @@ class _Dump:
     def _attribute_text(self, attribute: model.Attribute) -> str:
         options, type_, values = self._options, attribute.type, attribute.values
         if not len(values):
+            # ncdump prints "" for each empty attribute, which loses its type.
             return '""' if options.ncdump else ""
         if type_ == model.CHAR:
             return self._char_attribute(attribute.text)

@@ -66,6 +66,7 @@ def escape_text(text: str, *, ncdump: bool = False) -> str:
     >>> escape_text('a<b "c"')
     'a&lt;b &quot;c&quot;'
     """
+    # XML parsers refuse a document with these characters.
     found = None if ncdump else _NOT_XML.search(text)
     if found is not None:
         raise LossError(
@@ -143,6 +144,7 @@ class _NcMLWriter:
             return
         if attribute.type == model.STRING:
             texts = [self.text(v or "") for v in attribute.values]
+            # ncdump writes the first string only.
             if self._options.ncdump or len(texts) == 1:
                 self._file.write(f'{head} type="string" value="{"".join(texts[:1])}" />\n')
                 return

@@ -258,12 +258,14 @@ def float_columns(values: np.ndarray, digits: int, exact: bool, separator: int) 
             left = left[~fine]
             if not len(left):
                 break
+    # Each zero has been computed as 1.0.
     if zero.any():
         mantissa[zero] = 0
         exponent[zero] = 0
     record = _layout(mantissa, exponent, places, digits if precision is None else precision, separator)
     record["sign"] = np.signbit(values).view("u1") * np.uint8(ord("-"))
     columns = record.view("u1").reshape(len(values), record.dtype.itemsize)
+    # The text "-0" is an integer, which has no sign.
     if exact:
         hard |= zero & np.signbit(values)
     if hard.any():

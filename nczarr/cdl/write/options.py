@@ -199,6 +199,7 @@ def _filter_list(filters: tuple[Filter, ...], variable: Variable) -> str:
     texts = []
     for filter_ in filters:
         parameters = filter_.parameters
+        # HDF5 adds the size of a value to shuffle, and ncdump prints it.
         if filter_.id == Filter.SHUFFLE and not parameters:
             parameters = (variable.type.dtype.itemsize,)
         texts.append(",".join(map(str, (filter_.id, *parameters))))

@@ -189,6 +189,7 @@ def _from_hours(hours: float, calendar: str) -> Date:
     if abs(days) >= 1 << 31:
         raise OverflowError
     hour = hours - days * 24.0
+    # Rounding can leave 24 hours.
     if hour >= 24.0:
         days, hour = days + 1, hour - 24.0
     days += _days_before(1970, calendar)

@@ -55,6 +55,7 @@ def escape_name(name: str, *, percent: bool = True) -> str:
     a\% a%
     """
     text = _SPECIAL.sub(r"\\\g<0>", name)
+    # ncdump prints "%" without an escape, and ncgen needs one.
     if not percent:
         text = text.replace("\\%", "%").replace("\\/", "/")
     if _CONTROL.search(text):
@@ -175,6 +176,7 @@ class ValueText:
             if isinstance(value, NullText):
                 return "NIL"
             return quote(str(value).replace("\v", "\n"), ncdump=True)
+        # CDL ends a string there: it was cut without a word.
         if "\0" in value and not self.options.header_only:
             raise LossError(
                 f"CDL ends the string {str(value)[:40]!r} at its first NUL",
@@ -195,11 +197,13 @@ class ValueText:
         for name, value in reversed(type_.members):
             if self.options.ncdump:
                 texts[value] = name
+            # ncgen takes the first enum that has a member of this name.
             elif self._members[name] > 1 or "." in name:
                 # A digit inside an identifier must not be escaped.
                 texts[value] = f"{escape_name(type_.name)}.{escape_name('_' + name)[1:]}"
             else:
                 texts[value] = escape_name(name)
+        # ncdump prints it for a 0 without a member.
         if self.options.ncdump:
             texts.setdefault(0, "_UNDEFINED")
 
