@@ -126,6 +126,7 @@ class _Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         """Parse arguments; arguments after ``--`` are positional."""
+        # With an option between them, argparse takes only the first of several arguments.
         if self._mixing or self._subparsers is not None or args is None or "--" in args:
             return super().parse_known_args(args, namespace)
         self._mixing = True  # parse_known_intermixed_args calls this method
@@ -139,6 +140,7 @@ class _Parser(argparse.ArgumentParser):
     ) -> Any:
         """Parse arguments; the error of an unknown option comes from the parser of its command."""
         options, unknown = self.parse_known_args(args, namespace)
+        # The parser above would print its own usage for an option that one command lacks.
         if unknown:
             commands = [a for a in self._actions if isinstance(a, argparse._SubParsersAction)]
             parser = commands[0].choices[options.command] if commands else self
@@ -166,6 +168,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End the program with a message of argparse."""
         choice = re.search(r"invalid choice: (['\"])(.*?)\1 \(choose from (.*)\)", message)
+        # argparse lists all commands for a wrong one, which hides the similar name.
         if choice is None:
             self._end(message)
         if message.startswith("argument COMMAND"):
@@ -210,6 +213,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
             add_help=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        # Options of other commands would import their modules at each start.
         if command is None or command == name:
             _add_common_options(verb, name)
             _definition(name)(verb)

@@ -210,6 +210,7 @@ def run_consolidate(options: argparse.Namespace) -> None:
     for source in options.source:
         with shared.open_documents(source, "r+", storage_options(options)) as hierarchy:
             refuse_group_of_dataset(hierarchy.store, "consolidated")
+            # Other programs trust consolidated metadata, and would see no node that they lack.
             if not hierarchy.complete:
                 raise UnsupportedError(
                     "the store cannot list all its keys, so consolidated metadata would lack nodes",
@@ -270,6 +271,7 @@ def run_rm(options: argparse.Namespace) -> int:
 
 
 def _agreed(summary: str, target: str) -> bool:
+    # A script cannot answer, and input() would take a line of its data.
     if not sys.stdin.isatty():
         raise NCZarrError(
             "nczarr rm asks before it removes, and standard input is no terminal",

@@ -138,6 +138,7 @@ def _check_target(target: str, *, virtual: bool, append: bool) -> None:
     if append and not path.exists():
         hint = "nczarr copy and nczarr join create one"
         raise DatasetNotFoundError("there is no dataset to append to", path=target, hint=hint)
+    # A Zarr directory of this name would be opened as references.
     if path.suffix in (".json", ".parquet", ".icechunk") and not virtual:
         raise UnsupportedError(
             f"a name with the suffix {path.suffix} is that of references to chunks",
@@ -243,6 +244,7 @@ def _sources(options: argparse.Namespace) -> list[str]:
     if (name := options.files_from) is None:
         return sources
     try:
+        # File names on Unix are bytes, which need not be UTF-8.
         text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8", "surrogateescape")
     except OSError as error:
         raise DatasetNotFoundError(f"--files-from: {error.strerror}", path=name) from None
@@ -257,6 +259,7 @@ def run_scan(options: argparse.Namespace) -> None:
     where, bar = storage_options(options), progress_bar(options.progress)
     found = expand_sources(sources, where)
     engine = given_options(options, "scan", PARTS)
+    # Few sources are read sooner than processes start.
     if "dask" not in engine and "executor" not in engine and len(found) > _FEW:
         engine["executor"] = "processes"
     count, opened = nczarr.scan(found, options.target, source_options=where, progress=bar, **engine)
@@ -277,6 +280,7 @@ def run_gen(options: argparse.Namespace) -> None:
         text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
         dataset = cdl.loads(text, path="<stdin>")
     else:
+        # The bytes of a netCDF file would be reported as a syntax error.
         if (kind := kind_of_source(options.source)) == "netcdf" or os.path.isdir(options.source):
             what = "a netCDF file" if kind == "netcdf" else "a directory"
             raise UnsupportedError(

@@ -129,6 +129,7 @@ def _dump(source: str, out: TextIO, options: argparse.Namespace, bar: Progress) 
     given = {name: getattr(options, name) for name in _DUMPED}
     with open_source(source, storage_options=storage_options(options)) as dataset, error_context(source):
         if given["name"] is None:
+            # A signature in the query of a URL is a secret, and no part of a name.
             place = source.partition("?")[0] if "://" in source else source
             given["name"] = PurePosixPath(place.rstrip("/").partition("#")[0]).stem or dataset.name
         chosen = cdl.DumpOptions(

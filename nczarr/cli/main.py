@@ -88,6 +88,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     except NCZarrError as error:
         for line in [error, *_notes(error)]:
             _print_message(str(line), layout=True)
+        # Schedulers repeat a command with this status; diff and check have 2 for errors, as cmp.
         return _TRY_AGAIN if error.reason == "temporary" and error_status == 1 else error_status
     except BrokenPipeError:
         # The reader of the output has closed the pipe, like `head`. Discard the output of the flush at exit.
@@ -96,6 +97,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     except OSError as error:
         _print_message(str(error))
         return error_status
+    # A shell reports 128 and the number of the signal.
     except (KeyboardInterrupt, _Terminated) as error:
         word, status = ("interrupted", 130) if isinstance(error, KeyboardInterrupt) else ("terminated", 143)
         leftovers = "; ".join(_notes(error)) or "no unfinished output is left"

@@ -168,6 +168,7 @@ def add_dimension_option(options: Options) -> None:
 def refuse_twice(names: Sequence[str], name: str) -> None:
     """Refuse an option that is given twice for the same name."""
     twice = next((each for i, each in enumerate(names) if each in names[:i]), None)
+    # argparse keeps the last one silently.
     if twice is not None:
         raise UnsupportedError(f"{name} is given twice for {twice}")
 
@@ -202,6 +203,7 @@ def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
             raise NCZarrError(
                 f"--storage-option {item!r} is not KEY=VALUE", hint="for example --storage-option anon=true"
             )
+        # s3fs and obstore have options that are numbers and objects.
         try:
             result[key] = read_json(value)
         except ValueError:
@@ -223,7 +225,9 @@ def open_documents(
         if mode == "r+":
             store.keep_order()
         try:
+            # Consolidated metadata may be older than the documents.
             hierarchy = open_hierarchy(store, consolidated=False if store.listable else None, mode=mode)
+        # A copy that was killed leaves no root, and is no missing dataset.
         except DatasetNotFoundError:
             refuse_unfinished(store)
             raise

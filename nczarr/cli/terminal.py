@@ -58,6 +58,7 @@ def say(*lines: object) -> None:
 
 def can_draw() -> bool:
     """Return True if the encoding of standard output has box-drawing characters."""
+    # Output in the locale C has ASCII only.
     try:
         "└├─│×".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):
@@ -146,6 +147,7 @@ class _Bar:
         self._bar = tqdm(total=total, leave=False, ncols=min(100, size.columns), nrows=size.lines, **units)
 
     def advance(self, count: int, fqn: str) -> None:
+        # The bar would draw over the pager's screen.
         if getattr(sys.stdout, "paging", False):
             self.finish()
         if self._bar is not None:
@@ -172,6 +174,7 @@ class _Lines:
     def advance(self, count: int, fqn: str) -> None:
         self._done += count
         self._fqn = fqn
+        # A line for each block would be millions of lines.
         if time.monotonic() >= self._next:
             self._print()
 
@@ -195,6 +198,7 @@ def progress_bar(kind: str = "auto") -> Progress:
     """
     if kind == "json":
         return _Lines()
+    # A log file would get each state of the bar.
     if kind == "none" or not sys.stderr.isatty() or importlib.util.find_spec("tqdm") is None:
         return NoProgress()
     return _Bar()
@@ -239,6 +243,7 @@ def painter(kind: str, stream: IO[str]) -> Callable[[str], object]:
 
     Without Pygments (extra ``cli``), there are no colours.
     """
+    # Colours come with an extra.
     if importlib.util.find_spec("pygments") is None:
         return stream.write
     from pygments.formatters import TerminalFormatter

@@ -134,6 +134,7 @@ def misfit(shards: Sequence[int], chunks: Sequence[int]) -> str | None:
     if any(s % c for s, c in zip(shards, chunks, strict=True)):
         return f"the shards {tuple(shards)} do not contain whole chunks of {tuple(chunks)}"
     count = math.prod(s // c for s, c in zip(shards, chunks, strict=True))
+    # A length that was too large by mistake ended in a MemoryError at the first write.
     if count > _MOST_CHUNKS:
         return f"{count:,} chunks in a shard are too many for its index: at most {_MOST_CHUNKS:,}"
     return None

@@ -184,6 +184,7 @@ def _whole_files(length: int, chunk: int, size: int, file: StepUnit | None) -> i
     >>> _whole_files(27, 1, 120, StepUnit(4, "file")), _whole_files(120, 1, 120, StepUnit(4, "file"))
     (24, 120)
     """
+    # Shards of 27 steps made each daily append of 4 steps rewrite one.
     if file is None or length >= size > 0:
         return length
     unit = math.lcm(chunk, file.steps)

@@ -71,11 +71,13 @@ def preview(variable: Variable, data: ArraySource, chunks: _Shape | None, most: 
         return ""
     (count,) = data.shape or (1,)
     size = _STRING_BYTES if variable.type == STRING else data.dtype.itemsize
+    # info and notebooks must not read a large chunk for a few values.
     if min((chunks or (_WHOLE,))[0], count) * size > most:
         return ""
     ends = [slice(0, count)] if count <= _WHOLE else [slice(0, _FIRST), slice(count - 1, count)]
     try:
         values = [data.read((end,) if data.shape else ()).reshape(-1) for end in ends]
+    # A preview is no reason for info to fail.
     except (NCZarrError, OSError):
         return ""
     shown = date_of if is_time(variable) else lambda _, value: format_value(value)

@@ -55,6 +55,7 @@ def several(given: object, kind: type, where: str, what: str) -> tuple[Any, ...]
     Traceback (most recent call last):
     nczarr.errors.ArgumentTypeError: /v: sizes are a list, not 'x' (write ['x'])
     """
+    # Text is a sequence of letters, which would be nodes without a word.
     if isinstance(given, str | bytes | kind) or not isinstance(given, Iterable):
         hint = f"write [{shown(given)}]" if isinstance(given, str | kind) else None
         raise ArgumentTypeError(f"{what} are a list, not {shown(given)}", fqn=where, hint=hint)
@@ -125,6 +126,7 @@ def values_for(given: object, type_: Type, where: str) -> np.ndarray:
         raise ArgumentError(f"{shown(given)} is no value of the type {type_.name}", fqn=where) from None
     if after is None or (before.dtype.kind in "SU") != (dtype.kind in "SU"):
         raise ArgumentTypeError(f"{shown(given)} is no value of the type {type_.name}", fqn=where)
+    # numpy casts 1.5 to 1, and 300 to 44, without a word.
     if dtype.kind in "iu" and before.size:
         _refuse_other_integers(before, after, type_, where)
     return after
@@ -139,6 +141,7 @@ def _array_of(given: object, dtype: np.dtype) -> np.ndarray:
         return exact if all(isinstance(each, int | np.integer) for each in exact.flat) else array
     if dtype.kind in "SU" and array.dtype.kind == "U":
         array = np.char.encode(array, "utf-8")
+        # numpy would cut the text to its first byte.
         if array.size and array.dtype.itemsize > dtype.itemsize:
             raise ValueError("a char is one byte; text has the type string, or one more dimension")
     return array
@@ -156,6 +159,7 @@ def _objects(given: object, dtype: np.dtype, type_: Type, where: str) -> np.ndar
     if dtype.hasobject and type_.is_atomic:  # text
         found = np.asarray(given, object)
         for each in found.flat:
+            # None was taken for text, which was lost on every way.
             if not isinstance(each, str):
                 raise ArgumentTypeError(f"{shown(each)} is no value of the type {type_.name}", fqn=where)
         return found

@@ -95,6 +95,7 @@ class Attribute:
 
     def __post_init__(self) -> None:
         values = self.values
+        # Each opened variable has such attributes.
         if type(values) is np.ndarray and (isinstance(self.type, Type) or self.type is None):
             return
         name = making.text_of(self.name, "attribute")
@@ -156,6 +157,7 @@ class Attribute:
             array[:] = items
             return cls(name, type_, array)
         values = np.atleast_1d(making.values_for(value, type_, where))
+        # In netCDF, values of an attribute have one dimension.
         if values.ndim > 1:
             raise ArgumentError(
                 f"an attribute is a vector, and the values have the shape {values.shape}", fqn=where
@@ -276,6 +278,7 @@ class Storage:
             return None if lengths is None else tuple(1 if p is None else lengths[p] for p in places)
 
         codecs = self.codecs
+        # The codec transpose names axes: a join along a new dimension dropped it silently.
         if codecs is not None and tuple(places) != tuple(range(len(places))):
             rank = len(self.array_chunks or self.chunk_shape or places)
             codecs = tuple(on_axes(codecs, places, rank))
@@ -559,6 +562,7 @@ class IngestedSource:
 
     def _fingerprints(self, other: IngestedSource) -> list[tuple[str, str]]:
         """Return the checksums, or else the versions, of both sources, if both have them."""
+        # A version changes when the same bytes are copied; a checksum does not.
         if self.sha256 and other.sha256:
             return [(self.sha256, other.sha256)]
         return [(self.version, other.version)] if self.version and other.version else []

@@ -117,6 +117,7 @@ def _places(part: slice, size: int, where: str) -> range:
 
 def _place(part: object, size: int, where: str) -> int:
     try:
+        # Python counts True as 1, and numpy as a mask.
         if isinstance(part, bool):
             raise TypeError
         place = operator.index(part)  # type: ignore[arg-type]

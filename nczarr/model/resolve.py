@@ -93,6 +93,7 @@ def resolve(dataset: Dataset) -> Dataset:
 
 
 def _refuse_depth(dataset: Dataset) -> None:
+    # Writers and readers call themselves for each level, and Python's stack is short.
     depth = limit("NCZARR_MAX_DEPTH")
     level: list[Group] = [dataset]
     for _ in range(depth + 1):
@@ -231,6 +232,7 @@ class _Resolver:
             chunks = self.grid(storage.chunk_shape, rank, fqn, "chunk shape")
             shards = self.grid(storage.shard_shape, rank, fqn, "shard shape")
             bound = replace(bound, storage=replace(storage, chunk_shape=chunks, shard_shape=shards))
+            # The first write of such a chunk would end in a MemoryError.
             if math.prod(chunks or ()) * bound.type.dtype.itemsize >= _HUGE_CHUNK:
                 self.problems.append(
                     f"{fqn}: a chunk of shape {chunks} fits into no memory; give a smaller shape"
@@ -273,6 +275,8 @@ class _Resolver:
         if not isinstance(ref, str):
             return self.size(ref, where, "anonymous dimension", least=0)
         if ref in self.sizes:
+            # netCDF-C cannot close a file with a dimension of a group below, and netCDF4-python reads none of
+            # a sibling.
             wrong = check_reach(group, ref)
             if wrong is not None:
                 self.problems.append(f"{where}: {wrong}")

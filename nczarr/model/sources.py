@@ -72,6 +72,7 @@ class DatasetSink(Protocol):
 
 def refuse_cast(values: np.ndarray, dtype: np.dtype, fqn: str) -> None:
     """Raise :class:`ModelError` for values of another dtype than the variable's, which a cast could change."""
+    # A float64 source for an int was cast silently.
     if values.dtype != dtype:
         raise ModelError(
             f"values of the dtype {values.dtype} cannot be written to a variable of {dtype}",

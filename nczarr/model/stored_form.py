@@ -184,6 +184,7 @@ class StoredForm:
         """Return where numbers stand for missing values."""
         found = np.zeros(numbers.shape, bool)
         for number in self.missing:
+            # NaN is equal to no number, so a NaN as missing value would mask nothing.
             found |= np.isnan(numbers) if number != number else numbers == number
         return found
 
