@@ -45,6 +45,7 @@ HEAVY = (
     "core_alone",
     "benchmarks",
     "notebooks",
+    "typing/messages",
 )
 #: The test files that take longest, the longest first. Several workers begin with them, and end together.
 LONGEST = (

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, partial, wraps
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from nczarr.compression import AskedCodecs
 from nczarr.convert import endpoints
@@ -47,47 +46,18 @@ from nczarr.system.logs import logger_of
 from nczarr.transfer import PartOfProgress, Progress, dataset_bytes, reporting
 
 if TYPE_CHECKING:
-    from xarray import DataTree
-
     from nczarr.convert.cluster import Cluster
     from nczarr.convert.engine import Engine
+    from nczarr.convert.request import Copied, CopyTarget, TreeModule
     from nczarr.convert.values.resume import SourceFingerprint
 
 #: Layouts that do not store the order of dimensions.
 _UNORDERED = ("zarr-v3", "zarr-v2")
-_P = ParamSpec("_P")
 
 
-class _CopyFunction(Protocol[_P]):
-    @overload
-    def __call__(
-        self, source: object, target: ModuleType, *args: _P.args, **kwargs: _P.kwargs
-    ) -> DataTree: ...
-    @overload
-    def __call__(
-        self, source: object, target: object, *args: _P.args, **kwargs: _P.kwargs
-    ) -> tuple[str, ...]: ...
-
-
-def _or_to_xarray(function: Callable[Concatenate[object, object, _P], tuple[str, ...]]) -> _CopyFunction[_P]:
-    """Copy also to the module xarray: to a tree in memory."""
-
-    @wraps(function)
-    def run(source: object, target: object, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-        # xarray is not imported for any other target.
-        if getattr(target, "__name__", None) != "xarray":
-            return function(source, target, *args, **kwargs)
-        store: dict[str, bytes] = {}
-        losses, xarray = function(source, store, *args, **kwargs), cast("Any", target)
-        return xarray.open_datatree(store, engine="nczarr") if store else losses
-
-    return run
-
-
-@_or_to_xarray
 def copy(
     source: object,
-    target: object,
+    target: CopyTarget | TreeModule[Copied],
     *,
     variables: Names = (),
     exclude: Names = (),
@@ -101,7 +71,7 @@ def copy(
     dry_run: bool = False,
     progress: Progress | None = None,
     **more: Unpack[MoreCopyOptions],
-) -> tuple[str, ...]:
+) -> Copied:
     """Copy a dataset from any format that nczarr reads to any format that it writes.
 
     The output appears under its name only when it is complete. After an error, it is removed.
@@ -215,7 +185,12 @@ def copy(
         variables=variables, exclude=exclude, select=select, chunks=chunks, shards=shards, compression=compression,
         overwrite=overwrite, verify=verify, resume=resume, dry_run=dry_run, progress=progress, **more,
     )  # fmt: skip
-    return _run("copy", source, target, given)
+    # xarray is not imported for any other target.
+    if getattr(target, "__name__", None) != "xarray":
+        return cast("Copied", _run("copy", source, target, given))
+    store: dict[str, bytes] = {}
+    losses, xarray = _run("copy", source, store, given), cast("Any", target)
+    return cast("Copied", xarray.open_datatree(store, engine="nczarr") if store else losses)
 
 
 def join(

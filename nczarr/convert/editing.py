@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -108,9 +109,16 @@ def edit_by(
     """Change a dataset by statements whose syntax is right; see :func:`edit`."""
     path = local_path(target)
     # Only an editor of a netCDF file knows what the file cannot hold; a hierarchy knows it while it is read.
-    as_reader = dry_run and not (path is not None and path.is_file() and is_netcdf(path))
-    options = None if storage_options is None else dict(storage_options)
-    opening = Opening(target, "r" if as_reader else "r+", storage_options=options, wait=wait, create=False)
+    is_file = path is not None and path.is_file() and is_netcdf(path)
+    opening = Opening(
+        target,
+        "r" if dry_run and not is_file else "r+",
+        storage_options=None if storage_options is None else dict(storage_options),
+        wait=wait,
+        create=False,
+        # An editor changes a copy in memory where the file cannot be written.
+        diskless=dry_run and path is not None and is_file and not os.access(path, os.W_OK),
+    )
     with closing(opening.open()) as session:
         before = session.stored.dataset
         place = shown_location(session.name)

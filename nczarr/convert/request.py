@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar
 
 from nczarr.convert.change.nodes import Subset
 from nczarr.convert.change.selecting import parse_range, select_in_all
@@ -25,7 +25,30 @@ from nczarr.text import did_you_mean
 from nczarr.transfer import MEMORY, NoProgress, Progress
 
 if TYPE_CHECKING:
+    import typing_extensions
+    from obstore.store import ObjectStore
+
     from nczarr.convert.engine import Engine
+    from nczarr.stores import Store
+
+    # An overload for the module xarray would make each mistake a message of both whole signatures (4,260 characters).
+    Copied = typing_extensions.TypeVar("Copied", default=tuple[str, ...], covariant=True)
+
+    class ZarrPythonStore(Protocol):
+        """The part of a store of zarr-python that a type checker compares."""
+
+        @property
+        def supports_writes(self) -> bool:
+            """True if keys can be written."""
+
+    class TreeModule(Protocol[Copied]):
+        """The module xarray as a target: the copy is returned as its tree."""
+
+        @property
+        def DataTree(self) -> type[Copied]:
+            """The class of the result."""
+
+    CopyTarget = str | os.PathLike[str] | Mapping[Any, Any] | Store | ZarrPythonStore | ObjectStore
 
 Verb = Literal["copy", "join", "append"]
 Names = str | Sequence[str]

@@ -27,6 +27,13 @@ class RecoveryWarning(UserWarning):
     """
 
 
+#: The codes of findings that are no damage: usual while a program writes, or after xarray's `to_zarr(mode="a")`, which
+#: adds an array and replaces the root's attributes. The reading is certain, and the next writer of nczarr records it.
+_HARMLESS = frozenset(("annotation-stale", "keys-removed", "node-unlisted", "size-stale", "version-old"))
+#: As usual, and no reason for a warning here; but other programs read the old documents.
+_USUAL = _HARMLESS | {"consolidated-stale"}
+
+
 @dataclass(frozen=True)
 class Finding:
     """One deviation.
@@ -59,6 +66,11 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what} [{self.code}]"
+
+    @property
+    def is_harmless(self) -> bool:
+        """True if the finding is information and no damage: no command warns of it, and `check` ends with status 0."""
+        return self.code in _HARMLESS
 
     def to_json(self) -> dict[str, str]:
         """Return the finding as a JSON object."""
@@ -154,11 +166,6 @@ class ErrorFinder:
         return True
 
 
-#: Findings of which no warning is issued: usual while a program writes, or after xarray's `to_zarr(mode="a")`, which
-#: adds an array and replaces the root's attributes. The reading is certain, and the next writer of nczarr records it.
-_USUAL = frozenset(
-    ("annotation-stale", "consolidated-stale", "keys-removed", "node-unlisted", "size-stale", "version-old")
-)
 #: Findings that no repair of the metadata affects.
 _NOT_REPAIRED = frozenset(("left-out", "nodes-unsure", "node-foreign", "copy-unclear", "values-unstored"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 
 import nczarr
 from nczarr import cdl
+from nczarr.cdl.read.edits import EditText
 from nczarr.cli import main
 from nczarr.errors import CDLError, DatasetNotFoundError, NCZarrError
 from nczarr.stores import MemoryStore
@@ -109,6 +111,29 @@ WRONG = {
 }
 
 
+MISSPELLED = {
+    "title = 3": ["'VARIABLE:title' for an attribute of a variable", "':title' for one of the dataset"],
+    'temp.units = "K"': ["'temp:units'"],
+    'append history = "x"': ["'append :history' for one of the dataset"],
+    "delete comment": ["'delete VARIABLE:comment'", "'delete :comment'"],
+    "rename lat to x": [
+        "'rename dimension lat to x'",
+        "'rename variable lat to x'",
+        "'rename lat:ATTRIBUTE to x'",
+    ],
+    "rename variable lat x": ["'rename variable lat to x'"],
+    "rename group g": ["'rename group g to NEW'"],
+}
+
+
+@pytest.mark.parametrize("statement", MISSPELLED)
+def test_a_misspelled_statement_is_told_with_the_spelling_of_cdl(statement: str) -> None:
+    with pytest.raises(CDLError) as caught:
+        EditText(f':title = "a; b"; {statement}')
+    for words in MISSPELLED[statement]:
+        assert words in str(caught.value)
+
+
 @pytest.mark.parametrize("kind", ["directory", "file"])
 @pytest.mark.parametrize("message", WRONG)
 def test_one_wrong_statement_changes_nothing_and_is_named_with_its_place(
@@ -135,6 +160,20 @@ def test_a_dry_run_prints_the_difference_and_writes_nothing(kind: str, tmp_path:
         '-  \t\ttemp:units = "degree_Celsius" ;',
         '+  \t\ttemp:units = "K" ;',
     ]
+    assert contents(tmp_path, target) == before
+
+
+def test_a_dry_run_needs_no_right_to_write_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = stored("file", tmp_path)
+    before = contents(tmp_path, target)
+    # root may write everything
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    assert nczarr.edit(target, ':title = "b"', dry_run=True).changes == 1
+    # The rules are those of a file.
+    with pytest.raises(CDLError, match="Attempt to define fill value when data already exists"):
+        nczarr.edit(target, "/ocean/temp:_FillValue = 3", dry_run=True)
+    with pytest.raises(NCZarrError, match="Permission denied"):
+        nczarr.edit(target, ':title = "b"')
     assert contents(tmp_path, target) == before
 
 

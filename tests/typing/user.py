@@ -40,11 +40,11 @@ def program() -> None:
 
 
 def mistakes() -> None:
-    nczarr.copy("a.nc", "b.zarr", ovrwrite=True)  # type: ignore[call-overload]
-    nczarr.copy("a.nc", "b.zarr", overwrite="yes")  # type: ignore[call-overload]
-    nczarr.copy("a.nc", "b.zarr", layout="zarr-v4")  # type: ignore[call-overload]
-    nczarr.copy("a.nc", "b.zarr", shards=1.5)  # type: ignore[call-overload]
-    nczarr.copy("a.nc")  # type: ignore[call-overload]
+    nczarr.copy("a.nc", "b.zarr", ovrwrite=True)  # type: ignore[call-arg]
+    nczarr.copy("a.nc", "b.zarr", overwrite="yes")  # type: ignore[arg-type]
+    nczarr.copy("a.nc", "b.zarr", layout="zarr-v4")  # type: ignore[arg-type]
+    nczarr.copy("a.nc", "b.zarr", shards=1.5)  # type: ignore[arg-type]
+    nczarr.copy("a.nc")  # type: ignore[call-arg]
     nczarr.from_xarray({}, unlimited="time")  # type: ignore[call-arg]
     nczarr.diff("a.nc")  # type: ignore[call-arg]
     with nczarr.Dataset("example.zarr") as ds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import cast
@@ -21,13 +21,18 @@ from nczarr.grammar import terminals, words
 
 _CDL = terminals("cdl.lark")
 
+#: The words of edits.
+_APPEND, _DELETE, _RENAME, _TO = (
+    words("cdl.lark", name)[0] for name in ("_APPEND", "_DELETE", "_RENAME", "_TO")
+)
+_KINDS = words("cdl.lark", "KIND")
 #: Terminals that messages name by their text, in the order of a message; an empty text is that of the grammar.
 _SHOWN = {
     **dict.fromkeys(["LBRACE", "RBRACE", "LPAR", "RPAR", "COMMA", "SEMICOLON", "COLON", "EQUAL", "STAR"], ""),
     **dict.fromkeys(["TYPES", "DIMENSIONS", "VARIABLES"], ""), "_DATA": "'data:'", "GROUP": "",
     "HEADER": f"'{words('cdl.lark', 'HEADER')[0]} NAME {{'",
-    **{name: f"'{words('cdl.lark', name)[0]}'" for name in ("_APPEND", "_DELETE", "_RENAME", "_TO")},
-    "KIND": " or ".join(map(repr, words("cdl.lark", "KIND"))), "$END": "the end of the text",
+    "_APPEND": repr(_APPEND), "_DELETE": repr(_DELETE), "_RENAME": repr(_RENAME), "_TO": repr(_TO),
+    "KIND": " or ".join(map(repr, _KINDS)), "$END": "the end of the text",
 }  # fmt: skip
 #: Words for an expected name, by the token before it.
 _NAMES = {
@@ -77,12 +82,17 @@ class RunError(Exception):
 
 
 @contextmanager
-def syntax_errors(source: SourceText) -> Iterator[None]:
-    """Raise the errors of the grammar, also those that are found in a run later, as :class:`CDLError`."""
+def syntax_errors(
+    source: SourceText, hint: Callable[[SourceText, int], str | None] = lambda source, position: None
+) -> Iterator[None]:
+    """Raise the errors of the grammar, also those that are found in a run later, as :class:`CDLError`.
+
+    `hint` guesses the cause from the position of an error, before the usual guesses.
+    """
     try:
         yield
     except UnexpectedInput as error:
-        raise _explain(source, error) from None
+        raise _explain(source, error, hint=hint) from None
     except RunError as found:
         raise _explain(source, found.error, found.start) from None
     except RecursionError:
@@ -119,7 +129,7 @@ def parse_edits(source: SourceText) -> tree.Edits:
     >>> [type(part).__name__ for part in parse_edits(SourceText('v:units = "K" ; delete :title')).parts]
     ['Attribute', 'Delete']
     """
-    with syntax_errors(source):
+    with syntax_errors(source, _hint_of_edit):
         return cast(tree.Edits, parser("edits", ()).parse(source.text))
 
 
@@ -168,7 +178,12 @@ def _move(values: tree.Values, distance: int) -> None:
             token.start_pos = (token.start_pos or 0) + distance
 
 
-def _explain(source: SourceText, error: UnexpectedInput, start: int = 0) -> CDLError:
+def _explain(
+    source: SourceText,
+    error: UnexpectedInput,
+    start: int = 0,
+    hint: Callable[[SourceText, int], str | None] = lambda source, position: None,
+) -> CDLError:
     position = (error.pos_in_stream or 0) + start
     ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
     if ended:
@@ -181,11 +196,11 @@ def _explain(source: SourceText, error: UnexpectedInput, start: int = 0) -> CDLE
         expected = {"SEMICOLON" if name == "$END" else name for name in expected}
     found = "the end of the text" if ended else _found(source, position)
     missing = "'}' is missing" if ended and "RBRACE" in expected else None
-    hint = missing or _hint(source, position, expected)
+    advice = missing or hint(source, position) or _hint(source, position, expected)
     message = f"expected {_expected(expected, _before(error))}, not {found}"
-    if hint is None and expected >= _CONSTANTS and _NUMERIC.match(source.text, position):
+    if advice is None and expected >= _CONSTANTS and _NUMERIC.match(source.text, position):
         message = f"{found[1:-1]} is not a number"
-    return source.error(message, position, hint=hint)
+    return source.error(message, position, hint=advice)
 
 
 def _before(error: UnexpectedInput) -> str:
@@ -257,3 +272,27 @@ def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
     if "SEMICOLON" in expected and before and text.count("\n", len(before), position):
         return "is a ';' missing at the end of the line before?"
     return None
+
+
+def _hint_of_edit(source: SourceText, position: int) -> str | None:
+    """Return the right spelling of a statement whose node or attribute is not named as CDL does it."""
+    text = source.text
+    statement = text[text.rfind(";", 0, position) + 1 :].partition(";")[0]
+    verb, *given = as_text(statement.partition("=")[0]).split() or [""]
+    names = [word for word in given if word not in (*_KINDS, _TO)]
+    if any(":" in word for word in (verb, *names)):
+        return None
+    if verb == _RENAME and names:
+        old, new = (*names, "NEW")[:2]
+        kinds = [kind for kind in _KINDS if given[0] == kind] or _KINDS
+        nodes = ", ".join(f"'rename {kind} {old} to {new}'" for kind in kinds)
+        return f"write {nodes}, or 'rename {old}:ATTRIBUTE to {new}'"
+    if verb not in (_APPEND, _DELETE):
+        verb, names = "", [verb, *names]
+    if len(names) != 1 or not names[0]:
+        return None
+    owner, _, name = names[0].rpartition(".")
+    of_variable, of_dataset = (
+        f"'{verb} {place}:{name}'".replace("' ", "'") for place in (owner or "VARIABLE", "")
+    )
+    return f"write {of_variable} for an attribute of a variable, {of_dataset} for one of the dataset"
