@@ -7,11 +7,12 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable
 from pathlib import Path
 
 import pytest
 import rotation
+from _pytest.doctest import DoctestModule
 
 HERE = Path(__file__).parent
 #: Test files by folder, with the core of the packages: ``-m quick`` runs them in less than a minute on two processors.
@@ -47,6 +48,8 @@ HEAVY = (
     "notebooks",
     "typing/messages",
 )
+#: Pages whose blocks draw pictures, each alone: one in eight of them runs, as of slow tests.
+SLOW_PAGES = (HERE / "docs" / "gallery.md", HERE / "docs" / "view.md")
 #: The test files that take longest, the longest first. Several workers begin with them, and end together.
 LONGEST = (
     "trust/trials",
@@ -124,11 +127,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if collection_path in _HEAVY_FILES and not named and "heavy" not in selection else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path,
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples in files that have some: to look in all imports the scripts, and takes a third of the start."""
+    collectors = yield
+    if file_path.suffix != ".py" or ">>> " in file_path.read_text("utf-8"):
+        return collectors
+    return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
+
+
 def _function(item: pytest.Item) -> Hashable:
     return rotation.SLOW if item.get_closest_marker("slow") else (item.path, item.nodeid.partition("[")[0])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path in SLOW_PAGES:
+            item.add_marker("slow")
     if not rotation.everything:
         turn = config.option.rotation
         turn = rotation.rotation_of(HERE) if turn is None else turn

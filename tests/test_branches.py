@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 
 import import_graph
 
@@ -23,12 +23,15 @@ def branches(function: ast.AST) -> int:
     return 1 + sum(len(node.values) - 1 if isinstance(node, ast.BoolOp) else 1 for node in found)
 
 
-def functions() -> Iterator[tuple[str, int]]:
-    """Yield the names of all functions, with their numbers of branches."""
+@cache
+def functions() -> list[tuple[str, int]]:
+    """Return the names of all functions, with their numbers of branches."""
+    found = []
     for module, path in import_graph.modules().items():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{module}.{node.name}", branches(node)
+                found.append((f"{module}.{node.name}", branches(node)))
+    return found
 
 
 def test_no_function_has_many_branches() -> None:

@@ -97,6 +97,7 @@ def test_the_core_works_without_the_rooms_and_names_what_is_missing(alone: Path)
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_few_tests_of_the_core_pass_without_the_rooms(alone: Path) -> None:
     assert core.run_tests(alone, core.FEW) > 50
 

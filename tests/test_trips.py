@@ -33,6 +33,7 @@ def shown() -> str:
     return subprocess.run([sys.executable, str(SCRIPT)], check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trip", MOST)
 def test_trips_are_straight(shown: str, trip: str) -> None:
     counts = r" +(\d+) {}, +(\d+) crossings, (\d+) two-way\n"

@@ -222,6 +222,7 @@ def test_any_dataset_that_ncgen_takes(tmp_path_factory: pytest.TempPathFactory, 
     assert _differences(dataset, tmp_path_factory.mktemp("any")) == []
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_dataset_prints_in_every_way(data: st.DataObject) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CORPUS = Path(__file__).parents[1] / "data" / "selection" / "cdl-corpus"
 #: Prints what becomes of each text of the corpus.
 PROGRAM = """
@@ -32,6 +34,7 @@ for path in sorted(Path(sys.argv[2]).rglob("*.cdl")):
 """
 
 
+@pytest.mark.slow
 def test_greedy_patterns_read_the_same() -> None:
     greedy, possessive = (
         subprocess.run(

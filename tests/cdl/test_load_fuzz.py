@@ -27,6 +27,7 @@ def test_the_text_to_mutate_is_legal() -> None:
     assert len(loads(fuzz.SEEDS[0]).all_variables) > 10
 
 
+@pytest.mark.slow
 def test_mutated_texts() -> None:
     ends = fuzz.run(3000, seed=20)
     assert sum(ends.values()) == 3000

@@ -23,6 +23,7 @@ from nczarr.model import (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.datasets())
 def test_print_parse_is_identity(dataset: Dataset) -> None:

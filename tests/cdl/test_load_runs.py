@@ -83,6 +83,7 @@ def test_every_kind_of_line(monkeypatch: pytest.MonkeyPatch) -> None:
         assert differences(f"{head} {statement} ; }}", monkeypatch) == [], statement
 
 
+@pytest.mark.slow
 def test_mutated_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = random.Random(5)
     texts = [LINES, *fuzz.seeds()]

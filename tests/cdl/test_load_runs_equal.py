@@ -74,6 +74,7 @@ def check(texts: Iterator[str]) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.slow
 def test_the_corpus_has_the_same_trees_with_and_without_runs() -> None:
     files = [path for path in sorted(DATA.rglob("*.cdl")) if path.stat().st_size < 60_000]
     counts = check(path.read_bytes().decode("utf-8", "surrogateescape") for path in files)
@@ -81,6 +82,7 @@ def test_the_corpus_has_the_same_trees_with_and_without_runs() -> None:
     assert counts["accepted"] > 100
 
 
+@pytest.mark.slow
 def test_random_texts_and_mutants_have_the_same_trees_with_and_without_runs() -> None:
     generator = random.Random(COUNT)
     mutable = seeds()

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(shutil.which("ncgen") is None, reason="needs ncg
 COUNT, FIRST = int(os.environ.get("NCZARR_TEXTS", 60)), int(os.environ.get("NCZARR_TEXTS_FROM", 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistaken", [False, True])
 def test_random_texts_are_read_as_by_ncgen(mistaken: bool, tmp_path: Path) -> None:
     ends: Counter[str] = Counter()

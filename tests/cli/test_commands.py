@@ -124,6 +124,7 @@ def _read_terminal(leader: int) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 def test_a_progress_bar_on_a_terminal_only(tmp_path: Path) -> None:
     command = [*NCZARR, "copy", str(EXAMPLE), str(tmp_path / "piped.zarr")]
     piped = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -47,6 +47,7 @@ def test_the_kit_is_complete_and_reproducible(kit: Path, tmp_path: Path) -> None
     assert all(s.with_suffix(".findings").exists() or s.stem == "group_alone" for s in stores)
 
 
+@pytest.mark.slow
 def test_the_minimal_reader_passes(kit: Path) -> None:
     pytest.importorskip("zarr", minversion="3.1.4")
     done = run(kit, "--minimal", "--read", f"{sys.executable} minimal_reader.py STORES")
@@ -71,6 +72,7 @@ def test_the_minimal_reader_reads_what_nczarr_writes(path: Path, tmp_path: Path)
     assert found == json.loads(canonical_text(tmp_path / "store.zarr"))
 
 
+@pytest.mark.slow
 def test_the_minimal_reader_refuses_or_reads_what_breaks_a_constraint(kit: Path) -> None:
     """It recovers nothing; but it never returns another model than a full reader."""
     pytest.importorskip("zarr", minversion="3.1.4")
@@ -94,6 +96,7 @@ def test_the_minimal_reader_is_short() -> None:
     assert len(lines) < 400
 
 
+@pytest.mark.slow
 def test_a_reader_that_differs_fails(kit: Path, tmp_path: Path) -> None:
     answers = {
         p.with_suffix(".zarr").name: json.loads(p.read_text("utf-8")) for p in kit.rglob("vectors/*.json")

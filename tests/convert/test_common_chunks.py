@@ -115,6 +115,7 @@ def test_the_summary_says_which_lengths_are_chosen_and_why(
     assert "chunks: time: 24 = 6 files × 4 steps" in capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.slow
 def test_shards_have_whole_files_where_chunks_have_single_steps(tmp_path: Path) -> None:
     paths = [write_day(tmp_path / f"d{day:02}.nc", day) for day in range(30)]
     for path in paths:

@@ -371,6 +371,7 @@ def character_attributes(path: Path) -> set[tuple[str, str]]:
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_random_edits_are_those_of_netcdf4_python(seed: int, tmp_path: Path) -> None:
     """Six times fifty statements, ten in one update, of a file and of a hierarchy."""

@@ -290,6 +290,7 @@ def test_check_finds_nothing_wrong(places: Any, source: str) -> None:
 # --- what is lost is said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["index", "ten-names", "documents-only", "no-index"])
 def test_check_over_http_finds_a_lost_chunk(places: Any, name: str, tmp_path: Path) -> None:
     """Only the key's own answer tells it."""
@@ -306,6 +307,7 @@ def test_check_over_http_finds_a_lost_chunk(places: Any, name: str, tmp_path: Pa
     assert "c/11/1/0" in finding.what
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nczarr.mapping.RecoveryWarning")
 @pytest.mark.parametrize("layout", ["nczarr-v3"])
 @pytest.mark.parametrize("name", [None, "index", "documents-only"])

@@ -122,6 +122,7 @@ def test_other_readers_see_no_record() -> None:
     assert nczarr.digest("a.zarr").dataset == nczarr.digest("b.zarr").dataset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("consolidated", [True, False])
 @pytest.mark.parametrize("coordinate", ["time", "none"])
 def test_an_append_that_ends_early_is_neither_lost_nor_repeated(coordinate: str, consolidated: bool) -> None:

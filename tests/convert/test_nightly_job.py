@@ -359,6 +359,7 @@ def interruptible() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a script of a shell, signals and limits")
 def test_the_day_of_an_oceanographer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Join a month, compute with xarray and Dask, and append by the page's script; the page tells what may happen."""

@@ -140,6 +140,7 @@ except nczarr.errors.NCZarrError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="files have no limit to set")
 @pytest.mark.parametrize("room", [1000, 12000, 20000, 30000, 36000])
 @pytest.mark.parametrize("name", ["out.nc", "out.cdl"])

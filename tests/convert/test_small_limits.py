@@ -107,6 +107,7 @@ def test_all_damaged_files_are_named_at_once(tmp_path: Path, verb: Callable[...,
     assert ["3.nc" in note for note in caught.value.__notes__] == [True]
 
 
+@pytest.mark.slow
 def test_a_terminated_copy_says_what_becomes_of_its_output(tmp_path: Path) -> None:
     program = """
 import os, signal, sys
@@ -138,6 +139,7 @@ def test_a_netcdf_target_says_why_it_cannot_resume(tmp_path: Path) -> None:
         nczarr.copy(day(tmp_path / "a.nc", 0), tmp_path / "b.nc", resume=True)
 
 
+@pytest.mark.slow
 def test_the_deepest_groups_go_through_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCZARR_MAX_DEPTH", "200")
     inside = "".join(f"group: g{i} {{ variables: int v(x); data: v = {i}, 2; " for i in range(200))

@@ -116,6 +116,8 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 def run_tests(folder: Path, files: tuple[str, ...]) -> int:
     """Run files of tests with a copy of the core; return how many tests passed, all."""
     copy_tests(folder, files)
-    done = run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/{name}" for name in files))
+    # In a folder of its own: at its end pytest removes the folders of earlier runs from the one of all.
+    options = ("-q", "-p", "no:cacheprovider", "--basetemp", str(folder / "temporary"))
+    done = run(folder, "-m", "pytest", *options, *(f"tests/{name}" for name in files))
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return int(re.findall(r"(\d+) passed", done.stdout)[0])

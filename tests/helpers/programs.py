@@ -33,6 +33,9 @@ CONTEXT.set_forkserver_preload(
             "zstandard",
             "pygments.lexers",
             "tqdm",
+            "nczarr.view.plotting",
+            "nczarr.view.picture.drawer",
+            "matplotlib.figure",
         ),
     ]
 )

@@ -31,6 +31,7 @@ def test_the_draft_holds_real_files_exactly(nc: Path, tmp_path: Path) -> None:
     assert list(nczarr.diff(nc, out, storage=True)) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.datasets(shards=False))
 def test_the_draft_holds_every_model(dataset: Dataset) -> None:

@@ -49,6 +49,7 @@ def in_zarr(store: MemoryStore) -> Any:
     return zarr.storage.MemoryStore({k: prototype.buffer.from_bytes(store.get(k)) for k in store.list()})
 
 
+@pytest.mark.slow
 @QUICK
 @given(strategies.datasets(names=strategies.wild_names(), types="all", anonymous=True, zero_sizes=True))
 def test_zarr_python_opens_every_array(dataset: Dataset) -> None:
@@ -271,6 +272,7 @@ def test_xarray_opens_all_types_but_masks_no_text(tmp_path: Path) -> None:
     assert tools.differences(dataset, tmp_path / "d.zarr", data=False) == []
 
 
+@pytest.mark.slow
 @QUICK
 @given(strategies.datasets(names=strategies.plain_names(), types="none", depth=1))
 def test_labels_make_sense_by_themselves(dataset: Dataset) -> None:

@@ -160,6 +160,7 @@ def test_only_so_many_directories_are_held(path: Path, monkeypatch: pytest.Monke
     assert len(local.HeldDirectory.all) == local.MAX_HELD - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["repair", "consolidate", "append"])
 def test_what_another_process_is_writing_is_not_changed_as_a_whole(
     path: Path, capsys: pytest.CaptureFixture[str], command: str

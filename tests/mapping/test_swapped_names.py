@@ -35,6 +35,7 @@ def swap(store: Store) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("then", ["write", "clean"])
 def test_a_swap_that_stops_is_finished(tmp_path: Path, then: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ def wishes(draw: st.DrawFn) -> list[ChunkWish]:
     return list(found.values())
 
 
+@pytest.mark.slow
 @given(wishes(), st.dictionaries(st.sampled_from(["/time", "/y"]), st.integers(1, 400)))
 def test_each_dimension_has_one_length(found: list[ChunkWish], files: dict[str, int]) -> None:
     units = Units({d: StepUnit(n, "file") for d, n in files.items()}, lambda _: [StepUnit(24, "day")])

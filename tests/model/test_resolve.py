@@ -343,6 +343,7 @@ def anonymous(dataset: Dataset, like: Dataset) -> Dataset:
     return rewrite(dataset, dimension=lambda f, d: None if f in sizes else d, variable=unnamed)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(120),
     deadline=None,

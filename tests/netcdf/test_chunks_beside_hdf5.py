@@ -42,6 +42,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_values_are_those_of_hdf5(path: Path, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([f"{k}{d}" for k in KINDS for d in ("f4", "f8", "i2", "u1")]))
@@ -103,6 +104,7 @@ def test_a_user_block_and_damage(path: Path, tmp_path: Path, monkeypatch: pytest
             data.read(tuple(slice(0, n) for n in SHAPE))
 
 
+@pytest.mark.slow
 def test_a_verified_copy_leaves_no_file_to_the_garbage_collector(path: Path, tmp_path: Path) -> None:
     """A warning during the collection of an object reaches no caller, so another process counts them."""
     program = "import sys, nczarr; nczarr.copy(sys.argv[1], sys.argv[2], verify=True)"

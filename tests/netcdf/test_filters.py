@@ -94,6 +94,7 @@ def test_write_back(
             np.testing.assert_array_equal(ds[name][:], values, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["netCDF4", "h5py"])
 def test_without_plugins_and_with_foreign_ones(
     filtered: tuple[Path, dict[str, np.ndarray]], tmp_path: Path, first: str

@@ -171,6 +171,7 @@ def test_commands_end_with_an_error(
     assert "NCZARR_ISOLATED" not in os.environ
 
 
+@pytest.mark.slow
 def test_the_setting_holds_for_copies(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_the_child(monkeypatch, "time.sleep(3600)")
     monkeypatch.setenv("NCZARR_ISOLATED", "1")
@@ -268,6 +269,7 @@ def test_a_child_that_was_taken_over_runs_nothing_here(
     assert not mark.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     ["Message('values', bytes(31))", "Message('values', bytes(33))", "Message([1])", "Message({'error': 1})"],

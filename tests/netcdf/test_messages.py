@@ -43,6 +43,7 @@ def sent(message: Message) -> Message:
     return read_message(stream, MOST, MOST)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(own.datasets(anonymous=True, zero_sizes=True))
 def test_every_dataset_arrives_unchanged(dataset: Dataset) -> None:

@@ -260,6 +260,7 @@ def die_while_growing(path: Path, deadly: int) -> None:
     os._exit(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deadly", range(1, 9))
 def test_a_death_between_two_documents(tmp_path: Path, deadly: int) -> None:
     """What was synced is there, the rest is not; the next writer goes on, and nothing wrong comes to light."""

@@ -57,6 +57,7 @@ def test_a_folder_that_is_not_there_is_refused_before_values_are_there(tmp_path:
     assert values(tmp_path / "none" / "a.zarr") == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*NAMES, "a.zarr.zip"])
 @pytest.mark.parametrize("mode", ["w", "a"])
 def test_others_cannot_write_to_what_is_going_to_be_replaced(mode: str, name: str, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def in_time(work: Callable[[], object]) -> None:
         raise failed[0]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of generators that end
 @pytest.mark.parametrize(
     ("doing", "ending"),

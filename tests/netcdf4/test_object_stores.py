@@ -178,6 +178,7 @@ def test_no_variable_of_a_successful_process_is_lost(place: tuple[str, dict[str,
             assert ds[name][:].tolist() == [int(name[1:])] * 3
 
 
+@pytest.mark.slow
 def test_a_writer_takes_over_from_a_killed_one(place: tuple[str, dict[str, Any]]) -> None:
     url, options = place
     process = start(url, options, "v9")
@@ -290,6 +291,7 @@ def test_a_reader_sees_new_steps_after_sync(place: tuple[str, dict[str, Any]]) -
         assert reader.dimensions["t"].size == 5
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_child_does_not_use_what_another_library_has_used(place: tuple[str, dict[str, Any]]) -> None:
     script = """

@@ -30,6 +30,7 @@ def process_settings() -> Iterator[None]:
     ours.set_alignment(*alignment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["a.nc", "a.zarr"])
 @pytest.mark.parametrize("group", odd.GROUPS)
 def test_calls_have_the_outcome_that_netcdf4_gives(

@@ -185,6 +185,7 @@ def test_a_program_sees_the_same(name: str, program: Any, make_log: Any) -> None
     compare(name, Run, program, make_log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.nc", "a.zarr", "a.zarr.zip"])
 @EXAMPLES
 @given(program=wide_programs())

@@ -381,6 +381,7 @@ def test_whole_chunks_beside_parts(tmp_path: Path) -> None:
         assert ds["v"][:].filled(0).tolist() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_random_selections_of_random_grids(seed: int) -> None:
     """Against an array in memory: 60 variables of one to three axes, with chunks of any shape, some in shards."""

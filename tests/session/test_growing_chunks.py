@@ -44,6 +44,7 @@ def number(path: Path, name: str = "v") -> int:
     return (path / name / "c" / "0" / "0").stat().st_ino
 
 
+@pytest.mark.slow
 def test_unclaimed_steps_are_added_in_place(tmp_path: Path) -> None:
     path = tmp_path / "d.zarr"
     with make(path) as dataset, nczarr.Dataset(path) as reader:

@@ -40,6 +40,7 @@ def test_being_sent_to_a_login_page_is_not_a_missing_chunk(server: OddServer) ->
     assert store.get_many(["c/1", "c/2", "c/3"]) == [None, b"moved", None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "size"),
     [("2-5/9", 4), ("4-8/9", 5), ("4-6/9", 3), ("3-6/*", 4), ("4-7/9", 3), ("4-7/9", 0), ("4-7/*", 5)],
@@ -92,6 +93,7 @@ def test_a_part_does_not_tell_the_size(server: OddServer) -> None:
         store.size("part")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [400, 401, 403, 405, 418, 451, 500])
 def test_only_404_and_410_mean_missing(server: OddServer, status: int) -> None:
     server.answers["/a.zarr/k"] = lambda h: send(h, status)

@@ -41,6 +41,7 @@ def test_a_value_of_many_megabytes_is_one_request(proxy: S3Proxy) -> None:
     assert open_store(url).get("v/c/0") == value.tobytes()
 
 
+@pytest.mark.slow
 def test_replacing_writes_each_object_twice_and_little_else(proxy: S3Proxy) -> None:
     url = f"s3://test/puts/{next(numbers)}.zarr"
     nczarr.copy(dataset(3), url)
@@ -98,6 +99,7 @@ def test_a_bucket_with_versions_keeps_what_is_removed(
     assert "keeps older versions" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["obstore", "s3fs"])
 def test_clean_finds_uploads_that_were_killed(
     s3_server: dict[str, str], backend: str, capsys: pytest.CaptureFixture[str]

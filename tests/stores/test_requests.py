@@ -59,6 +59,7 @@ def on_s3(folder: Path, s3_server: dict[str, str]) -> str:
     return "s3://test/requests"
 
 
+@pytest.mark.slow
 @pytest.mark.s3
 @pytest.mark.parametrize("backend", ["obstore", "s3fs"])
 def test_on_s3(on_s3: str, backend: str) -> None:

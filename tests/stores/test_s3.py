@@ -215,6 +215,7 @@ def test_neighbours_with_the_same_beginning_stay_apart(backend: str) -> None:
 # --- processes that end, fork and are killed
 
 
+@pytest.mark.slow
 @pytest.mark.s3
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_reading_goes_on_after_a_fork(backend: str) -> None:

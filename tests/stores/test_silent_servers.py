@@ -52,6 +52,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_s3(call: str, server: str, options: dict[str, Any]) -> None:
     store = open_store("s3://bucket/x.zarr", "w", options)
@@ -62,6 +63,7 @@ def test_s3(call: str, server: str, options: dict[str, Any]) -> None:
     assert "network" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_dataset_on_s3(server: str, options: dict[str, Any]) -> None:
     began = time.monotonic()
     with pytest.raises(NCZarrError, match=server):
@@ -90,6 +92,7 @@ def test_the_limit_of_a_web_server_changes_while_the_client_lives(monkeypatch: p
             store.get("zarr.json")
 
 
+@pytest.mark.slow
 def test_a_netcdf_file_on_s3(server: str, options: dict[str, Any]) -> None:
     began = time.monotonic()
     with pytest.raises(NCZarrError, match=f"{server} does not answer"):

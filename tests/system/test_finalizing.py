@@ -73,6 +73,7 @@ def test_what_a_failed_dataset_was_to_replace_stays(tmp_path: Path) -> None:
         assert ds.title == "old"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["asyncio_0", "nczarr_7", "Thread-1"])
 def test_a_thread_of_any_name_that_outlives_the_main_one_writes(tmp_path: Path, name: str) -> None:
     said = program(

@@ -16,7 +16,7 @@ from nczarr.model import Dataset, Group, Variable, split_fqn
 from nczarr.model import types as t
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.page.details import MOST_LISTED, list_tree
-from nczarr.view.page.viewer import Worker
+from nczarr.view.page.worker import Worker
 from nczarr.view.picture.drawings import Picture
 
 DATA = Path(__file__).parents[1] / "data"

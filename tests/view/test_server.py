@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +18,8 @@ from nczarr.errors import NCZarrError
 from nczarr.view import serve
 from nczarr.view.page.state import Address
 
-pytest.importorskip("panel_material_ui")
+if find_spec("panel_material_ui") is None:  # its import takes seconds of every worker
+    pytest.skip("needs panel_material_ui", allow_module_level=True)
 requests = pytest.importorskip("requests")
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"

@@ -65,6 +65,7 @@ def test_a_region_is_written_beside_a_writer_of_another_process(tmp_path: Path) 
         assert stored["v"][: 2 * STEPS, 0].tolist() == expected()[: 2 * STEPS]
 
 
+@pytest.mark.slow
 @pytest.mark.s3
 @pytest.mark.parametrize("backend", ["obstore", "s3fs"])
 def test_parts_of_chunks_exclude_other_writers_of_an_object_store(

@@ -109,6 +109,7 @@ def root(inside: dict, **others) -> dict:
 members = st.dictionaries(st.sampled_from(["foreign", "attributes", "must_understand"]), ignored, max_size=1)
 
 
+@pytest.mark.slow
 @given(roots, st.sampled_from([None, 1]), st.booleans(), members, members)
 @example(
     {"a": {**ARRAY, "foreign": {"attributes": {}, "must_understand": False}, "attributes": {}}},
@@ -127,6 +128,7 @@ def test_what_is_read_by_parts_is_what_is_read_at_once(inside, indent, ascii_onl
     assert by_parts == at_once
 
 
+@pytest.mark.slow
 @given(roots, st.data())
 def test_damage_is_found_by_parts_too(inside, data):
     text = bytearray(json.dumps(root(inside)).encode())

@@ -56,6 +56,7 @@ assert (result == values).all()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak is asked of Linux")
 @pytest.mark.parametrize("codecs", [[], ["zstd"], ["blosc"]])
 def test_little_more_than_the_array(tmp_path: Path, codecs: list[str]) -> None:

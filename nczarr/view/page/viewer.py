@@ -6,13 +6,10 @@ import io
 import logging
 import os
 import shutil
-import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import panel as pn
@@ -22,11 +19,11 @@ from panel.io.state import set_curdoc
 from nczarr.display import visible
 from nczarr.errors import NCZarrError
 from nczarr.model import split_fqn
-from nczarr.system.locks import TABLES
 from nczarr.view.opened import OpenedDataset, is_drawable
 from nczarr.view.page import details
 from nczarr.view.page.state import Address
 from nczarr.view.page.widgets import Choices, Sliders, VariableTree
+from nczarr.view.page.worker import Call, Worker
 from nczarr.view.picture.colours import Colours, choose_colours
 from nczarr.view.picture.drawer import Drawer, Spread, with_overlay, zoomed
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
@@ -46,58 +43,6 @@ _WIDE = {"sizing_mode": "stretch_width"}
 _SAVE: dict[str, object] = {"size": "small", "variant": "outlined", "width": 80, "margin": (8, 3)}
 #: A drawing, and the minimum and maximum of all its steps.
 _Drawn = list[tuple[Drawing, Spread | None]]
-T = TypeVar("T")
-Call = Callable[[], None]
-
-
-class Worker:
-    """Run one job at a time in a background thread, and pass its result to the page.
-
-    Only the newest waiting request runs.
-
-    Parameters
-    ----------
-    schedule : callable
-        Schedule a function in the thread that may change the page.
-    failed : callable
-        Called with the exception of a failed job.
-
-    Examples
-    --------
-    >>> import queue
-    >>> results = queue.Queue()
-    >>> worker = Worker(lambda call: call(), results.put)
-    >>> worker.ask(lambda: 6 * 7, results.put)
-    >>> results.get()
-    42
-    """
-
-    def __init__(self, schedule: Callable[[Call], None], failed: Callable[[Exception], None]) -> None:
-        self._schedule = schedule
-        self._failed = failed
-        self._next: tuple[Callable[[], object], Callable[..., None]] | None = None
-        self._is_busy = False
-
-    def ask(self, job: Callable[[], T], take: Callable[[T], None]) -> None:
-        """Run `job`, then call `take` with its result. A job that is still waiting is discarded."""
-        with TABLES:
-            self._next, was_busy, self._is_busy = (job, take), self._is_busy, True
-        if not was_busy:
-            threading.Thread(target=self._run, name="nczarr view reads", daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            with TABLES:
-                wanted, self._next = self._next, None
-                self._is_busy = wanted is not None
-            if wanted is None:
-                return
-            job, take = wanted
-            try:
-                call = partial(take, job())
-            except Exception as error:  # the page shows all errors
-                call = partial(self._failed, error)
-            self._schedule(call)
 
 
 class Viewer:
