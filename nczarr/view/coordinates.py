@@ -53,6 +53,7 @@ class TimeLabels:
         result = cls(units, calendar.lower() or "standard")
         try:
             result._date(0.0)
+        # cftime raises each of these for wrong units.
         except (ValueError, TypeError, OverflowError, AttributeError):
             return None
         return result
@@ -299,6 +300,7 @@ class Coordinates:
                 owner = tuple(self._dimensions(instance)[:1])
             elif is_beside and _is_instrument(v):
                 found, which = np.unique(self._names(at), return_inverse=True)
+                # A variable with a value of its own at each step tells times apart, not instruments.
                 if not 1 < len(found) <= min(_MOST_INSTRUMENTS, len(which) // 2):
                     continue
                 shown = [f"{v.name} {n}" if n.isdigit() else n for n in found.tolist()]
@@ -346,6 +348,7 @@ class Coordinates:
             whole = axis.size <= _MOST_CACHED
             try:
                 read = np.ma.asanyarray(self.opened.read(at, slice(None) if whole else index), np.float64)
+            # Damage of a coordinate leaves the picture, with indices as its axis.
             except NCZarrError:
                 return None
             if read.ndim != 1 or not np.isfinite(read.filled(np.nan)).all():
@@ -415,6 +418,7 @@ class Coordinates:
         for a in self.opened.variable(mapping).attributes:
             values = a.text if a.type in (CHAR, STRING) else a.values.tolist()
             about[a.name] = values[0] if isinstance(values, list) and len(values) == 1 else values
+        # Attributes of a file may make no projection.
         try:
             return str(CRS.from_cf(about).to_wkt())
         except (CRSError, KeyError, TypeError, ValueError):

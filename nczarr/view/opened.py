@@ -244,6 +244,7 @@ def _fields(variable: model.Variable) -> Iterator[model.Variable]:
     attributes = tuple(a for a in variable.attributes if a.name in _SHARED)
     fill = variable.attribute.get("_FillValue")
     for number, (path, sizes, type_) in enumerate(_leaves(variable.type)):
+        # The tree of the page must stay short for a compound with thousands of fields.
         if number == MOST_FIELDS:
             return
         about = attributes

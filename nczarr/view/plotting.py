@@ -234,6 +234,7 @@ def to_file(drawings: Iterator[Drawing], colours: Colours, format: str, dpi: int
     first = next(drawings)
     if format not in FILMS:
         return to_image(first, colours, format, dpi)
+    # matplotlib would fail in the middle of a film.
     if format == "mp4" and not FFMpegWriter.isAvailable():
         raise UnsupportedError("an MP4 file needs ffmpeg", hint="install ffmpeg, or write a GIF: -o film.gif")
     writer = (FFMpegWriter if format == "mp4" else PillowWriter)(fps=_FRAMES)

@@ -37,6 +37,7 @@ def show(drawing: Drawing, colours: Colours) -> None:
     UnsupportedError
         If the size of the terminal is unknown.
     """
+    # Some terminals report 0 columns.
     if not os.get_terminal_size(sys.stdout.fileno()).columns:
         raise UnsupportedError("the size of the terminal is unknown", hint="write a file: -o map.png")
     from rich.console import Console

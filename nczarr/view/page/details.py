@@ -47,6 +47,7 @@ def about_html(opened: OpenedDataset, fqn: str, theme: Theme) -> str:
     """Return the notebook representation of a variable, and of its Zarr array, if any."""
     variable = opened.variable(fqn)
     html = show_array(describe_variable(variable, opened.model.all_dimensions), theme=theme)
+    # The array of a variable in memory is numpy's: it was taken for Zarr's, with an AttributeError.
     if isinstance(array := getattr(variable.data, "array", None), Array):
         html += "<br>" + show_array(describe_array(array), theme=theme)
     return html

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from panel.io.server import Server
 
 _PACKAGES = ("matplotlib", "scipy", "pyproj", "panel", "panel-material-ui")
+#: Other machines must not read what the user may read.
 _HOST = "127.0.0.1"
 _LAST_PORT = 65_535
 
@@ -71,6 +72,7 @@ class Served(AbstractContextManager["Served"]):
         self._thread.start()
         try:
             self._server = started.result()
+        # Another server may have the port, and ports below 1024 are for root.
         except OSError as error:
             problem = f"the server cannot listen on port {port}: {error}"
             raise NCZarrError(problem, hint="choose another port") from None
@@ -146,6 +148,7 @@ def serve(
         hint = f"give a number from 0 (any free port) to {_LAST_PORT}"
         raise NCZarrError(f"{port} is not a port number", hint=hint)
     missing = [name for name in _PACKAGES if find_spec(name.replace("-", "_")) is None]
+    # A page without pyproj would fail at the first map only.
     if missing:
         hint = missing_package("matplotlib scipy pyproj panel panel-material-ui", "view")
         raise UnsupportedError(f"the viewer needs {' and '.join(missing)}", hint=hint)

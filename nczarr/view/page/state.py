@@ -115,6 +115,7 @@ class Address:
         """Return the selection in a dataset; None if the dataset has no such variable."""
         try:
             selection = first_selection(coordinates, self.variable)
+        # A link may be older than the dataset that it names.
         except NCZarrError:
             return None
         names = {axis.name: i for i, axis in enumerate(selection.axes)}
@@ -137,6 +138,7 @@ def limit_text(limit: float | None) -> str:
 
 def parse_limit(text: str) -> float | None:
     """Return a finite number; None if the text is not one."""
+    # The URL has whatever a user types into it.
     try:
         number = float(text)
     except ValueError:

@@ -119,6 +119,7 @@ class Viewer:
         if not self._is_closed:
             self._document.add_next_tick_callback(partial(self._at_once, call))
 
+    # With Bokeh 3.10, the browser drew the values of one step with the limits and the title of another.
     async def _at_once(self, call: Call) -> None:
         """Send all changes of a call to the browser in one message, so that it draws them together.
 
@@ -353,6 +354,7 @@ class Viewer:
         if windows is None:
             return
         axes = [picture.selection.axes[i] for i in picture.selection.drawn]
+        # The whole is there already, and a detail that arrived late covered it for good.
         if all(window == (0, axis.size) for window, axis in zip(windows, axes)):
             self._extent = None
             figure.show_detail(None, self._colours_of(*self._drawn[0]))
@@ -391,6 +393,7 @@ class Viewer:
 
         def take(lines: list[Line]) -> None:
             now = self._selection
+            # The user may have selected another variable since.
             if now is None or (now.fqn, now.drawn) != (selection.fqn, selection.drawn):
                 return
             colours, panes = self._colours_of(*self._drawn[0]), []

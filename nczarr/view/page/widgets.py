@@ -68,6 +68,7 @@ class VariableTree:
 
     def _changed(self, event: Event) -> None:
         at = event.new[0].get("id", "") if event.new else ""
+        # The tree reports groups, too, and its own changes.
         if at != self.selected and at in self._dataset.all_variables:
             self._chosen(at)
 
@@ -188,6 +189,7 @@ class Sliders:
         return player
 
     def _label(self, axis: Axis, index: int) -> str:
+        # A damaged chunk of a coordinate is no reason for an empty page.
         try:
             label = self._coordinates.label(axis, index)
         except NCZarrError:

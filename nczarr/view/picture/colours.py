@@ -23,6 +23,7 @@ DIVERGING = ("RdBu_r", "coolwarm", "PuOr_r", "BrBG", "PiYG", "seismic")
 MISSING = "#d3d3d3"
 #: Minimum ratio of the smaller to the larger side of zero for a diverging map.
 _TWO_SIDED = 0.25
+#: Beyond it, the difference of two limits is infinite for matplotlib.
 _LARGEST = 1e307
 _COLOURS = 256
 _ALWAYS_SIGNED = ("anomal", "difference", "tendency", "velocity", "bias")
@@ -120,6 +121,7 @@ def find_categories(variable: Variable) -> tuple[Category, ...]:
     else:
         flags = variable.attribute.get("flag_values")
         meanings = text_of(variable, "flag_meanings").split()
+        # Files may have more meanings than values, in which case none is certain.
         if flags is not None and flags.values.dtype.kind in "iu" and len(flags.values) == len(meanings):
             pairs = [(int(value), name) for value, name in zip(flags.values, meanings)]
     unique = sorted(dict(reversed(pairs)).items())
@@ -164,6 +166,7 @@ def _clip(limit: float) -> float:
 
 
 def _apart(low: float, high: float) -> tuple[float, float]:
+    # matplotlib divides by the difference of the limits.
     if low < high:
         return low, high
     margin = abs(low) * 1e-6 or 0.5

@@ -207,6 +207,7 @@ def to_csv(drawing: Drawing, most: int | None = None) -> str:
 def _cell(value: object) -> str:
     """Return a value as text; escape text that a spreadsheet would interpret as a formula."""
     if isinstance(value, str):
+        # A text of a file that begins with these runs in a spreadsheet.
         is_formula = value[:1] in tuple("=+@\t\r") or (value[:1] == "-" and not _is_number(value))
         return "'" + value if is_formula else value
     text = str(value.item()) if isinstance(value, np.generic) and value.dtype.kind != "f" else str(value)

@@ -48,6 +48,7 @@ class Extent(NamedTuple):
     def around(cls, x: np.ndarray, y: np.ndarray, margin: float = 0.0) -> Extent:
         """Return the extent of the points that are finite."""
         fine = np.isfinite(x) & np.isfinite(y)
+        # A projection may show none of the places.
         if not fine.any():
             return cls(-1.0, 1.0, -1.0, 1.0)
         x, y = x[fine], y[fine]
@@ -240,6 +241,7 @@ def locate_points(latitude: np.ndarray, longitude: np.ndarray) -> tuple[Locate, 
         fine = np.isfinite(longitude) & np.isfinite(latitude)
         found = np.full(fine.shape, -1)
         places = _on_sphere(latitude[fine], longitude[fine])
+        # The bound ends the search early: pixels far from all points are empty.
         distance, nearest = tree.query(places, distance_upper_bound=reach.max())
         near = np.minimum(nearest, len(index) - 1)
         found[fine] = np.where(distance <= reach[near], index[near], -1)
