@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from nczarr.lazy import cached_property
 from nczarr.model.chunk_shapes import TARGET, default_chunks, default_shards
 from nczarr.model.names import split_fqn
 from nczarr.model.nodes import DimensionRef
@@ -131,7 +132,7 @@ class ChunkWish:
         given = stored or (None,) * len(alone)
         return cls(fqn, tuple(dimensions), tuple(shape), itemsize, alone, given, "as stored")
 
-    @property
+    @cached_property
     def is_index(self) -> bool:
         """True for a variable from which xarray makes an index, so that it is never divided."""
         own = self.dimensions[0]
@@ -139,10 +140,10 @@ class ChunkWish:
             len(self.dimensions) == 1 and isinstance(own, str) and split_fqn(own)[1] == split_fqn(self.fqn)[1]
         )
 
-    @property
+    @cached_property
     def axes(self) -> tuple[_Axis, ...]:
         """The dimensions, each with its number among the equal ones."""
-        return tuple((d, self.dimensions[:i].count(d)) for i, d in enumerate(self.dimensions))
+        return tuple([(d, self.dimensions[:i].count(d)) for i, d in enumerate(self.dimensions)])
 
     @property
     def size(self) -> int:
@@ -246,7 +247,7 @@ def common_chunks(wishes: Sequence[ChunkWish], units: Units | None = None) -> Co
     sizes = {axis: n for w in largest_first for axis, n in zip(w.axes, w.shape, strict=True)}
     for axis in chosen.free:
         chosen.align(axis, sizes[axis])
-    shapes = {wish.fqn: chosen.shape(wish) for wish in wishes}
+    shapes = {fqn: chosen.shape(wish) for fqn, wish in {w.fqn: w for w in wishes}.items()}
     used = {
         axis
         for w in largest_first

@@ -265,6 +265,8 @@ def split_fqn(text: str) -> tuple[str, str]:
     ModelError
         If `text` is not an FQN, or is the FQN of the root group.
     """
+    if text.startswith("/") and text[1:].isidentifier():  # most names, ten times as fast
+        return ROOT, text[1:]
     names = parse_fqn(text)
     if not names:
         raise ModelError("the root group has no name")

@@ -8,7 +8,7 @@ storage hints that a copy preserves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
@@ -265,6 +265,12 @@ class Storage:
     chunk_keys: NamedConfig | None = field(default=None, compare=False)
     data_type: str | None = field(default=None, compare=False)
 
+    def with_chunks(
+        self, chunk_shape: tuple[int, ...] | None, stored: tuple[int, ...], shards: tuple[int, ...] | None
+    ) -> Storage:
+        """Return the storage with the recorded chunks, and the chunks and shards of an array."""
+        return _copied(self, self.__dict__, chunk_shape=chunk_shape, array_chunks=stored, shard_shape=shards)
+
     def with_axes(self, places: Sequence[int | None]) -> Storage:
         """Return the storage for other dimensions, given by their old places; None for a new one, one step long.
 
@@ -284,6 +290,19 @@ class Storage:
             codecs = tuple(on_axes(codecs, places, rank))
         chunks, stored, shards = map(moved, (self.chunk_shape, self.array_chunks, self.shard_shape))
         return replace(self, chunk_shape=chunks, array_chunks=stored, shard_shape=shards, codecs=codecs)
+
+
+_T = TypeVar("_T")
+
+
+def _copied(node: _T, content: Mapping[str, object], **changes: object) -> _T:
+    """Return a node with other values of fields that need no check.
+
+    `dataclasses.replace` takes five times as long, and thousands of variables are copied at each update.
+    """
+    copy = object.__new__(type(node))
+    copy.__dict__.update(content, **changes)
+    return copy
 
 
 class _AttributesByName(dict[str, Attribute]):
@@ -319,7 +338,8 @@ class _WithAttributes:
         object.__setattr__(self, name, making.several(given, kind, self.name, f"the {name}"))
 
     def __getstate__(self) -> dict[str, object]:
-        return {f.name: self.__dict__[f.name] for f in fields(self)}  # not what is computed on first use
+        # Without the values that are computed on first use.
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     @cached_property
     def attribute(self) -> Mapping[str, Attribute]:
@@ -421,7 +441,7 @@ class Variable(_WithAttributes):
 
     def with_data(self, data: ArraySource | None) -> Variable:
         """Return a copy of the variable with other data."""
-        return replace(self, data=data)
+        return _copied(self, self.__getstate__(), data=data)
 
     def with_new_values(self, data: ArraySource | None) -> Variable:
         """Return a copy of the variable with values that its source lacks, and that its data type may not hold."""

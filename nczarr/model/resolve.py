@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -220,12 +221,14 @@ class _Resolver:
     def variable(self, group: str, variable: Variable) -> Variable:
         fqn = join_fqn(group, variable.name)
         problems = len(self.problems)
-        bound = replace(
-            variable,
-            type=self.type(variable.type, group, fqn),
-            dimensions=tuple([self.dimension(ref, group, fqn) for ref in variable.dimensions]),
-            attributes=tuple([self.attribute(group, fqn, a) for a in variable.attributes]),
-        )
+        type_ = self.type(variable.type, group, fqn)
+        dimensions = tuple([self.dimension(ref, group, fqn) for ref in variable.dimensions])
+        attributes = tuple([self.attribute(group, fqn, a) for a in variable.attributes])
+        bound = variable
+        # An update skips the variables that are still the stored objects.
+        own = (variable.type, *variable.dimensions, *variable.attributes)
+        if any(map(operator.is_not, (type_, *dimensions, *attributes), own)):
+            bound = replace(variable, type=type_, dimensions=dimensions, attributes=attributes)
         storage = bound.storage
         if storage.chunk_shape is not None or storage.shard_shape is not None:
             rank = len(bound.dimensions)

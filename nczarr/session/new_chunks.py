@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from nczarr.model import Storage, Type, join_fqn
 from nczarr.model.common_chunks import ChunkWish, common_chunks
@@ -19,45 +18,48 @@ def choose_chunks(root: GroupNode) -> None:
 
     Those of stored variables, and those that a program has requested, set the lengths along their dimensions.
     """
-    open_nodes = [node for node in root.walk_variables() if node.dimensions and _chunks_of(node) is None]
-    if not open_nodes:
+    if all(_chunks_of(node) is not None for node in root.walk_variables() if node.dimensions):
         return
     wishes = _wishes(root)
-    chosen = common_chunks(list(wishes.values())).shapes
-    for node in open_nodes:
-        chunks, storage = chosen[node.fqn], node.storage
+    chosen = common_chunks([wish for _, wish in wishes]).shapes
+    for node, wish in wishes:
+        storage, chunks = node.storage, chosen[wish.fqn]
+        if _chunks_of(node) is not None:
+            continue
         named = chunks if storage.layout == "chunked" else None
         shards = storage.shard_shape
         if shards is None and not root.tree.rules.restrictions.without_shards:
-            shards = wishes[node.fqn].shards(chunks)
-        node.storage = replace(storage, chunk_shape=named, array_chunks=chunks, shard_shape=shards)
+            shards = wish.shards(chunks)
+        node.storage = storage.with_chunks(named, chunks, shards)
         node.touch()
 
 
 def chunks_beside(root: GroupNode, type_: Type, dimensions: Sequence[DimensionNode]) -> tuple[int, ...]:
     """Return the chunk shape of one more variable. The caller holds the tree's lock."""
-    wishes = [*_wishes(root).values(), _wish(_NEW, type_, dimensions, None)]
+    wishes = [*(wish for _, wish in _wishes(root)), _wish(_NEW, type_, dimensions, None)]
     return common_chunks(wishes).shapes[_NEW]
 
 
-def _wishes(root: GroupNode) -> dict[str, ChunkWish]:
+def _wishes(root: GroupNode) -> list[tuple[VariableNode, ChunkWish]]:
     """Return the wishes of the variables without chunks, and one for all others with the same chunks and dimensions.
 
-    A program that asks for the chunks of each of many new variables would otherwise compare each with all.
+    A program that asks for the chunks of each of many new variables would otherwise compare each with all. Variables of
+    the same type and dimensions share a wish, under the name of the first.
     """
-    found: dict[str, ChunkWish] = {}
-    seen = set()
+    found: list[tuple[VariableNode, ChunkWish]] = []
+    known: dict[tuple[object, ...], ChunkWish] = {}
     for node in root.walk_variables():
         dimensions, chunks = node.dimensions, _chunks_of(node)
         if not dimensions:
             continue
-        if chunks is not None:
-            is_index = len(dimensions) == 1 and node.name == dimensions[0].name
-            key = (dimensions, chunks, node.type.dtype, is_index)
-            if key in seen:
-                continue
-            seen.add(key)
-        found[node.fqn] = _wish(node.fqn, node.type, dimensions, chunks)
+        is_index = len(dimensions) == 1 and node.name == dimensions[0].name
+        key = (dimensions, chunks, node.type.dtype, is_index)
+        wish = known.get(key)
+        if wish is None:
+            wish = known[key] = _wish(node.fqn, node.type, dimensions, chunks)
+        elif chunks is not None:
+            continue
+        found.append((node, wish))
     return found
 
 

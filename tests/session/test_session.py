@@ -89,3 +89,23 @@ def test_new_variables_that_are_filled_in_turn_are_stored_together(monkeypatch: 
         ds.sync()
         assert updated == [40]
         assert ds["v39"][:].tolist() == [39] * 3
+
+
+def test_each_update_takes_the_stored_object_of_an_unchanged_variable() -> None:
+    """An update plans the documents of all other variables anew: thousands for one attribute."""
+    ds = ours.Dataset({}, "w")
+    ds.createDimension("x", 3)
+    for name in ("changed", "other"):
+        ds.createVariable(name, "f4", ("x",)).units = "K"
+    ds.sync()
+    session = ds._nc_session
+    for number in range(2):
+        ds["changed"].number = number
+        ds.sync()
+        assert ds["other"]._nc_node.freeze() is session.stored.dataset.all_variables["/other"]
+    ds["other"].units = "m"
+    ds.sync()
+    stored = session.stored.dataset
+    assert stored["other"].attribute["units"].text == "m"
+    assert stored["changed"].attribute["number"].values.tolist() == [1]
+    ds.close()

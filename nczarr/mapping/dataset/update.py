@@ -230,12 +230,15 @@ def _kept_encodings(
     kept: dict[str, Encoding] = {}
     for fqn, source in sources.items():
         old, after = before.dataset.all_variables[source], new.all_variables[fqn]
-        # The types of a renamed group have other names.
-        forms = [(requalified(v.type, lambda fqn: "/"), v.storage, len(v.dimensions)) for v in (old, after)]
         # Another type or storage: the values are written again, in the form of the plan.
-        if forms[0] != forms[1]:
+        if len(old.dimensions) != len(after.dimensions) or old.storage != after.storage:
             continue
-        encoding = replace(before.data[source].encoding, type=after.type)
+        encoding = before.data[source].encoding
+        if encoding.type is not after.type:
+            # The types of a renamed group have other names.
+            if requalified(old.type, lambda fqn: "/") != requalified(after.type, lambda fqn: "/"):
+                continue
+            encoding = replace(encoding, type=after.type)
         fill = model.own_fill_value(after)
         # Unwritten elements would read as another value than the attribute says.
         if fill is not None and not _same_fill(old, after) and not encoding.can_fill(fill):

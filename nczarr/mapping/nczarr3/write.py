@@ -217,9 +217,8 @@ class _NCZarr3Planner(DocumentPlanner):
             attributes = {**attributes, spec.CONVENTION_KEY: [dict(spec.NZ_CONVENTION)]}
             if numbers := _numbers_in(keys.get(ATTR_KEY, {})):
                 attributes[ATTR_KEY] = numbers
-        return replace(
-            node, attributes=attributes, extra={spec.EXTENSION_NAME: own}, extensions=self.extensions(keys)
-        )
+        made = node.with_attributes(attributes, {spec.EXTENSION_NAME: own})
+        return replace(made, extensions=self.extensions(keys)) if self.options.extensions else made
 
 
 def _without_growing_sizes(keys: JsonObject) -> JsonObject:

@@ -86,8 +86,6 @@ def _is_kept(values: np.ndarray, stored: np.ndarray, packing: dict[str, Attribut
 
 def _is_in_range(values: np.ndarray, dtype: np.dtype, packing: dict[str, Attribute]) -> bool:
     """Return True if the smallest and the largest value fit a packed integer; NaN does not."""
-    if np.ma.isMA(values) and not np.ma.count(values):
-        return True
     number = {"scale_factor": 1.0, "add_offset": 0.0}
     for name in number:
         if (attribute := packing.get(name)) is not None:
@@ -98,5 +96,10 @@ def _is_in_range(values: np.ndarray, dtype: np.dtype, packing: dict[str, Attribu
     if not scale:
         return True
     limits = np.iinfo(dtype)
-    first, last = sorted((float(end) - offset) / scale for end in (values.min(), values.max()))
-    return bool(limits.min <= first and last <= limits.max)
+
+    def fits(numbers: np.ndarray) -> bool:
+        first, last = sorted((float(end) - offset) / scale for end in (numbers.min(), numbers.max()))
+        return bool(limits.min <= first and last <= limits.max)
+
+    # Numbers under a mask mostly fit as well, and to leave them out takes four times as long.
+    return fits(np.ma.getdata(values)) or (np.ma.isMA(values) and (not np.ma.count(values) or fits(values)))

@@ -111,8 +111,9 @@ def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> Array
     after = after.lstrip()
     metadata = None
     if after.startswith(own):
-        key = key_of((before, after[len(own) :]))
-        metadata = _around.get(key) or _around.keep(key, _read_around(before, after[len(own) :]))
+        rest = after[len(own) :]
+        key = before + b"\0" + rest  # no JSON text has a zero byte
+        metadata = _around.get(key) or _around.keep(key, _read_around(before, rest))
     if metadata is None:
         return _array(parse_part(text))
     found = parse_part(attributes)

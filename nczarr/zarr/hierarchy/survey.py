@@ -104,17 +104,23 @@ def _without_folder(store: LocalStore, nodes: Mapping[str, RawNode]) -> Iterator
     """Yield the nodes that the folder of their group does not list; parents come before children."""
     missing: set[str] = set()
     for group, members in _members(nodes).items():
-        listed = () if group in missing or not members else _list_folder(store, group)
+        if not members:
+            continue
+        listed = set[str]() if group in missing else _list_folder(store, group)
         if listed is None:  # it exists, and reading its values reports the error; the rest stays readable
             continue
-        unlisted = members.keys() - listed
-        lost = [path for name, path in members.items() if name in unlisted and not _is_listed(name, listed)]
+        if listed.issuperset(members):
+            continue
+        lost = [path for name, path in members.items() if not _is_listed(name, listed)]
         missing.update(lost)
         yield from lost
 
 
 def _members(nodes: Mapping[str, RawNode]) -> dict[str, dict[str, str]]:
     """Return the paths of the members of each group by their names; parents come before children."""
+    if "/" not in "".join(nodes):  # most hierarchies
+        groups = [path for path, node in nodes.items() if path and not node.is_array]
+        return {"": {path: path for path in nodes if path}, **{path: {} for path in groups}}
     members: dict[str, dict[str, str]] = {"": {}}
     for path, node in nodes.items():
         if path:
@@ -125,12 +131,12 @@ def _members(nodes: Mapping[str, RawNode]) -> dict[str, dict[str, str]]:
     return members
 
 
-def _list_folder(store: LocalStore, group: str) -> Collection[str] | None:
+def _list_folder(store: LocalStore, group: str) -> set[str] | None:
     """Return the names in a group's folder; none if it has disappeared, None if it cannot be listed."""
     try:
         return set(os.listdir(f"{store.root}/{group}"))
     except _NOT_THERE:
-        return ()
+        return set()
     except PermissionError:
         return None
     except OSError as error:
@@ -138,12 +144,14 @@ def _list_folder(store: LocalStore, group: str) -> Collection[str] | None:
 
 
 def _is_listed(name: str, listed: Collection[str]) -> bool:
-    """Return whether a folder lists a name in another form of Unicode.
+    """Return whether a folder lists a name, perhaps in another form of Unicode.
 
     A file system that ignores case answers for `t` with the file `T`, so only the listing tells them apart. HFS+ lists
     each name in Unicode's form NFD and finds it in any form; elsewhere a file of another form is not found later.
     """
-    return not name.isascii() and normalize("NFD", name) in (normalize("NFD", other) for other in listed)
+    if name in listed or name.isascii():
+        return name in listed
+    return normalize("NFD", name) in (normalize("NFD", other) for other in listed)
 
 
 def _newest(folder: str, layout: Layout) -> int:
