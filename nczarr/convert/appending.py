@@ -487,6 +487,7 @@ class AppendTask:
 
     def _without_coordinate(self, added: Dataset, along: str, size: int) -> PlacedSteps:
         """Return the place of steps that no coordinate names: behind the last one, or where an append has begun."""
+        # After a kill, a second append stored the steps of the first one again behind them.
         if self.begun is not None:
             low, high = self.begun
             if not low <= size <= high or added.dimension_at(along).size != high - low:

@@ -87,6 +87,7 @@ def variable_storage(
     Unless the data are `near`, on a disk, previews show only coordinates of the root group with small chunks.
     """
     listing = cache(_listing)  # one listing serves all variables
+    # Behind a server, each preview is a request.
     most = MOST_PREVIEWED if near else _SMALL_OBJECT
     for fqn, variable in dataset.all_variables.items():
         form, sizes = _stored(variable, listing)

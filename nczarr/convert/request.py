@@ -445,6 +445,7 @@ class CopyRequest:
         """
         known = known_options("append")
         found = {n: v for n, v in recorded.items() if n in known and not self._is_said(n)}
+        # A dataset must not name code that runs at its next append.
         if (hook := found.pop("preprocess", None)) is not None:
             raise UnsupportedError(
                 f"the dataset was joined with {named('preprocess', hook)}, which a dataset cannot run by itself",

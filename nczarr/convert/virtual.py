@@ -155,6 +155,7 @@ def find_references(dataset: Dataset, source: object) -> References:
 
 def _chunks_of_variable(variable: Variable, source: object) -> ReferredChunks | None:
     data = variable.data
+    # A request for a few bytes costs more than the bytes in the document.
     if data is None or data_bytes(data) <= _INLINE:
         return None
     is_fixed = variable.type.value_type.is_atomic and variable.type.dtype.kind not in "OS"
@@ -204,6 +205,7 @@ def _chunks(data: ArraySource, source: object) -> ReferredChunks | None:
     url = str(source) if path is None else str(path.resolve())
     grid = [range(-(-n // c)) for n, c in zip(data.shape, found.shape, strict=True)]
     unwritten: tuple[np.ndarray, ...] = ()
+    # HDF5 leaves out chunks of fill values, whose value a reader takes from the array.
     if len(found.places) != math.prod(map(len, grid)):
         missing = next(index for index in product(*grid) if index not in found.places)
         corner = tuple(slice(i * c, i * c + 1, 1) for i, c in zip(missing, found.shape, strict=True))

@@ -99,6 +99,7 @@ class VariableOptions:
         if self.contiguous and not session.rules.netcdf3:
             if chunksizes is not None:
                 raise ArgumentError(f"cannot specify chunksizes for a contiguous dataset {self.where}")
+            # HDF5 has both for chunks only, and the error of netCDF-C has these words.
             if unlimited or filters or codecs:
                 raise EditError(f"NetCDF: Invalid argument: contiguous storage {self.where}")
         chunks = None if chunksizes is None else self._checked_chunks(chunksizes, dimensions)

@@ -46,6 +46,7 @@ class UserDefinedType:
     #: None for strings.
     _nc_node: TypeNode | None
 
+    # As in netCDF4-python, a type belongs to its dataset.
     def __reduce__(self) -> NoReturn:
         raise also(UnsupportedError, NotImplementedError)(f"{type(self).__name__} is not picklable")
 
@@ -141,6 +142,7 @@ def _field(group: GroupNode, name: str, dtype: np.dtype) -> model.Field:
         if not base.names:
             raise EditError(f"NetCDF: Invalid argument: the field {name!r} has no fields")
         return model.Field(name, find_compound(group, base))
+    # In netCDF, text in a compound is an array of chars.
     if base.kind == "S" and base.itemsize != 1 and not shape:
         return model.Field(name, model.CHAR, (base.itemsize,))
     type_ = model.primitive_for_dtype(base)
@@ -373,6 +375,7 @@ class Dimension:
         self._nc_node = node
 
     def __setattr__(self, name: str, value: object) -> None:
+        # netCDF4-python raises these words.
         if not name.startswith("_nc_"):
             raise NodeAttributeError(f"{name} cannot be altered")
         object.__setattr__(self, name, value)
@@ -413,6 +416,7 @@ class Dimension:
     def __repr__(self) -> str:
         try:
             self._nc_session.check_open()
+        # A debugger or a notebook shows objects of closed datasets, too.
         except (EditError, ReferenceError):
             return "Dimension object no longer valid"
         kind = " (unlimited)" if self._nc_node.unlimited else ""

@@ -266,6 +266,7 @@ class _Variable:
     def __getitem__(self, elem: Any) -> Any:
         axes = parse_selection(elem, self.shape).axes
         items = elem if isinstance(elem, tuple) else (elem,)
+        # netCDF4-python refuses it with these words.
         if any(isinstance(i, slice) and (i.step or 1) < 0 for i in items) and any(map(_is_backward, axes)):
             raise errors.SelectionError(
                 "negative strides not allowed when slicing MFVariable Variable instance"

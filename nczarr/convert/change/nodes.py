@@ -358,6 +358,7 @@ class _Renamer:
 
     def naming(self, owner: str, old: Attribute) -> Attribute:
         """Return an attribute with the new names of the variables that it names."""
+        # Any other text may have the name as one of its words.
         if old.name not in NAMING or old.type not in (model.CHAR, model.STRING):
             return old
         group = split_fqn(owner)[0]

@@ -187,6 +187,7 @@ def select(dataset: Dataset, selection: Mapping[str, object]) -> Dataset:
             for ref, size in zip(old.dimensions, dataset.shape_of(old), strict=True)
         )
         storage = old.storage
+        # HDF5 refuses chunks that are longer than a fixed dimension.
         if storage.chunk_shape is not None:
             fit = zip(storage.chunk_shape, axes, old.dimensions, strict=True)
             shape = tuple(

@@ -75,6 +75,7 @@ class JoinedSources:
         """
         names = [os.fspath(s) for s in self.sources if isinstance(s, str | os.PathLike)]
         names = [] if any(isinstance(s, Scanned) for s in self.sources) else names
+        # A hook may be a function that no other process knows.
         if engine is None or self._hook is not None or len(names) < len(self.sources):
             return call_all(partial(self._header, number, along) for number in range(len(self.sources)))
         with closing(read_headers(names, self._options, engine)) as rows:
@@ -99,11 +100,13 @@ class JoinedSources:
                 is_compared = fqn in dataset.all_dimensions or along not in (None, *variable.dimensions)
                 known = None
                 has_steps = along is None or along in dataset.all_dimensions
+                # To compare the values later would open each file a second time.
                 if is_compared and has_steps and data_bytes(data) <= SMALL:
                     if values is None:
                         known = data.read(tuple(slice(0, n, 1) for n in data.shape))
                     else:
                         known = values.get(fqn)
+                    # Equal coordinates of a thousand files are kept once.
                     if known is not None and not known.dtype.hasobject:
                         key = known.dtype, known.shape, known.tobytes()
                         known = self._known.setdefault(key, known)

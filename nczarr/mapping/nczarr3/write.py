@@ -134,6 +134,7 @@ class _NCZarr3Planner(DocumentPlanner):
 
     def group_info(self, fqn: str, group: Group, path: str) -> JsonObject:
         info: JsonObject = {}
+        # Nodes whose name Zarr forbids, or a file system folds, have another one in the store.
         if fqn != "/" and path.rpartition("/")[2] != group.name:
             info["name"] = group.name
         if group.dimensions:

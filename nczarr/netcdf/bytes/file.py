@@ -47,6 +47,7 @@ class file_errors(error_context):
         self.done = done
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # Errors of ours name their place already.
         if isinstance(error, OSError) and not isinstance(error, NCZarrError):
             reason = error.strerror or error
             hint = hint_for(error, self.path or "") if self.done == "written" else None
@@ -135,6 +136,7 @@ class DiskFile:
         return read_at(self._open, offset, size)
 
     def write(self, offset: int, data: ReadableBuffer) -> int:
+        # A forked child would write its parent's cache into the file a second time.
         if not self._origin.is_here:
             return len(memoryview(data).cast("B"))
         self._unsynced = True
@@ -202,6 +204,7 @@ class MemoryFile:
         view = memoryview(data).cast("B")
         with TABLES:
             missing = offset - len(self._bytes)
+            # As in a file on disk, bytes between the old end and the new ones are zero.
             if missing > 0:
                 self._bytes.extend(bytes(missing))
             self._bytes[offset : offset + len(view)] = view
@@ -258,6 +261,7 @@ class DiskRanges(Ranges):
     def read(self, offset: int, size: int) -> bytes:
         with file_errors(None, "read"):
             data = read_at(self.fileno(), offset, size)
+        # A read behind the end of a file returns less, and no error.
         if len(data) < size:
             raise incomplete_file(f"the file is truncated: it ends at byte {offset + len(data)}")
         return data

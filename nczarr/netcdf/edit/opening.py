@@ -65,6 +65,7 @@ def create_file(
     check_target(path, overwrite)
     output = None
     with file_errors(path):
+        # The old file stays until the new one is complete.
         if os.path.exists(path) and os.path.getsize(path):
             output = Output(path)
             content = DiskFile(str(output.path), "x", output.create())

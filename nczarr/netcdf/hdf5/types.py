@@ -308,6 +308,7 @@ class KnownTypes:
                     made[fqn] = new
                     self.by_address[address_of(type_id)] = new
                     self.by_group.setdefault(group, []).append((type_id, new))
+            # Types may use later ones; a pass that adds none will never add one.
             if len(waiting) == len(found):
                 if self._may_name and isinstance(failure, NoTypeError):
                     self.unknown = {fqn: failure.message for _, fqn, _ in waiting}
@@ -344,6 +345,7 @@ class KnownTypes:
             return text, layout_of(type_id, text)
         if kind in (h5t.ENUM, h5t.OPAQUE, h5t.COMPOUND, h5t.VLEN):
             named = self._named(type_id)
+            # h5py and other programs use types without a name, which netCDF lacks.
             if named is None and self._may_name:
                 named = self._name_it(type_id, group)
             if named is None:
@@ -454,6 +456,7 @@ def memory_type(type_id: TypeID) -> TypeID:
     try:
         _number_dtype(type_id)
     except NoTypeError:
+        # As for netCDF-C, HDF5 converts integers of 24 bits and floats of 16 to the next larger type.
         bits = type_id.get_precision() if kind == h5t.INTEGER else 32 if size <= 2 else 8 * size
         name = "f" if kind == h5t.FLOAT else "u" if type_id.get_sign() == h5t.SGN_NONE else "i"
         for more in (n for n in (8, 16, 32, 64) if n >= bits):
@@ -470,6 +473,7 @@ def _number_dtype(type_id: TypeID) -> np.dtype:
     size = type_id.get_size()
     if kind == h5t.FLOAT:
         standards = (h5t.IEEE_F32LE, h5t.IEEE_F32BE, h5t.IEEE_F64LE, h5t.IEEE_F64BE)
+        # A float of the same size may have other exponents.
         if any(type_id.equal(standard) for standard in standards):
             return np.dtype(f"{order}f{size}")
         raise NoTypeError(f"netCDF has no type for a float of {size} bytes of this form")

@@ -102,6 +102,7 @@ def _touched(axis: DimensionSelection, lengths: int | np.ndarray) -> int:
     """Return an upper bound on the number of selected chunks along a dimension."""
     if not isinstance(lengths, int):
         return min(axis.count, len(lengths))
+    # Chunks that a stride leaves out must cost nothing.
     if axis.indices is not None or axis.step > lengths:
         return axis.count
     return ((axis.count - 1) * axis.step) // lengths + 2

@@ -86,6 +86,7 @@ def scatter_span(
 ) -> None:
     """Copy the selected elements of a chunk into the result; `data` are only the bytes of :func:`needed_bytes`."""
     source = as_bytes_array(data)
+    # A truncated file answers with fewer bytes, and no error.
     if source.nbytes != span[1]:
         raise CodecError(f"the stored chunk ends after {span[0] + source.nbytes} bytes")
     assert chain.stored_dtype is not None
