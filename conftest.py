@@ -104,6 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A developer who names a file wants all of it.
     whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     rotation.everything = config.option.all_cases or not whole_suite
+    rotation.all_examples = not whole_suite or os.environ.get("NCZARR_NEW_EXAMPLES") == "1"
     named = {*_QUICK_FILES, *_HEAVY_FILES, *map(_file, LONGEST)}
     missing = sorted(str(path.relative_to(HERE)) for path in named if not path.is_file())
     if missing:

@@ -42,6 +42,13 @@ def test_slow_tests_are_the_cases_of_one_function() -> None:
     assert len({case for chosen in turns for case in chosen if case.startswith("slow")}) == 10
 
 
+def test_a_third_of_the_examples_is_tried_where_all_tests_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rotation, "all_examples", True)
+    assert rotation.examples(300) == 300
+    monkeypatch.setattr(rotation, "all_examples", False)
+    assert [rotation.examples(number) for number in (1, 100, 300)] == [1, 34, 100]
+
+
 def test_without_git_there_is_a_rotation_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert rotation.rotation_of(tmp_path) == 0

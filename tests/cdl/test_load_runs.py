@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from lark import Token
+from rotation import examples
 
 from nczarr.cdl import loads
 from nczarr.cdl.read import analyzer
@@ -90,7 +91,7 @@ def test_mutated_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     accepted = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for number in range(1200):
+        for number in range(examples(1200)):
             text = fuzz.mutate(LINES if number % 3 == 0 else generator.choice(texts), generator)
             assert differences(text, monkeypatch) == [], text
             accepted += isinstance(outcome(text), Dataset)

@@ -24,13 +24,13 @@ EXAMPLE = ROOT / "tests" / "data" / "example.nc"
 
 def spelled_nowhere(text: str) -> list[str]:
     """The options of all commands that a text spells in none of their forms."""
+    words = set(re.findall(r"[\w-]+", text))
     (commands,) = [a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction)]
     return sorted(
         f"{name} {action.option_strings[-1]}"
         for name, parser in commands.choices.items()
         for action in parser._actions
-        if action.option_strings
-        and not any(re.search(rf"(?<![\w-]){form}(?![\w-])", text) for form in action.option_strings)
+        if action.option_strings and words.isdisjoint(action.option_strings)
     )
 
 

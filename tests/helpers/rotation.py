@@ -17,13 +17,15 @@ SLOW = object()
 
 Case = TypeVar("Case")
 
-#: Whether all cases and examples run. pytest's start sets it, before the tests are imported.
+#: Whether all cases run. pytest's start sets it, before the tests are imported.
 everything = True
+#: Whether all examples of a property are tried: where a file is named, and at night, where they are new ones.
+all_examples = True
 
 
 def examples(number: int) -> int:
-    """Return how many examples of a property are tried: a third, where cases rotate."""
-    return number if everything else -(-number // 3)
+    """Return how many examples of a property are tried: a third, where all tests run and the examples are known."""
+    return number if all_examples else -(-number // 3)
 
 
 def rotation_of(folder: Path) -> int:
