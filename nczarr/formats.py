@@ -41,8 +41,14 @@ _OTHERS = (
     (b"\x0e\x03\x13\x01", "an HDF4 file"),
     (b"\x1f\x8b", "a gzip file"),
     (b"GRIB", "a GRIB file"),
+    (b"BUFR", "a BUFR file"),
+    (b"BZh", "a bzip2 file"),
+    (b"II*\0", "a TIFF file"),
+    (b"version ", "a text file, perhaps a pointer of Git LFS"),
+    (b"<", "a text file, perhaps a web page with the message of a server"),
     (b"{", "a text file, perhaps JSON"),
 )
+_UNKNOWN = "a file"
 
 
 def local_path(target: Any) -> Path | None:
@@ -281,10 +287,9 @@ def incomplete_file(message: str, path: str | None = None, fqn: str | None = Non
 def _not_netcdf(start: bytes, size: int) -> str:
     if start[:3] == b"CDF" and size > 3:
         return f"not a netCDF file: it begins with 'CDF', but netCDF has no format number {start[3]}"
-    if start[:4] == b"\x0e\x03\x13\x01":
-        return "not a netCDF file: this is HDF4"
-    if is_zip(start):
-        return "not a netCDF file: this is a zip archive"
+    kind = "a zip archive" if is_zip(start) else describe_file(start)
+    if kind != _UNKNOWN:
+        return f"not a netCDF file: this is {kind}"
     return f"not a netCDF file: it begins with {start!r}, not with 'CDF' or HDF5's signature"
 
 
@@ -320,7 +325,7 @@ def describe_file(start: bytes) -> str:
     >>> describe_file(b"CDF\\1"), describe_file(b"hello")
     ('a netCDF-3 file', 'a file')
     """
-    return next((kind for magic, kind in _OTHERS if start.startswith(magic)), "a file")
+    return next((kind for magic, kind in _OTHERS if start.startswith(magic)), _UNKNOWN)
 
 
 def is_references(source: Any) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from functools import cache, partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from nczarr.errors import NCZarrError
 from nczarr.model import Attribute, Dataset, Dimension, MemorySource, Variable, primitive_for_dtype, rewrite
 from tests.helpers.dirty_archives import KINDS, MERGES, Kind, make
 from tests.helpers.dirty_fields import Fields, Raw, decoded, raw_of_file, wanted_of, wrong
+from tests.helpers.dirty_files import CONTENT, FILES_OF
 
 ROOT = Path(__file__).parents[2]
 #: Every option alone.
@@ -68,7 +70,7 @@ def names_a_cure(message: str, kind: Kind) -> bool:
     for cure in kind.cures:
         words += [f"adjust='{word}'" for word in str(cure.get("adjust", "")).split(",") if "adjust" in cure]
         words += ["repack="] if "repack" in cure else []
-        words += ["tolerance={'lat': "] if "tolerance" in cure else []
+        words += ["tolerance={'"] if "tolerance" in cure else []
         words += ["join='fill'"] if cure.get("join") == "fill" else []
         words += ["join='first'"] if cure.get("join") == "first" else []
         words += ["exclude= omits"] if "exclude" in cure else []
@@ -77,15 +79,17 @@ def names_a_cure(message: str, kind: Kind) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:repack=")
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", KINDS | CONTENT)
 def test_joined_rightly_or_refused_with_the_cure(name: str, tmp_path: Path) -> None:
-    kind = KINDS[name]
+    kind = (KINDS | CONTENT)[name]
     paths = make(kind, tmp_path / "in")
     if kind.write is not None:
         with pytest.raises(NCZarrError, match=r"2\.nc"):
             nczarr.join(paths, tmp_path / "out.zarr")
         return
-    sources, wanted = [in_memory(path) for path in paths], wanted_of(paths)
+    sources = [in_memory(path) for path in paths]
+    # Times that no program decodes are only refused.
+    wanted = cache(partial(wanted_of, paths))
     for options in [*OPTIONS, *(c for c in kind.cures if c not in OPTIONS)]:
         store: dict[str, bytes] = {}
         must = options in kind.cures or (not options and not kind.says)
@@ -102,8 +106,54 @@ def test_joined_rightly_or_refused_with_the_cure(name: str, tmp_path: Path) -> N
             f"{options}: the meaning is lost"
         )
         with open_source(store) as seen:
-            problems = list(wrong(raw_of_dataset(seen), wanted, options))
+            problems = list(wrong(raw_of_dataset(seen), wanted(), options))
         assert not problems, f"{options}: {problems[:3]}"
+
+
+def test_what_the_oracle_leaves_out_is_joined_rightly_too(tmp_path: Path) -> None:
+    texts: list[str] = []
+    for name in ("bounds in other units", "bounds of the day before", "strings of each file", "empty text"):
+        paths, out = make(CONTENT[name], tmp_path / name), tmp_path / f"{name}.zarr"
+        nczarr.join(paths, out)
+        with nczarr.Dataset(out) as seen:
+            if "bounds" in name:
+                before = [0, 0, 1, 1] * 2 if name == "bounds of the day before" else [0] * 8
+                np.testing.assert_array_equal(seen["time_bnds"][:, 0], np.arange(8) - before)
+                np.testing.assert_array_equal(seen["time_bnds"][:, 1], np.arange(8) - before + 1)
+            else:
+                texts += [str(text) for text in seen["name"][:].tolist()]
+    assert texts == ["é0", "", "é1", "", "é2", "", "é3", "", *4 * ["None"]]
+
+
+def test_the_page_counts_the_kinds_of_daily_files() -> None:
+    joined = [kind for kind in CONTENT.values() if not kind.says]
+    cured = [kind for kind in CONTENT.values() if kind.says and kind.cures]
+    rows = (
+        f"| content | {len(joined)} | {len(cured)} | {len(CONTENT) - len(joined) - len(cured)} | 0 |",
+        f"| files | {sum(not kind.says for kind in FILES_OF.values())} | "
+        f"| {sum(bool(kind.says) for kind in FILES_OF.values())} | 0 |",
+    )
+    page = (ROOT / "docs/reference/dirty-archives.md").read_text()
+    assert all(row in page for row in rows), rows
+
+
+@pytest.mark.parametrize("name", FILES_OF)
+def test_a_broken_or_odd_file_is_refused_by_its_name_or_joined_rightly(name: str, tmp_path: Path) -> None:
+    kind = FILES_OF[name]
+    paths = make(KINDS["clean"], tmp_path / "in")
+    wanted, third = wanted_of(paths), paths[2].name
+    paths = kind.change(paths) or paths
+    out = tmp_path / "out.zarr"
+    if kind.says:
+        with pytest.raises(NCZarrError) as caught:
+            nczarr.join(paths, out)
+        assert kind.says in str(caught.value)
+        assert third in str(caught.value)
+        assert not out.exists()
+        return
+    nczarr.join(paths, out)
+    with open_source(out) as seen:
+        assert list(wrong(raw_of_dataset(seen), wanted, {})) == []
 
 
 def test_the_page_has_the_recorded_results_of_each_kind() -> None:

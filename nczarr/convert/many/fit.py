@@ -322,8 +322,9 @@ def _factors(unit: str) -> object:
         if (parts is None and word != "1") or mark.count("/") > 1:
             return unit.strip()
         if parts is not None:
-            name = parts[1].lower() if len(parts[1]) > 3 else parts[1]
-            name = _SYNONYMS.get(name, parts[1])
+            # Both characters of Unicode for the prefix micro, whose ASCII form is "u".
+            spelled = re.sub("^[µμ](?=.)", "u", parts[1])
+            name = _SYNONYMS.get(spelled.lower() if len(spelled) > 3 else spelled, spelled)
             found[name] = found.get(name, 0) + int(parts[2] or 1) * (-1 if "/" in mark else 1)
     return found
 

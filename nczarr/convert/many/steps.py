@@ -296,8 +296,8 @@ def tolerance_between(variable: Variable, *runs: np.ndarray, data: Sequence[Arra
 def refuse_missing(
     variable: Variable, values: np.ndarray, along: str, source_of: Callable[[int], str | None]
 ) -> None:
-    """Refuse a coordinate with steps that are NaN or stand for missing values."""
-    is_missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+    """Refuse a coordinate with steps that are NaN or infinite, or stand for missing values."""
+    is_missing = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
     for special in special_numbers(variable):
         is_missing |= values == special
     missing = np.flatnonzero(is_missing)
