@@ -775,11 +775,13 @@ class StructType(DataType):
 
     @property
     def configuration(self) -> JsonMapping:
+        # The registry has no fixed-size list yet, so that v3 has no fields with dimensions.
         if any(field.shape for field in self.fields):
             raise UnsupportedError(
                 "a Zarr v3 struct cannot have array fields",
                 hint="use one field or nested struct for each element",
             )
+        # zarr-python before 3.2 reads records under this name only.
         if self.name == "structured":
             return {"fields": [[field.name, field.data_type.to_json()] for field in self.fields]}
         return {"fields": [{"name": f.name, "data_type": f.data_type.to_json()} for f in self.fields]}
@@ -803,6 +805,7 @@ class StructType(DataType):
 
     def fill_to_json(self, value: object) -> Json:
         scalar = np.asarray(self.to_scalar(value), self.dtype)
+        # zarr-python writes base64 here, and version 2 has no other form.
         if self.name == "structured" or self.has_array_fields:
             return encode_base64(scalar.astype(self.stored_dtype("little")).tobytes())
         return {field.name: field.data_type.fill_to_json(scalar[field.name][()]) for field in self.fields}

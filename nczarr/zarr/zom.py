@@ -464,6 +464,7 @@ def _properties(node: ZomNode) -> JsonMapping:
         if node.kind == "group":
             return node.properties
         result = {"dimension_separator": ".", **node.properties}
+        # Writers of version 2 write no filters as null, as a list or as an object.
         if result.get("filters") in ([], {}):
             result["filters"] = None
         return result

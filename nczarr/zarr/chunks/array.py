@@ -302,6 +302,7 @@ class Array:
         return {"path": self.store.url, "fqn": self._chunks.fqn}
 
     def _empty(self, shape: tuple[int, ...]) -> np.ndarray:
+        # A document of a few bytes may state a shape that no memory holds.
         try:
             return np.empty(shape, self.dtype)
         except (MemoryError, ValueError) as error:
@@ -398,6 +399,7 @@ class Array:
     def torn_indexes(self) -> Iterator[tuple[int, ...]]:
         """Yield the places of shards whose index at the start is damaged, and whose copy of the index is whole."""
         codec = self._chunks.sharding
+        # Only a shard that grows in place can be torn: all others are replaced as a whole.
         if codec is None or not self.shards_grow:
             return
         for index in self.possible_chunks():
@@ -535,6 +537,7 @@ class Array:
         """Return the grid indices of the listed chunks, at least of those from `first` on along the first dimension."""
         encoding = self.metadata.chunk_key_encoding
         folder = (self.prefix + encoding.prefix).removesuffix("/")
+        # Reopening for each step listed the folders of all chunks.
         if first and self.ndim > 1 and encoding.has_folders and self.store.lists_by_folder:
             later = (
                 name for name in self.store.list_dir(folder)[1] if name.isdecimal() and int(name) >= first
@@ -692,6 +695,8 @@ class Array:
             ranges[axis] = range(whole)
         listed = inside[0] if folders and self.ndim > 1 else prod(inside)
         most = (1 + listed // _PAGE) * _KEYS if self.store.lists_all else _KEYS + prod(inside)
+        # A listing of 20,000 chunks was 21 requests, one after the other: few keys are asked for one by
+        # one.
         if sum(prod(map(len, box)) for box in boxes) > most:
             return None
         return [index for box in boxes for index in product(*box)]
@@ -699,6 +704,7 @@ class Array:
     def _blank_beyond(self, shape: tuple[int, ...], index: tuple[int, ...]) -> None:
         """Write the fill value into the part of a stored chunk outside a new shape."""
         region = self.chunk_region(index)
+        # To blank a shard without such chunks would rewrite all of it.
         if not self._has_inner_chunks_beyond(shape, index):
             return
         for axis, (part, size) in enumerate(zip(region, shape, strict=True)):

@@ -290,6 +290,7 @@ class _ChunkFiles:
         """Change inner chunks of a shard: in place if possible. `afresh`: no other inner chunk is kept."""
         codec, key = self.chunks.sharding, self.chunks.name(index)
         assert codec is not None
+        # A partial write read, assembled and replaced a whole shard.
         descriptor = open_in_place(self.chunks.folder + key) if codec.grows and not afresh else None
         if descriptor is not None:
             try:
@@ -306,6 +307,7 @@ class _ChunkFiles:
     ) -> bool:
         """Write rows that no reader looks at yet in place, to an uncompressed chunk; return False if impossible."""
         shape, rows = chain.spec.shape, item[0].inner if item else None
+        # A sync of a few steps wrote the whole chunk each time.
         if (
             claimed is None
             or not (chain.is_raw and type(rows) is slice and rows.step == 1 and values.shape[1:] == shape[1:])

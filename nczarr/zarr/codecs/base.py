@@ -250,6 +250,7 @@ def configured_int(name: str, configuration: JsonMapping, key: str, default: int
     4
     """
     value = configuration.get(key, default)
+    # netCDF-C 4.9.1 to 4.9.3 write "level": "4".
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = int(value)

@@ -208,6 +208,7 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, JsonObject]:
         "fill_value": None,
     }
     origin = metadata.origin or {}
+    # Old readers of version 2 do not know the key, and "." is the default.
     if metadata.chunk_key_encoding.separator == "/" or "dimension_separator" in origin:
         zarray["dimension_separator"] = metadata.chunk_key_encoding.separator
     zarray.update(metadata.extra)
@@ -266,6 +267,7 @@ def object_type(filters: object) -> DataType:
     'string'
     """
     name = as_object(next(iter(as_list(filters)), None)).get("id")
+    # In version 2, the dtype of objects says nothing of their type.
     if name == "vlen-utf8":
         return types.StringType()
     if as_text(name) in VARIABLE_FILTERS:
@@ -435,6 +437,7 @@ _V2_FORMS: dict[str, JsonObject] = {
 def _v2_codec(codec: NamedConfig, i: int) -> JsonObject:
     if codec.name.startswith("numcodecs."):
         result = {"id": codec.name.removeprefix("numcodecs."), **codec.configuration}
+        # Version 2 has no typesize: a reader takes that of the dtype.
         if result["id"] == "blosc":
             result.pop("typesize", None)
         return result

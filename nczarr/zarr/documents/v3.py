@@ -246,6 +246,8 @@ def _is_additional(value: object) -> bool:
 
 
 def _ignorable(value: object, key: str) -> Json:
+    # An unknown key may change what the chunks mean, so the specification lets a reader skip only such
+    # objects.
     if as_object(value).get("must_understand") is False:
         return value
     if _is_additional(value) and extensions.find_extension(key) is not None:
@@ -298,6 +300,7 @@ def array_document(metadata: ArrayMetadata) -> JsonObject:
 
 
 def _check_v3(metadata: ArrayMetadata) -> None:
+    # zarr-python, tensorstore and zarrs refuse null.
     if metadata.fill_value is None:
         raise bad("fill_value: Zarr v3 requires a fill value")
     if metadata.chunk_key_encoding.name == "experimental":

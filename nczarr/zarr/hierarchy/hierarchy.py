@@ -386,6 +386,8 @@ class Hierarchy:
         MetadataError
             If one of them is an array now.
         """
+        # Of two writers, one put a group with attributes, and the implicit parent of the other one
+        # replaced it by an empty one.
         there = self._layout.fetch(nodes) if nodes and not self.hidden else {}
         for path, found in there.items():
             # Version 3 allows no node inside an array, so no reader would find the new one.
@@ -481,6 +483,7 @@ class Hierarchy:
         from nczarr.zarr.chunks.array import Array
 
         store = self.store
+        # Only an older store has chunks that a killed process has left.
         if self._is_new or not store.takes_any_key:
             return
         known: dict[str, set[str]] = {}
@@ -639,6 +642,8 @@ class DocumentQuestion:
         """Raise StoreError if there is neither a document nor a chunk."""
         if self._is_answered:
             return
+        # An opening sends no request for each node of an object store, so a lost array read as fill
+        # values.
         if self._layout.fetch([self._path]).get(self._path) is None:
             refuse_missing(self._layout, self._path, holds_any)
             return

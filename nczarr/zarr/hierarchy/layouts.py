@@ -224,6 +224,7 @@ def read_document(store: Store, key: str) -> bytes | None:
 
     Without the limit, a huge sparse file would exhaust the memory.
     """
+    # A hostile document of many gigabytes would fill the memory.
     if store.is_local:
         return store.get_range(key, 0, LIMITS.document_bytes + 1)
     return store.get(key)
@@ -333,6 +334,7 @@ class Layout(ABC):
         listing shows which of them are missing.
         """
         store, nodes = self.store, {"": root}
+        # A server of plain HTTP lists nothing: the nodes are found when they are asked for.
         if not store.listable:
             return Found(nodes, has_copies, complete=False)
         named: dict[str, RawNode] = {}
@@ -488,6 +490,7 @@ class V3Layout(Layout):
                 parts.append((path, node.written))
                 continue
             own = next(iter(node.documents.values()), _IMPLIED)
+            # zarr-python writes an empty copy into each nested group.
             if "consolidated_metadata" in own:
                 own = {key: value for key, value in own.items() if key != "consolidated_metadata"}
             if path:
