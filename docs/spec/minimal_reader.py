@@ -21,6 +21,12 @@ Json = Any
 Type = Any
 _NAMES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64"
 NUMBERS = {name: np.dtype(name).newbyteorder("<") for name in _NAMES.split()}
+#: Variables: the data types that hold a type or class of types, besides that of its numbers.
+FORMS = "char/null_terminated_bytes char/uint8 string/bytes vlen/bytes opaque/uint8 opaque/bytes int8/bool "
+FORMS += (
+    "compound/uint8 compound/bytes compound/struct compound/complex64 compound/complex128 float32/float16"
+)
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 KEYS = {f"_nczarr_{key}" for key in ("superblock", "group", "array", "attr", "copy")} | {"zarr_conventions"}
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -339,11 +345,12 @@ class Reader:
         """Variables: one array with its type, dimensions, attributes and values."""
         info = keys.get("_nczarr_array", {})
         stored = array.metadata.to_dict()["data_type"]
-        stored = stored["name"] if isinstance(stored, dict) else stored
+        stored = stored["name"] if isinstance(stored, dict) else stored.removeprefix("variable_length_")
         type_ = self.types.find(info.get("type", "char" if stored == "null_terminated_bytes" else stored))
         for declared in info.get("types", []):
             self.types.find(declared["name"])
-        if str(type_) in NUMBERS and stored not in (type_, "bool", "float16"):
+        kind = type_ if isinstance(type_, str) else type_["class"]
+        if stored != self.types.base(type_) and f"{kind}/{stored}" not in FORMS.split():
             raise Refused(f"{path} does not hold values of its type")
         in_bytes = isinstance(type_, dict) and type_["class"] in ("opaque", "compound") and stored == "uint8"
         references = info.get("dimension_references", [])
@@ -387,12 +394,5 @@ if __name__ == "__main__":
     for place in sys.argv[1:]:
         try:
             print(json.dumps(Reader(place).read(), ensure_ascii=False, allow_nan=False))
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ) as refusal:
+        except DAMAGE as refusal:
             print(json.dumps({"error": str(refusal)}))

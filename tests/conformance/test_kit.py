@@ -91,6 +91,25 @@ def test_the_minimal_reader_refuses_or_reads_what_breaks_a_constraint(kit: Path)
                 assert answer == json.loads(canonical_text(store)), store.stem
 
 
+@pytest.mark.parametrize(
+    ("stored", "type_"), [("int32", "string"), ("int8", "char"), ("int8", "uint8"), ("string", "char")]
+)
+def test_the_minimal_reader_refuses_a_data_type_that_cannot_hold_the_type(
+    stored: str, type_: str, tmp_path: Path
+) -> None:
+    import nczarr
+
+    with nczarr.Dataset(tmp_path / "store.zarr", "w") as ds:
+        ds.createDimension("x", 2)
+        ds.createVariable("v", str if stored == "string" else stored, ("x",))
+    document = json.loads((tmp_path / "store.zarr" / "v" / "zarr.json").read_text(encoding="utf-8"))
+    document["nczarr"]["configuration"]["_nczarr_array"]["type"] = type_
+    (tmp_path / "store.zarr" / "v" / "zarr.json").write_text(json.dumps(document), encoding="utf-8")
+    reader = runpy.run_path(str(HERE.parents[1] / "docs" / "spec" / "minimal_reader.py"))["Reader"]
+    with pytest.raises(ValueError, match="does not hold values of its type"):
+        reader(str(tmp_path / "store.zarr")).read()
+
+
 def test_the_minimal_reader_is_short() -> None:
     lines = (HERE.parents[1] / "docs" / "spec" / "minimal_reader.py").read_text(encoding="utf-8").splitlines()
     assert len(lines) < 400

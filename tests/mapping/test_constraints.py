@@ -87,6 +87,19 @@ def test_every_constraint_is_told_where_it_is_broken() -> None:
             assert code in codes_of(documents), (code, mutation)
 
 
+@pytest.mark.parametrize("key", ["_nczarr_array", "_nczarr_attr"])
+def test_an_unreadable_key_of_an_array_violates_nothing_else(key: str) -> None:
+    """Also where its node name is not its name."""
+    data = MemorySource(np.ones(2, "i4"))
+    note = (Attribute.of("note", 7, FLOAT),)
+    variable = Variable("a/b", INT, ("/x",), attributes=note, data=data)
+    documents = documents_of(Dataset("d", dimensions=(Dimension("x", 2),), variables=(variable,)))
+    (place,) = (k for k, d in documents.items() if d["node_type"] == "array")
+    documents[place]["fill_value"] = 5
+    documents[place]["nczarr"]["configuration"][key] = 7
+    assert codes_of(documents) == {"key-unreadable"}
+
+
 @quiet
 @given(
     strategies.datasets(names=strategies.wild_names(), anonymous=True, zero_sizes=True),

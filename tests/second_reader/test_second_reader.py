@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 import runpy
 import shutil
 import subprocess
@@ -11,10 +12,12 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 import mapping_tools as tools
+import mutations
 import numpy as np
 import pytest
 import strategies
@@ -25,7 +28,7 @@ from rotation import examples
 
 from nczarr.convert.verify.check import canonical
 from nczarr.errors import NCZarrError
-from nczarr.mapping import WriteOptions, open_dataset
+from nczarr.mapping import WriteOptions, check_metadata, open_dataset
 from nczarr.model import DOUBLE, FLOAT, Attribute, Dataset, Dimension, MemorySource, Variable
 
 HERE = Path(__file__).parent
@@ -131,6 +134,11 @@ def test_the_reader_passes_the_conformance_kit(reader: Reader, tmp_path: Path) -
     assert done.stdout == f"{len(NAMES) + len(CODES)} of {len(NAMES) + len(CODES)} passed\n"
 
 
+@cache
+def minimal_reader() -> Any:
+    return runpy.run_path(str(HERE.parents[1] / "docs" / "spec" / "minimal_reader.py"))["Reader"]
+
+
 def write(dataset: Dataset, folder: Path, **options: Any) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     tools.copy(dataset, folder, WriteOptions(**options))
@@ -152,6 +160,46 @@ def test_both_readers_get_the_same_from_what_nczarr_writes(
     store = write(dataset, tmp_path / "store.zarr", **form)
     assert reader.read(store) == ours(store)
     assert reader.check(store) == []
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    strategies.datasets(names=strategies.wild_names(), anonymous=True, zero_sizes=True),
+    st.sampled_from(sorted(mutations.MUTATIONS)),
+    st.randoms(use_true_random=False),
+)
+def test_the_readers_agree_on_a_store_with_one_mutation(
+    reader: Reader, tmp_path: Path, dataset: Dataset, code: str, chance: random.Random
+) -> None:
+    """Both name the same constraints, and read the same; the minimal reader refuses it or reads the same."""
+    pytest.importorskip("zarr", minversion="3.1.4")
+    store = write(dataset, tmp_path / "store.zarr", consolidated=False)
+    documents = {p: json.loads(p.read_text(encoding="utf-8")) for p in store.rglob("zarr.json")}
+    named = {p.relative_to(store).as_posix(): d for p, d in documents.items()}
+    if not chance.choice(mutations.MUTATIONS[code])(named, chance):
+        return
+    shutil.rmtree(store)
+    for key, document in named.items():
+        (store / key).parent.mkdir(parents=True, exist_ok=True)
+        (store / key).write_text(json.dumps(document), encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            opened, found = check_metadata(store)
+            opened.close()
+            codes, expected = {f.code for f in found}, ours(store)
+        except NCZarrError:
+            codes, expected = {"metadata"}, {"error"}
+    assert code in codes
+    assert set(reader.check(store)) == codes
+    answer = reader.read(store)
+    assert set(answer) == expected if isinstance(expected, set) else answer == expected
+    try:
+        minimal = json.loads(json.dumps(minimal_reader()(str(store)).read()))
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return
+    assert minimal == expected
 
 
 def test_every_bit_of_a_nan_is_read(reader: Reader, tmp_path: Path) -> None:

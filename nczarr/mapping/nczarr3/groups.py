@@ -37,6 +37,8 @@ class ArrayNode:
     name: str
     metadata: ArrayMetadata
     keys: JsonObject
+    #: Whether a key is none of the valid ones: its absence violates no further constraint.
+    unreadable: bool = False
 
     @property
     def info(self) -> JsonObject:
@@ -88,6 +90,8 @@ class GroupFinder:
         self.hierarchy = hierarchy
         self.findings = findings
         self.array_keys: dict[str, JsonObject] = {}
+        #: By path, what is wrong with keys of arrays.
+        self.unreadable: dict[str, list[str]] = {}
         #: The paths of groups and arrays that belong to another dataset.
         self.foreign: set[str] = set()
         self.home = spec.Home(None)
@@ -117,8 +121,8 @@ class GroupFinder:
                 self.findings.add("node-foreign", f"/{path}", f"{what}; it is read as plain Zarr")
             elif metadata.is_array:
                 self.array_keys[path], wrong = spec.array_keys(metadata)
-                for what in wrong:
-                    self.findings.add("key-unreadable", f"/{path}", f"{what}; it is read as plain Zarr")
+                if wrong:
+                    self.unreadable[path] = wrong
         if not self.home.is_part or self.home.fqn is None:
             return self._group("", "/", "")
         return self._root_of_part(self.home.fqn)
@@ -187,7 +191,10 @@ class GroupFinder:
         for child in arrays:
             array, own = array_at(self.hierarchy.nodes, child), self.array_keys.get(child, {})
             child_name = self._name(child, member(own, spec.ARRAY_KEY), fqn, taken)
-            node.arrays.append(ArrayNode(join_fqn(fqn, child_name), child, child_name, array, own))
+            child_fqn, unreadable = join_fqn(fqn, child_name), self.unreadable.get(child, ())
+            node.arrays.append(ArrayNode(child_fqn, child, child_name, array, own, bool(unreadable)))
+            for what in unreadable:
+                self.findings.add("key-unreadable", child_fqn, f"{what}; it is read as plain Zarr")
         taken = set()
         for child in groups:
             group = self.hierarchy.nodes[child]

@@ -306,7 +306,7 @@ class HierarchyReader:
     def references(self, array: ArrayNode, ndim: int) -> list[DimensionRef] | None:
         key, items = f"{ARRAY_KEY}.dimension_references", as_list(array.info.get("dimension_references"))
         if "dimension_references" not in array.info:
-            if not array.keys or not ndim:
+            if not array.keys or array.unreadable or not ndim:
                 return None
             code, what = "references-missing", f"{key} is missing; the labels replace them"
         elif items != array.info["dimension_references"] or not all(map(is_reference, items)):
