@@ -87,6 +87,7 @@ def read_message(stream: IO[bytes], most_json: int, most_bytes: int) -> Message:
         If the message is larger, or not JSON.
     """
     json_size, size = _SIZES.unpack(_read(stream, _SIZES.size))
+    # A damaged file may have taken over the child, which then states any size.
     if json_size > most_json:
         raise DamagedMessageError(f"the description has {json_size:,} bytes; {most_json:,} are allowed")
     if size > most_bytes:

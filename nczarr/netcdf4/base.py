@@ -175,6 +175,7 @@ class AttributeOwner:
     def __getattr__(self, name: str) -> Any:
         if name == "_nc_session":  # also in finalizers of subclasses
             raise also(NodeAttributeError, RuntimeError)("NetCDF: Not a valid ID: the dataset was not opened")
+        # copy, pickle and numpy ask each object for such names.
         if (name.startswith("__") and name.endswith("__")) or (
             name.startswith("_nc_") and hasattr(type(self), name)
         ):

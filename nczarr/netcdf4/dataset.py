@@ -377,6 +377,7 @@ class Dataset(AttributeOwner):
                     f"there is no group {name!r} in {group.path}", hint=did_you_mean(name, group.groups)
                 )
             group = group.groups[name]
+        # In netCDF4-python, a group wins over a variable of the same name.
         if last in group.groups:
             return cast(Variable, group.groups[last])
         if last in group.variables:
@@ -410,6 +411,7 @@ class Dataset(AttributeOwner):
 
         def fits(variable: Variable, key: str, requested: object) -> bool:
             value = getattr(variable, key, None)
+            # As in netCDF4-python, a function selects by True alone: other true values are no answer.
             if callable(requested):
                 return requested(value) is True
             return value is not None and bool(np.all(value == requested))
@@ -546,6 +548,7 @@ class Dataset(AttributeOwner):
         varname = kept_name(varname)
         directory, last = split_object_path(varname)
         group: Any = self.createGroup(join_path(directory)) if directory else self
+        # netCDF4-python takes a single dimension without a tuple.
         if isinstance(dimensions, str | bytes | Dimension):
             dimensions = (dimensions,)
         found = tuple(d if isinstance(d, Dimension) else find_dimension(group, d) for d in dimensions)

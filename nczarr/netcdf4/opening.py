@@ -187,6 +187,7 @@ class Opening:
         try:
             return opening._open() if self.wait == 0 else in_time(opening._open, self.wait)
         except (NCZarrError, OSError) as error:
+            # These are mistakes of the call, which netCDF4-python raises unchanged.
             if isinstance(error, ValueError | TypeError):
                 raise
             told = opening._as_netcdf4(error)
@@ -429,6 +430,7 @@ class Opening:
                 path=self.name,
                 hint="write it here and copy it there, or ask for storage='zarr'",
             )
+        # Options that a file does not have would be ignored without a word.
         if self.options is not None or self.shared:
             raise errors.ArgumentError(
                 f"a netCDF file has no {'options' if self.options is not None else 'shared writing'} of Zarr",

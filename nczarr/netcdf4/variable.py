@@ -86,6 +86,7 @@ class Variable(AttributeOwner):
         options = VariableOptions(where, *settings, **named)
         kind, shown, dtype = resolve_datatype(grp, datatype, where)
         type_ = kind.type if isinstance(kind, TypeNode) else kind
+        # The classic formats are big-endian.
         if session.rules.netcdf3 and options.endian != "native":
             raise errors.EditError(
                 f"only endian='native' allowed for NETCDF3 files, got '{options.endian}' {where}"
@@ -310,6 +311,7 @@ class Variable(AttributeOwner):
         node.set_attribute(model.Attribute("_FillValue", node.type, made.values))
 
     def __setattr__(self, name: str, value: object) -> None:
+        # netCDF4-python casts these four, and setncattr stores them as given.
         if name in _CAST_ATTRIBUTES and self._nc_kind == "primitive":
             dtype = self.dtype
             with translating("{} {!r} is no value of {}", name, value, dtype, fqn=self._nc_node.fqn):
@@ -361,6 +363,7 @@ class Variable(AttributeOwner):
 
     def __len__(self) -> int:
         shape = self.shape
+        # As for a scalar of numpy.
         if not shape:
             raise errors.ArgumentTypeError("len() of unsized object", fqn=self._nc_node.fqn)
         return shape[0]

@@ -79,6 +79,7 @@ def _plain_fill(attribute: Attribute, array: Type) -> object:
     if len(attribute.values) != 1 or not _is_number(type_) or not _is_number(own):
         raise _Hidden
     value = attribute.values[0]
+    # xarray ends the opening for a float _FillValue that is a number.
     if type_.dtype.kind == "f":
         return base64.b64encode(struct.pack("<d", value)).decode("ascii")
     if own.dtype.kind == "f" and not (math.isfinite(value) and float(value).is_integer()):

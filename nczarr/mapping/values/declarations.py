@@ -108,6 +108,7 @@ def declarations(value: object) -> dict[str, object]:
     MetadataError
         The value is neither, or contains a name twice.
     """
+    # tensorstore sorts the members of an object, so that version 3.1 has a list.
     if isinstance(value, dict):
         return dict(value)
     found: dict[str, object] = {}

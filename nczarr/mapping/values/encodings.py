@@ -219,6 +219,7 @@ def encoding_for_writing(
         return PlainEncoding(type_, data_type_for(type_.dtype))
     if compound == "bytes" and (numbers := complex_dtype(type_)) is not None:
         return ViewEncoding(type_, data_type_for(numbers))
+    # Zarr has no type of opaque bytes that all readers know: a dimension of uint8 opens everywhere.
     if type_.kind == "opaque" or (_is_fixed_compound(type_) and compound == "bytes"):
         rows = ViewEncoding(type_, data_type_for("uint8"), (type_.dtype.itemsize,))
         if rows.can_fill(model.default_fill(type_) if fill is None else fill):
@@ -362,6 +363,7 @@ def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:
     'uint8'
     """
     dtype = data_type.dtype
+    # Some versions of zarr-python write the second name.
     if data_type.name in ("bytes", "variable_length_bytes"):
         if type_ == STRING or not type_.value_type.is_atomic:
             return PackedEncoding(type_, data_type)
@@ -544,6 +546,7 @@ class FixedTextEncoding(TextEncoding):
         items = []
         for value in values.reshape(-1):
             raw = (value or "").encode("utf-8", "surrogateescape")
+            # netCDF-C stores strings in a fixed number of bytes, and cuts longer ones at 128.
             if len(raw) > size or b"\0" in raw:
                 raise LossError(
                     f"the text {value[:20]!r}… has {len(raw)} bytes; this layout stores {size}, without NUL",

@@ -394,6 +394,7 @@ class EditedClassic(EditedFile):
         the data move in the file itself, whose first bytes then mark it as invalid.
         """
         self._moving = True
+        # New files and files in memory have no readers.
         if self._output is not None or not isinstance(self.content, DiskFile):
             return None
         output = Output(self.path)

@@ -75,6 +75,7 @@ class HDF5Values(HDF5Source, EditedValues):
 
     def check(self, values: np.ndarray) -> None:
         """Raise :class:`UnsupportedError` for a text longer than the file's strings, and for converted numbers."""
+        # HDF5 would round the numbers to the form of the file without a word.
         if isinstance(self.layout, Converted):
             raise UnsupportedError(
                 "the file stores numbers of a form that netCDF lacks; they are only readable",
@@ -220,6 +221,7 @@ class HDF5Objects:
                 continue
             before = old.all_variables[was]
             same = type(before.type) is type(variable.type) and before.type.dtype == variable.type.dtype
+            # HDF5 changes neither of an existing dataset.
             if not same or len(before.dimensions) != len(variable.dimensions):
                 raise ModelError("the type and the rank of a variable cannot be changed", fqn=fqn)
 
@@ -393,6 +395,7 @@ class _HDF5Change:
         names = {values: fqn for fqn, values in self.values.items()}
         for scale in scales.values():
             owner = scale.owner
+            # A dataset that stays marked as a scale would be a dimension for other programs.
             if owner is not None and owner in names and scale not in staying:
                 for name in _SCALE:
                     _delete_attribute(self.file.dataset(owner.path), name)
@@ -463,6 +466,7 @@ class _HDF5Change:
             for variable in group.variables:
                 name = model.join_fqn(fqn, variable.name)
                 if name not in self.values:
+                    # One refused variable must not keep the others from the file.
                     try:
                         self.create_variable(fqn, name, variable)
                     except NCZarrError as error:

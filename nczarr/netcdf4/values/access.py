@@ -261,6 +261,7 @@ def _as_array(
     elif type_.kind == "compound":
         data = _records(node, settings, data)
     if not isinstance(data, np.ndarray | np.generic):
+        # netCDF4-python makes floats of a list first, if it packs them.
         packed = bool(packing_of(lookup_in(node))) and settings.scale
         dtype = np.dtype(np.float64) if packed and type_.dtype.kind in "iuf" else settings.dtype
         with translating("the data cannot be turned into {}", dtype, fqn=node.fqn):
@@ -579,6 +580,7 @@ def _sequence(node: VariableNode, sequence: ArrayLike) -> np.ndarray:
     base = node.type.base  # type: ignore[attr-defined]
     with translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
         array = np.asarray(sequence, object) if base.dtype == object else np.asarray(sequence)
+        # In netCDF4-python, elements of a sequence must have its dtype exactly.
         if base.dtype.kind in "iufS" and array.dtype.newbyteorder("=") != base.dtype:
             raise errors.ArgumentTypeError(
                 f"wrong data type in object array: should be {base.dtype}, got {array.dtype}", fqn=node.fqn

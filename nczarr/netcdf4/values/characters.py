@@ -34,6 +34,7 @@ def stringtoarr(string: str, NUMCHARS: int, dtype: str = "S") -> np.ndarray:
     """
     if dtype not in ("S", "U"):
         raise ArgumentError(f"dtype must be 'S' or 'U', got {dtype!r}")
+    # As in netCDF4-python: numpy would cut the text.
     if len(string) > NUMCHARS:
         raise ArgumentError(f"the text has {len(string)} characters, more than {NUMCHARS}")
     array = np.zeros(NUMCHARS, dtype + "1")

@@ -184,6 +184,7 @@ def _expand(elem: Any, ndim: int) -> list[object]:
         return [elem] + [slice(None)] * (ndim - 1)
     if isinstance(elem, tuple):
         items = list(elem)
+    # netCDF4-python takes numbers as text, too: v["-1"].
     elif isinstance(elem, np.ndarray | str | bytes) or not np.iterable(elem):
         items = [elem]
     else:
@@ -215,6 +216,7 @@ def _classify(item: object, size: int, grow: bool) -> int | slice | AxisIndex:
     # numpy drops the mask in silence.
     if np.ma.is_masked(item):
         raise SelectionError(f"{_VALID_INDICES}, and of these some are masked")
+    # The index is orthogonal: each axis has one list of its own.
     if array.ndim > 1:
         raise SelectionError("Index cannot be multidimensional")
     if array.ndim == 0:
@@ -316,6 +318,7 @@ def _grown(item: slice, size: int, single: bool, count: int | None, lone: bool) 
     start = 0 if item.start is None else operator.index(item.start)
     if item.stop is not None:
         return max(size, operator.index(item.stop))
+    # As in netCDF4-python, one value for v[:] makes one record of an empty variable.
     if single:
         return 1 if size == 0 and lone else size
     if count is None:

@@ -152,6 +152,7 @@ def quantization_attribute(type_: Type, significant_digits: object, mode: object
         raise ArgumentError(
             f"'quantize_mode' keyword argument must be 'BitGroom','GranularBitRound' or 'BitRound', got '{mode}'"
         )
+    # netCDF-C refuses it, too.
     if type_.dtype.kind != "f":
         raise EditError(f"NetCDF: Invalid argument: only floats can be quantised {where}")
     single = type_.dtype.itemsize == 4

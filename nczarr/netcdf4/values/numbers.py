@@ -228,6 +228,7 @@ class Missing(NamedTuple):
                 return None
             is_number = isinstance(value, np.number) and value != 0
             cast = _cast_number(value, dtype) if is_number else cast_safely(value, dtype)
+            # netCDF4-python ignores such an attribute, and warns with these words.
             if cast is None:
                 warn(f"WARNING: {name} not used since it cannot be safely cast to variable data type")
                 return None
@@ -238,10 +239,12 @@ class Missing(NamedTuple):
         if fill is not None and not fill.size:  # in files of other libraries
             fill = None
         marker = fill
+        # netCDF4-python masks default fill values of bytes only where the variable is filled.
         if fill is None and not (no_fill and dtype.itemsize == 1 and dtype.kind in "iu"):
             marker = _default_fill(dtype)
         if both is not None and both.size == 2:
             low, high = both[0], both[1]
+        # netCDF4-python applies no limits to characters.
         if dtype.kind == "S":
             low = high = None
         values = () if missing is None else np.atleast_1d(missing)
@@ -312,6 +315,7 @@ def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray
     if missing is not None and bool(np.all(np.isin(data.data[data.mask], missing))):
         return np.asarray(data.data)
     if missing is not None:
+        # Several missing values leave open which one a masked element gets.
         if np.shape(missing) != ():
             raise EditError(
                 "cannot assign fill_value for masked array when missing_value attribute is not a scalar"

@@ -110,6 +110,7 @@ def describe_filters(filters: Sequence[model.Filter]) -> dict[str, Any]:
     for f in filters:
         values = f.parameters
         if f.id == model.Filter.BLOSC:
+            # The first four parameters are the filter's own; other programs may leave the rest out.
             if len(values) > 6:
                 described["complevel"], shuffle, code = values[4:7]
                 name = BLOSC[code] if code < len(BLOSC) else str(code)
