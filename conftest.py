@@ -54,6 +54,7 @@ SLOW_PAGES = (HERE / "docs" / "gallery.md", HERE / "docs" / "view.md")
 LONGEST = (
     "trust/trials",
     "view/browser",
+    "core_alone",
     "convert/dask",
     "cli/screen",
     "convert/every_source",
