@@ -43,6 +43,7 @@ from nczarr.system.locks import FileLock, Releasable, in_time
 if TYPE_CHECKING:
     from nczarr import netcdf
     from nczarr.mapping import WriteOptions
+    from nczarr.zarr import Hierarchy
 else:
     netcdf = Door("nczarr.netcdf")
 
@@ -150,6 +151,8 @@ class Opening:
     wait: float = 0.0
     #: False: the mode ``r+`` creates no dataset where there is none.
     create: bool = True
+    #: Called with plain Zarr before its documents are read; see :func:`nczarr.mapping.open_dataset`.
+    on_plain: Callable[[Hierarchy], object] | None = None
 
     def open(self) -> Session:
         """Open or create the dataset."""
@@ -312,7 +315,7 @@ class Opening:
             options = self.options or WriteOptions(compression="source")
             again = partial(open_dataset, storage_options=self.storage_options, options=options)
             try:
-                stored = again(target, "r+" if writable else "r")
+                stored = again(target, "r+" if writable else "r", on_plain=self.on_plain)
             except DatasetNotFoundError:
                 if not (writable and self.create):
                     raise

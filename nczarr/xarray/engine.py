@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
@@ -114,8 +116,10 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         found = _engine_for_plain_zarr(source)
         # Plain Zarr keeps the names and encodings of the engine zarr.
         if found is not None:
-            engine, target, settings = found
-            plain = engine.open_dataset(target, group=group and plain_path(group), **settings, **options)
+            with found.in_our_words():
+                plain = found.engine.open_dataset(
+                    found.target, group=group and plain_path(group), **found.settings, **options
+                )
             return _without_secrets(plain, source)
         return _without_secrets(opened(source, plain_path(group or "/"), options), source)
 
@@ -132,11 +136,11 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         source = ReopenedDataset(_normal(filename_or_obj), allowing(storage_options, allow))
         found = _engine_for_plain_zarr(source)
         if found is not None:
-            engine, target, settings = found
-            plain: dict[str, xr.Dataset] = engine.open_groups_as_dict(
-                target, group=group and plain_path(group), **{**settings, **options}
-            )
-            return {path: _without_secrets(part, source) for path, part in plain.items()}
+            with found.in_our_words():
+                groups: dict[str, xr.Dataset] = found.engine.open_groups_as_dict(
+                    found.target, group=group and plain_path(group), **{**found.settings, **options}
+                )
+            return {path: _without_secrets(part, source) for path, part in groups.items()}
         top = plain_path(group or "/")
         try:
             return {
@@ -182,57 +186,94 @@ def _has_marker(target: str) -> bool:
     )
 
 
-def _engine_for_plain_zarr(
-    source: ReopenedDataset,
-) -> tuple[BackendEntrypoint, object, dict[str, Any]] | None:
-    """Return xarray's Zarr engine for hierarchies without netCDF metadata that zarr-python reads; otherwise None.
+@dataclass(frozen=True)
+class _PlainZarr:
+    """Plain Zarr, and what xarray's Zarr engine needs to open it."""
 
-    The target and options for the engine follow. s3fs would ask for the size of each chunk, and an engine that does not
-    know the format asks for the documents of both versions of Zarr.
-    """
-    stored = source.session.stored
-    if (
-        isinstance(source.target, Dataset)
-        or not isinstance(stored, StoredDataset)
-        or stored.layout not in ("zarr-v3", "zarr-v2")
-    ):
-        return None
-    hierarchy = stored.hierarchy
-    if (
-        hierarchy.layout not in ("v3", "v2")
-        or hierarchy.is_array("")
-        or is_references(source.target)
-        or is_icechunk(source.target)
-    ):
-        return None
+    source: ReopenedDataset
+    engine: BackendEntrypoint
+    target: object
+    settings: dict[str, Any]
+
+    @contextmanager
+    def in_our_words(self) -> Iterator[None]:
+        """Raise an error of damaged documents with its place in the store; zarr-python names none."""
+        try:
+            yield
+        except Exception:
+            try:
+                stored = self.source.session.stored
+                if isinstance(stored, StoredDataset):
+                    stored.hierarchy.nodes.values()
+            finally:
+                self.source.close()
+            raise
+
+
+class _LeftToXarray(Exception):
+    """Ends the opening of plain Zarr before a model is made of its documents, which xarray's engine reads."""
+
+    def __init__(self, found: _PlainZarr) -> None:
+        super().__init__(found.target)
+        self.found = found
+
+
+def _engine_for_plain_zarr(source: ReopenedDataset) -> _PlainZarr | None:
+    """Return how xarray's Zarr engine opens a hierarchy without netCDF metadata; None for all others."""
+    target = source.target
     # fsspec follows references without the check that they stay beside their document.
-    if isinstance(source.target, str) and source.target.startswith("reference:"):
+    is_other = isinstance(target, str) and target.startswith("reference:")
+    if isinstance(target, Dataset) or is_other or is_references(target) or is_icechunk(target):
         return None
+
+    def leave(hierarchy: Hierarchy) -> None:
+        if (found := _plain_zarr(source, hierarchy)) is not None:
+            raise _LeftToXarray(found)
+
+    try:
+        stored = source.open(leave).stored
+    except _LeftToXarray as left:
+        return left.found
+    # Plain Zarr of which there was something to report.
+    if not isinstance(stored, StoredDataset) or stored.layout not in ("zarr-v3", "zarr-v2"):
+        return None
+    found = _plain_zarr(source, stored.hierarchy)
+    if found is not None:
+        source.close()
+    return found
+
+
+def _plain_zarr(source: ReopenedDataset, hierarchy: Hierarchy) -> _PlainZarr | None:
+    """Return how xarray's Zarr engine opens a plain hierarchy; None if zarr-python does not read it.
+
+    s3fs would ask for the size of each chunk, and an engine that does not know the format asks for the documents of
+    both versions of Zarr.
+    """
     # zarr-python was given an M8[s] of another package, which it does not know.
-    if not _knows_types_of(hierarchy):
+    if hierarchy.layout not in ("v3", "v2") or hierarchy.is_array("") or not _knows_types_of(hierarchy):
         return None
     try:
         from xarray.backends.zarr import ZarrBackendEntrypoint
         from zarr.storage import ObjectStore
     except ImportError:
         return None
-    client = stored.store.readable_copy() if isinstance(stored.store, ObstoreStore) else None
-    source.close()
     settings: dict[str, Any] = {
         "zarr_format": int(hierarchy.layout[1:]),
         # The consolidated metadata still name what is missing.
-        "consolidated": hierarchy.consolidated and not stored.dataset.gone,
+        "consolidated": hierarchy.consolidated and not hierarchy.missing,
     }
-    if client is not None and isinstance(source.target, str):
-        return ZarrBackendEntrypoint(), ObjectStore(client, read_only=True), settings
-    settings["storage_options"] = fsspec_options(str(source.target), source.storage_options) or None
-    return ZarrBackendEntrypoint(), source.target, settings
+    client = hierarchy.store.readable_copy() if isinstance(hierarchy.store, ObstoreStore) else None
+    target: object = source.target
+    if client is not None and isinstance(target, str):
+        target = ObjectStore(client, read_only=True)
+    else:
+        settings["storage_options"] = fsspec_options(str(target), source.storage_options) or None
+    return _PlainZarr(source, ZarrBackendEntrypoint(), target, settings)
 
 
 def _knows_types_of(hierarchy: Hierarchy) -> bool:
     """True if zarr-python knows the data types of all arrays: packages register theirs there and here."""
-    arrays = [node for node in hierarchy.nodes.values() if node.is_array]
-    foreign = [node.data_type for node in arrays if node.data_type.name not in BUILT_IN]
+    foreign = [data_type for data_type in hierarchy.data_types() if data_type.name not in BUILT_IN]
     if not foreign:
         return True
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeGuard
@@ -41,6 +41,7 @@ from nczarr.session.tree import freeze
 from nczarr.system.finalizing import close_with
 from nczarr.system.locks import Rank, make_lock
 from nczarr.text import missing_package
+from nczarr.zarr import Hierarchy
 
 try:
     import xarray as xr
@@ -97,6 +98,10 @@ class ReopenedDataset:
     @property
     def session(self) -> Session:
         """The open dataset; opened on first use."""
+        return self.open()
+
+    def open(self, on_plain: Callable[[Hierarchy], object] | None = None) -> Session:
+        """Open the dataset on first use; see :func:`nczarr.mapping.open_dataset`."""
         # A second handle of HDF5 does not see what the first one has not written.
         if isinstance(self.target, Dataset):
             return self.target._nc_session
@@ -104,7 +109,10 @@ class ReopenedDataset:
             if self._session is None:
                 in_memory = self.target if isinstance(self.target, bytes) else None
                 target = self.target if in_memory is None else "memory"
-                self._session = Opening(target, memory=in_memory, storage_options=self.storage_options).open()
+                opening = Opening(
+                    target, memory=in_memory, storage_options=self.storage_options, on_plain=on_plain
+                )
+                self._session = opening.open()
                 close_with(self, self._session)
             return self._session
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import netCDF4
@@ -271,6 +275,57 @@ def test_plain_zarr_is_what_the_zarr_engine_gives(tmp_path: Path, zarr_format: i
         }
     ours = xr.open_datatree(tmp_path / "p.zarr", engine=NCZarrBackendEntrypoint)
     xr.testing.assert_identical(ours, xr.open_datatree(tmp_path / "p.zarr", engine="zarr"))
+
+
+def _calls_inside(open_: Callable[[], object]) -> int:
+    """Return the number of calls of functions of nczarr."""
+    folder, count = str(Path(nczarr.__file__).parent), 0
+
+    def look(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call" and frame.f_code.co_filename.startswith(folder)
+
+    open_()  # fills caches
+    sys.setprofile(look)
+    try:
+        open_()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_plain_zarr_is_opened_once_by_the_zarr_engine(tmp_path: Path) -> None:
+    """A model of the documents, which nobody reads, takes as long as the Zarr engine does."""
+    calls = []
+    for number in (300, 600):
+        path = tmp_path / f"{number}.zarr"
+        attributes = {"units": "K", "long_name": "a text that each variable of this dataset has"}
+        values = {f"v{i}": ("x", np.zeros(1, "f4"), attributes) for i in range(number)}
+        xr.Dataset(values).to_zarr(path, zarr_format=3)
+        calls.append(_calls_inside(lambda path=path: xr.open_dataset(path, engine=NCZarrBackendEntrypoint)))
+    assert (calls[1] - calls[0]) / 300 < 6
+
+
+@pytest.mark.parametrize("change", [{"fill_value": None}, {"data_type": "nix"}, {"other": {"a": 1}}])
+def test_damaged_plain_zarr_is_told_with_its_place(tmp_path: Path, change: dict[str, object]) -> None:
+    path = tmp_path / "p.zarr"
+    xr.Dataset({"v": ("x", [1.0])}).to_zarr(path, zarr_format=3)
+    root = json.loads((path / "zarr.json").read_text())
+    root["consolidated_metadata"]["metadata"]["v"].update(change)
+    (path / "zarr.json").write_text(json.dumps(root))
+    with pytest.raises(NCZarrError, match=rf"zarr.json.*\['v'\].*{next(iter(change))}"):
+        xr.open_dataset(path, engine=NCZarrBackendEntrypoint)
+
+
+def test_keys_that_are_written_with_escapes_are_found(tmp_path: Path) -> None:
+    """In a large root document, the documents of arrays are not parsed to find out whether they have such keys."""
+    text = 'netcdf d {types: byte enum e {no = 0}; variables: e c; c:long = "%s";}' % ("a" * 200_000)
+    nczarr.copy(cdl.loads(text), tmp_path / "a.zarr")
+    root = json.loads((tmp_path / "a.zarr/zarr.json").read_text())
+    root["attributes"] = {}
+    (tmp_path / "a.zarr/zarr.json").write_text(json.dumps(root).replace("nczarr", "\\u006eczarr"))
+    with nczarr.Dataset(tmp_path / "a.zarr") as dataset:
+        assert list(dataset.enumtypes) == ["e"]
 
 
 def test_chunks_and_shards_go_on_to_xarray_and_back(tmp_path: Path) -> None:

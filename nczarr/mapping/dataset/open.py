@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -59,6 +59,7 @@ def open_dataset(
     consolidated: bool | None = None,
     storage_options: Mapping[str, object] | None = None,
     options: WriteOptions | None = None,
+    on_plain: Callable[[Hierarchy], object] | None = None,
 ) -> StoredDataset:
     """Open a dataset in a store, whether NCZarr or plain Zarr.
 
@@ -77,6 +78,9 @@ def open_dataset(
         For the file system of a URL.
     options : WriteOptions, optional
         The options for new nodes; the layout, and whether metadata are consolidated, do not change.
+    on_plain : callable, optional
+        Called with a plain Zarr hierarchy of which there is nothing to report, before its documents are read into a
+        model. An exception ends the opening: another library reads the hierarchy.
 
     Returns
     -------
@@ -129,6 +133,11 @@ def open_dataset(
                     if store is not target:
                         store.close()
                     return opened
+            is_sound = dialect.is_plain and not (found or hierarchy.missing or any(_unstored(store)))
+            if on_plain is not None and is_sound:
+                if isinstance(store, LocalStore | MemoryStore) or _has_moving_nodes(hierarchy):
+                    refuse_interrupted(store)
+                on_plain(hierarchy)
             reading = _read(dialect, hierarchy, _dataset_name(store))
         except NCZarrError as error:
             # An error of the network must not be taken for damage.
@@ -136,9 +145,7 @@ def open_dataset(
                 refuse_interrupted(store)
             raise
         # Elsewhere the search for a journal costs a request.
-        moving = any(f.code.startswith("node-") for f in reading.findings) or any(
-            path.startswith(ASIDE) for path in hierarchy.nodes
-        )
+        moving = any(f.code.startswith("node-") for f in reading.findings) or _has_moving_nodes(hierarchy)
         if moving or isinstance(store, LocalStore | MemoryStore):
             refuse_interrupted(store)
         # A group that was copied without its dataset.
@@ -297,6 +304,11 @@ def _unstored(store: Store) -> Iterator[Finding]:
     if reason is not None:
         what = f"a program ended before all of its values were stored ({reason}); nczarr clean removes this marker"
         yield make_finding("values-unstored", "/", what)
+
+
+def _has_moving_nodes(hierarchy: Hierarchy) -> bool:
+    """Return whether a rename that a killed program has begun has put a node aside."""
+    return any(path.startswith(ASIDE) for path in hierarchy.nodes)
 
 
 def _may_be_group(hierarchy: Hierarchy, dialect: Dialect) -> bool:

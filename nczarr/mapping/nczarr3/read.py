@@ -37,7 +37,9 @@ def is_nczarr_v3(hierarchy: Hierarchy) -> bool:
     UnsupportedError
         The keys are those of netCDF-C's draft for Zarr v3.
     """
-    return keys.find_home(hierarchy, hierarchy.unknown_nodes()) is not None
+    # Plain Zarr is told without parsing its documents.
+    may_be = hierarchy.nodes.may_name(keys.EXTENSION_NAME)
+    return may_be and keys.find_home(hierarchy, hierarchy.unknown_nodes()) is not None
 
 
 def read_nczarr_v3(hierarchy: Hierarchy, name: str) -> Reading:

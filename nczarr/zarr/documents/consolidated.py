@@ -37,10 +37,11 @@ Decoder = Callable[[bytes], Any]
 
 
 class DocumentHead(Protocol):
-    """The parsed part of a document: `node_type`, and `attributes` as text (None if absent)."""
+    """The parsed part of a document: `node_type`, and `attributes` and `data_type` as texts (None if absent)."""
 
     node_type: str
     attributes: bytes | None
+    data_type: bytes | None
 
 
 class UnreadDocuments(dict[str, Any]):
@@ -116,6 +117,7 @@ def _decoders() -> tuple[Decoder, Decoder]:
         ("zarr_format", Literal[3]),
         ("node_type", Literal["array", "group"]),
         ("attributes", raw, None),
+        ("data_type", raw, None),
     ]
     head = struct("head", fields, gc=False)
     return library.json.Decoder(root).decode, library.json.Decoder(head).decode

@@ -20,7 +20,16 @@ from nczarr.stores import Store
 from nczarr.system.locks import Rank, make_lock
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents.json import same_json
-from nczarr.zarr.hierarchy.layouts import ConsolidatedUse, Documents, Found, Layout, Metadata, Nodes, RawNode
+from nczarr.zarr.hierarchy.layouts import (
+    ConsolidatedUse,
+    Documents,
+    Found,
+    Layout,
+    Metadata,
+    Nodes,
+    RawNode,
+    UnreadNode,
+)
 from nczarr.zarr.hierarchy.survey import outdated_nodes
 from nczarr.zarr.hierarchy.writer import DocumentWriter
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, are_stored_alike
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
     from nczarr import display
     from nczarr.zarr import describe
     from nczarr.zarr.chunks.array import Array
+    from nczarr.zarr.types import DataType
 else:
     describe, display = Door("nczarr.zarr.describe"), Door("nczarr.display")
 
@@ -109,6 +119,22 @@ class Hierarchy:
     def nodes(self) -> Nodes:
         """Metadata by path, parents before children."""
         return self._nodes
+
+    def data_types(self) -> list[DataType]:
+        """Return the data types of all arrays; one document of those with the same data type is parsed.
+
+        Raises
+        ------
+        MetadataError
+            If such a document is damaged.
+        """
+        found: dict[object, str] = {}
+        for path, raw in self._nodes.raw_items():
+            if raw.is_array:
+                text = raw.data_type if isinstance(raw, UnreadNode) else None
+                found.setdefault(text or path, path)
+        arrays = [metadata for path in found.values() if (metadata := self._nodes[path]).is_array]
+        return list({array.data_type.name: array.data_type for array in arrays}.values())
 
     def claimed(self, path: str) -> int | None:
         """Return the length of the first axis in the document of an array, which may have grown in memory."""

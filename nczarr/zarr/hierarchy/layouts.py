@@ -66,6 +66,17 @@ class RawNode:
     consolidated: bool = False
     written: bytes | None = field(default=None, compare=False, repr=False)
 
+    def may_name(self, key: str) -> bool:
+        """Return False if no member of the parsed documents, nor of their attributes, has a name with `key` in it."""
+        for document in self.documents.values():
+            names = [*document]
+            for value in document.values():
+                if type(value) is dict:
+                    names += value
+            if any(key in name for name in names) or "extensions" in document:
+                return True
+        return False
+
 
 class DamagedNode(RawNode):
     """A node whose document is not a JSON object, or has no valid node type; its descendants are ignored."""
@@ -180,6 +191,15 @@ class Nodes(Mapping[str, Metadata]):
     def raw_items(self) -> list[tuple[str, RawNode]]:
         """Return the unparsed nodes with their paths."""
         return list(self._raw.items())
+
+    def may_name(self, key: str) -> bool:
+        """Return False if no member of a document, nor of its attributes, has a name with `key` in it."""
+        texts = [raw.text for raw in self._raw.values() if isinstance(raw, UnreadNode)]
+        unread = b"".join(texts)
+        # JSON may also write the letters of a name as escapes.
+        if key.encode() in unread or rb"\u00" in unread:
+            return True
+        return len(texts) < len(self._raw) and any(raw.may_name(key) for raw in self._raw.values())
 
     def index_children(self) -> dict[str, list[str]]:
         """Return the paths of the children of each group, and keep them until a node is added or removed."""
@@ -398,12 +418,16 @@ class UnreadNode(RawNode):
     consolidated = True
     _documents: Documents | None = None
 
+    def may_name(self, key: str) -> bool:
+        return False  # `Nodes.may_name` searches the texts of all these nodes at once
+
     def __init__(self, place: str, path: str, text: bytes, head: DocumentHead) -> None:
         self.is_array = head.node_type == "array"
         self.place = place
         self.path = path
         self.text = text
         self.attributes = head.attributes
+        self.data_type = None if head.data_type is None else bytes(head.data_type)
 
     @property
     def documents(self) -> Documents:  # type: ignore[override]

@@ -65,10 +65,15 @@ def outdated_nodes(layout: Layout, nodes: Mapping[str, RawNode]) -> Iterator[str
     # The root of version 2 is written together with the copy; other versions have the copy in the root.
     if layout.copies_key not in layout.document_names and _newest(root, layout) > copied:
         yield ""
+    only = layout.document_names[0] if len(layout.document_names) == 1 else None
     for group, members in _members(nodes).items():
         for path in members.values():
-            try:
-                if _newest(f"{root}/{path}", layout) > copied:
+            try:  # a call of `_newest` for each node would take as long as the system's answer
+                if (
+                    os.stat(f"{root}/{path}/{only}").st_mtime_ns
+                    if only
+                    else _newest(f"{root}/{path}", layout)
+                ) > copied:
                     yield path
             except _NOT_THERE:
                 if nodes[path].consolidated:
