@@ -36,7 +36,7 @@ from nczarr.netcdf4.values.types import (
     view_dtype,
 )
 from nczarr.options import named, verb_named
-from nczarr.session import GroupNode, Session, VariableNode
+from nczarr.session import DimensionNode, GroupNode, Session, VariableNode
 from nczarr.session.tree import freeze
 from nczarr.system.finalizing import close_with
 from nczarr.system.locks import Rank, make_lock
@@ -91,6 +91,7 @@ class ReopenedDataset:
         self.target = target
         self.storage_options = storage_options
         self._header = header
+        self._whole: model.Dataset | None = None
         self._session: Session | None = None
         # Tasks of Dask may open one unpickled dataset at the same time.
         self._lock = make_lock(Rank.OWNER)
@@ -116,27 +117,31 @@ class ReopenedDataset:
                 close_with(self, self._session)
             return self._session
 
+    def keep_model(self) -> None:
+        """Keep the model as it is now for :attr:`header`."""
+        if self._header is None and self._whole is None:
+            session = self.session
+            with session.tree.lock:
+                self._whole = freeze(session.root, session.stored.dataset.name, session.rules.format)
+
     @property
     def header(self) -> model.Dataset:
         """The model without values, as it was at the first use."""
         if self._header is None:
-            session = self.session
-            with session.tree.lock:
-                whole = freeze(session.root, session.stored.dataset.name, session.rules.format)
-            self._header = model.rewrite(whole, variable=lambda fqn, v: v.with_data(None))
+            self.keep_model()
+            assert self._whole is not None
+            self._header = model.rewrite(self._whole, variable=lambda fqn, v: v.with_data(None))
+            self._whole = None
         return self._header
 
-    def labels(self, node: VariableNode) -> list[str]:
-        """Return the names of a variable's dimensions for xarray, in which a group has one dimension of a name.
+    def label(self, group: GroupNode, dimension: DimensionNode) -> str:
+        """Return the name of a dimension for xarray's variables of a group, which has one dimension of a name.
 
         A dimension of a group above that a nearer one hides has the label that Zarr gives it: ``x_hidden1``.
         """
-        return [
-            d.name
-            if node.group.find_dimension(d.name) is d
-            else Labels(self.header).label(node.group.fqn, str(d.ref))
-            for d in node.dimensions
-        ]
+        if group.find_dimension(dimension.name) is dimension:
+            return dimension.name
+        return Labels(self.header).label(group.fqn, str(dimension.ref))
 
     def group(self, path: str) -> GroupNode:
         """Return the group at a path such as ``/a/b``."""
@@ -155,7 +160,8 @@ class ReopenedDataset:
             session.close()
 
     def __getstate__(self) -> dict[str, object]:
-        return {"target": self.target, "storage_options": self.storage_options, "header": self._header}
+        header = self._header if self._whole is None else self.header
+        return {"target": self.target, "storage_options": self.storage_options, "header": header}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
@@ -164,9 +170,17 @@ class ReopenedDataset:
 class LazyVariable(BackendArray):  # type: ignore[misc]
     """The values of one variable, read on demand: as a program sees them, or in the model's form."""
 
-    def __init__(self, source: ReopenedDataset, group: str, name: str, *, in_model: bool = False) -> None:
+    def __init__(
+        self,
+        source: ReopenedDataset,
+        group: str,
+        name: str,
+        *,
+        in_model: bool = False,
+        node: VariableNode | None = None,
+    ) -> None:
         self.source, self.group, self.name, self.in_model = source, group, name, in_model
-        node = self.node
+        node = node or self.node
         self.shape = node.shape
         self.dtype = node.type.dtype if in_model else _dtype(node)
         # xarray masks, scales and joins characters itself.
@@ -259,7 +273,9 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
         return place_of(self.source.target)
 
     def get_variables(self) -> Mapping[str, xr.Variable]:
-        return {name: self._variable(name, v) for name, v in self.source.group(self.path).variables.items()}
+        group = self.source.group(self.path)
+        labels = _Labels(self.source, group)
+        return {name: self._variable(name, v, labels) for name, v in group.variables.items()}
 
     def variables(self) -> tuple[dict[str, xr.Variable], dict[str, xr.Variable]]:
         """Return the variables as they are stored, and as xarray has decoded them at opening, with lazy values."""
@@ -272,14 +288,15 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
             self._variables = stored, decoded
         return self._variables
 
-    def _variable(self, name: str, node: VariableNode) -> xr.Variable:
+    def _variable(self, name: str, node: VariableNode, labels: Mapping[DimensionNode, str]) -> xr.Variable:
         attributes = _attributes(node)
-        values = LazyVariable(self.source, self.path, name)
+        values = LazyVariable(self.source, self.path, name, node=node)
+        names = [labels[dimension] for dimension in node.dimensions]
         if values.dtype.kind == "S" and "_FillValue" in attributes:
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
         if values.dtype.kind in "VOc" and node.type != STRING:
             attributes.pop("_FillValue", None)  # xarray masks neither records nor bytes nor sequences
-        encoding = _encoding(self.source.session, node, self.source.labels(node))
+        encoding = _encoding(self.source.session, node, names)
         if "least_significant_digit" in attributes:
             encoding["least_significant_digit"] = attributes.pop("least_significant_digit")
         encoding["source"] = self.place
@@ -289,7 +306,7 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
             if encoding["dtype"] is str and self.source.session.stored.disk_format == "ZARR":
                 del encoding["dtype"]  # xarray would load all strings when it opens the dataset
         data = indexing.LazilyIndexedArray(values)
-        return xr.Variable(self.source.labels(node), data, attributes, encoding)
+        return xr.Variable(names, data, attributes, encoding)
 
     def get_attrs(self) -> Mapping[str, object]:
         return _attributes(self.source.group(self.path))
@@ -310,6 +327,18 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
 
     def close(self) -> None:
         self.source.close()
+
+
+class _Labels(dict[DimensionNode, str]):
+    """The labels of dimensions in a group, each found once; see :meth:`ReopenedDataset.label`."""
+
+    def __init__(self, source: ReopenedDataset, group: GroupNode) -> None:
+        super().__init__()
+        self._source, self._group = source, group
+
+    def __missing__(self, dimension: DimensionNode) -> str:
+        self[dimension] = label = self._source.label(self._group, dimension)
+        return label
 
 
 def _attributes(node: GroupNode | VariableNode) -> dict[str, Any]:
@@ -356,7 +385,7 @@ def opened(source: ReopenedDataset, group: str, options: Mapping[str, Any]) -> x
     """Return a group as a dataset that xarray has decoded with the options of :func:`xarray.open_dataset`."""
     store = GroupStore(source, group, options)
     try:
-        source.header  # noqa: B018  (while the source is there)
+        source.keep_model()  # while the source is there
         dataset = StoreBackendEntrypoint().open_dataset(store, **options)
     except BaseException:
         store.close()

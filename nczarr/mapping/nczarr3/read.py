@@ -72,6 +72,8 @@ class HierarchyReader:
         #: By path; None for an array that is read as plain Zarr.
         self.forms: dict[str, ArrayForm | None] = {}
         self.known: AttributeCache = {}
+        #: The storage of arrays whose documents are equal but for their attributes, and the objects that they share.
+        self.storages: dict[tuple[object, ...], tuple[model.Storage, tuple[object, ...]]] = {}
 
     def place(self, path: str) -> str:
         return self.hierarchy.store.place(f"{path}/zarr.json" if path else "zarr.json")
@@ -401,9 +403,15 @@ class HierarchyReader:
         return model.Variable(array.name, form.type, references, attributes=attributes, storage=storage)
 
     def storage(self, array: ArrayNode, ndim: int, data_type: str | None) -> model.Storage:
+        shared = (array.info, array.metadata.codecs, array.metadata.chunk_grid)
+        key = (*map(id, shared), ndim, data_type)
+        if key in self.storages:
+            return self.storages[key][0]
         # Hints never decide what values are.
         with self.findings.of_errors("storage-damaged", array.fqn, "; the storage hints are ignored"):
-            return read_storage(array.info, array.metadata, ndim, self.hierarchy.layout, data_type)
+            found = read_storage(array.info, array.metadata, ndim, self.hierarchy.layout, data_type)
+            self.storages[key] = found, shared  # so that no other object gets these identities
+            return found
         return read_storage({}, array.metadata, ndim, self.hierarchy.layout, data_type)
 
 

@@ -243,8 +243,10 @@ def _is_reversible(attribute: Attribute, value: object, array: Type | None) -> b
 
 # --- reading
 
-#: Attributes of one value, by name, type of the JSON, value, annotated type and the type of the variable.
+#: Attributes of few values, by name, type of the JSON, value, annotated type and the type of the variable.
 AttributeCache = dict[tuple[str, type, object, str | None, Type | None], Attribute]
+#: The number of values of an attribute that is looked up in the cache: comparing more takes as long as decoding them.
+_FEW = 16
 #: Receives the name of an attribute whose annotation does not fit, and the reason; an empty name means all attributes.
 Stale = Callable[[str, str], None]
 
@@ -348,11 +350,15 @@ class _Decoder:
         return names
 
     def cache_key(self, name: str) -> tuple[str, type, object, str | None, Type | None] | None:
-        """Return the key of an attribute of one value; None if it cannot be cached."""
+        """Return the key of an attribute of one value or few; None if it cannot be cached."""
         value, annotation = self.plain.get(name), self.annotated.get(name)
         kind = value.__class__
-        if name in self.exact or not (kind is str or ((kind is int or kind is float) and value)):
+        if isinstance(value, list) and len(value) <= _FEW:
+            value = repr(value)  # 1 equals 1.0, and 0.0 equals -0.0
+        elif not (kind is str or ((kind is int or kind is float) and value)):
             return None  # 0.0 equals -0.0, so zeros are not cached
+        if name in self.exact:
+            return None
         if annotation is not None and (not isinstance(annotation, str) or annotation.startswith("/")):
             return None
         return name, kind, value, annotation, self.array if name == _FILL else None

@@ -194,12 +194,11 @@ class Nodes(Mapping[str, Metadata]):
 
     def may_name(self, key: str) -> bool:
         """Return False if no member of a document, nor of its attributes, has a name with `key` in it."""
-        texts = [raw.text for raw in self._raw.values() if isinstance(raw, UnreadNode)]
-        unread = b"".join(texts)
-        # JSON may also write the letters of a name as escapes.
-        if key.encode() in unread or rb"\u00" in unread:
+        if any(raw.may_name(key) for raw in self._raw.values() if type(raw) is RawNode):
             return True
-        return len(texts) < len(self._raw) and any(raw.may_name(key) for raw in self._raw.values())
+        unread = b"".join([raw.text for raw in self._raw.values() if isinstance(raw, UnreadNode)])
+        # JSON may also write the letters of a name as escapes.
+        return key.encode() in unread or rb"\u00" in unread
 
     def index_children(self) -> dict[str, list[str]]:
         """Return the paths of the children of each group, and keep them until a node is added or removed."""
@@ -417,9 +416,6 @@ class UnreadNode(RawNode):
 
     consolidated = True
     _documents: Documents | None = None
-
-    def may_name(self, key: str) -> bool:
-        return False  # `Nodes.may_name` searches the texts of all these nodes at once
 
     def __init__(self, place: str, path: str, text: bytes, head: DocumentHead) -> None:
         self.is_array = head.node_type == "array"
