@@ -274,7 +274,7 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
 
     def get_variables(self) -> Mapping[str, xr.Variable]:
         group = self.source.group(self.path)
-        labels = _Labels(self.source, group)
+        labels = _LabelOfDimension(self.source, group)
         return {name: self._variable(name, v, labels) for name, v in group.variables.items()}
 
     def variables(self) -> tuple[dict[str, xr.Variable], dict[str, xr.Variable]]:
@@ -329,7 +329,7 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
         self.source.close()
 
 
-class _Labels(dict[DimensionNode, str]):
+class _LabelOfDimension(dict[DimensionNode, str]):
     """The labels of dimensions in a group, each found once; see :meth:`ReopenedDataset.label`."""
 
     def __init__(self, source: ReopenedDataset, group: GroupNode) -> None:

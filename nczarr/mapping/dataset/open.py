@@ -133,11 +133,8 @@ def open_dataset(
                     if store is not target:
                         store.close()
                     return opened
-            is_sound = dialect.is_plain and not (found or hierarchy.missing or any(_unstored(store)))
-            if on_plain is not None and is_sound:
-                if isinstance(store, LocalStore | MemoryStore) or _has_moving_nodes(hierarchy):
-                    refuse_interrupted(store)
-                on_plain(hierarchy)
+            if on_plain is not None:
+                _offer(hierarchy, dialect, found, on_plain)
             reading = _read(dialect, hierarchy, _dataset_name(store))
         except NCZarrError as error:
             # An error of the network must not be taken for damage.
@@ -304,6 +301,21 @@ def _unstored(store: Store) -> Iterator[Finding]:
     if reason is not None:
         what = f"a program ended before all of its values were stored ({reason}); nczarr clean removes this marker"
         yield make_finding("values-unstored", "/", what)
+
+
+def _offer(
+    hierarchy: Hierarchy,
+    dialect: Dialect,
+    found: tuple[Finding, ...],
+    on_plain: Callable[[Hierarchy], object],
+) -> None:
+    """Offer a plain hierarchy of which there is nothing to report; the caller may end the opening."""
+    store = hierarchy.store
+    if not dialect.is_plain or found or hierarchy.missing or any(_unstored(store)):
+        return
+    if isinstance(store, LocalStore | MemoryStore) or _has_moving_nodes(hierarchy):
+        refuse_interrupted(store)
+    on_plain(hierarchy)
 
 
 def _has_moving_nodes(hierarchy: Hierarchy) -> bool:
