@@ -23,8 +23,9 @@ from nczarr.zarr.pool import run
 
 #: Without chunks, elements within so many bytes are read together: it costs as much as another request.
 _TOGETHER = 64 << 10
-#: Positions are read instead of the box around them if the box has so many times more elements.
-_SPARSE = 4
+#: Positions are read instead of the box around them if the box is large, and has so many times more elements. A plan of
+#: positions costs as much as the bytes of a small box.
+_SPARSE, _SMALL_BOX = 4, 256 << 10
 
 
 @dataclass(frozen=True)
@@ -139,26 +140,36 @@ def _read(session: Session, node: VariableNode, index: Index, shape: tuple[int, 
     on_zarr = session.stored.disk_format == "ZARR"
     unit = node.storage.chunk_shape or (shape if on_zarr else _rows(shape, node.type.dtype.itemsize))
     kept = tuple([order for axis, order in enumerate(orders) if axis not in places])
+    is_leading = list(places) == list(range(len(places)))
+    order, bounds = _by_chunk(places, unit, shape)
+    # The box around the points of each chunk, along each axis of points.
+    ordered = {axis: positions[order] for axis, positions in places.items()}
+    firsts = bounds[:-1]
+    lows = {axis: np.minimum.reduceat(own, firsts).tolist() for axis, own in ordered.items()}
+    highs = {axis: (np.maximum.reduceat(own, firsts) + 1).tolist() for axis, own in ordered.items()}
+    itemsize = node.type.dtype.itemsize
 
-    def read_chunk(points: np.ndarray) -> None:
+    def read_chunk(number: int) -> None:
+        first, stop = bounds[number], bounds[number + 1]
         selection, inside = list(plain), []
-        chosen = [(axis, positions[points]) for axis, positions in places.items()]
-        boxes = [(int(own.min()), int(own.max()) + 1) for _, own in chosen]
-        # Two far points would read the whole box between them.
-        if len(points) > 1 and prod(high - low for low, high in boxes) > _SPARSE * len(points) ** len(places):
-            for axis, own in chosen:
-                selection[axis], inverse = np.unique(own, return_inverse=True)
+        sizes = [highs[axis][number] - lows[axis][number] for axis in places]
+        is_sparse = prod(sizes) > _SPARSE * (stop - first) ** len(places)
+        if is_sparse and prod(sizes) * itemsize > _SMALL_BOX:
+            for axis, own in ordered.items():
+                selection[axis], inverse = np.unique(own[first:stop], return_inverse=True)
                 inside.append(inverse)
         else:
-            for (axis, own), (low, high) in zip(chosen, boxes, strict=True):
-                selection[axis] = slice(low, high, 1)
-                inside.append(own - low)
+            for axis, own in ordered.items():
+                low = lows[axis][number]
+                selection[axis] = slice(low, highs[axis][number], 1)
+                inside.append(own[first:stop] - low)
         block = session.read(node, tuple(selection))
-        block = np.moveaxis(block, list(places), range(len(places)))
-        out[points] = reordered(block[tuple(inside)], (None, *kept))
+        if not is_leading:
+            block = np.moveaxis(block, list(places), range(len(places)))
+        out[order[first:stop]] = reordered(block[tuple(inside)], (None, *kept))
 
     # HDF5 and the classic formats are read by one thread.
-    run(read_chunk, _by_chunk(places, unit, shape), None if on_zarr else 1)
+    run(read_chunk, range(len(firsts)), None if on_zarr else 1)
     return out
 
 
@@ -175,10 +186,10 @@ def _rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 def _by_chunk(
     places: dict[int, np.ndarray], unit: tuple[int, ...], shape: tuple[int, ...]
-) -> list[np.ndarray]:
-    """Return the numbers of the points of each chunk."""
+) -> tuple[np.ndarray, list[int]]:
+    """Return the numbers of the points in the order of their chunks, and the first and the end of each chunk."""
     chunk = np.zeros(len(next(iter(places.values()))), np.int64)
     for axis, positions in places.items():
         chunk = chunk * -(-shape[axis] // unit[axis]) + positions // unit[axis]
     order = np.argsort(chunk, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(chunk[order])) + 1)
+    return order, [0, *(np.flatnonzero(np.diff(chunk[order])) + 1).tolist(), len(order)]
