@@ -218,12 +218,7 @@ class ObjectMaker:
                 errors.doing = f"the attribute {attribute.name!r} cannot be written"
                 keep: list[object] = []
                 name, form = bytes_of(attribute.name), self.attribute_form(attribute, keep)
-                try:
-                    make_attribute(owner, name, *form)
-                except OSError:
-                    if hdf5().h5a.exists(owner, name):
-                        raise LossError("netCDF-4 reserves this attribute name") from None
-                    raise
+                make_attribute(owner, name, *form)
 
     def overwrite_attribute(self, owner: ObjectID, attribute: model.Attribute, fqn: str) -> bool:
         """Write other values to an existing attribute. Return False if its type or size differs."""
