@@ -31,8 +31,8 @@ QUICK = {
     "view": ("grids", "overview"),
     "zarr": ("documents_v3", "hierarchy", "names_grids_keys", "selection", "shards"),
 }
-#: Test files that start clusters, browsers, or processes that they kill. Two ways run them: ``-m heavy``, as in
-#: ``.ci/run``, and a command that names the file.
+#: Test files that start clusters, browsers, or processes that they kill, or run the tests of xarray. Two ways run them:
+#: ``-m heavy``, as in ``.ci/run``, and a command that names the file.
 HEAVY = (
     "trust/trials",
     "view/browser",
@@ -43,6 +43,7 @@ HEAVY = (
     "netcdf/killed_edits",
     "system/forks",
     "xarray/cluster",
+    "xarray/backends_of_xarray",
     "core_alone",
     "benchmarks",
     "notebooks",

@@ -34,9 +34,10 @@ from nczarr.model.paths import join_path
 from nczarr.model.stored_form import StoredForm
 from nczarr.model.typed import plain_path
 from nczarr.netcdf4 import Dataset
-from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
+from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.system.warning import warn
+from nczarr.targets import parse_target
 from nczarr.transfer import BLOCK_BYTES, Work, block_shape, value_bytes
 from nczarr.xarray.planned import TaskTarget
 from nczarr.xarray_model import from_xarray
@@ -89,6 +90,7 @@ class NCZarrAccessor:
         align_chunks: bool = False,
         unsafe: bool = False,
         wait: float = 0,
+        write_inherited_coords: bool = False,
         storage_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Any:
@@ -124,6 +126,8 @@ class NCZarrAccessor:
             ones. By default they are refused before the first byte is written; chunks of Dask, before that chunk.
         wait : float, default 0
             Seconds to wait while other writers have an existing dataset open.
+        write_inherited_coords : bool, default False
+            Write the coordinates that groups of a tree inherit into each group, too.
         storage_options : mapping, optional
             Options of the file system of a URL.
         **options
@@ -163,11 +167,11 @@ class NCZarrAccessor:
                 with place.replacing(top, beside := f"{group.rstrip('/')}.{token_hex(4)}"):
                     return self.to_zarr(
                         store, mode, beside, encoding, unlimited_dims=unlimited_dims, safe_chunks=safe_chunks,
-                        align_chunks=align_chunks, unsafe=unsafe, wait=wait, storage_options=storage_options,
-                        **options,
+                        align_chunks=align_chunks, unsafe=unsafe, wait=wait,
+                        write_inherited_coords=write_inherited_coords, storage_options=storage_options, **options,
                     )  # fmt: skip
             how = "a"
-        groups, given = groups_of(self._data, encoding, group)
+        groups, given = groups_of(self._data, encoding, group, inherited=write_inherited_coords)
         late: LateValues | None = None
         if how in ("a", "a-", "r+"):
             update = Update(place, how, append_dim, region, options, is_unsafe=unsafe)
@@ -202,13 +206,16 @@ class NCZarrAccessor:
         unlimited_dims: Sequence[str] | None = None,
         compute: bool = True,
         unsafe: bool = False,
+        write_inherited_coords: bool = False,
     ) -> Any:
         """Write to a netCDF file. A new file replaces an existing one when it is complete.
 
         Parameters
         ----------
         path : path, URL or binary file, optional
-            The name of a file, with any suffix but those of Zarr. Without it, the result is the file as a memoryview.
+            The name of a file, with any suffix but ``.zip`` and ``.cdl``. Without it, the result is the file as a
+            memoryview.
+            A URL of netCDF-C with ``#mode=nczarr`` or ``#mode=zarr`` is the place of a Zarr hierarchy.
         mode : {'w', 'a'}
             ``w`` writes a new file, ``a`` adds variables to an existing file and overwrites existing ones.
         format : str, optional
@@ -221,6 +228,8 @@ class NCZarrAccessor:
             False returns a delayed object that writes the file of this name.
         unsafe : bool, default False
             Store values that the stored units, packing or type change. By default they are refused.
+        write_inherited_coords : bool, default False
+            Write the coordinates that groups of a tree inherit into each group, too.
 
         Raises
         ------
@@ -232,19 +241,28 @@ class NCZarrAccessor:
         if path is None or hasattr(path, "write"):
             return self._in_memory(
                 path, format=format, group=group, encoding=encoding, unlimited_dims=unlimited_dims,
-                compute=compute, unsafe=unsafe,
+                compute=compute, unsafe=unsafe, write_inherited_coords=write_inherited_coords,
+            )  # fmt: skip
+        if mode not in ("w", "a"):
+            raise ValueError(f"The only supported options for mode are 'w' and 'a', but mode={mode!r}")
+        if isinstance(path, str) and parse_target(path).modes & {"nczarr", "zarr"}:
+            return self.to_zarr(
+                path, mode, group, encoding, unlimited_dims=unlimited_dims, compute=compute, unsafe=unsafe,
+                write_inherited_coords=write_inherited_coords,
             )  # fmt: skip
         if convert.kind_of_target(path) != "netcdf":
             path = _file_name(path)
-        if mode not in ("w", "a"):
-            raise ValueError(f"The only supported options for mode are 'w' and 'a', but mode={mode!r}")
-        name = FORMAT_OF_MODEL.get(DATA_MODELS.get(str(format), ""), format)
+        data_model = DATA_MODELS.get(str(format), "")
+        name = FORMAT_OF_MODEL.get(data_model, format)
         options: dict[str, Any] = {} if name is None else {"format": name}
-        groups, given = groups_of(self._data, encoding, None if group is None else plain_path(group))
-        _refuse_slashes(groups)
+        top = None if group is None else plain_path(group)
+        groups, given = groups_of(self._data, encoding, top, inherited=write_inherited_coords)
+        _refuse_for_files(groups, given, is_classic=data_model in CLASSIC_FORMATS)
         write: Any = partial(_update_file, path, groups, given, unlimited_dims, options, unsafe=unsafe)
         if mode == "w":
-            dataset = unchecked(in_file(model_of(groups, given, unlimited_dims)), unsafe=unsafe)
+            dataset = unchecked(
+                in_file(model_of(groups, given, unlimited_dims, for_file=True)), unsafe=unsafe
+            )
             write = partial(_write_file, dataset, path, overwrite=True, **options)
         if compute:
             write()
@@ -257,7 +275,8 @@ class NCZarrAccessor:
         """Write a netCDF file, and return its bytes or write them to an open file."""
         if not compute:
             raise also(UnsupportedError, NotImplementedError)(
-                "compute=False needs the name of a file", hint="to_netcdf('NAME.nc', compute=False)"
+                "to_netcdf() with compute=False is not yet implemented for bytes and open files",
+                hint="give the name of a file: to_netcdf('NAME.nc', compute=False)",
             )
         with TemporaryDirectory() as folder:
             path = Path(folder, "dataset.nc")
@@ -270,9 +289,9 @@ class NCZarrAccessor:
 
 
 def _file_name(path: Any) -> FileName:
-    """Return the name of a netCDF file that has no suffix of one, or refuse that of a Zarr hierarchy."""
+    """Return the name of a netCDF file that has no suffix of one, or refuse that of another format."""
     local = local_path(path)
-    if local is None or local.is_dir() or local.suffix.lower() in (".zarr", ".zip", ".cdl"):
+    if local is None or local.is_dir() or local.suffix.lower() in (".zip", ".cdl"):
         raise ArgumentError(
             f"{path!r} is not the name of a netCDF file", hint="NAME.nc; to_zarr writes Zarr hierarchies"
         )
@@ -297,9 +316,20 @@ def _create(
         raise DatasetExistsError(error.message, path=error.path, hint=hint) from error
 
 
-def _refuse_slashes(groups: Mapping[str, xr.Dataset]) -> None:
-    """Raise as xarray for names that Zarr stores, and netCDF files do not: a slash separates groups there."""
-    for dataset in groups.values():
+def _refuse_for_files(
+    groups: Mapping[str, xr.Dataset], given: Mapping[str, Mapping[str, Any]], *, is_classic: bool
+) -> None:
+    """Raise as xarray for what Zarr stores, and netCDF files do not.
+
+    A slash separates groups there, and the classic formats have characters in place of strings.
+    """
+    for path, dataset in groups.items():
+        for name, encoding in given.get(path, {}).items():
+            if is_classic and isinstance(encoding, Mapping) and encoding.get("dtype") is str:
+                raise ArgumentError(
+                    f"encoding dtype=str for vlen strings is only supported with format='NETCDF4' (variable {name!r})",
+                    hint="without dtype, texts are stored as characters",
+                )
         for name in (*dataset.variables, *dataset.sizes):
             # The netCDF library refuses slashes, and random names of xarray's own tests have them.
             if isinstance(name, str) and "/" in name:
@@ -329,7 +359,7 @@ def _update_file(
     path: Any, groups: Any, given: Any, unlimited_dims: Any, options: Any, *, unsafe: bool
 ) -> None:
     if Update(Shared(path), "a", in_file=True, is_unsafe=unsafe).run(groups, given, unlimited_dims) is None:
-        dataset = in_file(model_of(groups, given, unlimited_dims))
+        dataset = in_file(model_of(groups, given, unlimited_dims, for_file=True))
         _write_file(unchecked(dataset, unsafe=unsafe), path, **options)
 
 
@@ -519,7 +549,7 @@ class Update:
                 )
             session = target._nc_session
             groups, places = self._compared(target, groups, given)
-            dataset = model_of(groups, given, unlimited_dims)
+            dataset = model_of(groups, given, unlimited_dims, for_file=self.in_file)
             # Each xarray dataset with a date has int64, which the classic formats lack.
             if self.in_file:
                 dataset, _ = in_classic_types(dataset, session.stored.dataset.format, _nodes(session))
@@ -773,16 +803,24 @@ class Update:
         places: Mapping[str, slice],
     ) -> None:
         """Refuse a variable whose dimensions or sizes are not those of the target, as far as these stay."""
+        call = "to_netcdf" if self.in_file else "to_zarr"
         if dims != variable.dims:
             raise ValueError(
                 f"variable {name!r} already exists with different dimension names {dims} != "
-                f"{variable.dims}, but changing variable dimensions is not supported by to_zarr()."
+                f"{variable.dims}, but changing variable dimensions is not supported by {call}()."
             )
         for dim, part in places.items():
             if dim in sizes:
                 sizes[dim] = part.stop - part.start
         sizes.pop(self.append_dim, None)
-        if any(n != sizes.get(d, n) for d, n in variable.sizes.items()):
+        other = next((d for d, n in variable.sizes.items() if n != sizes.get(d, n)), None)
+        if other is not None and self.in_file:
+            raise ArgumentError(
+                f"variable {name!r} already exists with different dimension sizes: Unable to update size for existing "
+                f"dimension {other!r} ({variable.sizes[other]} != {sizes[other]})",
+                hint="mode='w' writes a new file; nczarr.append() appends to one",
+            )
+        if other is not None:
             raise ValueError(
                 f"variable {name!r} already exists with different dimension sizes: {sizes} != "
                 f"{dict(variable.sizes)}. to_zarr() only supports changing dimension sizes when explicitly "

@@ -23,7 +23,7 @@ from nczarr.session import GroupNode
 from nczarr.stores import open_store
 from nczarr.stores.remote.obstore_store import ObstoreStore
 from nczarr.targets import allowing, fsspec_options
-from nczarr.xarray_model.read import ReopenedDataset, is_path, opened, tree_of
+from nczarr.xarray_model.read import UNNAMED, ReopenedDataset, is_path, opened, tree_of
 from nczarr.zarr import Hierarchy
 from nczarr.zarr.types import BUILT_IN
 
@@ -37,6 +37,15 @@ def _without_secrets(dataset: xr.Dataset, source: ReopenedDataset) -> xr.Dataset
         if shown != str(source.target) or "source" not in dataset.encoding:
             dataset.encoding["source"] = shown
     return dataset
+
+
+def _unnamed(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a dataset whose variable without a name, as xarray stores it, has none again."""
+    if UNNAMED not in dataset.variables:
+        return dataset
+    renamed = dataset.rename({UNNAMED: None})
+    renamed.set_close(dataset._close)
+    return renamed
 
 
 class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
@@ -121,7 +130,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
                     found.target, group=group and plain_path(group), **found.settings, **options
                 )
             return _without_secrets(plain, source)
-        return _without_secrets(opened(source, plain_path(group or "/"), options), source)
+        return _without_secrets(_unnamed(opened(source, plain_path(group or "/"), options)), source)
 
     def open_groups_as_dict(
         self,

@@ -5,6 +5,8 @@ Values are read lazily, from any number of threads. Datasets opened by path or U
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,6 +57,8 @@ if [int(number) for number in xr.__version__.split(".")[:2]] < [2025, 6]:
 
 #: The key of the encoding of variables and datasets that holds a :class:`Kept`.
 KEPT = "nczarr"
+#: The name under which xarray stores a variable whose name is None.
+UNNAMED = "__values__"
 
 
 def fqn_of(path: str) -> str:
@@ -197,6 +201,10 @@ class LazyVariable(BackendArray):  # type: ignore[misc]
         if isinstance(key, indexing.VectorizedIndexer):
             return self._read_points(key.tuple)
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
+
+    async def async_getitem(self, key: indexing.ExplicitIndexer) -> np.ndarray:
+        """Read in a thread, so that ``load_async`` reads several variables at a time."""
+        return await asyncio.to_thread(self.__getitem__, key)
 
     def _read(self, key: tuple[object, ...]) -> np.ndarray:
         session, node = self.source.session, self.node
@@ -342,7 +350,13 @@ class _LabelOfDimension(dict[DimensionNode, str]):
 
 
 def _attributes(node: GroupNode | VariableNode) -> dict[str, Any]:
-    return {name: attribute_value(attribute) for name, attribute in node.attributes.items()}
+    return {name: shown_attribute(attribute) for name, attribute in node.attributes.items()}
+
+
+def shown_attribute(attribute: model.Attribute) -> Any:
+    """Return the value of an attribute for xarray: an object of Zarr's JSON as it is, of which netCDF has the text."""
+    is_object = attribute.json is not None and attribute.json.startswith("{")
+    return json.loads(attribute.json or "") if is_object else attribute_value(attribute)
 
 
 def _encoding(session: Session, node: VariableNode, labels: Sequence[str]) -> dict[str, object]:

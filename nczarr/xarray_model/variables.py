@@ -38,7 +38,7 @@ from nczarr.netcdf4.values.keywords import (
 from nczarr.netcdf4.values.numbers import quantization_in, quantize, round_to_digit
 from nczarr.netcdf4.values.types import complex_parts, converted_records
 from nczarr.system.warning import warn
-from nczarr.xarray_model.read import KEPT, Kept, LazyVariable
+from nczarr.xarray_model.read import KEPT, Kept, LazyVariable, shown_attribute
 from nczarr.zarr.codecs.base import requested_codecs
 
 _PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned")
@@ -50,7 +50,7 @@ _FILTERS = ("complevel", "shuffle", "fletcher32", "blosc_shuffle", "szip_coding"
 #: The keys of an encoding that say how values are stored.
 _CODECS = ("codecs", "filters", "serializer", "compressors", "compressor")
 _PACKED = (*_FLAGS, *_FILTERS, *_CODECS, "compression")
-_STORAGE = (*_PACKED, "contiguous", "chunksizes", "chunks", "shards", "endian")
+_STORAGE = (*_PACKED, "contiguous", "chunksizes", "chunks", "shards", "endian", "chunk_key_encoding")
 _ASIDE = ("coordinates", "char_dim_name", "preferred_chunks", "original_shape", "source", KEPT)
 #: Wrappers of xarray's arrays: those that keep values, and those that decode them.
 _KEEPING = (indexing.MemoryCachedArray, indexing.CopyOnWriteArray, NativeEndiannessArray, StackedBytesArray)
@@ -570,7 +570,7 @@ class XarrayVariable:
                 if name in found or name in then.attrs:
                     continue
                 if name in _CODING or name not in then.encoding:  # xarray drops fill values that do not fit
-                    found[name] = attribute_value(attribute)
+                    found[name] = shown_attribute(attribute)
                 elif encoding.get(name) is not None:
                     found[name] = encoding[name]
         noted, where = list[model.Attribute](), f"(variable {self.name!r})"
@@ -604,9 +604,10 @@ class XarrayVariable:
         """Return the Zarr data type where the type does not say it: that of the source, or of the values."""
         if self.encoded is not None and self.encoded.dtype == np.float16:
             return "float16"
-        known = None if self.origin is None else self.origin.variable.storage.data_type
-        is_truth = known == "bool" and self.variable.dtype == np.bool_
-        return known if self.encoded is None or is_truth else None
+        if self.encoded is None:
+            return None if self.origin is None else self.origin.variable.storage.data_type
+        is_truth = self.variable.dtype == np.bool_ and self.encoded.attrs.get("dtype") == "bool"
+        return "bool" if is_truth else None
 
     def storage(self, unlimited: Sequence[bool]) -> Storage:
         """Return the storage: that of the source, unless the encoding says another."""
@@ -784,7 +785,14 @@ def _storage(
         encoding.get("endian") or ("big" if big else "native"),
         shard_shape=tuple(map(index, shards)) if shards else None,
         codecs=codecs,
+        chunk_keys=_chunk_keys(encoding),
     )
+
+
+def _chunk_keys(encoding: Mapping[str, Any]) -> NamedConfig | None:
+    """Return the form of the names of chunks of an encoding, in the words of Zarr's metadata."""
+    given = encoding.get("chunk_key_encoding")
+    return None if given is None else NamedConfig(given["name"], given.get("configuration", {}))
 
 
 def _compression(

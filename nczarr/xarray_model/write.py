@@ -27,7 +27,7 @@ from nczarr.model.nodes import dataset_of
 from nczarr.model.types import map_parts
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
 from nczarr.system.warning import warn
-from nczarr.xarray_model.read import KEPT, Kept, ReopenedDataset, fqn_of
+from nczarr.xarray_model.read import KEPT, UNNAMED, Kept, ReopenedDataset, fqn_of, shown_attribute
 from nczarr.xarray_model.variables import VariableOrigin, XarrayVariable, check_encoding, encode, same
 
 XarrayData: TypeAlias = "xr.Dataset | xr.DataArray | xr.DataTree | Mapping[str, xr.Dataset]"
@@ -82,22 +82,32 @@ def model_of(
     encoding: Mapping[str, Any],
     unlimited_dims: Collection[str] | None = None,
     name: str | None = None,
+    *,
+    for_file: bool = False,
 ) -> model.Dataset:
-    """Return the model of the datasets of :func:`groups_of`; see :func:`from_xarray`."""
+    """Return the model of the datasets of :func:`groups_of`; see :func:`from_xarray`.
+
+    With `for_file`, new attributes that are objects are refused, of which Zarr alone has the form.
+    """
     unlimited_dims = [unlimited_dims] if isinstance(unlimited_dims, str) else unlimited_dims
     if unknown := sorted(set(unlimited_dims or ()).difference(*(ds.dims for ds in groups.values()))):
         raise ValueError(
             f"Unlimited dimension(s) {unknown!r} declared in 'unlimited_dims-kwarg', but not part of the data"
         )
-    return _Writing(groups, encoding, unlimited_dims).dataset(name)
+    return _Writing(groups, encoding, unlimited_dims, for_file=for_file).dataset(name)
 
 
 def groups_of(
-    data: XarrayData, encoding: Mapping[str, Any] | None, top: str | None = None
+    data: XarrayData,
+    encoding: Mapping[str, Any] | None,
+    top: str | None = None,
+    *,
+    inherited: bool = False,
 ) -> tuple[dict[str, xr.Dataset], dict[str, Mapping[str, Any]]]:
     """Return the datasets and the given encodings by FQN of the group, parents first, below the group at a path.
 
-    The other arguments are those of :func:`from_xarray`.
+    The other arguments are those of :func:`from_xarray`. With `inherited`, groups of a tree also have the coordinates
+    of the groups above.
     """
     if isinstance(data, xr.DataArray):
         data = _dataset_of(data)
@@ -106,7 +116,7 @@ def groups_of(
     if isinstance(data, xr.DataTree):
         parts = {}
         for node in data.subtree:
-            own = parts[node.relative_to(data)] = node.to_dataset(inherit=node is data)
+            own = parts[node.relative_to(data)] = node.to_dataset(inherit=inherited or node is data)
             own.encoding = dict(node.encoding)
         data = parts
     groups = {"/": xr.Dataset()}
@@ -114,7 +124,7 @@ def groups_of(
         fqn = fqn_of(f"{top or ''}/{path}")
         for above in _parents(fqn):
             groups.setdefault(above, xr.Dataset())
-        groups[fqn] = ds
+        groups[fqn] = ds.rename({None: UNNAMED}) if None in ds.variables else ds
     given = {fqn_of(f"{top or ''}/{path}"): one for path, one in (encoding or {}).items()}
     if unknown := sorted(given.keys() - groups.keys()):
         raise ValueError(f"unexpected encoding group name(s) provided: {unknown}")
@@ -153,9 +163,14 @@ class _Writing:
     """The conversion of all groups; parents come before their children."""
 
     def __init__(
-        self, groups: Mapping[str, xr.Dataset], encoding: Mapping[str, Any], unlimited: Collection[str] | None
+        self,
+        groups: Mapping[str, xr.Dataset],
+        encoding: Mapping[str, Any],
+        unlimited: Collection[str] | None,
+        *,
+        for_file: bool,
     ) -> None:
-        self.encoding, self.unlimited = encoding, unlimited
+        self.encoding, self.unlimited, self.for_file = encoding, unlimited, for_file
         kept = _origin(groups["/"])
         #: The source of the root, whose groups keep what xarray does not see, and the group in it that is the root.
         self.source: ReopenedDataset | None = None if kept is None else kept.store.source
@@ -290,8 +305,8 @@ class _Writing:
         found = []
         for name in [*(n for n in old if n in values), *(n for n in values if n not in old)]:
             attribute = old.get(name)
-            if attribute is None or not same(values[name], attribute_value(attribute)):
-                attribute = _new_attribute(str(name), values[name], attribute)
+            if attribute is None or not same(values[name], shown_attribute(attribute)):
+                attribute = _new_attribute(name, values[name], attribute, for_file=self.for_file)
             elif attribute.type.is_user_defined:
                 attribute = replace(attribute, type=self._declared(group, attribute.type))
             found.append(attribute)
@@ -402,7 +417,11 @@ def _global(group: _XarrayGroup, ds: xr.Dataset, parts: Mapping[str, XarrayVaria
     return {**ds.attrs, **({"coordinates": " ".join(lost)} if lost else {})}
 
 
-def _new_attribute(name: str, value: Any, before: Attribute | None) -> Attribute:
+def _new_attribute(name: Any, value: Any, before: Attribute | None, *, for_file: bool) -> Attribute:
+    if not isinstance(name, str):
+        raise TypeError(f"Invalid name for attr: {name!r} must be a string, as all names of netCDF are")
+    if not name:
+        raise ValueError(f"Invalid name for attr {name!r}: in netCDF, a name has a character or more")
     value = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind in "OU" else value
     if isinstance(value, np.ndarray | np.generic) and value.dtype == np.float16:
         value = value.astype(np.float32)  # no attribute has this type
@@ -411,6 +430,16 @@ def _new_attribute(name: str, value: Any, before: Attribute | None) -> Attribute
         raise TypeError(
             f"Invalid value for attr {name!r}: None is no value of netCDF; remove the attribute, or give it text or "
             "a number"
+        )
+    if isinstance(value, xr.Dataset | xr.DataArray | xr.Variable):
+        raise TypeError(
+            f"Invalid attribute in Dataset.attrs. The value of {name!r} is a {type(value).__name__}, which no "
+            "attribute can be: .values gives its numbers"
+        )
+    if for_file and isinstance(value, dict):
+        raise TypeError(
+            f"Invalid value for attr {name!r}: {value!r} is an object, which no attribute of a netCDF file can be: "
+            "json.dumps() makes text of it, and to_zarr() stores it"
         )
     try:
         if isinstance(value, bool | np.bool_ | dict):

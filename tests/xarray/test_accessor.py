@@ -315,7 +315,7 @@ def test_to_netcdf_without_a_name_returns_the_file(tmp_path: Path) -> None:
             assert stored["v"][:].tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("name", ["a.zarr", "s3://b/a", "folder", "a.cdl"])
+@pytest.mark.parametrize("name", ["a.zip", "s3://b/a", "folder", "a.cdl"])
 def test_to_netcdf_refuses_names_of_other_formats(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(ValueError, match="is not the name of a netCDF file"):
