@@ -1,4 +1,4 @@
-"""Draw the ratios of recorded runs, and write the latest ones into the landing page.
+"""Draw the ratios of recorded runs, and write those of all classes into the landing page.
 
     python tests/benchmarks/run.py W5 W8 W9 --cpu --dir /dev/shm --record docs/benchmarks.jsonl
     python tests/benchmarks/history.py [docs/benchmarks.jsonl] [--draw docs/images/history.svg] [--write]
@@ -12,13 +12,29 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "docs" / "benchmarks.jsonl"
 PAGE = ROOT / "docs" / "index.md"
-#: The rows on the landing page: fast and slow ones.
+MEASURED = ROOT / "docs" / "performance.md"
+#: Each class of workloads in the first table of the page on performance, and a sentence on its rows.
+CLASSES = {
+    "W1": ("whole arrays in chunks of 4 MiB", "as fast as zarrs; gzip is faster"),
+    "W2": ("whole arrays in chunks of 64 KiB", "netCDF4 is faster where its cache holds all of them"),
+    "W3": (
+        "parts of arrays",
+        "so it is for small chunks, and tensorstore for blosc; values of large chunks are fast",
+    ),
+    "W4": ("arrays in shards", "as fast as zarrs; parts are faster"),
+    "W5": ("a thousand arrays", "made and opened in a fraction of the time"),
+    "W6": ("a million chunks", "as fast as tensorstore, or faster"),
+    "W8": ("loops of programs for netCDF4", "a step with `sync()` is slower, since it writes three files"),
+    "W9": ("reads of programs for netCDF4", "faster in each row"),
+}
+#: The rows of the history: fast and slow ones.
 SHOWN = {
     "W5 create 1000 arrays": "create 1,000 arrays",
     "W5 open and look at 1000 arrays": "open 1,000 arrays, and look at all of them",
@@ -27,7 +43,7 @@ SHOWN = {
     "W8 append rows, uncompressed": "append uncompressed rows",
     "W8 sync every step": "append a step and `sync()`",
 }
-MARKED = re.compile(r"(<!-- figures of docs/benchmarks\.jsonl -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- figures of docs/performance\.md -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 
 Run = dict[str, Any]
 
@@ -63,13 +79,36 @@ def figures(run: Run) -> str:
     )
 
 
-def page(text: str, run: Run) -> str:
-    """Return the text of a page with the figures of a run between its marks."""
-    return MARKED.sub(lambda found: found[1] + figures(run) + found[2], text)
+def classes(measured: str) -> str:
+    """Return the ratios of all rows in the first table of the page on performance, by class, as Markdown."""
+    table = measured.partition("\n| workload | ratio |")[2].partition("\n\n")[0]
+    ratios: dict[str, list[float]] = {}
+    for name, ratio in re.findall(r"^\| (W\d+) [^|]* \| \**([\d.]+)\** \|", table, re.M):
+        ratios.setdefault(name, []).append(float(ratio))
+    all_ = [ratio for each in ratios.values() for ratio in each]
+    slower, faster = sum(ratio > 1.05 for ratio in all_), sum(ratio < 0.95 for ratio in all_)
+    lines = [
+        "Time of nczarr divided by that of the fastest other library (zarr-python, zarrs, tensorstore, netCDF4), for",
+        f"all {len(all_)} rows of one [measurement](performance.md#figures). Below 1, nczarr is faster:",
+        f"in {faster} rows by more than 5 %. In {slower} rows it is slower by more than 5 %, at worst {max(all_):.1f} times.",
+        "",
+        "| work | rows | fastest | median | slowest | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, (work, sentence) in CLASSES.items():
+        own = ratios[name]
+        figures_ = " | ".join(f"{value:.2f}" for value in (min(own), statistics.median(own), max(own)))
+        lines.append(f"| {work} | {len(own)} | {figures_} | {sentence} |")
+    return "\n".join([*lines, "", ""])
+
+
+def page(text: str, measured: str) -> str:
+    """Return the text of the landing page with the figures of all classes between its marks."""
+    return MARKED.sub(lambda found: found[1] + classes(measured) + found[2], text)
 
 
 def draw(recorded: list[Run], path: Path) -> None:
-    """Draw a line for each row of the landing page, over the runs."""
+    """Draw a line for each of the shown rows, over the runs."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -95,13 +134,15 @@ def main() -> None:
     )
     parser.add_argument("record", nargs="?", type=Path, default=RECORD)
     parser.add_argument("--draw", type=Path, help="draw the runs to this file")
-    parser.add_argument("--write", action="store_true", help="write the latest figures into docs/index.md")
+    parser.add_argument(
+        "--write", action="store_true", help="write the figures of all classes into docs/index.md"
+    )
     options = parser.parse_args()
     recorded = runs(options.record)
     if options.draw:
         draw(recorded, options.draw)
     if options.write:
-        PAGE.write_text(page(PAGE.read_text("utf-8"), recorded[-1]), "utf-8")
+        PAGE.write_text(page(PAGE.read_text("utf-8"), MEASURED.read_text("utf-8")), "utf-8")
     print(figures(recorded[-1]))
 
 
