@@ -90,7 +90,8 @@ def classes(measured: str) -> str:
     lines = [
         "Time of nczarr divided by that of the fastest other library (zarr-python, zarrs, tensorstore, netCDF4), for",
         f"all {len(all_)} rows of one [measurement](performance.md#figures). Below 1, nczarr is faster:",
-        f"in {faster} rows by more than 5 %. In {slower} rows it is slower by more than 5 %, at worst {max(all_):.1f} times.",
+        f"in {faster} rows by more than 5 %. In {slower} rows it is slower by more than 5 %,",
+        f"at worst {max(all_):.1f} times.",
         "",
         "| work | rows | fastest | median | slowest | |",
         "|---|---|---|---|---|---|",
