@@ -129,6 +129,7 @@ def run_digest(options: argparse.Namespace) -> int:
     return status
 
 
+# xarray adds arrays that no record lists: check names them, but they are no damage.
 def _harmless_note(finding: Finding) -> str:
     return ": no damage; the next writer of nczarr or repair records it" if finding.is_harmless else ""
 

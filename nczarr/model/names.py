@@ -50,6 +50,7 @@ def check_name(name: str) -> str | None:
     >>> check_name("sst ")
     "the name 'sst ' ends with a blank"
     """
+    # netCDF-C refuses a blank at the end.
     if name[-1:] == " ":
         return f"the name {name!r} ends with a blank"
     return check_text(name)
@@ -70,6 +71,7 @@ def check_text(name: str) -> str | None:
         return "the name is empty"
     if _CONTROL.search(name):
         return f"the name {name!r} contains a control character"
+    # UTF-8, in which all formats store names, cannot encode half a pair.
     if not is_unicode(name):
         return f"the name {name!r} contains an unpaired surrogate"
     return None
@@ -88,6 +90,7 @@ def check_new_name(name: str) -> str | None:
     >>> check_new_name("lat")
     """
     wrong = check_name(name)
+    # A name may begin with "/" where names have slashes; check_file_name refuses it for files.
     if wrong is None and name[0] != "/" and _WRONG_START.match(name):
         wrong = f"the name {name!r} begins with {name[0]!r}"
     return wrong or check_length(name)

@@ -128,6 +128,7 @@ class Attribute:
                 f"attribute {name!r}: netCDF has no type for the value {making.shown(value)}",
                 hint="pass text, numbers or a list",
             )
+        # netCDF4-python stores an ASCII str as char, too, and several as string.
         if isinstance(value, str | bytes) and type_ in (None, CHAR):
             raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
             return cls(name, CHAR, np.frombuffer(raw, "S1"))
@@ -891,6 +892,7 @@ def same_values(a: object, b: object, *, nan_payloads: bool = True) -> bool:
     >>> same_values(np.float64(np.nan), np.float64(np.nan)), same_values(np.float64(0.0), np.float64(-0.0))
     (True, False)
     """
+    # A subclass of str, such as numpy's, is equal to its text.
     if isinstance(a, str) or isinstance(b, str):
         return isinstance(a, str) and isinstance(b, str) and bool(a == b)
     if a is None or b is None:
@@ -952,9 +954,12 @@ def own_fill_value(variable: Variable) -> Any:
         return fill.values[0]
     both = (fill.type, variable.type)
     if all(t.is_number for t in both):
+        # numpy warns when NaN becomes an integer.
         with np.errstate(all="ignore"):
             cast = fill.values[:1].astype(variable.type.dtype)
             back = cast.astype(fill.type.dtype)
+        # NaN is equal to no number, so only the bits show that a float variable can have a NaN of type
+        # double.
         if back.tobytes() == fill.values[:1].tobytes():
             return cast[0]
     return None

@@ -83,6 +83,7 @@ def resolve(dataset: Dataset) -> Dataset:
     problems: list[str] = []
     _refuse_depth(dataset)
     resolved: Group = dataset
+    # A name that is not text would end below in a TypeError of the FQNs.
     if _check_names("/", dataset, problems):
         resolved = _Resolver(dataset, problems).group("/", dataset)
     if problems:
@@ -158,6 +159,7 @@ def _check_each(
 
 def _whole(value: object) -> int | None:
     """Return a Python integer; None for other values, among them bool."""
+    # Python counts True as the integer 1.
     return int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool) else None
 
 
@@ -337,6 +339,7 @@ class _Resolver:
             return _STAND_IN
         self.in_progress.append(fqn)
         result = _STAND_IN
+        # Beyond the limit, a long chain of types would end in a RecursionError.
         if len(self.in_progress) <= self.most:
             result = self.parts(self.declared[fqn])
             self.check_type(result)

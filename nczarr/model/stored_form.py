@@ -237,6 +237,7 @@ def _packing_of(variable: Variable) -> dict[str, float] | None:
     found: dict[str, float] = {}
     for name in ("scale_factor", "add_offset"):
         number = number_of(variable, name, 1)
+        # With a scale of 0, infinity or NaN, no number stands for one value.
         if number is None or not math.isfinite(number) or (name == "scale_factor" and not number):
             return None
         if name in variable.attribute:
@@ -269,6 +270,7 @@ def special_numbers(variable: Variable, *, defaults: bool = True) -> tuple[int |
     """
     missing = variable.attribute.get("missing_value")
     special = [] if missing is None or missing.values.dtype.kind not in "iuf" else missing.values.tolist()
+    # netCDF4-python, too, masks the default fill value of all types but those of a byte.
     if own_fill_value(variable) is not None or (defaults and variable.type.dtype.itemsize > 1):
         special.append(np.asarray(fill_value_of(variable)).item())
     return tuple(special)
@@ -311,6 +313,7 @@ def _numbers_of(values: np.ndarray) -> tuple[np.ndarray, StoredForm]:
         raise UnsupportedError(f"values of the dtype {dtype} are no numbers")
     if dtype.kind == "b":
         values = values.view(np.uint8)
+    # netCDF has no float of 16 bits; float32 has all its values.
     elif dtype == np.float16:
         values = values.astype(np.float32)
     values = _native(values)
@@ -492,6 +495,7 @@ class Conversion:
             found = (
                 np.full(numbers.shape, 0 if fill is None else fill, new.dtype) if result is None else result
             )
+            # A number that is missing in both forms stays: missing_value does not become _FillValue.
             if result is None and numbers.dtype == new.dtype:
                 kept = gone & new.is_missing(numbers)
                 found[kept] = numbers[kept]
@@ -499,6 +503,7 @@ class Conversion:
             part, wrong[known] = self._known(numbers[known], None if result is None else result[known])
             if result is None:
                 found[known] = part
+        # A value whose number means "missing" in the new form would be read as missing.
         if new.missing:
             wrong |= new.is_missing(found) & ~(gone | np.isnan(found) if found.dtype.kind == "f" else gone)
         if new.members is not None:
@@ -520,6 +525,8 @@ class Conversion:
         """Return where numbers stand for other values."""
         old, new = self.old, self.new
         bound = np.maximum(abs(values), abs((old.offset or 0.0) - (new.offset or 0.0)))
+        # Four roundings of float32 (2**-24), or eight of float64 (2**-53): attributes and each step are
+        # rounded.
         bound *= 2.0**-22 if old.narrow or new.narrow else 2.0**-50
         if not self.is_lossless:
             if new.dtype.kind != "f":
@@ -604,6 +611,7 @@ def _cast(numbers: np.ndarray, dtype: np.dtype, result: np.ndarray | None) -> tu
             np.isinf(nearest) != np.isinf(numbers)
         )
     wrong = result.astype(numbers.dtype) != numbers
+    # A cast of int64 to uint64 and back returns the same bits; only the sign shows the change.
     if "f" not in kinds:
         return result, wrong | ((result < 0) != (numbers < 0))
     whole, real = (result, numbers) if kinds[0] == "f" else (numbers, result)
@@ -637,6 +645,7 @@ class UnitConversion:
             return numbers.astype(dtype), np.zeros(numbers.shape, bool)
         exact = numbers.dtype.kind in "iu" and dtype.kind in "iu"
         found, wrong = (self._integers if exact else self._floats)(numbers, dtype, result)
+        # Before 1582-10-15, one number is another date in the other calendar.
         if self.least is not None:
             wrong = wrong | (numbers < math.ceil(self.least))
         return found, wrong
@@ -663,6 +672,7 @@ class UnitConversion:
         divisor = math.lcm(factor.denominator, shift.denominator)
         times, plus = int(factor * divisor), int(shift * divisor)
         largest = max(abs(int(numbers.min())), abs(int(numbers.max()))) * abs(times) + abs(plus) + divisor
+        # numpy wraps products beyond 63 bits without a word.
         counts: np.ndarray = numbers.astype(np.int64 if 4 * largest < 1 << 63 else object) * times + plus
         whole = (2 * counts + divisor) // (2 * divisor)
         limits = np.iinfo(dtype)

@@ -201,6 +201,7 @@ def matching(pattern: str, fqns: Iterable[str]) -> list[str]:
     (['/g/a[1]'], ['/a1'])
     """
     fqns = list(fqns)
+    # Without this, a name with characters of patterns, such as a[1], could not be given at all.
     if exact := [fqn for fqn in fqns if is_named(fqn, pattern)]:
         return exact
     return [fqn for fqn in fqns if matches(fqn, pattern)] if _GLOBS & {*units_of(pattern)} else []

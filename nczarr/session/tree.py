@@ -477,6 +477,7 @@ class GroupNode(_AttributedNode):
 
     def _check_scales(self, others: Mapping[str, object], *names: str) -> None:
         """Raise if the scale of a dimension would change, to which a node that is not in the tree may refer."""
+        # The rename of a dimension to the name of such a variable never ended.
         if self.tree.rules.restrictions.one_name_space and any(name in others for name in names):
             self._check_omitted(lambda fqn: fqn.startswith(join_fqn(self.fqn, "")) and "@" not in fqn)
 
@@ -523,6 +524,7 @@ class GroupNode(_AttributedNode):
             node = self.groups[old]
             self._check_moving(node)
             before = node.fqn
+            # A refusal at the flush came after the tree had the new name, and no later change was stored.
             self._check_omitted(lambda fqn: fqn.startswith(f"{before}/"))
             node.name = new
             self.groups = _renamed(self.groups, old, new, to_end=self.tree.rules.restrictions.renamed_last)
@@ -574,6 +576,7 @@ class GroupNode(_AttributedNode):
         for variable in self.variables.values():
             variable.type = requalified(variable.type, moved)
             variable.frozen = None
+        # Zarr refused to rename a group whose enum was the type of a _FillValue.
         for owner in (self, *self.variables.values()):
             owner.attributes = {
                 name: replace(a, type=requalified(a.type, moved)) if isinstance(a.type, UserType) else a

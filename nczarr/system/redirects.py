@@ -85,11 +85,13 @@ class _RedirectingSession:
                 return answer
             answer.release()
             history.append(answer)
+            # aiohttp's own limit does not count here, since each answer is followed by hand.
             if len(history) > most:
                 raise TooManyRedirects(answer.request_info, tuple(history))
             to = url.join(URL(location))
             self._check(url, to)
             options.pop("params", None)
+            # Another host must not get passwords, cookies and headers that are for the first one.
             if not _is_same_host(url, to):
                 headers = {k: v for k, v in (options.get("headers") or {}).items() if k.lower() in _HEADERS}
                 options = {k: v for k, v in options.items() if k in _OPTIONS} | {"headers": headers}

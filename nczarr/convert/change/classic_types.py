@@ -111,6 +111,7 @@ def in_classic_types(
 
 def _first_empty(dataset: Dataset) -> Dimension | None:
     """Return a dimension of size 0 that can be the unlimited one of a classic format."""
+    # A classic file has no second unlimited dimension.
     if any(d.unlimited for d in dataset.dimensions):
         return None
     for dimension in dataset.dimensions:

@@ -553,6 +553,7 @@ def _range(variables: Sequence[Variable], packings: Sequence[StoredForm]) -> tup
             values = values[~np.isnan(values)]
             if values.size:
                 low, high = min(low, float(values.min())), max(high, float(values.max()))
+    # For an infinite range, the scale would be infinite, and all numbers would be 0.
     if (np.isinf(high) and high > 0) or (np.isinf(low) and low < 0):
         raise UnsupportedError(
             f"{named('repack', 'common')}: there are infinite values",
