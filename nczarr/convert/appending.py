@@ -90,6 +90,7 @@ class AppendTask:
         try:
             in_time(self.run, wait)
         except LockedError as error:
+            # To wait does not help if the other program was stopped: that hint names clean.
             if not (error.hint and "clean" in error.hint):
                 longer = f"{named('wait', 60)} waits a minute for it"
                 error.hint = longer if not wait else f"it has the dataset for longer than {wait:g} s"
@@ -222,6 +223,7 @@ class AppendTask:
     def _to_zarr(self) -> list[Appended]:
         """Write steps beside other writers if only values change; else alone, without the recorded sources."""
         target, options = self.request.target, self.request.access.target_options
+        # Jobs of an array were refused at random while each of them took the dataset alone.
         if (self.region or self.replace_steps) and not self.request.trust.record_sources:
             store = open_store(target, "r+", options)
             if (done := self._beside_others(store)) is not None:
@@ -433,6 +435,7 @@ class AppendTask:
         shown = partial(shown_step, old.all_variables[along])
         are_names = there.dtype.kind == "O"
         if not are_names:
+            # A NaN passes each comparison of the order below, since it compares as false.
             refuse_missing(added.all_variables[along], there, along, lambda step: None)
             mine, theirs = old.all_variables[along], added.all_variables[along]
             data = [d for d in (mine.data, theirs.data) if d is not None]

@@ -67,6 +67,7 @@ class OpenedDataset(AbstractContextManager["OpenedDataset"]):
             self.model = with_fields(found[0] if len(found) == 1 else joined(found, self.names))
             self._values = Dataset(self.model)
             self._stack.callback(self._values.close)
+        # A source that does not open must not leave the others open.
         except BaseException:
             self._stack.close()
             raise
@@ -230,6 +231,7 @@ def with_fields(dataset: model.Dataset) -> model.Dataset:
         taken = {v.name for v in group.variables}
         variables: list[model.Variable] = []
         for variable in group.variables:
+            # A variable of the file may have the name of a field, such as v.x.
             variables += [variable, *(f for f in _fields(variable) if f.name not in taken)]
         return replace(group, variables=tuple(variables), groups=tuple(inside(g) for g in group.groups))
 

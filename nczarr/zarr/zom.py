@@ -184,6 +184,7 @@ def _parse(value: object, key: str, version: int | None, depth: int) -> ZomNode:
         raise MetadataError(f"{where[:60]}…: groups are nested deeper than {LIMITS.model_depth}")
     given = checked_object(value, where)
     zarr_format = given.get("zarr_format", version or 3)
+    # For Python, the number 2.0 is equal to 2.
     if type(zarr_format) is not int or zarr_format not in (2, 3):
         raise MetadataError(f"{where}: zarr_format: {show(zarr_format)} is not 2 or 3")
     if version is not None and zarr_format != version:

@@ -114,6 +114,7 @@ class Subset:
             kept &= {v for v in all_variables if split_fqn(v)[0] in inside}
             kept_groups = inside | _around(all_groups, inside)
         if exclude:
+            # These patterns also take unreadable parts: one of them must not refuse the whole file.
             excluded = _matching(exclude, _all_nodes(dataset), "variable or group", "exclude")
             kept -= _inside(all_variables, excluded)
             kept_groups -= _inside(all_groups, excluded) - {"/"}

@@ -123,6 +123,7 @@ class JoinedSources:
 
     def _shared(self, attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
         """Return attributes, of which equal ones are the same objects."""
+        # The bytes of strings are addresses, and two files may declare different types under one name.
         return tuple(
             a
             if a.type.is_user_defined or a.values.dtype.hasobject
