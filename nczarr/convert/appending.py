@@ -36,7 +36,8 @@ from nczarr.convert.verify.digests import ATTRIBUTE, bands, without_digest
 from nczarr.errors import LockedError, NCZarrError, UnsupportedError, error_context, suppress_reason
 from nczarr.formats import kind_of_source, local_path, netcdf_format
 from nczarr.mapping import StoredDataset, open_dataset
-from nczarr.mapping.dataset.changes import lets_writers_in, writing_alone, writing_beside
+from nczarr.mapping.dataset.beside import lets_writers_in, writing_beside
+from nczarr.mapping.dataset.changes import writing_alone
 from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, same_values, source_of
 from nczarr.model.nodes import IngestedSource, KnownSteps
 from nczarr.options import named, verb_named
@@ -275,6 +276,7 @@ class AppendTask:
                     if first + added.dimension_at(along).size > old.dimension_at(along).size:
                         return None
                     session = Session(stored, name=str(request.target), writable=True, shared=True)
+                    session.exclude_others(_places(session, added, along, first))
                     task._write_steps(session, along, added, first)
                     task.sources.refuse_changes(states)
                     session.store()
@@ -551,6 +553,20 @@ def _store_anew(session: Session, fqn: str, variable: Variable) -> None:
 def _record(session: Session, sources: Sequence[IngestedSource]) -> None:
     """Add sources to the record, in place of those with the same names."""
     session.sources = tuple({s.name: s for s in (*session.sources, *sources)}.values())
+
+
+def _growing(session: Session, along: str) -> dict[str, VariableNode]:
+    """Return the variables with a dimension, by FQN."""
+    return {v.fqn: v for v in session.root.walk_variables() if along in [d.ref for d in v.dimensions]}
+
+
+def _places(
+    session: Session, added: Dataset, along: str, first: int
+) -> Iterator[tuple[VariableNode, list[slice]]]:
+    """Yield each variable that gets steps, and the place of its steps."""
+    for fqn, node in _growing(session, along).items():
+        starts = [first if d.ref == along else 0 for d in node.dimensions]
+        yield node, [slice(n, n + size) for n, size in zip(starts, _data(added, fqn).shape, strict=True)]
 
 
 def _data(added: Dataset, fqn: str) -> ArraySource:

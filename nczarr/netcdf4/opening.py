@@ -243,7 +243,7 @@ class Opening:
     def is_marked(self) -> bool:
         """True if a mark in the store excludes other writers: behind a URL, no lock does."""
         remote = isinstance(self.target, str) and self.path is None
-        return remote and not self.shared and not self.target.startswith("memory:")
+        return remote and not self.target.startswith("memory:")
 
     def _check_name(self) -> None:
         """Refuse a path with a NUL, which the system would cut."""
@@ -280,7 +280,7 @@ class Opening:
             # The path may be an empty directory.
             if root is not None and not any(lock.is_on(root) for lock in locks):
                 locks.append(_lock(root, hint=_SHARED_HINT))
-            if self.is_marked and stored.store.takes_any_key:
+            if self.is_marked and not self.shared and stored.store.takes_any_key:
                 session.at_publish = lambda: _mark(stored.store)
         return session
 
@@ -303,6 +303,7 @@ class Opening:
         """Open an existing Zarr hierarchy. Create it in the mode ``r+`` if there is none."""
         target, path, writable = self.target, self.path, self.mode != "r"
         from nczarr.mapping import WriteOptions, open_dataset
+        from nczarr.mapping.dataset.beside import PartsMark
         from nczarr.mapping.dataset.changes import WriterMark
 
         with _locks() as locks:
@@ -311,7 +312,7 @@ class Opening:
             if writable and self.is_marked:  # before the documents are read, which another writer may change
                 target = open_store(target, "r+", self.storage_options)
                 if target.takes_any_key:
-                    locks.append(_mark(target))
+                    locks.append(PartsMark(target) if self.shared else _mark(target))
             options = self.options or WriteOptions(compression="source")
             again = partial(open_dataset, storage_options=self.storage_options, options=options)
             try:
@@ -327,8 +328,8 @@ class Opening:
         if unguarded if writable else not isinstance(self.target, Store):
             session.reopen = partial(again, self.target)
         # Processes that share a directory take turns at a chunk.
-        if session.rules.shared and isinstance(stored.store, LocalStore):
-            stored.store.shared = True
+        if session.rules.shared:
+            stored.store.is_shared = True
         return session
 
     def _diskless(self) -> Session:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import NoReturn, Protocol, runtime_checkable
 
@@ -70,6 +70,10 @@ class Stored(Protocol):
     @property
     def parallel_requests(self) -> int:
         """The number of requests to a server that wait at the same time; 1 without a server."""
+
+    @property
+    def before_part(self) -> Callable[[], None] | None:
+        """Excludes the writers that would undo the change of a part of a chunk, where no lock does."""
 
     @property
     def dataset(self) -> model.Dataset:
@@ -140,6 +144,7 @@ class SourceOnly:
 
     durable = True
     parallel_requests = 1
+    before_part = None
     restrictions = Restrictions()
 
     def __init__(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
@@ -492,6 +492,29 @@ class Session:
         self.rules.check_open()
         # By the stored name: a rename that is not flushed has another one in the tree.
         return None if node.stored_as is None else self.stored.data(node.stored_as).chunk_shape
+
+    def exclude_others(self, places: Iterable[tuple[VariableNode, Sequence[slice]]]) -> None:
+        """Exclude the writers that would undo a write to these places, before its first byte.
+
+        Whole chunks exclude nobody.
+
+        Raises
+        ------
+        LockedError
+            If such a writer has the dataset open.
+        """
+        before = self.stored.before_part
+        if before is not None and not all(self._has_whole_chunks(node, place) for node, place in places):
+            before()
+
+    def _has_whole_chunks(self, node: VariableNode, place: Sequence[slice]) -> bool:
+        """Return whether no other writer could change a chunk of a region."""
+        for dimension, part, length in zip(node.dimensions, place, self.chunk_shape(node) or (), strict=True):
+            # The last chunk of a dimension that grows belongs to the next append, too.
+            is_end = part.stop == dimension.size and not dimension.unlimited
+            if part.start % length or not (part.stop % length == 0 or is_end):
+                return False
+        return True
 
     def _stored_values(self, node: VariableNode) -> StoredArray:
         """Return the stored array of a variable; the thread passes the gate or has closed it."""

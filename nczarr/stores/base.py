@@ -195,6 +195,12 @@ class Store(ABC):
     has_conditions : bool
         Of several writers that call :meth:`set_if_absent` at once, exactly one gets True. Servers that ignore
         conditions return True to each of them.
+    exchanges : bool
+        :meth:`exchange` loses no change of another process. Some servers ignore conditions; asking may cost a request.
+    is_shared : bool
+        Other processes write values at the same time, so that a part of a chunk is changed by :meth:`exchange`.
+    before_part : callable or None
+        Called before the change of a part of a chunk in a shared store; it excludes the writers that would undo it.
     parallel_requests : int
         The number of requests that wait at the same time; 1 for a store that answers at once.
     keeps_consolidated : bool
@@ -223,6 +229,9 @@ class Store(ABC):
     _held: Any = None
     is_one_file: bool = False
     has_conditions: bool = False
+    exchanges: bool = False
+    is_shared: bool = False
+    before_part: Callable[[], None] | None = None
     parallel_requests: int = 1
     keeps_consolidated: bool = True
 
@@ -318,6 +327,19 @@ class Store(ABC):
             return False
         self.set(key, data)
         return True
+
+    def exchange(self, key: str, change: Callable[[bytes | None], Buffer]) -> None:
+        """Replace the value of `key` by a function of it, and again if another process has replaced it meanwhile.
+
+        Examples
+        --------
+        >>> from nczarr.stores import MemoryStore
+        >>> store = MemoryStore()
+        >>> store.exchange("k", lambda old: b"new" if old is None else old + b"more")
+        >>> store.get("k")
+        b'new'
+        """
+        self.set(key, change(self.get(key)))
 
     def copy_many(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Copy values from the first key of each pair to the second, inside the store if possible.

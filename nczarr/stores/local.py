@@ -87,7 +87,7 @@ class LocalStore(Store):
         self._plain: set[str] = set()  # directories without a symbolic link in their path below the root
         self._held: HeldDirectory | None = None
         #: True if other processes change values at the same time: parts of chunks are then written under a lock.
-        self.shared = False
+        self.is_shared = False
         #: Keeps the order of :meth:`keep_order`.
         self.order: WriteOrder | None = None
         self._unordered = False  # there may be writes since an order was kept
@@ -284,7 +284,7 @@ class LocalStore(Store):
         order = self.order
         if self._case_sensitive is None and os.path.lexists(f"{self._base}zarr.json"):
             self._case_sensitive = not os.path.lexists(f"{self._base}ZARR.JSON")
-        if order is None or not self._case_sensitive or (self.shared and not documents):
+        if order is None or not self._case_sensitive or (self.is_shared and not documents):
             yield
             return
         try:

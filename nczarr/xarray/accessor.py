@@ -113,8 +113,8 @@ class NCZarrAccessor:
             Append along this dimension of an existing dataset, which becomes unlimited if it is not.
         region : mapping or 'auto', optional
             The part of an existing dataset to write: slices by dimension; ``auto`` finds a slice by coordinates.
-            Several processes may write regions at the same time. On object stores, regions of whole chunks exclude
-            no other writer; others do, since two of them could change one chunk.
+            Several processes may write regions at the same time. On object stores, parts of chunks are changed by
+            conditional writes, and exclude writers of anything but regions; without conditional writes, all writers.
         compute : bool, default True
             False writes all but the values of Dask arrays, and returns a delayed object that writes those.
         safe_chunks : bool, default True
@@ -539,7 +539,8 @@ class Update:
                 raise DatasetNotFoundError("there is no dataset to change", path=place_of(self.place.store))
             return None
         groups = {path: self._loaded(ds) for path, ds in groups.items()} if self.in_file else groups
-        with self.place.dataset("r+", shared=self._is_shared(groups)) as target:
+        # Other processes may write values at the same time, and neither documents nor a file of HDF5.
+        with self.place.dataset("r+", shared=self.mode == "r+" and not self.in_file) as target:
             # Chunks and compression of a call would be dropped without a word for variables that exist.
             if self.refused:
                 raise UnsupportedError(
@@ -577,43 +578,14 @@ class Update:
                     nodes[fqn].set_attribute(attribute)
             late = LateValues(work, {fqn: TaskTarget.of(session, nodes[fqn]) for fqn in starts}, starts)
             now = without_values(dataset, {fqn for fqn, _, _ in work})
-            for fqn, variable in now.all_variables.items():
-                if variable.data is not None:
-                    _write(session, nodes[fqn], variable.data, starts[fqn], late.targets[fqn].block)
+            written = [(fqn, v.data) for fqn, v in now.all_variables.items() if v.data is not None]
+            session.exclude_others(
+                (nodes[fqn], [slice(n, n + size) for n, size in zip(starts[fqn], data.shape, strict=True)])
+                for fqn, data in written
+            )
+            for fqn, data in written:
+                _write(session, nodes[fqn], data, starts[fqn], late.targets[fqn].block)
         return late
-
-    def _is_shared(self, groups: Mapping[str, xr.Dataset]) -> bool:
-        """Return whether other processes may write at the same time: values alone, and no chunk twice.
-
-        In a directory, writers of parts of a chunk take turns. Object stores have no such lock, so parts exclude other
-        writers by the mark of the dataset.
-        """
-        # Writers share chunks, and neither documents nor a file of HDF5.
-        if self.mode != "r+" or self.in_file:
-            return False
-        return local_path(self.place.store) is not None or all([*self._whole_chunks(groups)])
-
-    def _whole_chunks(self, groups: Mapping[str, xr.Dataset]) -> Iterator[bool]:
-        """Yield for each dimension of each stored variable whether no other writer could change a chunk of the part."""
-        with self.place.dataset("r") as target, closing(ReopenedDataset(target, None)) as source:
-            session = target._nc_session
-            nodes = _nodes(session)
-            for path, ds in groups.items():
-                old = opened(source, join_path(model.parse_fqn(path)), {})
-                places = self._places(ds, old)
-                for name in ds.variables.keys() & old.variables.keys():
-                    node = nodes[model.join_fqn(path, str(name))]
-                    axes = zip(
-                        old.variables[name].dims,
-                        node.dimensions,
-                        session.chunk_shape(node) or (),
-                        strict=False,
-                    )
-                    for label, dimension, length in axes:
-                        part = places.get(str(label), slice(0, dimension.size))
-                        # The last chunk of a dimension that grows belongs to the next append, too.
-                        is_end = part.stop == dimension.size and not dimension.unlimited
-                        yield part.start % length == 0 and (part.stop % length == 0 or is_end)
 
     def _compared(
         self, target: Dataset, groups: Mapping[str, xr.Dataset], given: Mapping[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,10 +13,14 @@ import netCDF4
 import numpy as np
 import programs
 import pytest
+from s3_proxy import S3Proxy
 
 import nczarr
 from nczarr.cli import main
 from nczarr.errors import LockedError, UnsupportedError
+from nczarr.mapping.dataset.changes import BESIDE
+from nczarr.stores import open_store
+from nczarr.stores.remote import ObstoreStore
 
 DAYS = 6
 STEPS = 4
@@ -72,6 +77,112 @@ def test_processes_fill_the_regions_of_a_template(days: list[str], chunk: int) -
     nczarr.join(days, "joined.zarr")
     assert nczarr.digest("all.zarr") == nczarr.digest("joined.zarr")
     assert main(["check", "--data", "all.zarr"]) == 0
+
+
+numbers = itertools.count()
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize(("backend", "wait"), [("obstore", 0), ("s3fs", 60)])
+@pytest.mark.parametrize("chunk", [4, 3], ids=["whole chunks", "parts of chunks"])
+def test_regions_of_an_object_store_may_share_chunks(
+    s3_server: dict[str, str], days: list[str], backend: str, wait: float, chunk: int
+) -> None:
+    """Conditional writes let all in; without them, the writers of parts wait for each other."""
+    url, options = f"s3://test/job-arrays/{next(numbers)}.zarr", {"backend": backend}
+    nczarr.copy(days[0], url, template={"time": 24}, chunks=f"time={chunk}", target_options=options)
+    words = ("--wait", str(wait), "--storage-option", f"backend={backend}")
+    tasks = at_once(lambda n: programs.command("append", "-q", days[n], url, "--region", place(n), *words), 4)
+    assert [(task.returncode, task.stderr) for task in tasks] == [(0, "")] * 4
+    with nczarr.Dataset(url, storage_options=options) as found:
+        assert found["time"][:16].tolist() == [6.0 * n for n in range(16)]
+        assert found["temp"][:16, 0].tolist() == pytest.approx([n // 4 + n % 4 * 0.05 for n in range(16)])
+        assert found["temp"][16:].mask.all()
+    with open_store(url, "r", options) as store:
+        assert not [key for key in store.list() if key.startswith(".nczarr")]
+
+
+@pytest.mark.s3
+def test_a_part_of_a_chunk_excludes_writers_that_keep_chunks_in_memory(
+    s3_server: dict[str, str], days: list[str]
+) -> None:
+    url, region = f"s3://test/job-arrays/{next(numbers)}.zarr", {"time": slice(4, 8)}
+    nczarr.join(days, url)
+    before = nczarr.digest(url)
+    with nczarr.Dataset(url, "a"), pytest.raises(LockedError, match="wait=60 waits a minute"):
+        nczarr.append(days[1], url, region=region)
+    with nczarr.Dataset(url, "a", shared=True) as dataset:
+        dataset["temp"][5] = 7
+        dataset.sync()
+        nczarr.append(days[2], url, region={"time": slice(8, 12)})
+        for refused in (lambda: nczarr.Dataset(url, "a"), lambda: nczarr.append(day(DAYS), url)):
+            with pytest.raises(LockedError, match=r"writes a region.*nczarr clean --force"):
+                refused()
+    nczarr.append(days[1], url, region=region)
+    assert nczarr.digest(url) == before
+
+
+@pytest.mark.s3
+def test_the_mark_of_a_killed_task_goes_where_it_can_be_told(
+    s3_server: dict[str, str], days: list[str]
+) -> None:
+    url = f"s3://test/job-arrays/{next(numbers)}.zarr"
+    nczarr.join(days, url, chunks="time=3")
+    here = programs.run(
+        "-c", "from nczarr.system.atomic import new_writer; print(new_writer())"
+    ).stdout.strip()
+    for writer in (here, "00000000-1-0-0"):
+        with open_store(url, "r+") as store:
+            store.set(f"{BESIDE}/{writer}", b"")
+        nczarr.append(days[0], url, region={"time": slice(0, 4)})  # others like it are not kept out
+        if writer != here:  # a process on another machine may be alive
+            with pytest.raises(LockedError, match="nczarr clean --force"):
+                nczarr.append(day(DAYS), url)
+            assert main(["clean", "--force", url]) == 0
+        nczarr.append(day(DAYS + (writer != here)), url)
+        with open_store(url, "r") as store:
+            assert not [key for key in store.list() if key.startswith(".nczarr")]
+
+
+@pytest.mark.s3
+def test_a_server_that_ignores_conditions_lets_one_writer_of_parts_in(
+    s3_server: dict[str, str], days: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = S3Proxy(s3_server["AWS_ENDPOINT_URL"])
+    proxy.dropped = frozenset({"if-match"})
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+    url = f"s3://test/job-arrays/{next(numbers)}.zarr"
+    nczarr.copy(days[0], url, template={"time": 24}, chunks="time=3")
+    with nczarr.Dataset(url, "a", shared=True) as dataset:
+        dataset["temp"][0:1] = 7
+        dataset.sync()
+        with pytest.raises(LockedError):
+            nczarr.append(days[1], url, region={"time": slice(4, 8)})
+    nczarr.append(days[1], url, region={"time": slice(4, 8)})
+    with nczarr.Dataset(url) as found:
+        assert found["temp"][:8, 1].count() == 5
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("place", ["memory", "s3"])
+def test_no_exchange_of_a_value_is_lost(place: str, request: pytest.FixtureRequest) -> None:
+    pytest.importorskip("obstore")
+    from obstore.store import MemoryStore as Client
+
+    if place == "s3":
+        request.getfixturevalue("s3_server")
+        store = open_store(f"s3://test/job-arrays/{next(numbers)}.zarr", "w", {"backend": "obstore"})
+    else:
+        store = ObstoreStore(Client(), writable=True)
+    assert store.exchanges
+
+    def count(_: int) -> None:
+        for _ in range(5):
+            store.exchange("k", lambda old: str(int(old or b"0") + 1).encode())
+
+    at_once(count, 6)
+    assert store.get("k") == b"30"
+    assert list(store.list()) == ["k"]
 
 
 def test_days_that_are_there_are_replaced_at_the_same_time(days: list[str]) -> None:

@@ -33,6 +33,8 @@ class S3Proxy:
         The method and path of each request.
     rule : callable or None
         Decides which requests are refused.
+    dropped : frozenset of str
+        The headers of requests, in lower case, that the server does not get.
     """
 
     def __init__(self, server: str) -> None:
@@ -44,6 +46,7 @@ class S3Proxy:
         self.sent = 0
         self.log: list[str] = []
         self.rule: Rule | None = None
+        self.dropped = frozenset[str]()
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._serve, daemon=True).start()
@@ -90,7 +93,7 @@ class S3Proxy:
             async with session.request(
                 request.method,
                 URL(self.server + request.raw_path, encoded=True),
-                headers=request.headers,
+                headers={k: v for k, v in request.headers.items() if k.lower() not in self.dropped},
                 data=body,
                 allow_redirects=False,
             ) as answer:

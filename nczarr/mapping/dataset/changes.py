@@ -22,6 +22,8 @@ from nczarr.zarr import Hierarchy, open_hierarchy
 
 #: The key that exists while nczarr changes a dataset; its value is the name of the writer.
 WRITING = ".nczarr-writing"
+#: The folder with the names of the writers that change parts of chunks beside each other.
+BESIDE = ".nczarr-beside"
 #: Prefix of the keys of writers that have taken over from a dead writer.
 _TAKEN = f"{WRITING}-by-"
 #: The key with the reason why the last flush of a dropped dataset failed; `nczarr clean` removes it.
@@ -57,7 +59,7 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
     from nczarr.stores.zip import ZipStore
 
     if isinstance(store, LocalStore | ZipStore):
-        lock = _locked(store, str(store.root) if isinstance(store, LocalStore) else store.path)
+        lock = locked(store, str(store.root) if isinstance(store, LocalStore) else store.path)
         try:
             yield lambda: None
         finally:
@@ -74,47 +76,7 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
         mark.release()
 
 
-@contextmanager
-def writing_beside(store: Store) -> Iterator[None]:
-    """Exclude the writers that hold a dataset alone, and let those in that write values only, as this one does.
-
-    Only for stores that :func:`lets_writers_in` names. In a directory, writers of parts of one chunk take turns.
-
-    Raises
-    ------
-    LockedError
-        Another writer holds the dataset alone, in this or another process.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from nczarr.stores import LocalStore
-    >>> with LocalStore(tempfile.mkdtemp(), "r+") as store, writing_beside(store), writing_beside(store):
-    ...     lets_writers_in(store)
-    True
-    """
-    assert isinstance(store, LocalStore)
-    lock = _locked(store, str(store.root), shared=True)
-    store.shared = True
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def lets_writers_in(store: Store) -> bool:
-    """Return whether several processes may write values of one dataset at the same time.
-
-    Examples
-    --------
-    >>> from nczarr.stores import MemoryStore
-    >>> lets_writers_in(MemoryStore())
-    False
-    """
-    return isinstance(store, LocalStore)
-
-
-def _locked(store: Store, place: str, *, shared: bool = False) -> FileLock:
+def locked(store: Store, place: str, *, shared: bool = False) -> FileLock:
     """Lock a directory or zip file; warn where the file system has no locks."""
     try:
         lock = FileLock(place, shared=shared)
@@ -160,6 +122,24 @@ class WriterMark:
         self._writer = new_writer()
         self._set(self._writer.encode())
         _open_writers.add(self._writer)
+        try:
+            self._refuse_writers_beside()
+        except BaseException:
+            self.release()
+            raise
+
+    def _refuse_writers_beside(self) -> None:
+        """Refuse a dataset in which other processes change parts of chunks; forget those that have ended."""
+        if not self._store.listable:
+            return
+        for key in list(self._store.list(BESIDE)):
+            if state_of_mark(key.rpartition("/")[2], self._writer) is not WriterState.ENDED:
+                raise LockedError(
+                    "another process writes a region of the dataset, or was stopped before it finished",
+                    path=self._store.url,
+                    hint="close it there; if it was stopped, nczarr clean --force removes its marker",
+                )
+            self._store.delete(key)
 
     def _set(self, data: bytes) -> None:
         store = self._store
@@ -170,9 +150,7 @@ class WriterMark:
                 _warn_unguarded(store)
             return
         writer = writer_at(store)
-        state = WriterState.UNKNOWN if writer is None else writer_state(writer)
-        if writer is not None and writer.rpartition("-")[0] == self._writer.rpartition("-")[0]:
-            state = WriterState.ALIVE if writer in _open_writers else WriterState.ENDED
+        state = WriterState.UNKNOWN if writer is None else state_of_mark(writer, self._writer)
         if writer is not None and state is WriterState.UNKNOWN:
             raise LockedError(
                 "a process on another machine is writing to the dataset, or was stopped before it finished",
@@ -220,6 +198,55 @@ class WriterMark:
                 f"the marker of this writer stays in the dataset, and keeps other writers out: {error}; "
                 "nczarr clean --force removes it"
             )
+
+
+class BesideMark:
+    """Mark a dataset as one in which a process changes parts of chunks, as others may: by conditional writes.
+
+    Writers that hold the dataset alone keep chunks in memory, and would write over such a part. Each of both sides sets
+    its mark before it looks for that of the other one, so that at least one of them sees the other.
+
+    Raises
+    ------
+    LockedError
+        Another writer holds the dataset alone, and may be alive.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> marks = [BesideMark(store), BesideMark(store)]
+    >>> WriterMark(store)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    nczarr.errors.LockedError: another process writes a region of the dataset
+    >>> for mark in marks:
+    ...     mark.release()
+    >>> list(store.list())
+    []
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._writer = new_writer()
+        self._key = f"{BESIDE}/{self._writer}"
+        _open_writers.add(self._writer)
+        store.set(self._key, b"")
+        writer = writer_at(store)
+        if writer is not None and state_of_mark(writer, self._writer) is not WriterState.ENDED:
+            self.release()
+            raise _written_elsewhere(store)
+
+    def release(self) -> None:
+        """Remove the mark."""
+        _open_writers.discard(self._writer)
+        self._store.delete(self._key)
+
+
+def state_of_mark(writer: str, own: str) -> WriterState:
+    """Return whether the process of a mark is alive; a mark of this process is, as long as it has not closed it."""
+    if writer.rpartition("-")[0] == own.rpartition("-")[0]:
+        return WriterState.ALIVE if writer in _open_writers else WriterState.ENDED
+    return writer_state(writer)
 
 
 def takeovers(store: Store, prefix: str, writer: str) -> dict[str, str]:

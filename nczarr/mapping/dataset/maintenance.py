@@ -309,6 +309,13 @@ def _clean_store(store: Store, force: bool) -> Iterator[str]:
             yield from (f"{path} is removed" for path in changes.remove_unclaimed(store))
             changes.remove_marker(store)
             yield "the marker of an interrupted change is removed"
+    for key in list(store.list(changes.BESIDE)) if store.listable and store.takes_any_key else []:
+        busy = _busy(key.rpartition("/")[2], force)
+        if busy:
+            yield f"a region of it is being written; {busy}"
+        else:
+            store.delete(key)
+            yield "the marker of an interrupted write of a region is removed"
     for writer in staged_writers(store) if store.listable else []:
         busy = _busy(writer, force)
         if busy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Self
@@ -108,6 +108,11 @@ class StoredDataset:
     def parallel_requests(self) -> int:
         """The number of requests to a server that wait at the same time; 1 without a server."""
         return self.hierarchy.store.parallel_requests
+
+    @property
+    def before_part(self) -> Callable[[], None] | None:
+        """Excludes the writers that would undo the change of a part of a chunk, where no lock does."""
+        return self.hierarchy.store.before_part
 
     @property
     def dataset(self) -> Dataset:

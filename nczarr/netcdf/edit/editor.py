@@ -159,6 +159,7 @@ class EditedFile(ABC):
     disk_format: str
     #: The file is local.
     parallel_requests = 1
+    before_part = None
     restrictions: Restrictions
     _model: StoredModel
 

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
 from functools import cache, partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from nczarr.errors import StoreError
-from nczarr.stores.base import Buffer, Names, Store, check_prefix, start_of, url_above
+from nczarr.errors import LockedError, StoreError
+from nczarr.lazy import cached_property
+from nczarr.stores.base import Buffer, Names, Store, as_view, check_prefix, start_of, url_above
 from nczarr.stores.remote.concurrent import ConcurrentStore, Results, T
 from nczarr.system.environment import limit
 from nczarr.system.forks import Origin
 from nczarr.system.locks import TABLES
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, ObjectMeta
+    from obstore import GetOptions, ObjectMeta, UpdateVersion
     from obstore.store import ObjectStore
 
 
 #: Larger values are sent in parts of this size. Parts cost two more requests, and a killed process leaves them.
 _PART = 64 << 20
+#: Number of attempts to replace a value that other processes replace, too, and the pauses between them in seconds.
+_EXCHANGES, _SHORTEST, _LONGEST = 60, 0.02, 1.0
 
 
 class ObstoreStore(ConcurrentStore):
@@ -180,6 +185,60 @@ class ObstoreStore(ConcurrentStore):
         except (NotImplementedError, NotSupportedError):
             self.has_conditions = False
             return await super()._put_new(key, data)
+        return True
+
+    @cached_property
+    def exchanges(self) -> bool:  # type: ignore[override]
+        """True if the server refuses to replace a version of a value that is not there any more."""
+        from obstore.exceptions import NotFoundError, NotSupportedError, PreconditionError
+
+        if not (self.has_conditions and self.writable and is_usable()):
+            return False
+        # A value that does not exist has no version. A server that ignores the condition stores it.
+        key = f"{self._prefix}.nczarr-probe"
+        try:
+            self._client.put(key, b"", mode={"e_tag": "0", "version": "1"}, use_multipart=False)
+        except (PreconditionError, NotFoundError, FileNotFoundError):
+            return True
+        except (NotImplementedError, NotSupportedError):
+            return False
+        self._client.delete(key)
+        return False
+
+    def exchange(self, key: str, change: Callable[[bytes | None], Buffer]) -> None:
+        self.check_writable(key)
+        for attempt in range(_EXCHANGES):
+            old, version = self._run(self._safe_versioned, key)
+            data = bytes(as_view(change(old)))
+            done = (
+                self.set_if_absent(key, data)
+                if version is None
+                else self._run(self._replace, key, data, version)
+            )
+            if done:
+                return
+            # Writers that met do not meet again.
+            time.sleep(random.uniform(0, min(_LONGEST, _SHORTEST * 2**attempt)))
+        raise LockedError("other processes replace the value all the time", path=self.place(key))
+
+    async def _safe_versioned(self, key: str) -> tuple[bytes | None, UpdateVersion | None]:
+        """Return a value and its version."""
+        with self._explained("read", key, may_be_missing=True):
+            found = self._client.get(self._prefix + key)
+            self._note(key, found.meta)
+            known = {k: v for k in ("e_tag", "version") if (v := found.meta[k]) is not None}
+            return bytes(found.bytes()), cast("UpdateVersion", known)
+        return None, None
+
+    async def _replace(self, key: str, data: bytes, version: UpdateVersion) -> bool:
+        """Replace a version of a value; return False if another process has replaced or removed it."""
+        from obstore.exceptions import NotFoundError, PreconditionError
+
+        with self._explained("write", key):
+            try:
+                self._client.put(self._prefix + key, data, mode=version, use_multipart=False)
+            except (PreconditionError, NotFoundError, FileNotFoundError):
+                return False
         return True
 
     async def _copy(self, source: str, target: str) -> None:

@@ -149,24 +149,36 @@ def write_to_store(chunks: Chunks, parts: list[list[ChunkDimProjection]], source
 def _write_batch(
     chunks: Chunks, batch: list[Item], keys: list[str], source: np.ndarray, workers: int | None
 ) -> None:
-    partial = [i for i, item in enumerate(batch) if not is_covered(item)]
-    found = chunks.store.get_many([keys[i] for i in partial]) if partial else []
-    old = dict(zip(partial, found, strict=True))
-    for i, value in old.items():
-        if value is None:  # the rest of a lost chunk would become fill values
-            chunks.refuse_lost(tuple([part.chunk for part in batch[i]]))
-    encoded: dict[int, Buffer] = {}
+    store = chunks.store
 
-    def encode(job: int) -> None:
-        item = batch[job]
+    def encoded_from(item: Item, old: Buffer | None) -> Buffer:
         index = tuple([part.chunk for part in item])
+        if old is None and not is_covered(item):
+            chunks.refuse_lost(index)  # the rest of a lost chunk would become fill values
         try:
-            encoded[job] = encode_chunk(chunks, chunks.chain(index), item, old.get(job), source)
+            return encode_chunk(chunks, chunks.chain(index), item, old, source)
         except CodecError as error:
             raise chunks.damaged(index, error) from error
 
+    if store.is_shared:
+        parts = [i for i, item in enumerate(batch) if not is_covered(item)]
+        if parts and store.before_part is not None:
+            store.before_part()
+        if store.exchanges:
+            # One after the other: a region has few chunks at its ends.
+            for i in parts:
+                store.exchange(keys[i], partial(encoded_from, batch[i]))
+            left = sorted({*range(len(batch))} - {*parts})
+            batch, keys = [batch[i] for i in left], [keys[i] for i in left]
+    parts = [i for i, item in enumerate(batch) if not is_covered(item)]
+    old = dict(zip(parts, store.get_many([keys[i] for i in parts]) if parts else [], strict=True))
+    encoded: dict[int, Buffer] = {}
+
+    def encode(job: int) -> None:
+        encoded[job] = encoded_from(batch[job], old.get(job))
+
     run(encode, range(len(batch)), workers)
-    chunks.store.set_many((keys[i], encoded[i]) for i in range(len(batch)))
+    store.set_many((keys[i], encoded[i]) for i in range(len(batch)))
 
 
 def write_to_files(
@@ -219,7 +231,7 @@ class _ChunkFiles:
     def turn(self, *, reads: bool) -> Iterator[None]:
         """Wait until no other process writes the array, if stored chunks are read, changed and written."""
         # A write of whole chunks replaces files by rename, which needs no turn.
-        if not (reads and self.store.shared):
+        if not (reads and self.store.is_shared):
             yield
             return
         try:
