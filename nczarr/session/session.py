@@ -496,7 +496,7 @@ class Session:
     def exclude_others(self, places: Iterable[tuple[VariableNode, Sequence[slice]]]) -> None:
         """Exclude the writers that would undo a write to these places, before its first byte.
 
-        Whole chunks exclude nobody.
+        Whole chunks exclude no writer.
 
         Raises
         ------
