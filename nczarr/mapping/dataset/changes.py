@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from nczarr.errors import DatasetNotFoundError, LockedError, NCZarrError, StoreError
+from nczarr.errors import DatasetNotFoundError, LockedError, NCZarrError, StoreError, suppress_reason
 from nczarr.stores import LocalStore, Store
 from nczarr.system.atomic import WriterState, new_writer, writer_state
 from nczarr.system.locks import FileLock
@@ -130,9 +130,11 @@ class WriterMark:
 
     def _refuse_writers_beside(self) -> None:
         """Refuse a dataset in which other processes change parts of chunks; forget those that have ended."""
-        if not self._store.listable:
-            return
-        for key in list(self._store.list(BESIDE)):
+        keys: list[str] = []
+        # Credentials without the right to list do not show the others, which are refused only if they come later.
+        with suppress_reason("refused"):
+            keys += self._store.list(BESIDE) if self._store.listable else ()
+        for key in keys:
             if state_of_mark(key.rpartition("/")[2], self._writer) is not WriterState.ENDED:
                 raise LockedError(
                     "another process writes a region of the dataset, or was stopped before it finished",
