@@ -17,8 +17,8 @@ from nczarr.system.locks import Rank, Releasable, make_lock
 class PartsMark:
     """Exclude the writers that hold a dataset in an object store alone, from the first change of a part of a chunk on.
 
-    Whole chunks exclude no writer, and cost no mark. Where the store has no conditional replacement, only one process may
-    change parts: it holds the dataset alone then.
+    Whole chunks exclude no writer, and cost no mark. Where the store has no conditional replacement, only one process
+    may change parts: it holds the dataset alone then.
 
     Examples
     --------
