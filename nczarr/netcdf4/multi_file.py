@@ -80,6 +80,7 @@ class MFDataset(Dataset):
         try:
             self._nc_parts = [self if f is master or f == master else Dataset(f) for f in files]
             self._nc_join(check, aggdim, frozenset(exclude), str(master))
+        # A file that does not open must not leave the others open.
         except BaseException:
             self.close()
             raise
@@ -306,6 +307,7 @@ def _is_backward(axis: object) -> bool:
 def _ratio(a: float, b: float) -> float:
     """Return the ratio of two units, as an integer if it is close to one."""
     ratio = a / b
+    # From hours to days, the inverse is the whole number 24; a 24th would be rounded first.
     if ratio < 1:
         return 1 / _ratio(b, a)
     return round(ratio) if math.isclose(ratio, round(ratio)) else ratio

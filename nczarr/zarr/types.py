@@ -203,6 +203,7 @@ class IntegerType(_NumpyType):
     """``int8`` to ``int64`` and ``uint8`` to ``uint64``; the fill value is a JSON integer."""
 
     def fill_from_json(self, value: object) -> Scalar:
+        # For Python, true is an integer, too.
         if type(value) is not int:
             raise bad(f"{show(value)} is not an integer")
         limits = np.iinfo(self.dtype)

@@ -121,6 +121,7 @@ def store_chunked(
         tasks += [dask.delayed(_store)(target, key, part, lock) for part, key in parts]
     if not compute:
         return dask.delayed(_finished)(tasks)
+    # A file, or a store in memory, is open in this process only.
     dask.compute(*tasks, **({} if elsewhere else {"scheduler": "threads"}))
     return None
 

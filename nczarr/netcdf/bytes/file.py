@@ -409,6 +409,7 @@ def write_all(file: ByteFile, offset: int, data: ReadableBuffer, path: str) -> N
     """
     view = memoryview(data).cast("B")
     with file_errors(path):
+        # Linux writes at most 2 GiB in one call.
         while view:
             count = file.write(offset, view)
             offset += count

@@ -310,6 +310,7 @@ class KnownTypes:
                     self.by_group.setdefault(group, []).append((type_id, new))
             # Types may use later ones; a pass that adds none will never add one.
             if len(waiting) == len(found):
+                # One such type refused the whole file, which netCDF4-python opens.
                 if self._may_name and isinstance(failure, NoTypeError):
                     self.unknown = {fqn: failure.message for _, fqn, _ in waiting}
                     return made
