@@ -106,6 +106,7 @@ def _attribute(a: Any) -> Any:
     return type(a).of(a.name, a.values.tobytes().rstrip(b"\0"))
 
 
+@pytest.mark.slow
 def test_verdicts() -> None:
     wrong = []
     accepted, rejected = set(), set()
@@ -121,6 +122,7 @@ def test_verdicts() -> None:
     assert wrong == [set(), set()]
 
 
+@pytest.mark.slow
 def test_values() -> None:
     different = {}
     compared = 0

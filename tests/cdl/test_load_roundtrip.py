@@ -31,6 +31,7 @@ def test_print_parse_is_identity(dataset: Dataset) -> None:
     assert [str(d) for d in compare(dataset, loads(text))] == [], text
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_print_parse_print(data: st.DataObject) -> None:

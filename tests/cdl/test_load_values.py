@@ -34,6 +34,7 @@ def values(text: str, name: str = "v") -> np.ndarray:
     return variable.data.read(tuple(slice(0, n) for n in shape))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(100), deadline=None)
 @given(
     st.sampled_from(INTEGERS),
@@ -311,3 +312,25 @@ def test_each_variable_and_each_attribute_has_its_own_warning() -> None:
     with pytest.warns(CDLWarning) as found:
         loads(f"netcdf a {{ {text} }}")
     assert len(found) == 4
+
+
+@pytest.mark.parametrize("numbers", ["18446744073709551615, 1ll", "1ll, 18446744073709551615"])
+def test_a_number_beyond_int64_makes_an_attribute_unsigned(numbers: str) -> None:
+    """By the length alone both types are alike, and the number would become -1."""
+    values = loads(f"netcdf t {{ :a = {numbers} ; :b = 5000000000, 1ll ; }}").attributes
+    assert values[0].type.name == "uint64"
+    assert sorted(values[0].values.tolist()) == [1, 2**64 - 1]
+    assert values[1].type.name == "int64"
+
+
+@pytest.mark.parametrize("number", ["300", "1.5"])
+def test_a_number_among_characters_is_left_out_with_a_warning(number: str) -> None:
+    text = f'netcdf t {{ dimensions: x = 3; variables: char c(x); data: c = "a", {number}, "b"; }}'
+    with pytest.warns(
+        CDLWarning, match=r"<cdl>:1:\d+: a number in the char data of 'c' is left out"
+    ) as found:
+        dataset = loads(text)
+    assert len(found) == 1
+    data = dataset.variable_at("/c").data
+    assert data is not None
+    assert data.read((slice(0, 3),)).tolist() == [b"a", b"b", b""]

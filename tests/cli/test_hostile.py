@@ -235,6 +235,7 @@ def test_check_of_very_many_chunks_keeps_its_memory(length: int, tmp_path: Path)
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type_", ["string", "int", "double"])
 @pytest.mark.parametrize("data", ["", "1", "1, 2, 3"])
 def test_gen_of_very_many_values_writes_those_of_the_text(type_: str, data: str, tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ def test_the_status_comes_through_the_pager(tmp_path: Path) -> None:
     assert "paged" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["copy", "check", "diff", "dump", "gen", "digest"])
 def test_progress(command: str, tmp_path: Path) -> None:
     pytest.importorskip("tqdm")

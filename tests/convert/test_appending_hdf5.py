@@ -61,6 +61,7 @@ def dataset(kinds: list[str], first: int, stop: int, inside: bool) -> nczarr.mod
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kinds=Choice,

@@ -130,6 +130,7 @@ def after_each_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Pa
     return states
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the names of open files are looked up there")
 @pytest.mark.parametrize("format_", FORMATS)
 @pytest.mark.parametrize("stream", [False, True])

@@ -465,6 +465,7 @@ def test_a_variable_of_a_forgetful_mapping_is_renamed_with_its_values(places: An
         np.testing.assert_array_equal(ds["renamed"][:], values["v"])
 
 
+@pytest.mark.slow
 def test_a_variable_of_a_forgetful_mapping_that_is_made_again_is_fill(places: Any) -> None:
     """Chunks of a variable that was removed are no values of a new one."""
     _, found, _ = places

@@ -54,6 +54,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 WANTED = (np.arange(6)[:, None] + [0, 0.5]).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["out.zarr", "out.nc", "out.json"])
 def test_variables_and_steps_in_one_command(archive: Path, target: str) -> None:
     more = ["--virtual"] if target == "out.json" else ["--verify"]
@@ -200,6 +201,7 @@ def test_a_merge_is_resumed(archive: Path) -> None:
         nczarr.join(["tas_0.nc", "tas_3.nc"], "out.zarr", resume=True)
 
 
+@pytest.mark.slow
 def test_a_scan_file_stands_for_the_files(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nczarr.join("*_*.nc", "whole.zarr", merge=True)
     assert nczarr.scan("*_*.nc", "scan.parquet") == (4, 4)

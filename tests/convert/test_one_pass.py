@@ -36,6 +36,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_plan_opens_each_file_once(tmp_path: Path, opened: Counter[str]) -> None:
     files = [day(tmp_path / f"{n}.nc", n, extra="w") for n in range(40)]
     nczarr.join(files, tmp_path / "a.zarr", exclude="w", dry_run=True, expect_step="6h")

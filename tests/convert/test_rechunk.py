@@ -32,6 +32,7 @@ class Counted(MemorySource):
         return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["6MiB", "24MiB"])
 def test_time_major_to_space_major(tmp_path: Path, memory: str) -> None:
     values = np.random.default_rng(0).random((120, 200, 150)).astype("f4")

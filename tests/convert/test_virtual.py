@@ -68,6 +68,7 @@ def seen_by_xarray(nc: Path) -> xr.Dataset:
     return xr.open_dataset(nc, engine="netcdf4").load()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["json", "parquet"])
 @pytest.mark.parametrize("nc", [f for f in FILES if f.name not in UNREADABLE], ids=lambda p: p.name)
@@ -428,6 +429,7 @@ print(list(nczarr.diff(sys.argv[1], sys.argv[2], allow=os.path.dirname(sys.argv[
 """
 
 
+@pytest.mark.slow
 def test_parquet_needs_pyarrow_only(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT, str(FILES[0]), str(tmp_path / "refs.parquet")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

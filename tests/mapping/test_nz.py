@@ -101,6 +101,7 @@ def documents_of(source: Dataset) -> tuple[MemoryStore, dict[str, Any]]:
     return store, {k: json.loads(store.get(k)) for k in store.list() if k.endswith("zarr.json")}
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.datasets(names=strategies.wild_names(), anonymous=True, zero_sizes=True))
 def test_every_node_satisfies_the_text_and_nothing_is_lost(source: Dataset) -> None:

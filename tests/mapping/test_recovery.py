@@ -418,6 +418,7 @@ GOOD = documents(stored())
 FILLED = stored()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(changes(GOOD))
 def test_nczarr_opens_or_explains_and_repair_converges(changed: Documents) -> None:

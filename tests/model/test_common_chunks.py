@@ -56,6 +56,7 @@ def test_each_dimension_has_one_length(found: list[ChunkWish], files: dict[str, 
     }
 
 
+@pytest.mark.slow
 @given(wishes())
 def test_shards_make_as_few_objects_as_chunks_of_ones_own(found: list[ChunkWish]) -> None:
     common = common_chunks(found)

@@ -89,6 +89,7 @@ def test_netcdf4_python_reads_the_same_from_a_copy(
                 assert b[name].chunking() == variable.chunking()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.datasets(zero_sizes=True))
 def test_any_dataset_comes_back(

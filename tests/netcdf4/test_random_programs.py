@@ -178,6 +178,7 @@ def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
                         run.ds.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
 @EXAMPLES
 @given(program=programs())

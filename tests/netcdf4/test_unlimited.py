@@ -103,6 +103,7 @@ def test_appending_when_open_again(same: Same) -> None:
     same(script)
 
 
+@pytest.mark.slow
 def test_readers_in_the_process_see_what_was_written(tmp_path: Any) -> None:
     path = tmp_path / "live.zarr"
     with ours.Dataset(path, "w") as ds:

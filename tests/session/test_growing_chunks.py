@@ -103,6 +103,7 @@ def test_a_sync_of_all_variables_waits_a_few_times(
     assert not [name for _, _, files in os.walk(tmp_path) for name in files if name.endswith(".tmp")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"shards": (40, 6), "compression": "zstd"}])
 def test_values_count_as_changed_after_a_disk_that_refuses_them(
     options: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

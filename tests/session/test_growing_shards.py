@@ -272,6 +272,7 @@ def test_stores_without_files_gather_a_shard(tmp_path: Path) -> None:
 LOOKS = (1, 3, 17, 18, 40)
 
 
+@pytest.mark.slow
 # GDAL refuses shards.
 @pytest.mark.parametrize("reader", sorted(foreign_readers.READERS.keys() - {"GDAL"}))
 def test_other_readers_in_the_middle_of_growth(tmp_path: Path, reader: str) -> None:

@@ -90,6 +90,7 @@ def test_without_index_pages_there_is_no_listing(server: Any) -> None:
         store.list_dir()
 
 
+@pytest.mark.slow
 def test_forbidden_broken_and_unreachable_are_not_missing(server: Any) -> None:
     forbidden = open_store(f"{server.url}forbidden/x.zarr")
     for act in (lambda: forbidden.get("k"), lambda: forbidden.get_many(["k"]), lambda: forbidden.exists("k")):

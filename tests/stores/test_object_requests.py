@@ -86,6 +86,7 @@ def versioned(s3_server: dict[str, str]) -> Iterator[str]:
     return f"s3://{bucket}/a.zarr"
 
 
+@pytest.mark.slow
 def test_a_bucket_with_versions_keeps_what_is_removed(
     versioned: str, s3_server: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -233,6 +233,7 @@ def test_storage_options_go_to_the_host_they_were_given_for(folders: tuple[Path,
     assert "TOKEN" in str(asked[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_takes_no_credentials_along(servers: Any, status: int) -> None:
     a, b, asked = servers

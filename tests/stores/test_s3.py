@@ -45,6 +45,15 @@ def store(backend: str) -> Store:
 
 
 @pytest.mark.s3
+def test_a_value_that_is_longer_than_its_array_needs_is_refused(store: Store) -> None:
+    store.set("v", bytes(11))
+    assert [bytes(value or b"") for value in store.get_bounded(["v"], 11)] == [bytes(11)]
+    assert store.get_bounded(["w"], 10) == [None]
+    with pytest.raises(StoreError, match="more than 10 bytes"):
+        store.get_bounded(["v"], 10)
+
+
+@pytest.mark.s3
 def test_both_clients_mean_the_same_keys(s3_server: dict[str, str]) -> None:
     url = f"s3://test/same/{next(numbers)}"
     one = open_store(url, "w", {"backend": "obstore"})
@@ -61,6 +70,7 @@ def test_both_clients_mean_the_same_keys(s3_server: dict[str, str]) -> None:
     assert list(one.list()) == list(two.list()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.s3
 def test_the_endpoint_of_the_environment_may_change(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client of an earlier endpoint does not serve the next one."""

@@ -462,6 +462,7 @@ def test_of_writers_that_begin_a_zip_at_once_one_may(tmp_path: Path) -> None:
         assert sorted(os.listdir(tmp_path)) == [f"{n}.zip" for n in range(round + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("synced", [False, True])
 def test_a_second_writer_of_a_zip_is_refused_at_opening(existing: bool, synced: bool, tmp_path: Path) -> None:

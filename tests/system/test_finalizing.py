@@ -63,6 +63,7 @@ def test_a_last_flush_that_fails_is_loud(tmp_path: Path, name: str, drop: str) -
     assert name == "a.zarr.zip" or "unfinished" in done.stderr or "not a netCDF file" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
 def test_what_a_failed_dataset_was_to_replace_stays(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
@@ -176,6 +177,7 @@ def test_del_closes_what_is_in_no_circle(tmp_path: Path) -> None:
     assert (tmp_path / "a.zarr" / "zarr.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 def test_a_worker_that_forgets_to_close_writes(tmp_path: Path) -> None:
     program(
@@ -198,6 +200,7 @@ def test_a_worker_that_forgets_to_close_writes(tmp_path: Path) -> None:
         assert ds["v"][...] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
 def test_a_published_dataset_reports_the_failed_flush(tmp_path: Path) -> None:
     """Readers and `check` report values that a program lost, until `nczarr clean` removes the mark."""

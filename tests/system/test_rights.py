@@ -340,6 +340,7 @@ def in_a_fork(work: Callable[[], object], *, user: int | None = None) -> str:
         return file.read().decode()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root writes for two users")
 @pytest.mark.parametrize("suffix", DOORS)
 @pytest.mark.parametrize("sticky", [True, False])

@@ -423,6 +423,7 @@ def test_a_closed_dataset_keeps_no_chunks(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @posix
 def test_a_library_that_hangs_is_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

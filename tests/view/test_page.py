@@ -175,6 +175,7 @@ def test_sliders_say_dates_and_values() -> None:
         assert moved == [(0, 2)]
 
 
+@pytest.mark.slow
 def test_after_every_change_the_title_the_limits_and_the_files_are_those_of_the_step(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +251,7 @@ def test_after_every_change_the_title_the_limits_and_the_files_are_those_of_the_
         assert viewer._figures[0].figure.title.text == "lon = 0°"
 
 
+@pytest.mark.slow
 def test_a_detail_that_arrives_late_does_not_replace_the_whole(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +307,7 @@ def test_a_detail_that_arrives_late_does_not_replace_the_whole(
         assert detail() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("north", ["up", "down"])
 def test_after_a_zoom_the_cells_of_the_detail_count(calls: Calls, tmp_path: Path, north: str) -> None:
     """The overview below it has other cells at the same point: a click would take a neighbour, up to a stride away."""

@@ -62,6 +62,7 @@ def test_every_kind_of_source_gives_the_same_picture(source: str) -> None:
     assert 0.4 * missing < share < 1.1 * missing  # the map is a large part of the picture
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "begin"),
     [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("jpg", b"\xff\xd8\xff"), ("webp", b"RIFF")],

@@ -114,6 +114,7 @@ def a_day(number: int) -> xr.Dataset:
     return values.assign_coords(t=np.arange(STEPS * number, STEPS * (number + 1)))
 
 
+@pytest.mark.slow
 def test_writers_wait_for_each_other_for_as_long_as_they_are_told(tmp_path: Path) -> None:
     path, day = tmp_path / "a.zarr", tmp_path / "day.nc"
     nczarr.copy(nczarr.from_xarray(a_day(0), unlimited_dims=["t"]), path)

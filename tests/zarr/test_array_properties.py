@@ -208,6 +208,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     return a.tolist() == b.tolist() if a.dtype.hasobject else a.tobytes() == b.tobytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(250), deadline=None)
 @given(case=array_cases(), data=st.data())
 def test_like_numpy(case: dict[str, Any], data: st.DataObject) -> None:

@@ -351,6 +351,24 @@ def test_cast_value_out_of_range() -> None:
         big.encode(np.array([2**63], "u8"))
 
 
+def test_cast_value_to_a_narrower_float() -> None:
+    """A finite value does not become infinite; an infinity stays one."""
+    chunk = np.array([1e300, -1e300, np.inf, 0.5])
+
+    def chain(**how: str) -> Chain:
+        return Chain([N("cast_value", {"data_type": "float32", **how}), LITTLE], spec("float64", (4,)))
+
+    for how in ({}, {"out_of_range": "wrap"}):
+        with pytest.raises(CodecError, match="outside the range of float32"):
+            chain(**how).encode(chunk)
+    largest = float(np.finfo("f4").max)
+    encoded = chain(out_of_range="clamp").encode(chunk)
+    assert np.frombuffer(encoded, "<f4").tolist() == [largest, -largest, np.inf, 0.5]
+    assert np.frombuffer(chain().encode(np.array([np.inf, 1.0, 0.25, -np.inf])), "<f4").tolist() == [
+        np.inf, 1.0, 0.25, -np.inf
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("padding", ["none", "first_byte", "last_byte"])
 @pytest.mark.parametrize(
     ("dtype", "bits"),

@@ -77,6 +77,7 @@ def damaged(draw):
     return content
 
 
+@pytest.mark.slow
 @given(damaged(), st.sampled_from([None, False]))
 @settings(deadline=None, max_examples=examples(600))
 def test_damaged_documents(content, consolidated):

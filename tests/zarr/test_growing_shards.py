@@ -79,6 +79,7 @@ boxes = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(writes=st.lists(boxes, min_size=1, max_size=12), ordered=st.booleans())
 def test_any_writes(tmp_path_factory: pytest.TempPathFactory, writes: list[Any], ordered: bool) -> None:
