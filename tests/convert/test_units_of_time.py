@@ -16,6 +16,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import nczarr
+from nczarr.cli import main
+from nczarr.convert import digest
 from nczarr.convert.many.joining import join
 from nczarr.errors import ModelError, NCZarrError, UnsupportedError
 from nczarr.mapping.dataset.maintenance import clean
@@ -264,6 +266,26 @@ def test_whole_days_take_hours_by_adjust(
     with nczarr.Dataset(target) as found:
         assert found["time"].units == "minutes since 2026-10-01"
         assert found["time"][:].tolist()[-4:] == [5400, 5430, 5460, 5490]
+
+
+def test_chunks_of_times_from_before_stay_until_clean_may_remove_them(tmp_path: Path) -> None:
+    target = tmp_path / "a.zarr"
+    nczarr.copy(whole(tmp_path / "days.nc", "days", [0, 1, 2]), target)
+    hours = whole(tmp_path / "hours.nc", "hours", [72, 78, 84, 90])
+    before = {path for path in (target / "time").rglob("*") if path.is_file()}
+    with xr.open_dataset(target, engine="zarr") as reader:
+        nczarr.append(hours, target, adjust="times")
+        assert [line.partition(" remain; ")[0] for line in clean(target)] == [
+            f"{target}: 1 chunks of '{name}' from before its times were stored anew"
+            for name in ("time", "time_bnds")
+        ]
+        assert reader["time"].values.tolist() == np.array(DAYS, "M8[ns]").tolist()
+    wanted = digest(target).dataset
+    assert len(clean(target, force=True)) == 2
+    assert clean(target) == []
+    assert {path for path in before if path.exists()} == {target / "time" / "zarr.json"}
+    assert digest(target).dataset == wanted
+    assert main(["check", "--data", str(target)]) == 0
 
 
 @pytest.mark.parametrize("engine", ["zarr", "nczarr"])

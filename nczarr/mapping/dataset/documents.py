@@ -56,14 +56,22 @@ def with_other_keys(hierarchy: Hierarchy, path: str, metadata: ArrayMetadata) ->
     # Icechunk accepts Zarr's own keys only.
     if not hierarchy.store.takes_any_key:
         return metadata
-    used = metadata.chunk_key_encoding
-    for key in (e for e in _KEYS if e.key((1, 1)) != used.key((1, 1)) and e.key((1,)) != used.key((1,))):
-        found = replace(metadata, chunk_key_encoding=key)
-        array = Array(hierarchy.store, hierarchy.chunk_prefix(path), found, path=path)
+    arrays = with_each_other_key(hierarchy, path, metadata)
+    for array in arrays:
         if not array.nchunks_initialized():
-            return found
-    array.erase()
-    return found
+            return array.metadata
+    arrays[-1].erase()
+    return arrays[-1].metadata
+
+
+def with_each_other_key(hierarchy: Hierarchy, path: str, metadata: ArrayMetadata) -> list[Array]:
+    """Return an array with each encoding of keys that :func:`with_other_keys` chooses from."""
+    used = metadata.chunk_key_encoding
+    others = [e for e in _KEYS if e.key((1, 1)) != used.key((1, 1)) and e.key((1,)) != used.key((1,))]
+    prefix = hierarchy.chunk_prefix(path)
+    return [
+        Array(hierarchy.store, prefix, replace(metadata, chunk_key_encoding=key), path=path) for key in others
+    ]
 
 
 def is_same(existing: Metadata | None, planned: Metadata) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from nczarr import model
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.mapping.dataset import changes, destination
+from nczarr.mapping.dataset.documents import with_each_other_key
 from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.rename_journal import finish_moves, forget_moves
 from nczarr.mapping.dataset.stored import StoredDataset
@@ -225,7 +226,8 @@ def clean(
 
     Complete datasets and other directories do not change. A complete replacement is put in its place; an incomplete one
     is removed. Data of running processes stay. Without `force`, data of processes on other machines, whose state is
-    unknown, and chunks of arrays without documents stay too.
+    unknown, and chunks of arrays without documents stay too; also the chunks of times from before an append with
+    ``adjust="times"``, which programs read that had the dataset open then.
 
     Parameters
     ----------
@@ -323,6 +325,30 @@ def _clean_store(store: Store, force: bool) -> Iterator[str]:
         else:
             StagedStore(store, writer).discard()
             yield "an unfinished new dataset beside it is removed"
+    if store.listable and store.takes_any_key and changer is None and destination.is_zarr(store):
+        yield from _clean_old_chunks(store, force)
+
+
+def _clean_old_chunks(store: Store, force: bool) -> Iterator[str]:
+    """Find the chunks from before :meth:`StoredDataset.store_anew`, which programs read that were open then."""
+    try:
+        hierarchy = open_hierarchy(store)
+    except NCZarrError:  # other commands tell what is wrong
+        return
+    for path, node in hierarchy.nodes.items():
+        # Times have one dimension, and their bounds two.
+        if hierarchy.layout != "v3" or not node.is_array or node.ndim not in (1, 2):
+            continue
+        for array in with_each_other_key(hierarchy, path, node):
+            if count := array.nchunks_initialized():
+                what = f"{count} chunks of {path!r} from before its times were stored anew"
+                if force:
+                    array.erase()
+                yield (
+                    f"{what} are removed"
+                    if force
+                    else f"{what} remain; if no program reads them, --force removes them"
+                )
 
 
 def _clean_uploads(target: str, options: StorageOptions | None, force: bool) -> Iterator[str]:
