@@ -23,9 +23,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import UnsupportedError
 
 

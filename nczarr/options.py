@@ -6,9 +6,11 @@ One description serves the keywords of Python, the options of the command line, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from enum import Enum
 from typing import Any
+
+from nczarr.dataclass import dataclass
 
 #: The commands that take options from the dataclasses.
 VERBS = ("copy", "join", "append", "gen", "scan")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import StoreError
 
 #: Options of the file system behind a URL, with fsspec's names.

@@ -32,11 +32,11 @@ _ACTING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Cn"}
 
 HIDDEN = "***"
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^\s\"'<>]+)")
+_URL = r"([A-Za-z][A-Za-z0-9+.-]*)://([^\s\"'<>]+)"
 #: Schemes in which the text before ``@``, if it has no colon, is a name of a user or a container, not a token.
 _NAMED = frozenset({"abfs", "abfss", "ftp", "hdfs", "scp", "sftp", "smb", "ssh", "wasb", "wasbs"})
 _SECRET = r"(?:token|signature|secret|passw|pwd|credential|api_?-?key|access_?-?key|\bsig\b|\bkey\b)"
-_SETTING = re.compile(rf"([?&#,;][^=&#?\s\"']*{_SECRET}[^=&#?\s\"']*=)[^&#\s\"'<>),;]+", re.IGNORECASE)
+_SETTING = rf"(?i)([?&#,;][^=&#?\s\"']*{_SECRET}[^=&#?\s\"']*=)[^&#\s\"'<>),;]+"
 
 
 def visible(text: str, *, layout: bool = False) -> str:
@@ -126,8 +126,8 @@ def shown_location(text: str) -> str:
     ('s3://AKIA1:***@bucket/run42.zarr', 'data/a=b?c.zarr')
     """
     if "://" in text:
-        text = _URL.sub(_shown_url, text)
-    return _SETTING.sub(rf"\1{HIDDEN}", text) if "=" in text else text
+        text = re.sub(_URL, _shown_url, text)
+    return re.sub(_SETTING, rf"\1{HIDDEN}", text) if "=" in text else text
 
 
 def _shown_url(found: re.Match[str]) -> str:

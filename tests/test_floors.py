@@ -14,6 +14,7 @@ import import_graph
 
 #: Floors, the lowest first: a package or module of nczarr imports only from floors below its own.
 FLOORS = [
+    {"dataclass"},
     {"lazy", "options", "text"},
     {"display", "grammar", "errors"},
     {"compression", "indices", "json_values", "rooms", "system", "targets"},

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
+
+import pytest
 
 HEAVY = [
     "asyncio", "cftime", "dask", "fsspec", "h5py", "lark", "netCDF4", "numcodecs", "numpy", "xarray", "zarr",
@@ -21,6 +24,27 @@ def test_help_is_light() -> None:
     code += f"\nprint([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stderr.strip() == "[]"
+
+
+def test_a_dataset_loads_neither_codecs_nor_what_a_writer_needs() -> None:
+    """Each of these takes a hundredth of the start of a program, or more."""
+    late = ["nczarr.zarr.codecs", "nczarr.zarr.types", "hashlib", "glob", "subprocess", "uuid"]
+    code = f"import nczarr, sys; nczarr.Dataset; print([m for m in {late!r} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_few_methods_are_compiled_at_the_import() -> None:
+    """The standard library compiles six methods for each frozen dataclass, which was half of the start."""
+    code = (
+        "import numpy, dataclasses; made = []; compiled = dataclasses._create_fn\n"
+        "dataclasses._create_fn = lambda *a, **k: made.append(1) or compiled(*a, **k)\n"
+        "import nczarr; nczarr.Dataset; print(len(made))"
+    )
+    if not hasattr(dataclasses, "_create_fn"):
+        pytest.skip("this Python compiles all methods of a dataclass at once")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(result.stdout) < 100
 
 
 def test_every_public_name_is_there() -> None:

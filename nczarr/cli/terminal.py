@@ -12,7 +12,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import textwrap
 import time
@@ -24,6 +23,8 @@ from nczarr.display import visible
 from nczarr.transfer import NoProgress, Progress
 
 if TYPE_CHECKING:
+    import subprocess
+
     from tqdm import tqdm
 
 _PART = 1 << 16  # maximum number of characters to colour at once
@@ -363,6 +364,8 @@ class Screen(io.TextIOBase):
         # Like git: less exits if the text fits on one screen (F), shows colours (R), and keeps the screen (X).
         environment = {"LESS": "FRX", **os.environ}
         if command:
+            import subprocess
+
             with suppress(OSError):  # there is no such program
                 self._pager = subprocess.Popen(
                     command,

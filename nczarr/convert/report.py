@@ -8,7 +8,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cache
 from itertools import product
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from nczarr.compression import NamedConfig, codec_name, filter_name
 from nczarr.convert.verify.digests import bands
+from nczarr.dataclass import dataclass
 from nczarr.display import format_bytes
 from nczarr.errors import error_context, suppress_reason
 from nczarr.formats import files_below, local_path

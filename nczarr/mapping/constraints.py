@@ -7,8 +7,9 @@ and the remedy from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from nczarr.dataclass import dataclass
 
 Severity = Literal["note", "warning", "error"]
 Word = Literal["MUST", "SHOULD", "MAY"]

@@ -10,8 +10,9 @@ To add a dialect, write its functions and add it to :data:`nczarr.mapping.datase
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nczarr.dataclass import dataclass
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions

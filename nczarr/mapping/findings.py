@@ -7,9 +7,10 @@ are understandable; :func:`nczarr.mapping.repair` writes the understood metadata
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from unicodedata import normalize
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError
 from nczarr.mapping.constraints import BESIDE, CONSTRAINTS, Severity
 from nczarr.system.logs import logger_of

@@ -8,12 +8,11 @@ name is ``_nc-`` and the name with each unsafe byte as ``.XX``, two upper-case h
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError
 from nczarr.grammar import terminals
 
@@ -64,7 +63,9 @@ def _fit(node: str, name: str, limit: int = MAX_BYTES) -> str:
     if len(raw) <= limit:
         return node
     # A name that is too long becomes its beginning, for users, and a digest of the whole.
-    digest = hashlib.sha256(f"{node}\0{name}".encode()).hexdigest()
+    from hashlib import sha256
+
+    digest = sha256(f"{node}\0{name}".encode()).hexdigest()
     stem = re.sub(r"\.[0-9A-F]?\Z", "", raw[: limit - 66 - 8].decode("utf-8", "ignore"))
     return f"{stem}..{digest}"
 

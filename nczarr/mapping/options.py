@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import UnsupportedError
 from nczarr.options import NEW, Take, option
 

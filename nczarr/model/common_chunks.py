@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from nczarr.dataclass import dataclass
 from nczarr.lazy import cached_property
 from nczarr.model.chunk_shapes import TARGET, default_chunks, default_shards
 from nczarr.model.names import split_fqn

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import ArgumentTypeError
 from nczarr.model.names import join_fqn
 from nczarr.model.nodes import Attribute, Dataset, Dimension, Group, Variable, same_values, source_of

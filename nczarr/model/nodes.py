@@ -8,13 +8,14 @@ storage hints that a copy preserves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
 
 from nczarr.compression import Filter, NamedConfig, on_axes
+from nczarr.dataclass import dataclass
 from nczarr.errors import ArgumentError, ArgumentTypeError, ModelError, UnknownNameError
 from nczarr.lazy import cached_property
 from nczarr.model import making
@@ -402,7 +403,7 @@ class Variable(_WithAttributes):
             dimensions: Sequence[DimensionRef] = (),
             *,
             attributes: Iterable[Attribute] | Mapping[str, object] = (),
-            storage: Storage = Storage(),
+            storage: Storage = ...,
             data: object = None,
         ) -> None: ...
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from nczarr.dataclass import dataclass
 from nczarr.model.nodes import Attribute, Dataset, Group, Variable, rewrite
 
 

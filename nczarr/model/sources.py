@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import ModelError
 
 #: One slice per axis; start and stop are set and inside the array, and step >= 1.

@@ -19,11 +19,12 @@ vlen               object: one-dimensional arrays of the base type
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from nczarr.dataclass import dataclass
 from nczarr.lazy import cached_property
 from nczarr.model.names import is_unicode, split_fqn
 from nczarr.rooms import Door

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from nczarr import model
+from nczarr.dataclass import dataclass
 from nczarr.errors import LossError, NetCDFFileError
 from nczarr.formats import CLASSIC, incomplete_file
 from nczarr.lazy import cached_property

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nczarr import model
+from nczarr.dataclass import dataclass
 from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
 from nczarr.model.anonymous import name_anonymous

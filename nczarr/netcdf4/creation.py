@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeAlias
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nczarr.compression import OF_REFERENCES, NamedConfig
+from nczarr.dataclass import dataclass
 from nczarr.errors import ArgumentError, ArgumentTypeError, EditError, NodeAttributeError, RangeError
 from nczarr.model import CHAR, STRING, Attribute, Filter, Storage, Type, primitive_for_dtype
 from nczarr.model.chunk_shapes import chunks_in_shards, misfit

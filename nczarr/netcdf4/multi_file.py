@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from glob import glob
 from typing import Any
 
 import numpy as np
@@ -70,6 +69,8 @@ class MFDataset(Dataset):
         self._nc_parts = []
         self._nc_arguments = (files, check, aggdim, exclude, master_file)
         if isinstance(files, str):
+            from glob import glob
+
             files = sorted(glob(files))
         if files is None or not len(files):
             raise errors.StoreError("no files specified (file list is empty)")

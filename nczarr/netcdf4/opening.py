@@ -10,7 +10,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from nczarr import errors, formats, model
+from nczarr.dataclass import dataclass
 from nczarr.errors import (
     DatasetExistsError,
     DatasetNotFoundError,

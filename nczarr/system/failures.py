@@ -28,28 +28,30 @@ _HINTS: dict[int | None, str] = {
 }
 #: Errors of the folder in which a file is created.
 _OF_THE_FOLDER = {errno.EACCES, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EPERM, errno.EROFS}
-_CODE = re.compile(r"<Code>(\w+)</Code>|An error occurred \((\w+)\)")
-_STATUS = re.compile(r"(?:status code|status)[:= ]+(\d{3})(?: (\w[\w ]*))?")
-_PLACE = re.compile(r"https?://([^/\s\"'?]+)")
-_HOST = re.compile(r"connect to host (\S+)")
-_REFUSED = re.compile(
+# Patterns as text, which are compiled at the first error: compiling them takes longer than the rest of the import.
+_CODE = r"<Code>(\w+)</Code>|An error occurred \((\w+)\)"
+_STATUS = r"(?:status code|status)[:= ]+(\d{3})(?: (\w[\w ]*))?"
+_PLACE = r"https?://([^/\s\"'?]+)"
+_HOST = r"connect to host (\S+)"
+_REFUSED = (
     "AccessDenied|Access Denied|ExpiredToken|Forbidden|InvalidAccessKeyId|InvalidToken|PermissionDenied"
     "|SignatureDoesNotMatch|Unauthenticated|Unauthorized"
 )
-_NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|(?:bucket|container) does not exist")
-_OTHER_REGION = re.compile("PermanentRedirect|redirect without LOCATION|the region '[^']*' is wrong")
-_UNREACHED = re.compile(
+_NO_BUCKET = "NoSuchBucket|ContainerNotFound|(?:bucket|container) does not exist"
+_OTHER_REGION = "PermanentRedirect|redirect without LOCATION|the region '[^']*' is wrong"
+_UNREACHED = (
     "error sending request|Could not connect|Cannot connect|Connect call failed|Connection refused"
     "|Name or service not known|dns error"
 )
-_CERTIFICATE = re.compile(
-    "CERTIFICATE_VERIFY_FAILED|InvalidCertificate|certificate verify failed|invalid peer certificate|SSLCertVerif"
+_CERTIFICATE = (
+    "CERTIFICATE_VERIFY_FAILED|InvalidCertificate|certificate verify failed|invalid peer certificate"
+    "|SSLCertVerif"
 )
 #: The frame that icechunk draws around its causes. It cuts long paths behind a slash.
-_FRAME = re.compile(r"(?<=/)\n\s*\|\s+|(?<=\n)\s*[|`](?:->)?")
+_FRAME = r"(?<=/)\n\s*\|\s+|(?<=\n)\s*[|`](?:->)?"
 #: The largest number of characters of an error's own text in a message.
 _LONGEST = 600
-_SILENT = re.compile("TimeoutError|timed out|Timeout on reading|Read timeout|Connect timeout")
+_SILENT = "TimeoutError|timed out|Timeout on reading|Read timeout|Connect timeout"
 _NO_ANSWER = "check the address and the network, or set NCZARR_ANSWER_SECONDS to a longer time"
 
 
@@ -133,7 +135,7 @@ def lacks_bucket(error: BaseException) -> bool:
     True
     """
     text = _whole_text(error)
-    return _NO_BUCKET.search(text) is not None
+    return re.search(_NO_BUCKET, text) is not None
 
 
 def may_mean_missing(error: BaseException) -> bool:
@@ -162,7 +164,7 @@ def is_unreached(error: BaseException) -> bool:
     (True, False)
     """
     text = _whole_text(error)
-    return bool(_UNREACHED.search(text) or _SILENT.search(text))
+    return bool(re.search(_UNREACHED, text) or re.search(_SILENT, text))
 
 
 def reason_of(error: BaseException) -> tuple[str, str | None]:
@@ -180,32 +182,32 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
     ('ValueError: too large', None)
     """
     text = _whole_text(error)
-    code = next((a or b for a, b in _CODE.findall(text)), "")
-    status = _STATUS.search(text)
+    code = next((a or b for a, b in re.findall(_CODE, text)), "")
+    status = re.search(_STATUS, text)
     number = status[1] if status else ""
     if lacks_bucket(error):
         return "there is no such bucket", None
-    if _OTHER_REGION.search(text):
+    if re.search(_OTHER_REGION, text):
         hint = "give the option region, or unset AWS_REGION and AWS_DEFAULT_REGION: then S3 is asked for it"
         return "the bucket is in another region", hint
-    refusal = _REFUSED.search(text)
+    refusal = re.search(_REFUSED, text)
     if refusal or isinstance(error, PermissionError) or number in ("401", "403"):
         detail = code or (refusal[0] if refusal else "")
         detail = f" ({detail})" if detail else ""
         return f"the server refuses access{detail}", "obtain access, or give credentials"
-    place = _PLACE.search(text) or _HOST.search(text)
+    place = re.search(_PLACE, text) or re.search(_HOST, text)
     server = f"the server {place[1]}" if place else "the server"
-    if _CERTIFICATE.search(text):
+    if re.search(_CERTIFICATE, text):
         hint = "check the address, or name the file of your authority in SSL_CERT_FILE and AWS_CA_BUNDLE"
         return f"the certificate of {server} is not valid here", hint
     # After a timeout, some clients also report that they could not send the request.
-    if _SILENT.search(text):
+    if re.search(_SILENT, text):
         return f"{server} does not answer in time", _NO_ANSWER
-    if _UNREACHED.search(text):
+    if re.search(_UNREACHED, text):
         return f"{server} cannot be reached", "check the address and the network"
     if code or number:
         return f"the server answers {' '.join(filter(None, (number, code)))}", None
-    plain = _FRAME.sub("", str(error).partition("Debug source")[0])
+    plain = re.sub(_FRAME, "", str(error).partition("Debug source")[0])
     plain = " ".join(plain.split()).rstrip(" :,-")
     if len(plain) > _LONGEST:  # the end names the object and the cause
         plain = f"{plain[: _LONGEST // 4]} … {plain[-_LONGEST * 3 // 4 :]}"

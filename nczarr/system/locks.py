@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import random
 import threading
 import time
 import weakref
@@ -259,7 +258,9 @@ def in_time(take: Callable[[], T], wait: float) -> T:
             if left <= 0:
                 raise
         # Writers that began together do not ask together again.
-        time.sleep(min(left, pause * random.uniform(0.5, 1)))
+        from random import uniform  # few programs wait
+
+        time.sleep(min(left, pause * uniform(0.5, 1)))
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 

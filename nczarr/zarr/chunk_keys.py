@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import repeat
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError
 from nczarr.json_values import JsonMapping, JsonObject, bad, show
 from nczarr.lazy import cached_property

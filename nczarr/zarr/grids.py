@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError, SelectionError
 from nczarr.json_values import Json, JsonMapping, JsonObject, as_list, bad, checked_list, show
 from nczarr.lazy import cached_property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from nczarr.dataclass import dataclass
 from nczarr.system.environment import SETTINGS, limit
 
 

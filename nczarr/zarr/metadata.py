@@ -7,12 +7,13 @@ compressor and order become v3 codecs.
 from __future__ import annotations
 
 import marshal
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 import numpy as np
 
 from nczarr.compression import NamedConfig
+from nczarr.dataclass import dataclass
 from nczarr.json_values import (
     Json,
     JsonMapping,
@@ -133,7 +134,7 @@ class ArrayMetadata:
     shape: tuple[int, ...]
     data_type: DataType
     chunk_grid: ChunkGrid
-    chunk_key_encoding: ChunkKeyEncoding = ChunkKeyEncoding()  # noqa: RUF009 (immutable)
+    chunk_key_encoding: ChunkKeyEncoding = ChunkKeyEncoding()
     fill_value: Scalar | None = None
     codecs: tuple[NamedConfig, ...] = (NamedConfig("bytes", {"endian": "little"}),)
     attributes: JsonObject = field(default_factory=dict)

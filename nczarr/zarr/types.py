@@ -13,11 +13,11 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError, UnsupportedError
 from nczarr.json_values import (
     Json,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import mod
 from typing import Literal
 
 from nczarr.compression import FILTERS, chosen_codecs, is_uncompressed_by_choice
+from nczarr.dataclass import dataclass
 from nczarr.errors import CDLError
 from nczarr.model import Attribute, Dataset, Filter, Variable
 

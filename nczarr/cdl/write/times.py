@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import SupportsFloat
 
 from nczarr.cdl.words import special_float
 from nczarr.cdl.write.options import DumpOptions
 from nczarr.cdl.write.values import ToText
+from nczarr.dataclass import dataclass
 from nczarr.model import CHAR, Attribute, Variable
 
 #: Year, month, day, hour with its fraction.

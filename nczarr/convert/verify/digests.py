@@ -11,12 +11,13 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from nczarr import model
 from nczarr.convert.endpoints import name_of, open_source
+from nczarr.dataclass import dataclass
 from nczarr.errors import LossError, error_context
 from nczarr.mapping import VariableData
 from nczarr.model import Attribute, Dataset, Region, Type, Variable

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError, NCZarrError, StoreError
 from nczarr.json_values import JsonObject
 from nczarr.mapping.dataset.changes import takeovers

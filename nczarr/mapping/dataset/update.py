@@ -8,9 +8,10 @@ does not affect: the form of values, and additions of other programs to the docu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nczarr import model
+from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError, ModelError, UnsupportedError
 from nczarr.json_values import JsonObject, as_list, member
 from nczarr.mapping.dataset.documents import put_changed

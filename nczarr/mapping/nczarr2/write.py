@@ -12,10 +12,11 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from nczarr import model
 from nczarr.compression import ENCODED, NamedConfig, netcdf_filters
+from nczarr.dataclass import dataclass
 from nczarr.errors import LossError
 from nczarr.json_values import JsonObject
 from nczarr.mapping.dialect import Binding, KeptNodes, Plan, array_at

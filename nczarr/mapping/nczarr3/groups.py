@@ -9,9 +9,10 @@ records, and a reference into a missing group means the dimension of that name i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError
 from nczarr.json_values import Json, JsonObject, as_list, as_object, as_text, member, show, texts_in
 from nczarr.lazy import cached_property

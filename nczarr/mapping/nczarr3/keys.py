@@ -11,15 +11,13 @@ and a single group looks like a dataset. Therefore each group and each array nam
 
 from __future__ import annotations
 
-import hashlib
 import json
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError, ModelError, UnsupportedError
 from nczarr.json_values import (
     JsonObject,
@@ -350,10 +348,13 @@ def new_identity(dataset: Dataset, content: object) -> str:
     >>> len(new_identity(Dataset("d"), {})), new_identity(Dataset("d"), {}) == new_identity(Dataset("d"), {})
     (32, False)
     """
+    from hashlib import sha256  # not for a reader
+    from uuid import uuid4
+
     if not dataset.all_variables:
-        return uuid.uuid4().hex
+        return uuid4().hex
     text = json.dumps([dataset.name, content], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def find_home(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from nczarr import model
+from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError, error_context
 from nczarr.json_values import JsonObject, as_list, as_object, as_text, member, only_integers, show
 from nczarr.mapping.dialect import Binding, OpenedGroup, Reading, left_out_nodes

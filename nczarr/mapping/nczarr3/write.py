@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from nczarr import model
+from nczarr.dataclass import dataclass
 from nczarr.json_values import JsonObject, member
 from nczarr.mapping.dialect import KeptNodes, Metadata, Plan, array_at
 from nczarr.mapping.nczarr3 import keys as spec

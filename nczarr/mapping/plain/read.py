@@ -22,13 +22,14 @@ struct, structured              compound
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
 
 from nczarr import model
 from nczarr.compression import filters_for
+from nczarr.dataclass import dataclass
 from nczarr.errors import DatasetNotFoundError, UnsupportedError, error_context
 from nczarr.json_values import member
 from nczarr.mapping.dialect import Binding, Reading, left_out_nodes

@@ -8,11 +8,12 @@ NCZarr adds its keys to the same documents (``docs/spec/nczarr-v3.md``). The pla
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Literal
 
 from nczarr import model
+from nczarr.dataclass import dataclass
 from nczarr.errors import ModelError, error_context
 from nczarr.json_values import JsonObject
 from nczarr.mapping.dialect import Binding, KeptNodes, Plan, array_at

@@ -27,12 +27,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from nczarr import model
+from nczarr.dataclass import dataclass
 from nczarr.errors import LossError, MetadataError, NCZarrError, UnsupportedError
 from nczarr.mapping.values.scalars import Scalar, packer, unpacker
 from nczarr.model import CHAR, STRING, CompoundType, Type

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import NCZarrError, NetCDFFileError, error_context
 from nczarr.formats import incomplete_file
 from nczarr.model import Filter, Region

@@ -7,12 +7,13 @@ import math
 import os
 import weakref
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import NetCDFFileError, error_context
 from nczarr.lazy import cached_property
 from nczarr.model import Filter, Region, Type

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import NetCDFFileError
 from nczarr.model import Dimension, join_fqn, normalize_name
 from nczarr.model.names import check_reach

@@ -12,13 +12,14 @@ import ctypes
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nczarr import model
+from nczarr.dataclass import dataclass
 from nczarr.errors import LossError, NetCDFFileError, UnsupportedError, error_context
 from nczarr.model.types import NullText
 from nczarr.netcdf.bytes.file import bytes_of, text_of

@@ -17,7 +17,6 @@ from nczarr.netcdf4.errors import translating
 from nczarr.netcdf4.values import types
 from nczarr.netcdf4.values.attributes import make_attribute
 from nczarr.netcdf4.values.numbers import ATTRIBUTE_OF_MODE
-from nczarr.zarr.codecs.base import requested_codecs
 
 _KINDS = {
     FILTERS[number].keyword: FILTERS[number]
@@ -105,6 +104,8 @@ def codecs_by_keyword(compression: Any, *, fletcher32: bool = False) -> tuple[Na
         # `complevel` and `shuffle` would not apply to a keyword in a list.
         if found := {one for one in listed if isinstance(one, str)} & {*_COMPRESSIONS}:
             raise ArgumentError(f"{found.pop()!r} is a keyword of netCDF: a codec in a list has a level")
+        from nczarr.zarr.codecs.base import requested_codecs  # the codecs take a tenth of the start
+
         codecs = requested_codecs(compression)
     except NCZarrError as error:
         raise ArgumentError(

@@ -7,13 +7,13 @@ the others. The axes of the points come first in the result.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from nczarr import errors
+from nczarr.dataclass import dataclass
 from nczarr.indices import one_for_each_axis
 from nczarr.netcdf4.values.access import present, read
 from nczarr.netcdf4.values.indexing import AxisIndex, Index, reordered

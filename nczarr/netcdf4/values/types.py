@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from nczarr import model
 from nczarr.compression import BLOSC_COMPRESSORS, ENCODED, FILTERS, signed
+from nczarr.dataclass import dataclass
 from nczarr.errors import ArgumentError, ArgumentTypeError, EditError
 from nczarr.model.chunk_shapes import default_shards, netcdf_c_chunks
 from nczarr.session import DimensionNode, GroupNode, Session, TypeNode, VariableNode

@@ -10,13 +10,13 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import accumulate, product
 from math import prod
 from operator import mul
 
 import numpy as np
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import ChunkError, CodecError, StoreError
 from nczarr.stores.local import READ, refuse_dangling, refuse_special
 from nczarr.system.failures import system_error

@@ -10,13 +10,14 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from nczarr.compression import NamedConfig, no_compression, parse_codecs
+from nczarr.dataclass import dataclass
 from nczarr.errors import CodecError
 from nczarr.json_values import JsonMapping
 from nczarr.zarr.plugins import Registry

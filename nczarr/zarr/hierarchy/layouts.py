@@ -11,10 +11,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum, auto
 from typing import ClassVar
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, UnsupportedError, error_context
 from nczarr.json_values import JsonObject, show
 from nczarr.stores import Store

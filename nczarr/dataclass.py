@@ -1,0 +1,143 @@
+"""Make dataclasses that share their methods, so that an import compiles one function for each class.
+
+The standard library compiles six functions for a frozen dataclass, which takes 0.8 ms: half of the time of
+``import nczarr; nczarr.Dataset`` beyond numpy's own import. Here only ``__init__`` is compiled. The other methods are
+functions that all classes share. Fields, ``replace``, ``asdict``, errors and results are those of the standard library.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any, TypeVar
+
+_C = TypeVar("_C", bound=type)
+
+
+class _Factory:
+    """Stands for a value that is made at each call."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+
+    def dataclass(cls=None, /, *, frozen=False, eq=True, repr=True, **others):
+        """Return the class as a dataclass, as :func:`dataclasses.dataclass` does.
+
+        Classes with slots have all methods of the standard library.
+
+        Examples
+        --------
+        >>> @dataclass(frozen=True)
+        ... class Point:
+        ...     x: int
+        ...     y: int = 0
+        >>> Point(3), Point(3) == Point(3, 0), hash(Point(3)) == hash(Point(3))
+        (Point(x=3, y=0), True, True)
+        >>> Point(3).x = 4
+        Traceback (most recent call last):
+        dataclasses.FrozenInstanceError: cannot assign to field 'x'
+        """
+        if cls is None:
+            return lambda decorated: dataclass(decorated, frozen=frozen, eq=eq, repr=repr, **others)
+        if others.keys() - {"kw_only"}:
+            return dataclasses.dataclass(cls, frozen=frozen, eq=eq, repr=repr, **others)
+        cls.__doc__ = cls.__doc__ or cls.__name__  # or the standard library writes the signature
+        own = vars(cls).copy()
+        # Below a frozen class, the standard library insists on its own refusals.
+        is_below = frozen and any(dataclasses.is_dataclass(base) for base in cls.__bases__)
+        dataclasses.dataclass(cls, init=False, repr=False, eq=False, frozen=is_below, **others)
+        if "__init__" not in own:
+            cls.__init__ = _initialiser(cls)
+        if repr and "__repr__" not in own:
+            cls.__repr__ = _repr
+        if eq:
+            cls._compared = staticmethod(_getter([f.name for f in dataclasses.fields(cls) if f.compare]))
+            cls.__eq__ = own.get("__eq__", _eq)
+            cls.__hash__ = own.get("__hash__") or (_hash if frozen else None)
+        if frozen and not is_below:
+            cls.__setattr__, cls.__delattr__ = _refuse_assignment, _refuse_deletion
+            cls.__dataclass_params__.frozen = True
+        return cls
+
+
+def _initialiser(cls: type) -> Callable[..., None]:
+    """Compile the ``__init__`` of a dataclass."""
+    known: dict[str, Any] = {"_FACTORY": _FACTORY}
+    positional, body = ["self"], ["_values = self.__dict__"]
+    named: list[str] = []
+    annotations: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        name, parameter, value = field.name, field.name, field.name
+        if field.default_factory is not dataclasses.MISSING:
+            known[f"_make_{name}"] = field.default_factory
+            parameter = f"{name}=_FACTORY"
+            value = f"_make_{name}() if {name} is _FACTORY else {name}" if field.init else f"_make_{name}()"
+        elif field.default is not dataclasses.MISSING:
+            known[f"_default_{name}"] = field.default
+            parameter = f"{name}=_default_{name}"
+        elif not field.init:
+            continue
+        if field.init:
+            (named if field.kw_only else positional).append(parameter)
+            annotations[name] = field.type
+            body.append(f"_values[{name!r}] = {value}")
+        elif field.default is dataclasses.MISSING:
+            body.append(f"_values[{name!r}] = {value}")
+    if hasattr(cls, "__post_init__"):
+        body.append("self.__post_init__()")
+    parameters = ", ".join([*positional, *(["*"] if named else []), *named])
+    text = f"def __init__({parameters}):\n " + "\n ".join(body)
+    exec(text, known)
+    made: Callable[..., None] = known["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    made.__module__ = cls.__module__
+    made.__annotations__ = {**annotations, "return": None}
+    return made
+
+
+def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return the function that returns the values of attributes."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda instance: tuple([getattr(instance, name) for name in names])
+
+
+def _eq(self: Any, other: Any) -> bool:
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    return bool(self._compared(self) == self._compared(other))
+
+
+def _hash(self: Any) -> int:
+    return hash(self._compared(self))
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr]
+    return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+
+def _refuse_assignment(self: Any, name: str, value: object) -> None:
+    _check_own(self, name, "assign to")
+    object.__setattr__(self, name, value)
+
+
+def _refuse_deletion(self: Any, name: str) -> None:
+    _check_own(self, name, "delete")
+    object.__delattr__(self, name)
+
+
+def _check_own(self: Any, name: str, verb: str) -> None:
+    """Raise if an attribute is that of a dataclass; a subclass that is none may have others."""
+    if "__dataclass_fields__" in vars(type(self)) or name in self.__dataclass_fields__:
+        raise dataclasses.FrozenInstanceError(f"cannot {verb} field {name!r}")
