@@ -38,6 +38,7 @@ HEAVY = (
     "view/browser",
     "convert/dask",
     "convert/engines",
+    "convert/one_archive",
     "convert/appending_together",
     "mapping/killed_changes",
     "netcdf/killed_edits",

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
+import re
+import shlex
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -350,3 +355,44 @@ def test_a_template_of_all_sources_has_what_each_of_them_adds(days: list[str]) -
     nczarr.append(day(DAYS), "all.zarr")
     with nczarr.Dataset("all.zarr") as found:
         assert found["time"][:].tolist() == [6.0 * n for n in range(28)]
+
+
+# --- the schedulers of the page
+
+PAGE = (Path(__file__).parents[2] / "docs/howto/job-arrays.md").read_text("utf-8")
+
+
+def section(title: str) -> str:
+    """The first block of code of a section, that of a shell or YAML."""
+    text = PAGE.split(f"## {title}\n", 1)[1]
+    return text.split("```", 2)[1].partition("\n")[2]
+
+
+def job_of(scheduler: str) -> tuple[str, str]:
+    """The command with which a scheduler starts a job, and the variable with the number of the job."""
+    variable = {"Slurm": "SLURM_ARRAY_TASK_ID", "Kubernetes": "JOB_COMPLETION_INDEX", "MPI": "PMI_RANK"}[
+        scheduler
+    ]
+    (command,) = re.findall(r"""["'](sh job\.sh [^"']*)["']""", section(scheduler))
+    return command, variable
+
+
+@pytest.mark.parametrize("scheduler", ["Slurm", "Kubernetes", "MPI"])
+def test_the_job_of_the_page_fills_the_dataset_as_each_scheduler_starts_it(
+    days: list[str], scheduler: str
+) -> None:
+    exec(
+        PAGE.split("The job is the same everywhere.", 1)[1].split("```python\n", 1)[1].split("```", 1)[0], {}
+    )
+    words = shlex.split(re.findall(r"nczarr (copy 0\.nc [^'\n]*)", section("Slurm"))[0])
+    assert main([*words, "-q"]) == 0
+    command, variable = job_of(scheduler)
+    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+    def run(number: int) -> int:
+        environment = {**os.environ, variable: str(number), "PATH": here}
+        return subprocess.run(["sh", "-c", command], env=environment, check=False).returncode
+
+    assert at_once(run) == [0] * DAYS
+    nczarr.join(days, "joined.zarr")
+    assert nczarr.digest("all.zarr") == nczarr.digest("joined.zarr")

@@ -32,6 +32,7 @@ ROUNDS = {
     "lost_workers": 3,
     "appends": 6,
     "fitting": 200,
+    "job_arrays": 4,
 }
 
 
