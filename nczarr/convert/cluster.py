@@ -1,4 +1,4 @@
-"""Distribute the blocks of a copy over workers: each task reads one block and writes whole chunks or shards.
+"""Distribute the blocks of a copy over workers: each task reads some blocks and writes whole chunks or shards.
 
 No two tasks write the same chunk, so that no locks are needed. If a worker is lost, its task runs again, which writes
 the same bytes again. The calling process creates the dataset, records finished blocks, and completes the dataset.
@@ -13,17 +13,18 @@ import os
 import pickle
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from nczarr.convert.change.shaping import OutputOptions, with_storage
 from nczarr.convert.engine import Call, Engine
 from nczarr.convert.request import FileStates, Sources
 from nczarr.convert.values.raw import Twin, put_stored, twin_of
 from nczarr.convert.values.resume import checksum
-from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import Kind
 from nczarr.mapping import DetachedDataset
 from nczarr.mapping.dataset.destination import JOB
@@ -32,6 +33,11 @@ from nczarr.model.sources import region_shape
 from nczarr.system.atomic import remove_partial_values
 from nczarr.system.locks import Rank, make_lock
 from nczarr.transfer import Block, Progress, value_bytes
+
+#: At most so many bytes of one task, which is repeated as a whole if its worker is lost; and tasks of each worker.
+_TASK_BYTES, _TASKS_OF_WORKER = 1 << 30, 64
+#: A block: the FQN of its variable, and the region.
+Place: TypeAlias = tuple[str, Region]
 
 
 @dataclass(frozen=True)
@@ -175,8 +181,8 @@ _running: Counter[str] = Counter()
 _lock = make_lock(Rank.OWNER)
 
 
-def _run(stored: _StoredJob, fqn: str, region: Region) -> int | None:
-    """Copy one block, in a worker."""
+def _run(stored: _StoredJob, blocks: Sequence[Place]) -> list[int | None]:
+    """Copy some blocks, one after the other, in a worker."""
     token = stored.token
     with _lock:
         if token in _ended:
@@ -189,7 +195,11 @@ def _run(stored: _StoredJob, fqn: str, region: Region) -> int | None:
             found = _open_jobs[token] = _OpenJob(stored.load())
         _running[token] += 1
     try:
-        return found.move(fqn, region)
+        done = []
+        for fqn, region in blocks:
+            with error_context(fqn=fqn):
+                done.append(found.move(fqn, region))
+        return done
     finally:
         with _lock:
             _running[token] -= 1
@@ -216,12 +226,21 @@ class Cluster:
     engine: Engine
     recipe: Recipe
 
+    def task_bytes(self, total: int) -> int:
+        """Return how many bytes one task moves, if there are `total` in all.
+
+        A driver needs 45 µs for each task, a scheduler more: 10⁸ blocks as tasks of their own would take hours before
+        a byte moves. More than enough tasks for each worker are left, so that none waits long for the last one.
+        """
+        return max(1, min(_TASK_BYTES, total // (_TASKS_OF_WORKER * self.engine.threads)))
+
     def transfer(
         self,
         blocks: Iterable[Block],
         target: DetachedDataset,
         progress: Progress,
         *,
+        task_bytes: int,
         raw: bool,
         done: Callable[[str, Region, int], None] | None,
         between: DetachedDataset | None = None,
@@ -230,6 +249,8 @@ class Cluster:
 
         Parameters
         ----------
+        task_bytes : int
+            How many bytes one task moves, or one block.
         raw : bool
             Copy chunks undecoded where source and target store the same bytes.
         between : DetachedDataset, optional
@@ -242,27 +263,37 @@ class Cluster:
         NCZarrError
             If a task failed in a worker, or if workers died repeatedly in the same block.
         """
-        sizes = {}
+        sizes: dict[str, int] = {}
+
+        def size_of(block: Place) -> int:
+            return math.prod(region_shape(block[1])) * sizes[block[0]]
 
         def calls() -> Iterator[Call]:
+            together, size = list[Place](), 0
             for fqn, region, data in blocks:
                 sizes[fqn] = value_bytes(data.dtype)
-                yield stored, fqn, region
+                if together and size + size_of((fqn, region)) > task_bytes:
+                    yield stored, together
+                    together, size = [], 0
+                together.append((fqn, region))
+                size += size_of((fqn, region))
+            if together:
+                yield stored, together
 
         def weigh(call: Call) -> int:
-            return math.prod(region_shape(call[2])) * sizes[call[1]]
+            return max(map(size_of, call[1]))  # one block after the other is in memory
 
         states = self.recipe.sources.states()
         job = Job(uuid.uuid4().hex, self.recipe, states, target, between, raw, done is not None)
         stored = _StoredJob.of(job)
         try:
             with closing(self.engine.run(_run, calls(), weigh)) as finished:
-                for call, future in finished:
-                    _, fqn, region = call
-                    crc = self.engine.result(future, fqn=fqn)
-                    if done is not None and crc is not None:
-                        done(fqn, region, crc)
-                    progress.advance(weigh(call), fqn)
+                for (_, together), future in finished:
+                    found = self.engine.result(future, fqn=together[0][0])
+                    for (fqn, region), crc in zip(together, found, strict=True):
+                        if done is not None and crc is not None:
+                            done(fqn, region, crc)
+                        progress.advance(size_of((fqn, region)), fqn)
         finally:
             self.engine.end(_end, job.token)
             stored.remove()

@@ -601,15 +601,20 @@ def call_all(calls: Iterable[Callable[[], _T]]) -> list[_T]:
     >>> call_all([lambda: 1, lambda: 2])
     [1, 2]
     """
-    results: list[_T] = []
+    return list(call_each(calls))
+
+
+def call_each(calls: Iterable[Callable[[], _T]]) -> Iterator[_T]:
+    """Yield the results; raise the first error with the other errors as notes, when all are called."""
     errors: list[NCZarrError] = []
     for call in calls:
         try:
-            results.append(call())
+            result = call()
         except NCZarrError as error:
             errors.append(error)
+        else:
+            yield result
     raise_all(errors)
-    return results
 
 
 def raise_all(errors: Sequence[NCZarrError]) -> None:

@@ -5,13 +5,22 @@ A task whose worker is lost runs again, so that it must write the same each time
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -189,10 +198,19 @@ class Engine:
 
     def end(self, task: Callable[..., Any], *arguments: object) -> None:
         """Run a task that ends the work in each worker, where the engine can address them."""
+        # Threads share the job that is open in this process: left alone, it would be open until the interpreter ends.
+        if isinstance(self.executor, ThreadPoolExecutor) and not self.may_write:
+            with suppress(RuntimeError):  # the caller has shut it down
+                self.executor.submit(_ended, task, *arguments).result()
 
     def close(self) -> None:
         """Stop the workers. The tasks that wait are cancelled already; loky does not know `cancel_futures`."""
         self.executor.shutdown(wait=not self.may_write)
+
+
+def _ended(task: Callable[..., Any], *arguments: object) -> None:
+    """Run a task that ends the work, in a thread without an event loop of its own."""
+    asyncio.run(task(*arguments))
 
 
 class DaskEngine(Engine):

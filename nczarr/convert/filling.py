@@ -185,6 +185,7 @@ class FillTask:
         effort = request.effort
         detached = DetachedDataset.of(self.sink, request.target, request.access.target_options)
         done = self._record.manifest.add if self._record is not None else None
+        task_bytes = cluster.task_bytes(sum(data_bytes(data) for _, _, data in work))
 
         def elsewhere(
             blocks: Iterable[Block],
@@ -193,7 +194,15 @@ class FillTask:
             progress: Progress,
         ) -> None:
             report = done if into is None else None
-            cluster.transfer(blocks, into or detached, progress, raw=False, done=report, between=between)
+            cluster.transfer(
+                blocks,
+                into or detached,
+                progress,
+                task_bytes=task_bytes,
+                raw=False,
+                done=report,
+                between=between,
+            )
 
         # Workers that can open a local target can also open an intermediate dataset beside it.
         engine = cluster.engine
@@ -206,7 +215,14 @@ class FillTask:
             block_limit(0, effort.workers, effort.memory),
         )
         blocks = self._remaining(transfer.blocks_of(work, out, limit))
-        cluster.transfer(blocks, detached, request.effort.progress, raw=not request.trust.resume, done=done)
+        cluster.transfer(
+            blocks,
+            detached,
+            request.effort.progress,
+            task_bytes=task_bytes,
+            raw=not request.trust.resume,
+            done=done,
+        )
 
     def _end(self, error: BaseException) -> None:
         """Suspend or remove the output after an error."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import posixpath
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, field
-from functools import cache
-from itertools import product
+from itertools import accumulate, groupby, islice, product
 from typing import Any
 
 import numpy as np
@@ -28,15 +27,16 @@ from nczarr.model.coordinates import MOST_PREVIEWED, preview
 from nczarr.options import named, verb_named
 from nczarr.stores import LocalStore, Store
 from nczarr.transfer import value_bytes
-from nczarr.zarr import inner_codecs
+from nczarr.zarr import Array, inner_codecs
 
 #: More objects than this are many if their median is below the small size.
 _MANY_OBJECTS, _SMALL_OBJECT = 1000, 64 << 10
 _LARGE_OBJECT = 256 << 20
+#: Leading bits of the size of an object that its class keeps, and keys of a listing that are counted together.
+_SIZE_BITS, _LISTED = 10, 10_000
 
 _Shape = tuple[int, ...]
 _Number = int | float
-_Listing = Callable[[Store], list[tuple[str, int]]]
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,13 @@ def variable_storage(
 
     Unless the data are `near`, on a disk, previews show only coordinates of the root group with small chunks.
     """
-    listing = cache(_listing)  # one listing serves all variables
+    counts = _counted(
+        {f: v.data.array for f, v in dataset.all_variables.items() if isinstance(v.data, VariableData)}
+    )
     # Behind a server, each preview is a request.
     most = MOST_PREVIEWED if near else _SMALL_OBJECT
     for fqn, variable in dataset.all_variables.items():
-        form, sizes = _stored(variable, listing)
+        form, sizes = _stored(fqn, variable, counts)
         shape, kind, text = dataset.shape_of(variable), describe_type(variable.type), ""
         size = math.prod(shape) * value_bytes(variable.type.dtype)
         limits = _limits(variable, shape) if stats else (None, None, None)
@@ -114,7 +116,7 @@ def array_form(data: VariableData) -> tuple[_Shape, _Shape | None, tuple[NamedCo
 
 
 def _stored(
-    variable: Variable, listing: _Listing
+    fqn: str, variable: Variable, counts: Mapping[str, tuple[int | None, int | None]]
 ) -> tuple[tuple[_Shape | None, _Shape | None, tuple[str, ...]], tuple[int | None, int | None, int | None]]:
     """Return chunks, shards, codecs; and the size of the stored chunks, their number, and the number of all chunks."""
     data = variable.data
@@ -123,32 +125,50 @@ def _stored(
         ask = getattr(data, "stored_size", None)
         return (variable.storage.chunk_shape, None, filters), (None, None, None) if ask is None else ask()
     chunks, shards, codecs = array_form(data)
-    names = tuple(codec_name(c) for c in codecs)
-    array, store = data.array, data.array.store
-    # The listing of the store tells number and sizes without a request for each chunk.
-    if not isinstance(store, LocalStore):
-        count = size = None
+    return (chunks, shards, tuple(codec_name(c) for c in codecs)), (*counts[fqn], data.array.nchunks)
+
+
+def _counted(arrays: Mapping[str, Array]) -> dict[str, tuple[int | None, int | None]]:
+    """Return the size of the stored chunks of each array, and their number; None where a store does not tell them.
+
+    One listing serves all arrays, and none of its keys is kept: 10⁸ of them would take 31 GB.
+    """
+    found: dict[str, tuple[int | None, int | None]] = dict.fromkeys(arrays, (None, None))
+    for store in {id(a.store): a.store for a in arrays.values()}.values():
+        own = {fqn: array for fqn, array in arrays.items() if array.store is store}
+        if not store.lists_all:
+            continue
         with suppress_reason("refused"):
-            listed = listing(store)
-            first, last = (bisect_left(listed, (array.prefix + end,)) for end in ("", "\U0010ffff"))
-            sizes = dict(listed[first:last])
+            # A disk tells the size of a file at once; other stores without sizes in their listings need a request each.
+            tells_sizes = store.lists_sizes or isinstance(store, LocalStore)
+            counts = _count_chunks(store, own, tells_sizes)
+            found |= {f: (size if tells_sizes else None, count) for f, (count, size) in counts.items()}
+    return found
+
+
+def _count_chunks(store: Store, arrays: Mapping[str, Array], tells_sizes: bool) -> dict[str, tuple[int, int]]:
+    """Return the number of the stored chunks of each array of a store, and their size."""
+    prefixes = {array.prefix: fqn for fqn, array in arrays.items()}
+    above = posixpath.commonpath(list(prefixes))
+    keys = store.sizes(above) if tells_sizes else ((key, 0) for key in store.list(above))
+
+    def owner(key: str) -> str | None:
+        folders = accumulate(key.split("/")[:-1], lambda at, name: f"{at}{name}/", initial="")
+        return next((fqn for folder in folders if (fqn := prefixes.get(folder)) is not None), None)
+
+    counts = dict.fromkeys(arrays, (0, 0))
+    while batch := list(islice(keys, _LISTED)):
+        for fqn, group in groupby(batch, lambda pair: owner(pair[0])):
+            if fqn is None:
+                continue
+            array, sizes = arrays[fqn], dict(group)
+            # The documents of an array are small, and not counted; a key outside the grid is no chunk.
             encoding, skip = array.metadata.chunk_key_encoding, len(array.prefix)
             indices = encoding.indices(sizes, array.grid_shape, skip=skip)
-            if store.lists_all:
-                count = len(indices)
-                size = sum(sizes[array.chunk_key(i)] for i in indices) if store.lists_sizes else None
-        return (chunks, shards, names), (size, count, array.nchunks)
-    # The metadata documents of an array are small, and not counted.
-    places = [os.path.join(store.root, array.chunk_key(i)) for i in array.initialized_chunks()]
-    size = sum(os.stat(place).st_size for place in places)
-    return (chunks, shards, names), (size, len(places), array.nchunks)
-
-
-def _listing(store: Store) -> list[tuple[str, int]]:
-    """Return the sorted keys of a store with their sizes; 0 where the listing lacks them."""
-    if not store.lists_all:
-        return []
-    return sorted(store.sizes() if store.lists_sizes else ((key, 0) for key in store.list()))
+            count, total = counts[fqn]
+            added = sum(sizes[array.chunk_key(index)] for index in indices)
+            counts[fqn] = count + len(indices), total + added
+    return counts
 
 
 def _limits(variable: Variable, shape: _Shape) -> tuple[_Number | None, _Number | None, int | None]:
@@ -174,43 +194,75 @@ def _limits(variable: Variable, shape: _Shape) -> tuple[_Number | None, _Number 
 class StoredObjects:
     """The number and the sizes of the objects of a store: the files of a directory, or one file.
 
+    Attributes
+    ----------
+    classes : mapping
+        The number and the size of the objects by their size in three digits, so that 10⁸ of them take little memory.
+
     Examples
     --------
-    >>> StoredObjects((10, 2000, 4000)).median
+    >>> StoredObjects.of((10, 2000, 4000)).median
     2000
-    >>> StoredObjects((4096,) * 5000).hint
+    >>> StoredObjects.of((4096,) * 5000).hint
     "many small objects: nczarr.copy(…, shards='auto') packs them"
     """
 
-    sizes: tuple[int, ...]
+    classes: Mapping[int, tuple[int, int]]
+
+    @classmethod
+    def of(cls, sizes: Iterable[int]) -> StoredObjects:
+        """Return objects of these sizes in bytes."""
+        found: dict[int, tuple[int, int]] = {}
+        for size in sizes:
+            lost = max(0, size.bit_length() - _SIZE_BITS)
+            count, total = found.get(size >> lost << lost, (0, 0))
+            found[size >> lost << lost] = count + 1, total + size
+        return cls(found)
+
+    def __add__(self, other: StoredObjects) -> StoredObjects:
+        """Return the objects of both."""
+        found = dict(self.classes)
+        for size, (count, total) in other.classes.items():
+            mine = found.get(size, (0, 0))
+            found[size] = mine[0] + count, mine[1] + total
+        return StoredObjects(found)
+
+    @property
+    def count(self) -> int:
+        """The number of objects."""
+        return sum(count for count, _ in self.classes.values())
 
     @property
     def bytes(self) -> int:
         """The size of all objects."""
-        return sum(self.sizes)
+        return sum(total for _, total in self.classes.values())
 
     @property
     def median(self) -> int:
-        """The median size of an object; 0 without objects."""
-        return sorted(self.sizes)[len(self.sizes) // 2] if self.sizes else 0
+        """The median size of an object, in three digits; 0 without objects."""
+        behind = self.count // 2
+        for _, (count, total) in sorted(self.classes.items()):
+            if behind < count:
+                return total // count
+            behind -= count
+        return 0
 
     @property
     def hint(self) -> str | None:
         """Advice about too many objects, or about objects that are too large for object stores."""
-        if len(self.sizes) > _MANY_OBJECTS and self.median < _SMALL_OBJECT:
+        if self.count > _MANY_OBJECTS and self.median < _SMALL_OBJECT:
             return f"many small objects: {verb_named('copy', named('shards', 'auto'))} packs them"
-        if len(self.sizes) > 1 and self.median > _LARGE_OBJECT:
+        if self.count > 1 and self.median > _LARGE_OBJECT:
             return f"large objects: {verb_named('copy', named('chunks', 'auto'))} divides them"
         return None
 
     def __str__(self) -> str:
         """Return the number of objects and their median size; empty for a single file."""
-        count = len(self.sizes)
-        return f"{count} objects, median {format_bytes(self.median)}" if count > 1 else ""
+        return f"{self.count} objects, median {format_bytes(self.median)}" if self.count > 1 else ""
 
     def to_json(self) -> dict[str, int]:
         """Return the number of objects and their median size."""
-        return {"objects": len(self.sizes), "median_object_bytes": self.median}
+        return {"objects": self.count, "median_object_bytes": self.median}
 
 
 def stored_objects(target: object) -> StoredObjects | None:
@@ -219,7 +271,7 @@ def stored_objects(target: object) -> StoredObjects | None:
     if path is None or not os.path.lexists(path):
         return None
     files = files_below(os.fspath(path)) if path.is_dir() else [("", path.stat())]
-    return StoredObjects(tuple(status.st_size for _, status in files))
+    return StoredObjects.of(status.st_size for _, status in files)
 
 
 # --- copies
@@ -386,7 +438,7 @@ class Report:
     finished_before: int = 0
     skipped: int = 0
     appended: list[AppendedSteps] = field(default_factory=list)
-    objects_out: StoredObjects | None = field(default_factory=lambda: StoredObjects(()))
+    objects_out: StoredObjects | None = field(default_factory=lambda: StoredObjects({}))
     chunks: list[ChunkLength] = field(default_factory=list)
     _start: float = field(default_factory=time.monotonic, repr=False)
 
@@ -431,7 +483,7 @@ class Report:
         if out is None or self.objects_out is None:
             self.bytes_out = self.objects_out = None
         else:
-            self.objects_out = StoredObjects((*self.objects_out.sizes, *out.sizes))
+            self.objects_out = self.objects_out + out
             self.bytes_out = self.objects_out.bytes
 
     def add_steps(

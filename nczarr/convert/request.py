@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar
@@ -592,11 +592,11 @@ class Sources:
         # Merging needs all names; what is excluded or not selected has no conflicts.
         early = Subset(exclude=self.subset.exclude) if self.merge else self.subset
 
-        def chosen(datasets: Sequence[Dataset]) -> list[Dataset]:
+        def chosen(datasets: Sequence[Dataset]) -> Iterable[Dataset]:
             nodes = early.nodes_of_all(datasets)
             if not cut:
                 return nodes
-            return selected(nodes) if self.merge else [self.subset.cut(part) for part in nodes]
+            return selected(list(nodes)) if self.merge else map(self.subset.cut, nodes)
 
         def selected(datasets: Sequence[Dataset]) -> list[Dataset]:
             return select_in_all(datasets, self.subset.select)

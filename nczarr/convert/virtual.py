@@ -26,7 +26,8 @@ import numpy as np
 
 from nczarr.compression import FILTERS, NamedConfig, exact_codecs
 from nczarr.convert.endpoints import name_of, overwriting
-from nczarr.convert.many.joining import FilePart, JoinedSource, StackedSource
+from nczarr.convert.many.joining import JoinedSource, StackedSource
+from nczarr.convert.many.models import FilePart
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError, UnsupportedError, error_context
 from nczarr.formats import is_icechunk, is_references, local_path, state_of_file
 from nczarr.mapping import StoredDataset, WriteOptions, create_dataset, documents_v2

@@ -48,7 +48,7 @@ class ModelledExecutor(Executor):
         self.now, self.busy, self.waited, self.tasks = 0.0, 0.0, 0.0, 0
         self._since = time.process_time()
         self._free = [0.0] * workers
-        self.running: list[tuple[float, int, Future[Any]]] = []
+        self.running: list[tuple[float, int, int, Future[Any]]] = []
 
     def driver_works(self) -> None:
         """Add the processor time of the driver since the last event."""
@@ -58,17 +58,19 @@ class ModelledExecutor(Executor):
 
     def submit(self, task: Any, /, *arguments: Any, **keywords: Any) -> Future[Any]:
         self.driver_works()
-        _, fqn, region = arguments
-        size = math.prod(s.stop - s.start for s in region) * 4
-        # The values of coordinates are in the headers.
-        opened = -(-region[0].stop // self._steps) - region[0].start // self._steps if fqn == "/v" else 0
-        seconds = opened * OPEN + PUT + size / RATE
+        _, blocks = arguments
+        seconds, files = 0.0, set[int]()
+        for fqn, region in blocks:
+            seconds += PUT + math.prod(s.stop - s.start for s in region) * 4 / RATE
+            if fqn == "/v":  # the values of coordinates are in the headers
+                files.update(range(region[0].start // self._steps, -(-region[0].stop // self._steps)))
+        seconds += len(files) * OPEN
         end = max(heapq.heappop(self._free), self.now) + seconds
         heapq.heappush(self._free, end)
         self.busy += seconds
         self.tasks += 1
         future: Future[Any] = Future()
-        heapq.heappush(self.running, (end, self.tasks, future))
+        heapq.heappush(self.running, (end, self.tasks, len(blocks), future))
         return future
 
 
@@ -77,10 +79,10 @@ class ModelledEngine(engines.Engine):
 
     def _take(self, tasks: int) -> Future[Any]:
         self.executor.driver_works()
-        end, _, future = heapq.heappop(self.executor.running)
+        end, _, count, future = heapq.heappop(self.executor.running)
         self.executor.waited += max(0.0, end - self.executor.now)
         self.executor.now = max(self.executor.now, end)
-        future.set_result(0)  # it calls back, and comes into the queue
+        future.set_result([0] * count)  # it calls back, and comes into the queue
         self.executor._since = time.process_time()
         return self._finished.get()
 

@@ -140,15 +140,14 @@ class Subset:
             return tuple(loss for loss, owner in owners if owner in kept)
         return tuple(loss for loss, owner in owners if not _inside([owner], excluded))
 
-    def nodes_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
-        """Return the requested nodes of datasets to join; an excluded node must exist in one of them."""
-        names = [_all_nodes(dataset) for dataset in datasets]
-        found = [{p for p in self.exclude if matching(p, fqns)} for fqns in names]
+    def nodes_of_all(self, datasets: Sequence[Dataset]) -> Iterator[Dataset]:
+        """Yield the requested nodes of datasets to join; an excluded node must exist in one of them."""
+        found = [{p for p in self.exclude if matching(p, _all_nodes(d))} for d in datasets if self.exclude]
         missing = set(self.exclude).difference(*found)
-        return [
-            replace(self, exclude=(*(p for p in self.exclude if p in here), *sorted(missing))).nodes(dataset)
-            for dataset, here in zip(datasets, found, strict=True)
-        ]
+        for number, dataset in enumerate(datasets):
+            here = found[number] if found else ()
+            excluded = (*(p for p in self.exclude if p in here), *sorted(missing))
+            yield replace(self, exclude=excluded).nodes(dataset)
 
     def cut(self, dataset: Dataset) -> Dataset:
         """Return the requested part of each dimension, under the new names."""

@@ -6,7 +6,7 @@ when they are read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias, TypeVar
@@ -17,7 +17,8 @@ import numpy as np
 from nczarr import model
 from nczarr.convert.change.nodes import find_variable
 from nczarr.convert.many import fit
-from nczarr.convert.many.fit import Fitting, differences, other_meanings, refuse
+from nczarr.convert.many.fit import Fitting, JoinObstacle, differences, other_meanings, refuse
+from nczarr.convert.many.models import SourceModels
 from nczarr.convert.many.steps import in_units_of, read_all, steps_of, with_finer_times
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
@@ -30,6 +31,7 @@ from nczarr.options import named
 from nczarr.system.warning import warn
 
 _G = TypeVar("_G", bound=Group)
+_D = TypeVar("_D", str, JoinObstacle)
 #: A packing, a variable that has it, and its error bound in words.
 Packing: TypeAlias = tuple[StoredForm, Variable, str]
 #: Attributes whose numbers are packed like the values.
@@ -79,7 +81,7 @@ def fitted(
     refused: str,
     *,
     fixed: bool = False,
-) -> tuple[list[Dataset], frozenset[str]]:
+) -> tuple[SourceModels, frozenset[str]]:
     """Return the datasets as they can be joined, with times in the units of the first, and the variables to join.
 
     Parameters
@@ -104,31 +106,25 @@ def fitted(
     """
     found = _adjusted(datasets, names, along, fitting, fixed=fixed)
     first = found[0]
-    growing = frozenset[str]().union(*[d.all_variables for d in found])
     if along is not None:
         growing = growing_variables(first, along, is_new)
-    others = list(zip(names[1:], found[1:], strict=True))
+    else:
+        growing = frozenset[str]().union(*[d.all_variables for d in found.distinct()])
     exact = fitting.join == "exact"
-    unlike = [
-        (name, d)
-        for name, o in others
-        for d in differences(first, o, along, exact=exact, growing=growing, fixed=fixed)
-    ]
-    refuse(unlike, refused)
+    like_first = partial(differences, first, along=along, exact=exact, growing=growing, fixed=fixed)
+    refuse(_of_others(found, names, like_first, () if not exact else None), refused)
     if fitting.merges:
-        refuse(
-            [(name, d) for name, o in others for d in other_meanings(first, o)],
-            refused,
-            fit.other_meaning_cure(),
-        )
+        meanings = _of_others(found, names, partial(other_meanings, first), fit.MEANING_OF_GROUPS)
+        refuse(meanings, refused, fit.other_meaning_cure())
     # The stored times of an append are refined before, in one update.
     if "times" in fitting.adjust and not fixed:
         first = with_finer_times(first, found[1:], growing)
-    parts, unlike = [first], []
-    for name, other in others:
+    parts, unlike = SourceModels([first]), list[tuple[str, JoinObstacle]]()
+    for name, other in zip(names[1:], found[1:], strict=True):
         with error_context(name):
-            parts.append(in_units_of(first, other, growing))
-        theirs = parts[-1].all_variables
+            other = in_units_of(first, other, growing)
+        parts.append(other)
+        theirs = other.all_variables
         where = "" if along is None else ", and the variable does not have the joined dimension"
         for fqn, mine in first.all_variables.items():
             if fqn in theirs and (along is None or fqn not in growing):
@@ -136,6 +132,32 @@ def fitted(
                 unlike += [(name, d) for d in fit.same_data(fqn, *pair, fitting.tolerance, where)]
     refuse(unlike, refused, fit.other_values_cure() if along is None else None)
     return parts, growing
+
+
+def _of_others(
+    found: SourceModels,
+    names: Sequence[str],
+    compared: Callable[[Dataset], Iterable[_D]],
+    attributes: Collection[str] | None,
+) -> list[tuple[str, _D]]:
+    """Return the differences of all datasets but the first, each with the name of its dataset.
+
+    Parameters
+    ----------
+    compared : callable
+        It returns the differences of a dataset, which do not depend on values.
+    attributes : collection of str or None
+        Attributes of the root that the differences depend on; None: all. Of datasets that declare the same, one is
+        compared: of a million files of an archive nearly all do.
+    """
+    known: dict[Hashable, list[_D]] = {}
+    unlike: list[tuple[str, _D]] = []
+    for number, name in enumerate(names[1:], 1):
+        key = number if attributes is None else found.declarations(number, attributes)
+        if key not in known:
+            known[key] = list(compared(found[number]))
+        unlike += [(name, difference) for difference in known[key]]
+    return unlike
 
 
 def growing_variables(dataset: Dataset, along: str, is_new: bool) -> frozenset[str]:
@@ -151,9 +173,12 @@ def growing_variables(dataset: Dataset, along: str, is_new: bool) -> frozenset[s
 
 def _adjusted(
     datasets: Sequence[Dataset], names: Sequence[str], along: str | None, fitting: Fitting, *, fixed: bool
-) -> list[Dataset]:
+) -> SourceModels:
     """Return the datasets with the differences removed that the options name."""
     fitting.refuse_unknown(datasets, names[0])
+    asks_nothing = fitting.join != "fill" and not fitting.adjust and not fitting.repack
+    if asks_nothing and isinstance(datasets, SourceModels):
+        return datasets
     found = list(datasets)
     if fitting.join == "fill" and along is not None:
         found = _completed(found, along, fixed=fixed)
@@ -163,7 +188,7 @@ def _adjusted(
                 found[i] = _like(found[0], other, along, fitting)
     if fitting.repack or "promote" in fitting.adjust:
         found = _repacked(found, names, fitting, fixed=fixed)
-    return found
+    return SourceModels(found)
 
 
 # --- variables that some files lack

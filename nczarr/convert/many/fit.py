@@ -146,6 +146,8 @@ class Fitting:
 
     def of(self, datasets: Sequence[Dataset]) -> Fitting:
         """Return the same without the tolerances of variables that no dataset has."""
+        if not self.tolerance:
+            return self
         fqns = {fqn for dataset in datasets for fqn in dataset.all_variables}
         kept = {p: n for p, n in self.tolerance.items() if any(matches(fqn, p) for fqn in fqns)}
         return replace(self, tolerance=kept)
@@ -444,7 +446,9 @@ def _cure_of_values(fqn: str, a: np.ndarray, b: np.ndarray) -> str | None:
     return named("adjust", "flip") if is_flipped and distance < np.inf else None
 
 
-def refuse(found: Sequence[tuple[str, str | JoinObstacle]], what: str, hint: str | None = None) -> None:
+def refuse(
+    found: Sequence[tuple[str, str]] | Sequence[tuple[str, JoinObstacle]], what: str, hint: str | None = None
+) -> None:
     """Raise a :class:`ModelError` that lists conflicts and cures, if any: pairs of a source and a difference.
 
     One line names the sources of a difference: of a thousand files with another unit, a user wants to read once.

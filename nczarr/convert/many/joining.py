@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from array import array
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -16,10 +17,11 @@ import numpy as np
 
 from nczarr import model
 from nczarr.convert.change.selecting import cut_source, find_dimension
-from nczarr.convert.endpoints import Hook, call_all, name_of, open_processed
+from nczarr.convert.endpoints import Hook, call_all, call_each, name_of, open_processed
 from nczarr.convert.many.adjusting import fitted, growing_variables, with_fill, with_nodes
 from nczarr.convert.many.expected import missing_steps
 from nczarr.convert.many.fit import Fitting, refuse
+from nczarr.convert.many.models import FilePart, SourceModels
 from nczarr.convert.many.scan import SMALL, Scanned, ScanRow, read_headers
 from nczarr.convert.many.steps import refuse_disorder
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
@@ -56,16 +58,15 @@ class JoinedSources:
             s.scan.states[s.number] if isinstance(s, Scanned) else state_of_file(s) for s in self.sources
         ]
         self._known: dict[object, np.ndarray] = {}
-        self._attributes: dict[object, Attribute] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state for another process, which opens the files that it reads."""
-        return self.__dict__ | {"_lock": None, "_open": OrderedDict(), "_known": {}, "_attributes": {}}
+        return self.__dict__ | {"_lock": None, "_open": OrderedDict(), "_known": {}}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _lock=make_lock(Rank.OWNER))
 
-    def headers(self, along: str | None, engine: Engine | None) -> list[Dataset]:
+    def headers(self, along: str | None, engine: Engine | None) -> SourceModels:
         """Return the models of all files, which the workers of an engine read.
 
         Raises
@@ -77,15 +78,17 @@ class JoinedSources:
         names = [] if any(isinstance(s, Scanned) for s in self.sources) else names
         # A hook may be a function that no other process knows.
         if engine is None or self._hook is not None or len(names) < len(self.sources):
-            return call_all(partial(self._header, number, along) for number in range(len(self.sources)))
+            numbers = range(len(self.sources))
+            return SourceModels(call_each(partial(self._header, number, along) for number in numbers))
         with closing(read_headers(names, self._options, engine)) as rows:
-            return call_all(partial(self._header, number, along, row) for number, row in enumerate(rows))
+            calls = (partial(self._header, number, along, row) for number, row in enumerate(rows))
+            return SourceModels(call_each(calls))
 
     def _header(self, number: int, along: str | None, row: ScanRow | NCZarrError | None = None) -> Dataset:
         """Return the model of a file; its data open the file when they are read.
 
         Joining compares coordinates and variables without the joined dimension: the values of small ones are read now,
-        and equal values are kept once for all files, as are equal attributes.
+        and equal values are kept once for all files.
         """
         if isinstance(row, NCZarrError):
             raise row
@@ -94,7 +97,6 @@ class JoinedSources:
 
             def lazy(fqn: str, variable: Variable) -> Variable:
                 data = variable.data
-                variable = replace(variable, attributes=self._shared(variable.attributes))
                 if data is None:
                     return variable
                 is_compared = fqn in dataset.all_dimensions or along not in (None, *variable.dimensions)
@@ -120,16 +122,6 @@ class JoinedSources:
         if isinstance(source, Scanned) and self._hook is None:
             return source.scan.header(source.number).model()
         return self._opened(number), None
-
-    def _shared(self, attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
-        """Return attributes, of which equal ones are the same objects."""
-        # The bytes of strings are addresses, and two files may declare different types under one name.
-        return tuple(
-            a
-            if a.type.is_user_defined or a.values.dtype.hasobject
-            else self._attributes.setdefault((a.name, a.type.name, a.values.tobytes()), a)
-            for a in attributes
-        )
 
     def dimension(self, along: str, *, merge: bool = False) -> tuple[str, bool]:
         """Return the FQN of the dimension to join along, and whether it is new; to merge, one file needs to have it."""
@@ -186,42 +178,16 @@ class JoinedSources:
             self._open.clear()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class FilePart:
-    """The values of a variable of one file; an :class:`~nczarr.model.ArraySource`."""
-
-    files: JoinedSources
-    number: int
-    fqn: str
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    known: np.ndarray | None = None
-
-    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        if self.known is not None:
-            return MemorySource(self.known).read(region, out)
-        return self.files.read(self.number, self.fqn, region, out)
-
-    @property
-    def source(self) -> object:
-        """The file."""
-        return self.files.sources[self.number]
-
-    def chunk_places(self) -> FilePlaces | None:
-        """Return the places of the chunks in the file."""
-        return self.files.places(self.number, self.fqn)
-
-
 @dataclass(frozen=True, eq=False)
 class JoinedSource:
     """The values of several sources, one after the other along an axis."""
 
-    parts: tuple[ArraySource, ...]
+    parts: Sequence[ArraySource]
     axis: int
 
     @cached_property
-    def _ends(self) -> list[int]:
-        return list(accumulate(part.shape[self.axis] for part in self.parts))
+    def _ends(self) -> array[int]:
+        return array("q", accumulate(part.shape[self.axis] for part in self.parts))
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -287,7 +253,7 @@ def join(
     *,
     fitting: Fitting | None = None,
     storage_options: Mapping[str, object] | None = None,
-    choose: Callable[[list[Dataset]], list[Dataset]] = lambda datasets: datasets,
+    choose: Callable[[SourceModels], Iterable[Dataset]] | None = None,
     merge: Callable[[list[Dataset]], list[Dataset]] | None = None,
     hook: Hook | None = None,
     engine: Engine | None = None,
@@ -303,8 +269,8 @@ def join(
         first dimension of every variable that is not a coordinate.
     fitting : Fitting, optional
         How sources that differ are joined.
-    choose : callable
-        Returns the parts of the sources to join.
+    choose : callable, optional
+        Returns the parts of the sources to join; by default, all of each.
     merge : callable, optional
         Join the sources of the same variables, and merge the results: it returns the parts of them to merge.
     hook : callable, optional
@@ -327,7 +293,9 @@ def join(
     with closing(JoinedSources(sources, storage_options, hook)) as files:
         fitting = fitting or Fitting()
         fqn, is_new = (None, False) if along is None else files.dimension(along, merge=merge is not None)
-        headers = choose(files.headers(fqn, engine))
+        headers = files.headers(fqn, engine)
+        if choose is not None:
+            headers = SourceModels(choose(headers))
         if merge is None:
             assert fqn is not None
             yield _joined(headers, sources, fqn, is_new, fitting)
@@ -338,7 +306,7 @@ def join(
             fqn = None  # different variables, and none with several steps: there is nothing to stack
 
         def joined(numbers: list[int]) -> Dataset:
-            own = [headers[n] for n in numbers]
+            own = headers.of(numbers)
             if fqn is None or (len(own) == 1 and not growing_variables(own[0], fqn, is_new)):
                 return replace(own[0], sources=(IngestedSource(name_of(sources[numbers[0]])),))
             return _joined(own, [sources[n] for n in numbers], fqn, is_new, fitting.of(own))
@@ -368,7 +336,7 @@ def _dimension(first: Dataset, along: str) -> tuple[str, bool]:
 
 
 def _joined(
-    headers: list[Dataset], sources: Sequence[object], along: str, is_new: bool, fitting: Fitting
+    headers: SourceModels, sources: Sequence[object], along: str, is_new: bool, fitting: Fitting
 ) -> Dataset:
     names = [name_of(source) for source in sources]
     refused = f"the files cannot be joined along {along}; {names[0]} is compared with the others"
@@ -386,45 +354,45 @@ def _joined(
     known = refuse_disorder(joined, along, names)
     if gaps:
         joined = _with_gaps(joined, along, growing, gaps)
-    ends = [0, *accumulate(1 if is_new else part.dimension_at(along).size for part in parts)]
+    ends = [0, *accumulate([1] * len(parts) if is_new else parts.sizes(along))]
     places = [end + sum(len(gaps[at]) for at in gaps if at < end) for end in ends[:-1]]
     pairs = zip(names, places, pairwise(ends), strict=True)
     return replace(
         joined,
         sources=tuple(IngestedSource(n, steps=(at, at + high - low)) for n, at, (low, high) in pairs),
         joined=JoinRecord(coordinates={} if known is None else {along: known}),
-        left_out=tuple(dict.fromkeys(what for part in headers for what in part.left_out)),
-        gone=tuple(dict.fromkeys(what for part in headers for what in part.gone)),
+        left_out=tuple(dict.fromkeys(what for part in headers.distinct() for what in part.left_out)),
+        gone=tuple(dict.fromkeys(what for part in headers.distinct() for what in part.gone)),
     )
 
 
 def _assembled(
-    parts: list[Dataset], along: str, is_new: bool, growing: frozenset[str], merge: bool
+    parts: SourceModels, along: str, is_new: bool, growing: frozenset[str], merge: bool
 ) -> Dataset:
     def variable(fqn: str, old: Variable) -> Variable:
         if fqn not in growing:
             return old
-        variables = [part.all_variables[fqn] for part in parts]
-        data = [model.source_of(v, part.shape_of(v)) for v, part in zip(variables, parts, strict=True)]
         # A data type that another part lacks may not hold the values of this part.
-        types = {v.storage.data_type for v in variables}
+        types = {part.all_variables[fqn].storage.data_type for part in declared}
         storage = old.storage if len(types) == 1 else replace(old.storage, data_type=None)
         if not is_new:
-            joined = JoinedSource(tuple(data), old.dimensions.index(along))
+            joined = JoinedSource(parts.column(fqn), old.dimensions.index(along))
             return replace(old, data=joined, storage=storage)
         storage = storage.with_axes((None, *range(len(old.dimensions))))
         return replace(
             old,
             dimensions=(along, *old.dimensions),
             storage=replace(storage, layout=None if storage.layout == "compact" else storage.layout),
-            data=JoinedSource(tuple(map(StackedSource, data)), 0),
+            data=JoinedSource(parts.column(fqn, StackedSource), 0),
         )
 
-    result = united(parts) if merge else parts[0]
+    declared, result = parts.distinct(), parts[0]
+    if merge:
+        result = replace(united([result, *declared]), attributes=parts.root_attributes())
     if is_new:
         result = _with_dimension(result, along, Dimension(model.split_fqn(along)[1], len(parts)))
     else:
-        size = sum(part.dimension_at(along).size for part in parts)
+        size = sum(parts.sizes(along))
         result = model.rewrite(result, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d)
     return model.rewrite(result, variable=variable)
 
@@ -503,7 +471,12 @@ def families(datasets: Sequence[Dataset], along: str | None, is_new: bool) -> li
     """
     if along is None:
         return [[number] for number in range(len(datasets))]
-    grown = [growing_variables(dataset, along, is_new) for dataset in datasets]
+    equal: dict[frozenset[str], frozenset[str]] = {}
+    grown = [
+        equal.setdefault(names, names)
+        for dataset in datasets
+        for names in [growing_variables(dataset, along, is_new)]
+    ]
     common = frozenset.intersection(*[names for names in grown if names] or [frozenset()])
     alone = [[number] for number, names in enumerate(grown) if not names]
     found: list[tuple[set[str], list[int]]] = []

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
 from functools import cache, partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
 from nczarr.errors import LockedError, StoreError
@@ -260,19 +259,22 @@ class ObstoreStore(ConcurrentStore):
             return
         below = self._prefix + start_of(prefix)
         skip = len(self._prefix)
-        sizes: dict[str, int] = {}
+        # Other clients mark a folder with an empty object "g/", which obstore lists as "g". All other keys are given on
+        # at once: a list of 10⁸ of them would take 31 GB.
+        empty: set[str] = set()
         with self._explained("list", prefix, may_be_missing=True):
             for entries in self._client.list(below or None):
                 for entry in entries:
-                    if entry["path"].startswith(below):
-                        sizes[entry["path"][skip:]] = entry["size"]
-        # Other clients mark a folder with an empty object "g/", which obstore lists as "g".
-        empty = {key for key, size in sizes.items() if not size}
-        if empty:
-            folders = {above for key in sizes for above in accumulate(key.split("/")[:-1], "{}/{}".format)}
-            for key in empty & folders:
-                del sizes[key]
-        yield from sorted(sizes.items())
+                    if not entry["path"].startswith(below):
+                        continue
+                    key = entry["path"][skip:]
+                    if not entry["size"]:
+                        empty.add(key)
+                        continue
+                    yield key, entry["size"]
+        for key in sorted(empty):
+            if not any(self.list_dir(key)):
+                yield key, 0
 
     def list_dir(self, prefix: str = "") -> Names:
         prefix = check_prefix(prefix)
