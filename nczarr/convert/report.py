@@ -33,7 +33,7 @@ from nczarr.zarr import Array, inner_codecs
 _MANY_OBJECTS, _SMALL_OBJECT = 1000, 64 << 10
 _LARGE_OBJECT = 256 << 20
 #: Leading bits of the size of an object that its class keeps, and keys of a listing that are counted together.
-_SIZE_BITS, _LISTED = 10, 10_000
+_SIZE_BITS, _LISTED = 10, 1000
 
 _Shape = tuple[int, ...]
 _Number = int | float
