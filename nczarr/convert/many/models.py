@@ -149,7 +149,7 @@ class SourceModels(Sequence[Dataset]):
         of_files = {fqn: each for fqn, each in data.items() if isinstance(each, FilePart)}
         first = next(iter(of_files.values()), None)
         files, number = (None, -1) if first is None else (first.files, first.number)
-        # What other files provide, as of models that were merged before, keeps its source.
+        # The data of other files, as of models that were merged before, keep their source.
         parts = {
             fqn: (part.shape, part.dtype)
             for fqn, part in of_files.items()
