@@ -120,10 +120,13 @@ def fitted(
     if "times" in fitting.adjust and not fixed:
         first = with_finer_times(first, found[1:], growing)
     parts, unlike = SourceModels([first]), list[tuple[str, JoinObstacle]]()
-    for name, other in zip(names[1:], found[1:], strict=True):
+    for number, name in enumerate(names[1:], 1):
         with error_context(name):
-            other = in_units_of(first, other, growing)
-        parts.append(other)
+            other = in_units_of(first, old := found[number], growing)
+        if other is old:
+            parts.append_from(found, number)
+        else:
+            parts.append(other)
         theirs = other.all_variables
         where = "" if along is None else ", and the variable does not have the joined dimension"
         for fqn, mine in first.all_variables.items():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from hashlib import blake2b
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -110,7 +111,7 @@ class JoinedSources:
                         known = values.get(fqn)
                     # Equal coordinates of a thousand files are kept once.
                     if known is not None and not known.dtype.hasobject:
-                        key = known.dtype, known.shape, known.tobytes()
+                        key = known.dtype, known.shape, blake2b(known.tobytes(), digest_size=16).digest()
                         known = self._known.setdefault(key, known)
                 return variable.with_data(FilePart(self, number, fqn, data.shape, data.dtype, known))
 

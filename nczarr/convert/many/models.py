@@ -130,7 +130,7 @@ class SourceModels(Sequence[Dataset]):
     Examples
     --------
     >>> from nczarr.model import INT, MemorySource
-    >>> models = SourceModels(Dataset(n, variables=(Variable("v", INT, data=[1]),)) for n in ("a", "b"))
+    >>> models = SourceModels(Dataset(n, variables=(Variable("v", INT, data=1),)) for n in ("a", "b"))
     >>> len(models), models[1].name, models[1].all_variables["/v"][...].item()
     (2, 'b', 1)
     """
@@ -167,6 +167,10 @@ class SourceModels(Sequence[Dataset]):
             common = self._common[key] = _Declarations(bare, files, parts, tuple(own))
         attributes = self._shared(dataset.attributes)
         self._rows.append(_Row(common, dataset.name, attributes, number, tuple(own.values())))
+
+    def append_from(self, models: SourceModels, number: int) -> None:
+        """Add the model of a source that other models have; both keep it once."""
+        self._rows.append(models._rows[number])
 
     def _bare(self, dataset: Dataset) -> Dataset:
         """Return a model without name, attributes of the root and data; its equal parts are the same objects."""

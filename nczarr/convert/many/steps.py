@@ -5,6 +5,7 @@ Times are equal within their rounding; other coordinates are compared exactly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -27,6 +28,8 @@ from nczarr.options import named
 _OTHER_UNITS = (
     "join the files anew with one first whose units and type hold all times, or omit the variable with -x"
 )
+#: Number of steps that are compared together.
+_TOGETHER = 10_000
 
 
 def in_units_of(first: Dataset, other: Dataset, growing: Collection[str]) -> Dataset:
@@ -215,12 +218,17 @@ def known_of(steps: np.ndarray) -> KnownSteps | None:
     >>> known_of(np.array([9, 6, 0]))
     KnownSteps(count=3, first=9, last=0, least=3, most=6)
     """
-    numbers = steps.tolist() if steps.dtype.kind in "iuf" else []
-    if len(numbers) < 2:
+    if len(steps) < 2 or steps.dtype.kind not in "iuf":
         return None
-    apart = _apart(numbers, down=numbers[-1] < numbers[0])
-    is_ordered = all(step > 0 for step in apart)
-    return KnownSteps(len(numbers), numbers[0], numbers[-1], min(apart), max(apart)) if is_ordered else None
+    first, last = steps[0].item(), steps[-1].item()
+    least, most = math.inf, -math.inf
+    # Python's numbers neither overflow nor wrap, and take 64 bytes each: those of a part are in memory.
+    for start in range(0, len(steps) - 1, _TOGETHER):
+        apart = _apart(steps[start : start + _TOGETHER + 1].tolist(), down=last < first)
+        if not all(step > 0 for step in apart):
+            return None
+        least, most = min(least, *apart), max(most, *apart)
+    return KnownSteps(len(steps), first, last, least, most)
 
 
 def _apart(numbers: Sequence[float], *, down: bool) -> list[float]:
