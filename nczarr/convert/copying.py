@@ -128,8 +128,9 @@ def copy(
         each time.
 
         Storage: `chunk_bytes` (approximate size of chunks, ``"4MiB"``), `checksum` (crc32c in Zarr, fletcher32 in
-        netCDF-4, for every chunk), `portable` (replace the codecs of a Zarr source that not every reader of Zarr v3
-        has; the result names them), `quantize` (round floats: ``"temp=3"``, ``"GranularBitRound:3"``,
+        netCDF-4, for every chunk), `portable` (for old and small readers of Zarr v3: replace the codecs of a Zarr
+        source that not all have; the result names them; the keys of arrays are attributes, and char is stored as
+        uint8), `quantize` (round floats: ``"temp=3"``, ``"GranularBitRound:3"``,
         ``{"temp": "3", "precip*": "BitRound:10"}``; no other option changes values), `fixed` (make unlimited
         dimensions fixed), `unlimited` (make these dimensions unlimited), `template` (``{"time": 365}``: the final
         length of a dimension, along which no values are stored: writers of regions do that, see :func:`append`); for
@@ -655,6 +656,8 @@ class CopyTask:
             # The older layouts store the filters of a variable only as codecs.
             form = replace(form, compression="default")
         form = replace(form, checksum=how.checksum)
+        if how.portable and layout == "nczarr-v3":
+            form = replace(form, keys_in_attributes=True, char="uint8")
         has_shards = any(v.storage.shard_shape for v in shaped.dataset.all_variables.values())
         if has_shards and not is_on_v3 and (how.shards is not None or "shards" in how.rules):
             raise UnsupportedError(f"{named('shards')}: the layout {layout} has no shards")

@@ -73,6 +73,8 @@ class Reading:
         The group, if the hierarchy is not a whole dataset.
     nz : bool
         Whether the dataset agrees with NZ-1.0, which its changes have to keep.
+    keys_in_attributes : bool
+        Whether the keys of arrays are attributes, where changes have to keep them.
     """
 
     dataset: Dataset
@@ -85,6 +87,7 @@ class Reading:
     foreign: frozenset[str] = frozenset()
     part: OpenedGroup | None = None
     nz: bool = False
+    keys_in_attributes: bool = False
 
 
 def array_at(nodes: Mapping[str, Metadata], path: str) -> ArrayMetadata:

@@ -61,6 +61,10 @@ class WriteOptions:
     lossy : bool
         Write the parts that the layout can represent, and list the others in ``StoredDataset.losses``, instead of
         refusing them.
+    keys_in_attributes : bool
+        Write the keys of arrays as attributes, for readers that refuse arrays with other members than Zarr's:
+        zarr-python before 3.1.4. xarray shows the attributes, and cannot write them to a netCDF file. Only with the
+        layout ``nczarr-v3``.
     case_insensitive : bool
         Choose distinct node names for names that differ in case only, also for a store that tells them apart.
 
@@ -145,6 +149,8 @@ class WriteOptions:
         verbs=NEW,
         planned=True,
     )
+
+    keys_in_attributes: bool = False
 
     def __post_init__(self) -> None:
         for name, known in (

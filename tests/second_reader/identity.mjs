@@ -44,7 +44,8 @@ const groupKeys = (group) => keysIn([group.plain, ...extensions(group.document)]
 
 function arrayKeys(array) {
   const { document } = array;
-  if (!document.has("nczarr") && !document.has("extensions")) return new Map();
+  // Version 3.0, without copies, has its keys among the attributes; they mean nothing without those of the root.
+  if (!document.has("nczarr") && !document.has("extensions") && !array.plain.has("_nczarr_copy")) return new Map();
   return keysIn([...extensions(document), array.plain], ARRAY_KEYS);
 }
 

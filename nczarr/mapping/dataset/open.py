@@ -267,8 +267,14 @@ def _stored(
     if reading.findings:
         warn_of(reading.findings, store.url, repairable=reading.part is None)
     layout = cast(LayoutName, dialect.name)
-    # A dataset that agrees with NZ-1.0 keeps to it: its new nodes are declared, too.
-    options = replace(options, layout=layout, consolidated=hierarchy.consolidated, nz=reading.nz)
+    # A dataset that agrees with NZ-1.0 keeps to it: its new nodes are declared, too. So does one for old readers.
+    options = replace(
+        options,
+        layout=layout,
+        consolidated=hierarchy.consolidated,
+        nz=reading.nz,
+        keys_in_attributes=reading.keys_in_attributes,
+    )
     names = _node_names(hierarchy.store, options, dialect.zarr_layout)
     return StoredDataset(hierarchy, dialect, reading, reading.dataset, options=options, names=names)
 

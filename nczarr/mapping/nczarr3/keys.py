@@ -54,6 +54,8 @@ DATASET = "dataset"
 FQN = "fqn"
 #: The member of the superblock that distinguishes this convention from others with the same keys.
 MARK = "convention"
+#: The member of the superblock that says where the keys of arrays are, if they are not in the object; its only value.
+ARRAY_CARRIER, IN_ATTRIBUTES = "arrays", "attributes"
 NZ = "NZ-1.0"
 #: The entry of NZ-1.0 in every node of a dataset that agrees with it.
 NZ_CONVENTION: Mapping[str, str] = {
@@ -430,8 +432,11 @@ def _arrays(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> dict[str, Array
 def _found_by_arrays(hierarchy: Hierarchy, unknown: Mapping[str, str]) -> Home | None:
     """Return the dataset of a root without keys: of a copy whose nodes exist, or of most arrays."""
     arrays = _arrays(hierarchy, unknown)
-    # Version 3.0 has its keys in the attributes; they mean nothing without those of the root.
-    keys = {p: array_keys(m)[0] if m.extra or m.extensions else {} for p, m in arrays.items()}
+    # Version 3.0, without copies, has its keys in the attributes; they mean nothing without those of the root.
+    keys = {
+        p: array_keys(m)[0] if m.extra or m.extensions or COPY_KEY in m.attributes else {}
+        for p, m in arrays.items()
+    }
     if not any(keys.values()):
         return None
     copies = list(find_copies(hierarchy, keys))

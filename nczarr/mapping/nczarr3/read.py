@@ -117,6 +117,7 @@ class HierarchyReader:
             foreign=frozenset(finder.foreign),
             part=OpenedGroup(finder.home.fqn or "") if finder.home.is_part else None,
             nz=self.is_nz,
+            keys_in_attributes=superblock.get(keys.ARRAY_CARRIER) == keys.IN_ATTRIBUTES,
         )
 
     def superblock(self, root: RecordedGroup) -> JsonObject:

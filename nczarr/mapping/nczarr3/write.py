@@ -31,6 +31,8 @@ def plan_nczarr_v3(
     known = known or KeptNodes()
 
     def is_current(metadata: ArrayMetadata) -> bool:
+        if options.keys_in_attributes:
+            return not spec.has_object(metadata) and ARRAY_KEY in metadata.attributes
         own = spec.has_object(metadata) and known.identity is not None
         return own and spec.dataset_of(metadata) == known.identity
 
@@ -115,6 +117,8 @@ class _NCZarr3Planner(DocumentPlanner):
                 keys[SUPERBLOCK_KEY]["format"] = self.dataset.format
             if self.options.nz:
                 keys[SUPERBLOCK_KEY]["nz"] = True
+            if self.options.keys_in_attributes:
+                keys[SUPERBLOCK_KEY][spec.ARRAY_CARRIER] = spec.IN_ATTRIBUTES
             if self.dataset.sources:
                 own = [asdict(source) for source in self.dataset.sources]
                 keys[SUPERBLOCK_KEY]["sources"] = [
@@ -219,7 +223,10 @@ class _NCZarr3Planner(DocumentPlanner):
             attributes = {**attributes, spec.CONVENTION_KEY: [dict(spec.NZ_CONVENTION)]}
             if numbers := _numbers_in(keys.get(ATTR_KEY, {})):
                 attributes[ATTR_KEY] = numbers
-        made = node.with_attributes(attributes, {spec.EXTENSION_NAME: own})
+        extra: JsonObject = {spec.EXTENSION_NAME: own}
+        if self.options.keys_in_attributes:
+            attributes, extra = {**attributes, **keys}, {}
+        made = node.with_attributes(attributes, extra)
         return replace(made, extensions=self.extensions(keys)) if self.options.extensions else made
 
 
@@ -237,6 +244,9 @@ def _without_growing_sizes(keys: JsonObject) -> JsonObject:
 def _with_copy(node: ArrayMetadata, text: str | None) -> ArrayMetadata:
     """Return an otherwise unchanged array with the current copy of its group's record, or without a copy."""
     own = member(node.extra, spec.EXTENSION_NAME)
+    if not own and ARRAY_KEY in node.attributes:
+        attributes = {k: v for k, v in node.attributes.items() if k != COPY_KEY}
+        return node.with_attributes(attributes | ({} if text is None else {COPY_KEY: text}))
     before = member(own, "configuration")
     if not before or before.get(COPY_KEY) == text:
         return node

@@ -29,7 +29,9 @@ from nczarr.model import BYTE, CHAR, DOUBLE, STRING, Attribute, Type, UserType
 
 ATTR_KEY = "_nczarr_attr"
 #: Attribute names of NCZarr; an attribute of the model with such a name has no plain form.
-RESERVED = frozenset({"_nczarr_superblock", "_nczarr_group", "_nczarr_array", ATTR_KEY, "zarr_conventions"})
+RESERVED = frozenset(
+    {"_nczarr_superblock", "_nczarr_group", "_nczarr_array", ATTR_KEY, "_nczarr_copy", "zarr_conventions"}
+)
 _FILL = "_FillValue"
 _INT64 = np.iinfo(np.int64)
 
