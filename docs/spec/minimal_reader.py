@@ -306,7 +306,7 @@ class Reader:
 
     def load_array(self, path: str, reach: set[str]) -> tuple[str, Any, dict[str, Json]]:
         array = zarr.open_array(self.store, path=path, mode="r")
-        keys = array.metadata.extra_fields.get("nczarr", {}).get("configuration", {})
+        keys = array.metadata.extra_fields.get("nczarr", {}).get("configuration", dict(array.attrs))
         if keys.get("dataset", self.dataset) != self.dataset:
             raise Refused(f"{path} belongs to another dataset")
         references = keys.get("_nczarr_array", {}).get("dimension_references", [])

@@ -189,7 +189,8 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         "fqn-wrong", "note", "the place of the group", "write it",
     ),
     Constraint(
-        "every array has the object `nczarr`", "object-missing", "warning", "plain Zarr by labels", "write it"
+        "every array has the object `nczarr`, or `arrays` of the superblock says that its keys are attributes",
+        "object-missing", "warning", "plain Zarr by labels", "write it",
     ),
     Constraint(
         "the object `nczarr` of an array has `name` `nczarr` and `must_understand` false, and its `configuration` has "

@@ -145,7 +145,14 @@ def write(dataset: Dataset, folder: Path, **options: Any) -> Path:
     return folder
 
 
-FORMS = ({}, {"compound": "struct"}, {"char": "uint8"}, {"nz": True}, {"extensions": True})
+FORMS = (
+    {},
+    {"compound": "struct"},
+    {"char": "uint8"},
+    {"nz": True},
+    {"extensions": True},
+    {"keys_in_attributes": True},
+)
 
 
 @pytest.mark.slow

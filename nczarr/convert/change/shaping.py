@@ -92,7 +92,7 @@ class OutputOptions:
     checksum : bool
         Store a checksum for every chunk.
     portable : bool
-        Replace the codecs of a Zarr source that not every reader has.
+        Write for readers that have few codecs and data types, and refuse other members of arrays than Zarr's.
     quantize : str, optional
         ``[NAME,…=][MODE:]DIGITS``, with the modes of netCDF-C.
     fixed : bool
@@ -146,7 +146,7 @@ class OutputOptions:
     )
     portable: bool = option(
         False,
-        "Zarr: replace codecs of a Zarr source that not all readers have, and list them",
+        "Zarr: write for old and small readers: their codecs, char as uint8, keys of arrays as attributes",
         Take.FLAG,
         verbs=NEW,
         planned=True,
