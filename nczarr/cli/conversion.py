@@ -203,6 +203,10 @@ def closing_line(report: Report) -> str:
             parts.append(report.objects_out.hint)
     if report.chosen_chunks:
         parts.append(f"chunks: {report.chosen_chunks}")
+    if report.read_otherwise:
+        named = report.read_otherwise[:_NAMED_APPENDS]
+        more = len(report.read_otherwise) - len(named)
+        parts.append(f"xarray's engine zarr reads {', '.join(named)}{f' and {more} more' if more else ''}")
     if report.finished_before:
         parts.append(f"{report.finished_before} already complete and verified")
     if report.skipped:

@@ -33,6 +33,7 @@ from nczarr.convert.request import (
 from nczarr.convert.values.resume import NO_RECORD, records_of, with_steps
 from nczarr.convert.verify.differences import ValueComparison
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
+from nczarr.convert.xarray_view import read_otherwise
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
 from nczarr.formats import Kind, kind_of_source, kind_of_target
 from nczarr.mapping.options import ON_V3
@@ -470,6 +471,8 @@ class CopyTask:
             losses += replaced
             if request.effort.report is not None:
                 request.effort.report.chunks += lengths
+                if kind_of_target(request.target) == "zarr":
+                    request.effort.report.read_otherwise += read_otherwise(dataset)
             if request.trust.dry_run:
                 return self.plan(dataset, form)
             if request.trust.record_sources:

@@ -416,6 +416,8 @@ class Report:
         The files of the targets; None if one is not local.
     chunks : list of ChunkLength
         The chunk lengths along the dimensions of Zarr arrays, and the reasons for them.
+    read_otherwise : list of str
+        The variables of Zarr that xarray without nczarr reads otherwise than those of the netCDF file.
 
     Examples
     --------
@@ -440,6 +442,7 @@ class Report:
     appended: list[AppendedSteps] = field(default_factory=list)
     objects_out: StoredObjects | None = field(default_factory=lambda: StoredObjects({}))
     chunks: list[ChunkLength] = field(default_factory=list)
+    read_otherwise: list[str] = field(default_factory=list)
     _start: float = field(default_factory=time.monotonic, repr=False)
 
     @property
