@@ -22,7 +22,7 @@ from s3_proxy import S3Proxy
 
 import nczarr
 from nczarr.cli import main
-from nczarr.errors import LockedError, UnsupportedError
+from nczarr.errors import DatasetNotFoundError, LockedError, UnsupportedError
 from nczarr.mapping.dataset.changes import BESIDE
 from nczarr.stores import open_store
 from nczarr.stores.remote import ObstoreStore
@@ -355,6 +355,17 @@ def test_a_template_of_all_sources_has_what_each_of_them_adds(days: list[str]) -
     nczarr.append(day(DAYS), "all.zarr")
     with nczarr.Dataset("all.zarr") as found:
         assert found["time"][:].tolist() == [6.0 * n for n in range(28)]
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("backend", ["obstore", "s3fs"])
+def test_a_missing_target_is_told_without_the_marks_of_the_writer(
+    s3_server: dict[str, str], days: list[str], backend: str
+) -> None:
+    for how in ({}, {"replace": True}, {"region": {"time": slice(0, 4)}}):
+        with pytest.raises(DatasetNotFoundError, match="the store is empty") as caught:
+            nczarr.append(days[0], "s3://test/none.zarr", target_options={"backend": backend}, **how)
+        assert ".nczarr" not in str(caught.value)
 
 
 # --- the schedulers of the page

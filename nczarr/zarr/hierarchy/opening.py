@@ -211,6 +211,8 @@ def _not_found(store: Store) -> DatasetNotFoundError:
     except StoreError:
         keys, prefixes = [], []
     names = sorted([*keys, *(name + "/" for name in prefixes)])
+    # A writer marks a store before it knows that nothing is there, and the mark says nothing to a user.
+    names = [name for name in names if not name.startswith(".nczarr-")]
     if names:
         rest = f" and {len(names) - 8} more" if len(names) > 8 else ""
         content = f"the store contains {', '.join(names[:8])}{rest}"
