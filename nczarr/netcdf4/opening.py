@@ -40,6 +40,7 @@ from nczarr.system.environment import is_on
 from nczarr.system.failures import is_unreached
 from nczarr.system.finalizing import close_dropped
 from nczarr.system.locks import FileLock, Releasable, in_time
+from nczarr.targets import parse_target
 
 if TYPE_CHECKING:
     from nczarr import netcdf
@@ -233,6 +234,14 @@ class Opening:
         return formats.local_path(self.target)
 
     @property
+    def place(self) -> Path | None:
+        """The path of a local target, also of a URL with a fragment of netCDF-C: its lock excludes writers."""
+        if self.path is not None or not isinstance(self.target, str):
+            return self.path
+        found = parse_target(self.target)
+        return Path(found.location) if found.protocol == "file" else None
+
+    @property
     def name(self) -> str:
         """The name in error messages."""
         if isinstance(self.target, str | os.PathLike):
@@ -243,7 +252,7 @@ class Opening:
     @property
     def is_marked(self) -> bool:
         """True if a mark in the store excludes other writers: behind a URL, no lock does."""
-        remote = isinstance(self.target, str) and self.path is None
+        remote = isinstance(self.target, str) and self.place is None
         return remote and not self.target.startswith("memory:")
 
     def _check_name(self) -> None:
@@ -263,11 +272,11 @@ class Opening:
         """Create a Zarr hierarchy."""
         from nczarr.mapping import WriteOptions, create_dataset
 
-        target, path = self.target, self.path
+        target, path, place = self.target, self.path, self.place
         with _locks() as locks:
-            if path is not None:
-                locks.append(_lock(path, hint=_SHARED_HINT))
-                if self.clobber and path.is_file() and not path.stat().st_size:
+            if place is not None:
+                locks.append(_lock(place, hint=_SHARED_HINT))
+                if path is not None and self.clobber and path.is_file() and not path.stat().st_size:
                     # An empty file that reserves a name is replaced by a file: a zip file.
                     path.unlink()
                     target = f"file://{path.absolute()}#mode=nczarr,zip"
@@ -302,14 +311,14 @@ class Opening:
 
     def _hierarchy(self) -> Session:
         """Open an existing Zarr hierarchy. Create it in the mode ``r+`` if there is none."""
-        target, path, writable = self.target, self.path, self.mode != "r"
+        target, place, writable = self.target, self.place, self.mode != "r"
         from nczarr.mapping import WriteOptions, open_dataset
         from nczarr.mapping.dataset.beside import PartsMark
         from nczarr.mapping.dataset.changes import WriterMark
 
         with _locks() as locks:
-            if path is not None and writable:
-                locks.append(_lock(path, shared=self.shared, hint=_SHARED_HINT))
+            if place is not None and writable:
+                locks.append(_lock(place, shared=self.shared, hint=_SHARED_HINT))
             if writable and self.is_marked:  # before the documents are read, which another writer may change
                 target = open_store(target, "r+", self.storage_options)
                 if target.takes_any_key:

@@ -6,10 +6,11 @@ Values are read lazily, from any number of threads. Datasets opened by path or U
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeGuard
@@ -18,7 +19,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.display import shown_location
-from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError, also
 from nczarr.mapping.plain.write import Labels
 from nczarr.model import FLOAT, STRING, EnumType
 from nczarr.model.chunk_shapes import chunks_in_shards
@@ -55,6 +56,11 @@ except ImportError as error:  # pragma: no cover
 if [int(number) for number in xr.__version__.split(".")[:2]] < [2025, 6]:
     raise NCZarrError(f"xarray {xr.__version__} is too old", hint="install a newer one")
 
+#: The options of xarray's decoding.
+_OPTIONS = frozenset(inspect.signature(StoreBackendEntrypoint.open_dataset).parameters) - {
+    "self",
+    "filename_or_obj",
+}
 #: The key of the encoding of variables and datasets that holds a :class:`Kept`.
 KEPT = "nczarr"
 #: The name under which xarray stores a variable whose name is None.
@@ -285,6 +291,22 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
         labels = _LabelOfDimension(self.source, group)
         return {name: self._variable(name, v, labels) for name, v in group.variables.items()}
 
+    def refuse_scalar_coordinates(self, dropped: str | Iterable[str] | None) -> None:
+        """Refuse a scalar that has the name of a dimension, of which xarray's error names no way out."""
+        group = self.source.group(self.path)
+        labels = _LabelOfDimension(self.source, group)
+        dropped = {dropped} if isinstance(dropped, str) else set(dropped or ())
+        kept = {name: node for name, node in group.variables.items() if name not in dropped}
+        scalars = {name for name, node in kept.items() if not node.dimensions}
+        for node in kept.values():
+            for name in scalars.intersection(labels[dimension] for dimension in node.dimensions):
+                raise also(UnsupportedError, ValueError)(
+                    f"xarray has no dataset in which dimension {name!r} already exists as a scalar variable",
+                    path=self.place,
+                    fqn=model.join_fqn(fqn_of(self.path), name),
+                    hint=f"drop_variables=[{name!r}] opens the others",
+                )
+
     def variables(self) -> tuple[dict[str, xr.Variable], dict[str, xr.Variable]]:
         """Return the variables as they are stored, and as xarray has decoded them at opening, with lazy values."""
         if self._variables is None:
@@ -397,12 +419,21 @@ def place_of(target: object) -> str:
 
 def opened(source: ReopenedDataset, group: str, options: Mapping[str, Any]) -> xr.Dataset:
     """Return a group as a dataset that xarray has decoded with the options of :func:`xarray.open_dataset`."""
+    if unknown := sorted(options.keys() - _OPTIONS):
+        raise also(UnsupportedError, TypeError)(
+            f"the engine nczarr has no option {', '.join(unknown)}",
+            hint=f"the options of decoding are {', '.join(sorted(_OPTIONS))}; formats are found by themselves",
+        )
     store = GroupStore(source, group, options)
     try:
         source.keep_model()  # while the source is there
         dataset = StoreBackendEntrypoint().open_dataset(store, **options)
-    except BaseException:
-        store.close()
+    except BaseException as error:
+        try:
+            if isinstance(error, ValueError):
+                store.refuse_scalar_coordinates(options.get("drop_variables"))
+        finally:
+            store.close()
         raise
     for name in store.texts.keys() & dataset.variables.keys():
         encoding = dataset.variables[name].encoding

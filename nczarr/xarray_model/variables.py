@@ -6,6 +6,7 @@ The values are in the model's form: as stored, as far as a program has not chang
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from operator import index
 from typing import Any
@@ -22,7 +23,7 @@ from xarray.core.utils import is_duck_dask_array
 
 from nczarr import model
 from nczarr.compression import NamedConfig
-from nczarr.errors import NCZarrError, UnsupportedError, error_context
+from nczarr.errors import NCZarrError, UnsupportedError, also, error_context
 from nczarr.lazy import cached_property
 from nczarr.model import STRING, CompoundType, EnumType, Region, Storage, Type, VlenType
 from nczarr.model.sources import handed, region_shape
@@ -707,6 +708,25 @@ def check_encoding(name: str, given: Mapping[str, Any]) -> None:
         )
 
 
+@contextmanager
+def naming(name: str, encoding: Mapping[str, Any], dtype: np.dtype) -> Iterator[None]:
+    """Name the variable and its encoding where xarray or numpy cannot encode its values, and say neither."""
+    try:
+        yield
+    except NCZarrError:
+        raise
+    except (TypeError, ValueError) as error:
+        if repr(name) in str(error):
+            raise
+        given = {key: value for key, value in encoding.items() if key in _CODING}
+        builtin = TypeError if isinstance(error, TypeError) else ValueError
+        raise also(UnsupportedError, builtin)(
+            f"values of {dtype} cannot be stored with the encoding {given}: {error}",
+            fqn=name,
+            hint="give the variable values and an encoding of one kind: drop_encoding() removes that of a source",
+        ) from error
+
+
 def encode(parts: Sequence[XarrayVariable]) -> None:
     """Let xarray encode variables, if possible without their values."""
     samples = {}
@@ -715,10 +735,17 @@ def encode(parts: Sequence[XarrayVariable]) -> None:
         variable.encoding = {k: v for k, v in variable.encoding.items() if k != KEPT}
         # xarray encodes whole variables, and so would load each of them.
         samples[part.name] = variable[(slice(0, 0),) * variable.ndim] if part.is_divisible else variable
-    encoded, _ = conventions.cf_encoder(samples, {})
+    try:
+        encoded, _ = conventions.cf_encoder(samples, {})
+    except (TypeError, ValueError):
+        for name, variable in samples.items():  # xarray does not say of which variable it speaks
+            with naming(name, variable.encoding, variable.dtype):
+                conventions.encode_cf_variable(variable, name=name)
+        raise
     for part in parts:
-        _warn_of_missing_texts(part.name, encoded[part.name])
-        part.encoded = as_stored(encoded[part.name], part.name)
+        with naming(part.name, part.variable.encoding, part.variable.dtype):
+            _warn_of_missing_texts(part.name, encoded[part.name])
+            part.encoded = as_stored(encoded[part.name], part.name)
 
 
 def same(value: object, before: object) -> bool:

@@ -237,6 +237,10 @@ class _Writing:
             origin = {k: v for k, v in variables[name].encoding.items() if k == KEPT}
             variables[name].encoding = {**new, **origin}
         for variable in variables.values():
+            # None stands for no entry, as in xarray's own calls; it forbids a fill value alone.
+            variable.encoding = {
+                k: v for k, v in variable.encoding.items() if v is not None or k == "_FillValue"
+            }
             if getattr(variable.encoding.get("dtype"), "kind", "") == "U":  # xarray would cut longer text
                 variable.encoding = {**variable.encoding, "dtype": str}
         parts = {name: XarrayVariable(name, v, self._variable_origin(v)) for name, v in variables.items()}

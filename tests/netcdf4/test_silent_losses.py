@@ -116,7 +116,8 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
         ds.a = 1
         ds.sync()
         for mode in ("a", "r+", "w"):
-            assert script(attempt, path, mode) == "LockedError 13\n"
+            for name in (path, f"file://{path}#mode=nczarr"):
+                assert script(attempt, name, mode) == "LockedError 13\n"
             with pytest.raises(PermissionError):
                 ours.Dataset(path, mode)
         assert script(attempt, path, "r") == "opened\n"

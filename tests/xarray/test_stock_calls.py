@@ -107,6 +107,8 @@ def test_inherited_coordinates_are_written_into_each_group_if_that_is_asked_for(
         xr.testing.assert_identical(back, tree)
 
 
+@pytest.mark.filterwarnings("error:.*locks")
+@pytest.mark.filterwarnings("error:.*marker")
 def test_to_netcdf_takes_urls_of_netcdf_c_for_zarr_hierarchies(tmp_path: Path) -> None:
     ds = xr.Dataset({"v": ("x", [1, 2])})
     ds.nczarr.to_netcdf(f"file://{tmp_path}/a.zarr#mode=nczarr")
@@ -184,6 +186,61 @@ def test_errors_of_to_netcdf_do_not_advise_the_arguments_of_to_zarr(tmp_path: Pa
     with pytest.raises(ValueError, match="different dimension names") as caught:
         ds.rename(x="z").nczarr.to_netcdf(tmp_path / "a.nc", mode="a")
     assert "to_zarr" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    ("values", "encoding", "message"),
+    [
+        ([1.0, 2.0], {"_FillValue": "abc"}, "values of float64 .*'_FillValue': 'abc'.*could not convert"),
+        ([1.0, 2.0], {"dtype": "i1", "scale_factor": "a"}, "values of float64 .*'scale_factor': 'a'"),
+        (["a", "b"], {"dtype": "i4"}, "values of <U1 .*'dtype': 'i4'"),
+        (
+            np.array(["2000-01-01"] * 2, "M8[ns]"),
+            {"units": "furlongs since tomorrow"},
+            "values of datetime64.*furlongs since tomorrow",
+        ),
+        (np.array([[1], [1, 2]], object), {}, "values of object cannot be stored"),
+    ],
+)
+def test_an_encoding_that_does_not_fit_is_named_with_its_variable(
+    tmp_path: Path, name: str, values: Any, encoding: dict[str, Any], message: str
+) -> None:
+    ds = xr.Dataset({"fine": ("x", [1, 2]), "odd": ("x", values)})
+    ds["odd"].encoding = encoding
+    with pytest.raises(nczarr.NCZarrError, match=f"^odd: {message}"):
+        write(ds, tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_scalar_with_the_name_of_a_dimension_is_told_with_the_way_round_it(tmp_path: Path) -> None:
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("x", 2)
+        ds.createVariable("x", "i4", ())
+        ds.createVariable("v", "i4", ("x",))[:] = 1
+    with pytest.raises(ValueError, match=r"/x: .*scalar variable \(drop_variables=\['x'\]"):
+        xr.open_dataset(tmp_path / "a.zarr", engine="nczarr")
+    with xr.open_dataset(tmp_path / "a.zarr", engine="nczarr", drop_variables=["x"]) as back:
+        assert back["v"].values.tolist() == [1, 1]
+
+
+def test_an_option_of_another_engine_is_refused_by_name(tmp_path: Path) -> None:
+    xr.Dataset({"v": ("x", [1])}).nczarr.to_zarr(tmp_path / "a.zarr")
+    with pytest.raises(TypeError, match="the engine nczarr has no option consolidated"):
+        xr.open_dataset(tmp_path / "a.zarr", engine="nczarr", consolidated=True)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_none_in_an_encoding_is_no_entry(tmp_path: Path, name: str) -> None:
+    none = dict.fromkeys(("dtype", "units", "calendar", "scale_factor", "add_offset", "chunks", "zlib"))
+    ds = xr.Dataset({"v": ("x", [1.5, 2.5])})
+    write(ds, tmp_path / name, encoding={"v": {**none, "_FillValue": None}})
+    ds["v"].encoding = none
+    write(ds, tmp_path / f"own-{name}")
+    for place, fills in ((tmp_path / name, False), (tmp_path / f"own-{name}", True)):
+        with xr.open_dataset(place, engine="nczarr") as back:
+            xr.testing.assert_identical(back, ds)
+            assert ("_FillValue" in back["v"].encoding) is fills
 
 
 @pytest.mark.parametrize("format", ["NETCDF3_CLASSIC", "NETCDF3_64BIT", "NETCDF4_CLASSIC"])
