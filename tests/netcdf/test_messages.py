@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from real_data import DATA
 
 from nczarr.errors import ModelError, NCZarrError, NetCDFFileError, UnsupportedError
-from nczarr.model import INT, STRING, Dataset, VlenType, rewrite, same_values
+from nczarr.model import INT, STRING, CompoundType, Dataset, Field, VlenType, rewrite, same_values
 from nczarr.model.types import NullText
 from nczarr.netcdf import open_dataset
 from nczarr.netcdf.messages import (
@@ -59,6 +59,21 @@ def test_every_dataset_arrives_unchanged(dataset: Dataset) -> None:
         assert same_values(
             read_values(sent(values_message(values, variable.type)), variable.type, shape), values
         )
+
+
+def test_records_of_texts_and_sequences_arrive_unchanged() -> None:
+    sequence = VlenType("/s", INT)
+    record = CompoundType("/c", (Field("n", INT), Field("text", STRING), Field("steps", sequence)))
+    values = np.zeros(3, record.dtype)
+    values["n"] = [1, 2, 3]
+    values["text"] = ["a", "", "é"]
+    for place, steps in enumerate(([1, 2], [], [3])):
+        values["steps"][place] = np.array(steps, "i4")
+    found = read_values(sent(values_message(values, record)), record, (3,))
+    assert found.dtype == values.dtype
+    assert [(n, text, list(steps)) for n, text, steps in found.tolist()] == [
+        (1, "a", [1, 2]), (2, "", []), (3, "é", [3])
+    ]  # fmt: skip
 
 
 def test_null_pointers_stay_apart_from_empty_strings() -> None:
