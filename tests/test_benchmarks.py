@@ -23,6 +23,21 @@ def test_a_workload_is_measured(workload: str, rows: int, tmp_path: Path) -> Non
     assert len(measured) >= rows, done.stdout
 
 
+def test_the_engines_of_xarray_are_compared(tmp_path: Path) -> None:
+    for name in ("xarray", "zarr", "dask"):
+        pytest.importorskip(name)
+    command = ["--rounds", "1", "--largest", "10", "--folder", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "xarray_opening.py"), *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    forms = [line.split(" | ")[1] for line in done.stdout.splitlines()[2:]]
+    assert forms == ["plain Zarr"] * 3 + ["nczarr's own"] * 3
+
+
 @pytest.mark.s3
 def test_the_page_of_object_stores_has_the_rows_of_its_script() -> None:
     for name in ("boto3", "xarray", "aiohttp"):
