@@ -43,6 +43,7 @@ class Client:
     only: str = ""
     inside: str = ""
     source: str = ""
+    beside: str = ""
     extra: list[str] = field(default_factory=list)
     exceptions: list[dict[str, str]] = field(default_factory=list)
 
@@ -64,6 +65,7 @@ def read_clients(path: Path = HERE / "clients.toml") -> dict[str, Client]:
             only=entry.get("only", ""),
             inside=entry.get("inside", ""),
             source=entry.get("source", ""),
+            beside=entry.get("beside", ""),
             extra=entry["with"],
             exceptions=exceptions,
         )
@@ -99,19 +101,25 @@ def unpack_source(client: Client, python: Path) -> None:
             capture_output=True,
             check=False,
         )
-        found = next((path for path in Path(unpacked).rglob(client.source) if path.is_dir()), None)
-        if found is None:
-            raise SystemExit(f"{client.name}: its source has no folder {client.source}")
-        shutil.copytree(found, folder / client.source)
+        places = {client.source: folder} | ({client.beside: packages_of(python)} if client.beside else {})
+        for wanted, place in places.items():
+            found = next((path for path in Path(unpacked).rglob(wanted) if path.is_dir()), None)
+            if found is None:
+                raise SystemExit(f"{client.name}: its source has no folder {wanted}")
+            shutil.copytree(found, place / wanted)
+
+
+def packages_of(python: Path) -> Path:
+    """The folder of packages of an environment."""
+    where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    return Path(subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip())
 
 
 def place_of_tests(client: Client, python: Path, folder: str) -> Path:
     """Where the tests have to run."""
     if client.source:
         return python.parents[1] / "source" / client.source
-    where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-    packages = subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip()
-    return Path(packages, client.inside) if client.inside else Path(folder)
+    return packages_of(python) / client.inside if client.inside else Path(folder)
 
 
 def run_tests(client: Client, python: Path, *, stand_in: str) -> dict[str, str]:
