@@ -266,7 +266,7 @@ class Reader:
         if version.partition(".")[0] != "3" or version.startswith("3.0"):
             raise Refused(f"version {version} is not read")
         self.dataset = block.get("dataset")
-        self.format = block.get("format")
+        self.format, self.in_attributes = block.get("format"), block.get("arrays") == "attributes"
         self.hidden = KEYS | {"conventions"} if block.get("nz") or block.get("nzug") else KEYS
         self.below = KEYS | {"conventions"} if block.get("nz") else KEYS
         self.types = Types()
@@ -306,7 +306,8 @@ class Reader:
 
     def load_array(self, path: str, reach: set[str]) -> tuple[str, Any, dict[str, Json]]:
         array = zarr.open_array(self.store, path=path, mode="r")
-        keys = array.metadata.extra_fields.get("nczarr", {}).get("configuration", dict(array.attrs))
+        instead = dict(array.attrs) if self.in_attributes else {}
+        keys = array.metadata.extra_fields.get("nczarr", {}).get("configuration", instead)
         if keys.get("dataset", self.dataset) != self.dataset:
             raise Refused(f"{path} belongs to another dataset")
         references = keys.get("_nczarr_array", {}).get("dimension_references", [])
