@@ -89,7 +89,7 @@ class WriteOptions:
     )
     char: Literal["bytes", "uint8"] = option(
         "bytes",
-        "store char as null_terminated_bytes or as uint8 (default: bytes, and uint8 with --nz)",
+        "store char as null_terminated_bytes or as uint8 (default: bytes, and uint8 with the convention NZ)",
         choices=("bytes", "uint8"),
         verbs=NEW,
         planned=True,

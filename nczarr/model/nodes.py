@@ -270,7 +270,13 @@ class Storage:
     def with_chunks(
         self, chunk_shape: tuple[int, ...] | None, stored: tuple[int, ...], shards: tuple[int, ...] | None
     ) -> Storage:
-        """Return the storage with the recorded chunks, and the chunks and shards of an array."""
+        """Return the storage with the recorded chunks, and the chunks and shards of an array.
+
+        Examples
+        --------
+        >>> Storage().with_chunks(None, (10, 100), (10, 1000)).array_chunks
+        (10, 100)
+        """
         return _copied(self, self.__dict__, chunk_shape=chunk_shape, array_chunks=stored, shard_shape=shards)
 
     def with_axes(self, places: Sequence[int | None]) -> Storage:
