@@ -299,7 +299,9 @@ def test_a_wrong_keyword_has_a_hint(tmp_path: Path) -> None:
 
 
 def test_the_signature_has_every_option_of_the_formats() -> None:
-    assert set(WriteOptions.__dataclass_fields__) <= known_options("copy").keys()
+    # The portable form is asked for as a whole: it places the keys, and stores characters as numbers.
+    by_portable = {"keys_in_attributes"}
+    assert set(WriteOptions.__dataclass_fields__) - by_portable <= known_options("copy").keys()
 
 
 def test_the_report_counts_no_link_that_leads_nowhere(tmp_path: Path) -> None:

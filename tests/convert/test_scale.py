@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -99,6 +100,7 @@ def test_a_plan_needs_two_kib_for_each_file(scan: Path) -> None:
         try:
             with join(names[:count], "time") as joined:
                 assert joined.dimension_at("/time").size == 4 * count
+                gc.collect()
                 return tracemalloc.get_traced_memory()[0]
         finally:
             tracemalloc.stop()

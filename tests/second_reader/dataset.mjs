@@ -94,7 +94,9 @@ export class Dataset {
         }
         this.readable(array);
         array.keys = this.carried(array, ARRAY_KEYS, [...extensions(array.document), array.plain]);
-        if (ARRAY_KEYS.some((k) => array.plain.has(k) && array.keys.get(k) === array.plain.get(k))) this.report("version-old");
+        // A dataset may say that its arrays have their keys among the attributes; otherwise version 3.0 had them there.
+        const asked = this.groups[0].keys.get("_nczarr_superblock")?.get("arrays") === "attributes";
+        if (!asked && ARRAY_KEYS.some((k) => array.plain.has(k) && array.keys.get(k) === array.plain.get(k))) this.report("version-old");
       }
     }
     const copies = this.copies();
