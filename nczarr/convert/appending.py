@@ -276,6 +276,7 @@ class AppendTask:
                     if first + added.dimension_at(along).size > old.dimension_at(along).size:
                         return None
                     session = Session(stored, name=str(request.target), writable=True, shared=True)
+                    task._limit(session)
                     session.exclude_others(_places(session, added, along, first))
                     task._write_steps(session, along, added, first)
                     task.sources.refuse_changes(states)
@@ -323,6 +324,7 @@ class AppendTask:
         records: Sequence[IngestedSource] = (),
     ) -> Appended:
         """Write the values, call `check`, store lengths and records."""
+        self._limit(session)
         stored = session.stored
         states = self.sources.states()
         with self._placed(stored.dataset) as (fqn, (added, first, known)):
@@ -354,13 +356,15 @@ class AppendTask:
                 session.store()
             return self._appended(stored.dataset, added, fqn, first, stored.data)
 
+    def _limit(self, session: Session) -> None:
+        """Let a session write as durably, and with as much memory, as the request says."""
+        session.stored.durable = self.request.trust.durable
+        session.cache.bound = min(session.cache.bound, self.request.effort.memory)
+        session.cache.reserves = False
+
     def _write_steps(self, session: Session, along: str, added: Dataset, first: int) -> None:
         """Write the values of the steps from the index `first` on; the lengths are there already."""
-        effort = self.request.effort
-        session.stored.durable = self.request.trust.durable
-        session.cache.bound = min(session.cache.bound, effort.memory)
-        session.cache.reserves = False
-        growing = {v.fqn: v for v in session.root.walk_variables() if along in [d.ref for d in v.dimensions]}
+        effort, growing = self.request.effort, _growing(session, along)
         # A netCDF file is written by one thread.
         concurrent = session.stored.disk_format == "ZARR"
         sink = _Shifted(session, growing, session.root.dimension_at(along), first, concurrent)
