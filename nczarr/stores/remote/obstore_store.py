@@ -194,14 +194,17 @@ class ObstoreStore(ConcurrentStore):
         if not (self.has_conditions and self.writable and is_usable()):
             return False
         # A value that does not exist has no version. A server that ignores the condition stores it.
-        key = f"{self._prefix}.nczarr-probe"
-        try:
-            self._client.put(key, b"", mode={"e_tag": "0", "version": "1"}, use_multipart=False)
-        except (PreconditionError, NotFoundError, FileNotFoundError):
-            return True
-        except (NotImplementedError, NotSupportedError):
-            return False
-        self._client.delete(key)
+        key = ".nczarr-probe"
+        with self._explained("write", key):
+            try:
+                self._client.put(
+                    self._prefix + key, b"", mode={"e_tag": "0", "version": "1"}, use_multipart=False
+                )
+            except (PreconditionError, NotFoundError, FileNotFoundError):
+                return True
+            except (NotImplementedError, NotSupportedError):
+                return False
+        self.delete(key)
         return False
 
     def exchange(self, key: str, change: Callable[[bytes | None], Buffer]) -> None:

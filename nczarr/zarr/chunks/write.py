@@ -160,25 +160,24 @@ def _write_batch(
         except CodecError as error:
             raise chunks.damaged(index, error) from error
 
-    if store.is_shared:
-        parts = [i for i, item in enumerate(batch) if not is_covered(item)]
-        if parts and store.before_part is not None:
+    jobs: Sequence[int] = range(len(batch))
+    parts = [i for i in jobs if not is_covered(batch[i])]
+    if parts and store.is_shared:
+        if store.before_part is not None:
             store.before_part()
         if store.exchanges:
             # One after the other: a region has few chunks at its ends.
             for i in parts:
                 store.exchange(keys[i], partial(encoded_from, batch[i]))
-            left = sorted({*range(len(batch))} - {*parts})
-            batch, keys = [batch[i] for i in left], [keys[i] for i in left]
-    parts = [i for i, item in enumerate(batch) if not is_covered(item)]
+            jobs, parts = sorted({*jobs} - {*parts}), []
     old = dict(zip(parts, store.get_many([keys[i] for i in parts]) if parts else [], strict=True))
     encoded: dict[int, Buffer] = {}
 
     def encode(job: int) -> None:
         encoded[job] = encoded_from(batch[job], old.get(job))
 
-    run(encode, range(len(batch)), workers)
-    store.set_many((keys[i], encoded[i]) for i in range(len(batch)))
+    run(encode, jobs, workers)
+    store.set_many((keys[i], encoded[i]) for i in jobs)
 
 
 def write_to_files(
