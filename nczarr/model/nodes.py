@@ -449,6 +449,8 @@ class Variable(_WithAttributes):
 
     def with_data(self, data: ArraySource | None) -> Variable:
         """Return a copy of the variable with other data."""
+        if data is not None and not hasattr(data, "read"):  # the constructor makes a source of an array
+            return replace(self, data=data)
         return _copied(self, self.__getstate__(), data=data)
 
     def with_new_values(self, data: ArraySource | None) -> Variable:

@@ -332,3 +332,8 @@ def test_a_dataset_in_an_object_store_is_opened_and_pickled(
         assert dataset["g/temp"][1:].tolist() == [1, 2]
         text = pickle.dumps(dataset["g/temp"])
     assert pickle.loads(text)[0] == 0
+
+
+def test_a_copy_with_other_data_takes_an_array_as_the_constructor_does() -> None:
+    variable = Variable("x", DOUBLE, ("x",), data=[1.0, 2.0])
+    assert variable.with_data(np.array([3.0, 4.0]))[1:].tolist() == [4.0]  # type: ignore[arg-type]
