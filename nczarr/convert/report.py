@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, field
-from itertools import accumulate, groupby, islice, product
+from itertools import groupby, islice, product
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from nczarr.options import named, verb_named
 from nczarr.stores import LocalStore, Store
 from nczarr.transfer import value_bytes
 from nczarr.zarr import Array, inner_codecs
+from nczarr.zarr.chunk_keys import find_prefix
 
 #: More objects than this are many if their median is below the small size.
 _MANY_OBJECTS, _SMALL_OBJECT = 1000, 64 << 10
@@ -152,16 +153,13 @@ def _count_chunks(store: Store, arrays: Mapping[str, Array], tells_sizes: bool) 
     above = posixpath.commonpath(list(prefixes))
     keys = store.sizes(above) if tells_sizes else ((key, 0) for key in store.list(above))
 
-    def owner(key: str) -> str | None:
-        folders = accumulate(key.split("/")[:-1], lambda at, name: f"{at}{name}/", initial="")
-        return next((fqn for folder in folders if (fqn := prefixes.get(folder)) is not None), None)
-
     counts = dict.fromkeys(arrays, (0, 0))
     while batch := list(islice(keys, _LISTED)):
-        for fqn, group in groupby(batch, lambda pair: owner(pair[0])):
-            if fqn is None:
+        for prefix, group in groupby(batch, lambda pair: find_prefix(pair[0], prefixes)):
+            if prefix is None:
                 continue
-            array, sizes = arrays[fqn], dict(group)
+            fqn, sizes = prefixes[prefix], dict(group)
+            array = arrays[fqn]
             # The documents of an array are small, and not counted; a key outside the grid is no chunk.
             encoding, skip = array.metadata.chunk_key_encoding, len(array.prefix)
             indices = encoding.indices(sizes, array.grid_shape, skip=skip)

@@ -7,9 +7,9 @@ is a callable that takes the configuration and returns an instance of a subclass
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import cache, partial
-from itertools import repeat
+from itertools import accumulate, repeat
 
 from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError
@@ -23,6 +23,18 @@ _NUMBER = r"(?:0|[1-9][0-9]*)"
 @cache
 def _pattern(prefix: str, separator: str, ndim: int) -> re.Pattern[str]:
     return re.compile(re.escape(prefix) + re.escape(separator).join([f"({_NUMBER})"] * ndim))
+
+
+def find_prefix(key: str, prefixes: Container[str]) -> str | None:
+    """Return that of the prefixes of arrays which a key is below; None if there is none.
+
+    Examples
+    --------
+    >>> find_prefix("g/v/c/0", {"g/v/", "w/"}), find_prefix("g/zarr.json", {"g/v/"}), find_prefix("c/0", {""})
+    ('g/v/', None, '')
+    """
+    folders = accumulate(key.split("/")[:-1], lambda above, name: f"{above}{name}/", initial="")
+    return next((folder for folder in folders if folder in prefixes), None)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -32,6 +31,7 @@ from nczarr.system import atomic
 from nczarr.system.warning import warn
 from nczarr.targets import StorageOptions, parse_target
 from nczarr.zarr import Hierarchy, open_hierarchy
+from nczarr.zarr.chunk_keys import find_prefix
 
 if TYPE_CHECKING:
     from nczarr.stores import remote
@@ -454,9 +454,8 @@ def _counted(hierarchy: Hierarchy, sizes: Iterable[tuple[str, int]]) -> list[Arr
         ):
             path = DOCUMENTS
         else:
-            folders = accumulate(key.split("/")[:-1], "{}/{}".format)
-            path = next((f"/{arrays[f]}" for folder in folders if (f := f"{folder}/") in arrays), "")
-            path = path or ("/" if "" in arrays else FOREIGN)
+            prefix = find_prefix(key, arrays)
+            path = FOREIGN if prefix is None else f"/{arrays[prefix]}"
         objects, total = counts.get(path, (0, 0))
         counts[path] = objects + 1, total + size
     return [
