@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import netCDF4
-import numpy as np
 import programs
 import pytest
+from days import DAYS, STEPS, day
 from s3_proxy import S3Proxy
 
 import nczarr
@@ -26,24 +26,6 @@ from nczarr.errors import DatasetNotFoundError, LockedError, UnsupportedError
 from nczarr.mapping.dataset.changes import BESIDE
 from nczarr.stores import open_store
 from nczarr.stores.remote import ObstoreStore
-
-DAYS = 6
-STEPS = 4
-
-
-def day(number: int, *, steps: int = STEPS) -> str:
-    """Write the file of a day, and return its name."""
-    name = f"{number}.nc"
-    with netCDF4.Dataset(name, "w") as file:
-        file.createDimension("time")
-        file.createDimension("lat", 5)
-        time = file.createVariable("time", "f8", ("time",))
-        time.units = "hours since 2026-10-01"
-        time[:] = 24 * number + 6 * np.arange(steps)
-        file.createVariable("lat", "f4", ("lat",))[:] = np.arange(5)
-        temp = file.createVariable("temp", "f4", ("time", "lat"))
-        temp[:] = number + np.arange(5 * steps).reshape(steps, 5) / 100
-    return name
 
 
 @pytest.fixture(autouse=True)

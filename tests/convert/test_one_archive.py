@@ -11,27 +11,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import netCDF4
-import numpy as np
 import pytest
+from days import DAYS, STEPS, day
 
 import nczarr
-
-DAYS, STEPS = 6, 4
-
-
-def day(number: int) -> str:
-    """Write the file of a day, and return its name."""
-    name = f"{number}.nc"
-    with netCDF4.Dataset(name, "w") as file:
-        file.createDimension("time")
-        file.createDimension("lat", 5)
-        time = file.createVariable("time", "f8", ("time",))
-        time.units = "hours since 2026-10-01"
-        time[:] = 24 * number + 6 * np.arange(STEPS)
-        file.createVariable("lat", "f4", ("lat",))[:] = np.arange(5)
-        file.createVariable("temp", "f4", ("time", "lat"))[:] = number + np.arange(20).reshape(4, 5) / 100
-    return name
 
 
 def place(number: int) -> dict[str, slice]:
