@@ -11,9 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any, TypeVar
-
-_C = TypeVar("_C", bound=type)
+from typing import TYPE_CHECKING, Any
 
 
 class _Factory:

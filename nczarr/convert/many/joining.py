@@ -355,6 +355,7 @@ def _joined(
     known = refuse_disorder(joined, along, names)
     if gaps:
         joined = _with_gaps(joined, along, growing, gaps)
+    declared = headers.distinct()
     ends = [0, *accumulate([1] * len(parts) if is_new else parts.sizes(along))]
     places = [end + sum(len(gaps[at]) for at in gaps if at < end) for end in ends[:-1]]
     pairs = zip(names, places, pairwise(ends), strict=True)
@@ -362,8 +363,8 @@ def _joined(
         joined,
         sources=tuple(IngestedSource(n, steps=(at, at + high - low)) for n, at, (low, high) in pairs),
         joined=JoinRecord(coordinates={} if known is None else {along: known}),
-        left_out=tuple(dict.fromkeys(what for part in headers.distinct() for what in part.left_out)),
-        gone=tuple(dict.fromkeys(what for part in headers.distinct() for what in part.gone)),
+        left_out=tuple(dict.fromkeys(what for part in declared for what in part.left_out)),
+        gone=tuple(dict.fromkeys(what for part in declared for what in part.gone)),
     )
 
 

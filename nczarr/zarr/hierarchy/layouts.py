@@ -197,9 +197,10 @@ class Nodes(Mapping[str, Metadata]):
         """Return False if no member of a document, nor of its attributes, has a name with `key` in it."""
         if any(raw.may_name(key) for raw in self._raw.values() if type(raw) is RawNode):
             return True
-        unread = b"".join([raw.text for raw in self._raw.values() if isinstance(raw, UnreadNode)])
+        name = key.encode()
+        unread = (raw.text for raw in self._raw.values() if isinstance(raw, UnreadNode))
         # JSON may also write the letters of a name as escapes.
-        return key.encode() in unread or rb"\u00" in unread
+        return any(name in text or rb"\u00" in text for text in unread)
 
     def index_children(self) -> dict[str, list[str]]:
         """Return the paths of the children of each group, and keep them until a node is added or removed."""
