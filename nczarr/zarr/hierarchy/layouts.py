@@ -198,7 +198,7 @@ class Nodes(Mapping[str, Metadata]):
         if any(raw.may_name(key) for raw in self._raw.values() if type(raw) is RawNode):
             return True
         name = key.encode()
-        unread = (raw.text for raw in self._raw.values() if isinstance(raw, UnreadNode))
+        unread = (bytes(raw.text) for raw in self._raw.values() if isinstance(raw, UnreadNode))
         # JSON may also write the letters of a name as escapes.
         return any(name in text or rb"\u00" in text for text in unread)
 
