@@ -104,8 +104,7 @@ class _OpenJob:
     def move(self, fqn: str, region: Region) -> int | None:
         """Copy one block; return the checksum of its values if blocks are recorded."""
         # A worker that comes back late would write into a dataset that is complete, or has gone.
-        if not self.target.is_awaited():
-            raise NCZarrError("the copy has ended", path=self.job.target.place)
+        self.target.refuse_late()
         variable = self.source.variable_at(fqn)
         assert variable.data is not None
         if self.job.raw:

@@ -5,8 +5,12 @@ The numbers are those of issues of xarray; the last one is of zarr-python.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from time import sleep
+from typing import Any
 
+import dask.array
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +19,7 @@ import xarray as xr
 import nczarr
 import nczarr.xarray
 from nczarr.errors import NCZarrError
+from nczarr.mapping import DetachedValues
 
 
 def steps(*texts: str) -> xr.Dataset:
@@ -176,3 +181,31 @@ def test_a_lost_chunk_never_reads_as_fill_values(recorded: Path) -> None:
         assert found["v"][0, 0] == 0.0
         with pytest.raises(NCZarrError, match=r"/v.*missing"):
             found["v"][:]
+
+
+def test_a_refused_value_leaves_nothing_of_the_tasks_that_write_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+    write = DetachedValues.write
+
+    def slow(self: DetachedValues, *args: Any) -> None:
+        begun.set()
+        sleep(0.3)
+        try:
+            write(self, *args)
+        finally:
+            ended.set()
+
+    def refused(block: np.ndarray, block_info: Any = None) -> np.ndarray:
+        if block_info and block_info[0]["chunk-location"] == (1,):
+            begun.wait(60)
+            raise ArithmeticError("no value")
+        return block
+
+    monkeypatch.setattr(DetachedValues, "write", slow)
+    values = dask.array.ones(8, chunks=4).map_blocks(refused, dtype="f8")
+    with dask.config.set(scheduler="threads", num_workers=2), pytest.raises(ArithmeticError):
+        xr.Dataset({"v": ("x", values)}).nczarr.to_zarr(tmp_path / "a.zarr")
+    assert ended.wait(60)
+    assert not (tmp_path / "a.zarr").exists()

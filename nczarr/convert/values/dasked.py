@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from secrets import token_hex
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from nczarr.errors import UnsupportedError
-from nczarr.mapping import DetachedDataset, StoredDataset
+from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.mapping import DetachedDataset, DetachedValues, StoredDataset
 from nczarr.model import DatasetSink, Region
+from nczarr.system.locks import Rank, make_lock
 from nczarr.transfer import Work
 
 
@@ -69,9 +73,57 @@ class _TaskVariable:
         block = self.source.block(self.source.part(values), tuple(slice(k.start, k.stop, 1) for k in inside))
         opened = self.place.open()
         try:
+            # A worker of a cluster that comes late would write into a dataset that is complete, or has gone.
+            if isinstance(opened, DetachedValues):
+                opened.refuse_late()
             opened.write(self.fqn, region, block)
         finally:
             opened.close()
+
+
+class _RunningTasks:
+    """The tasks of one call that write in this process.
+
+    Dask raises the first error of a task while other tasks run on: they wrote chunks into a directory that the error
+    had removed, so that a refused write left a dataset behind.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._condition = threading.Condition(make_lock(Rank.TABLE))
+        self._running = 0
+        self._ended = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _running_tasks, (self.name,)
+
+    @contextmanager
+    def task(self) -> Iterator[None]:
+        """Run one task, or refuse it after the end."""
+        with self._condition:
+            if self._ended:
+                raise NCZarrError("the write has ended")
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._running -= 1
+                self._condition.notify_all()
+
+    def end(self) -> None:
+        """Refuse further tasks, and wait for those that run."""
+        with self._condition:
+            self._ended = True
+            self._condition.wait_for(lambda: not self._running)
+
+
+_running: WeakValueDictionary[str, _RunningTasks] = WeakValueDictionary()
+
+
+def _running_tasks(name: str) -> _RunningTasks:
+    """Return the tasks of a call: those of this process where it made them, else new ones, as in a worker."""
+    return _running.get(name) or _running.setdefault(name, _RunningTasks(name))
 
 
 def is_chunked(work: Work) -> bool:
@@ -107,6 +159,7 @@ def store_chunked(
     from dask.utils import SerializableLock
 
     tasks = []
+    writing = _running_tasks(token_hex(8))
     # A netCDF file is written by one thread.
     lock = nullcontext() if concurrent else SerializableLock()
     for fqn, _, data in work:
@@ -118,18 +171,25 @@ def store_chunked(
         )
         delayed = array.to_delayed(optimize_graph=False).ravel()  # variables compute their common parts once
         parts = zip(delayed, slices_from_chunks(array.chunks), strict=True)
-        tasks += [dask.delayed(_store)(target, key, part, lock) for part, key in parts]
+        tasks += [dask.delayed(_store)(target, key, part, lock, writing) for part, key in parts]
     if not compute:
         return dask.delayed(_finished)(tasks)
     # A file, or a store in memory, is open in this process only.
-    dask.compute(*tasks, **({} if elsewhere else {"scheduler": "threads"}))
+    try:
+        dask.compute(*tasks, **({} if elsewhere else {"scheduler": "threads"}))
+    finally:
+        writing.end()
     return None
 
 
 def _store(
-    target: _TaskVariable, key: tuple[slice, ...], values: np.ndarray, lock: AbstractContextManager[Any]
+    target: _TaskVariable,
+    key: tuple[slice, ...],
+    values: np.ndarray,
+    lock: AbstractContextManager[Any],
+    writing: _RunningTasks,
 ) -> None:
-    with lock:
+    with lock, writing.task():
         target.write(key, values)
 
 

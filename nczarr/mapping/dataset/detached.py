@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nczarr.errors import UnsupportedError
+from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping.dataset.destination import UNFINISHED
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dataset.variable_data import VariableData
@@ -117,6 +117,11 @@ class DetachedValues:
         """Return False if the dataset was finished, removed or replaced, so that new values would be remains."""
         # A late worker would write chunks that no document names.
         return self._mark is None or self.store.get(UNFINISHED) == self._mark
+
+    def refuse_late(self) -> None:
+        """Raise an error if nobody awaits new values."""
+        if not self.is_awaited():
+            raise NCZarrError("the copy has ended", path=self.store.url)
 
     def data(self, fqn: str) -> VariableData:
         """Return the values of a variable."""
