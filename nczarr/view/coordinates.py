@@ -92,7 +92,7 @@ class TimeLabels:
             date = self._date(float(number))
         except (ValueError, TypeError, OverflowError):
             return f"{number:g}"
-        day = f"{date.year:04d}-{date.month:02d}-{date.day:02d}"
+        day = date.isoformat().partition("T")[0]
         seconds = f":{date.second:02d}" if date.second or date.microsecond else ""
         is_midnight = not (date.hour or date.minute or seconds)
         return day if is_midnight else f"{day} {date.hour:02d}:{date.minute:02d}{seconds}"
@@ -117,7 +117,11 @@ class TimeLabels:
 
 Role = Literal["longitude", "latitude", "time", "vertical", "x", "y", ""]
 
-_PRESSURE = "pa|hpa|mbar|millibar|bar"
+_PRESSURE = "(h|k|m|d|hecto|kilo|milli|deci)?(pa|pascals?|bars?)|mbs?"
+#: Standard names of levels, which files often write without ``positive`` and ``axis``.
+_DEPTHS = "depth(_below_.+)?|sea_water_pressure(_due_to_sea_water)?|air_pressure"
+_HEIGHTS = "height(_above_.+)?|altitude|geopotential_height"
+_LEVELS = f"{_DEPTHS}|{_HEIGHTS}|(atmosphere|ocean)_.+_coordinate|model_level_number"
 #: Attributes, patterns of their values, and the role of a variable with one; the first that fits counts.
 _ROLES: tuple[tuple[str, str, Role], ...] = (
     ("standard_name", "grid_longitude|projection_x_(angular_)?coordinate", "x"),
@@ -126,11 +130,14 @@ _ROLES: tuple[tuple[str, str, Role], ...] = (
     ("units", "degrees?_?e(ast)?", "longitude"), ("standard_name", "longitude", "longitude"),
     ("units", ".* since .*", "time"), ("standard_name", "time", "time"), ("axis", "t", "time"),
     ("positive", ".+", "vertical"), ("axis", "z", "vertical"), ("units", _PRESSURE, "vertical"),
+    ("standard_name", _LEVELS, "vertical"),
 )  # fmt: skip
 _BY_NAME: dict[str, Role] = {
     "lat": "latitude", "latitude": "latitude", "nav_lat": "latitude",
     "lon": "longitude", "long": "longitude", "longitude": "longitude", "nav_lon": "longitude",
 }  # fmt: skip
+_LENGTHS = {"m", "meter", "meters", "metre", "metres", "km", "cm", "dm"}
+_LEVEL_NAMES = {"depth", "height", "altitude"}
 #: The role of the axis along which the values of a feature are drawn.
 FEATURES: dict[str, Role] = {
     "timeseries": "time", "profile": "vertical", "timeseriesprofile": "vertical", "trajectoryprofile": "vertical",
@@ -156,13 +163,35 @@ def role_of(variable: Variable) -> Role:
             return role
     if text_of(variable, "units") in ("", "degrees", "degree") and variable.name.lower() in _BY_NAME:
         return _BY_NAME[variable.name.lower()]
+    if text_of(variable, "units").lower() in _LENGTHS and variable.name.lower() in _LEVEL_NAMES:
+        return "vertical"
     axis = text_of(variable, "axis").lower()
     return "x" if axis == "x" else "y" if axis == "y" else ""
 
 
-def is_pressure(units: str) -> bool:
-    """Return True for units of pressure, which is largest at the surface."""
-    return re.fullmatch(_PRESSURE, units.lower()) is not None
+def _is_down(variable: Variable) -> bool:
+    """Return True if larger values of a vertical coordinate are lower."""
+    positive = text_of(variable, "positive").lower()
+    if positive:
+        return positive == "down"
+    names = text_of(variable, "standard_name").lower() or variable.name.lower()
+    is_deep = re.fullmatch(_DEPTHS, names) is not None
+    return is_deep or re.fullmatch(_PRESSURE, text_of(variable, "units").lower()) is not None
+
+
+def _is_largest_at_surface(variable: Variable) -> bool:
+    """Return True for levels of the air that grow downwards: pressure, and the hybrid levels of models.
+
+    The surface of the sea is at the smallest pressure, which its files give in decibars.
+    """
+    units, standard = text_of(variable, "units").lower(), text_of(variable, "standard_name").lower()
+    is_of_sea = standard.startswith(("sea_water", "depth", "ocean")) or units in (
+        "dbar",
+        "decibar",
+        "decibars",
+    )
+    is_of_air = re.fullmatch(_PRESSURE, units) is not None or standard.startswith("atmosphere_")
+    return is_of_air and not is_of_sea and _is_down(variable)
 
 
 @dataclass(frozen=True)
@@ -183,6 +212,8 @@ class Axis:
     times : TimeLabels or None
     down : bool
         True if larger values are lower, as for depth and pressure.
+    largest_at_surface : bool
+        True if the surface has the largest value, as for pressure of the air; else that nearest to zero.
     """
 
     name: str
@@ -193,12 +224,13 @@ class Axis:
     title: str = ""
     times: TimeLabels | None = None
     down: bool = False
+    largest_at_surface: bool = False
 
     @property
     def label(self) -> str:
         """Title and units."""
         title = self.title or self.name
-        return f"{title} ({self.units})" if self.units and self.times is None else title
+        return f"{title} ({self.units})" if self.units not in ("", "1") and self.times is None else title
 
 
 @dataclass(frozen=True)
@@ -261,10 +293,11 @@ class Coordinates:
 
     def _axis(self, name: str, size: int, coordinate: str) -> Axis:
         found = self.opened.variable(coordinate)
-        units, positive, role = text_of(found, "units"), text_of(found, "positive").lower(), role_of(found)
+        units, role = text_of(found, "units"), role_of(found)
         times = TimeLabels.parse(units, text_of(found, "calendar")) if " since " in units else None
-        down = positive == "down" if positive else role == "vertical" and is_pressure(units)
-        return Axis(name, size, coordinate, role, units, long_name(found), times, down)
+        is_level = role == "vertical"
+        ends = (is_level and _is_down(found), is_level and _is_largest_at_surface(found))
+        return Axis(name, size, coordinate, role, units, long_name(found), times, *ends)
 
     def _dimension_coordinate(self, ref: str, fqn: str) -> str | None:
         """Return the coordinate variable of a dimension, or its only auxiliary coordinate; None if there is none."""
@@ -378,7 +411,7 @@ class Coordinates:
             return axis.times.label(number)
         ends = {"latitude": "SN", "longitude": "WE"}.get(axis.role)
         if ends is None:
-            return f"{number:g} {axis.units}".rstrip()
+            return f"{number:g}" if axis.units in ("", "1") else f"{number:g} {axis.units}"
         number = (number + 180) % 360 - 180 if axis.role == "longitude" else number
         return f"{abs(number):g}°{ends[number > 0] if number else ''}"
 

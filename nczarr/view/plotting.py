@@ -319,7 +319,7 @@ def _draw_picture(axes: Axes, picture: Picture, colours: Colours) -> None:
 
 
 def _draw_line(axes: Axes, line: Line, colours: Colours) -> None:
-    is_profile = line.x.down and not colours.categories  # draw the depth as the vertical axis
+    is_profile = line.x.upright and not colours.categories
     points = (_dates(line.x, line.places), colours.numbered(np.ma.asanyarray(line.sample)))
     for name, part, colour in line.curves:
         x, y = (n[part] for n in (points[::-1] if is_profile else points))

@@ -74,8 +74,8 @@ def _show_figure(drawing: Drawing, colours: Colours, console: Console) -> None:
         numbered = colours.numbered(np.ma.asanyarray(drawing.sample))
         x: np.ndarray = drawing.places
         y: np.ndarray = np.ma.filled(np.ma.asanyarray(numbered, float), np.nan)
-        if drawing.x.down:
-            x, y, scales = y, -x, scales[::-1]
+        if drawing.x.upright:
+            x, y, scales = y, (-x if drawing.x.down else x), scales[::-1]
         e = Extent.around(x, y)
         figure.set_x_limits(e.left, e.right)
         figure.set_y_limits(e.bottom, e.top)

@@ -442,6 +442,9 @@ def test_a_late_worker_leaves_nothing(tmp_path: Path) -> None:
     stored = create_dataset(tmp_path / "a.zarr", deadly(tmp_path / "folder", 0))
     there = DetachedDataset.of(stored, tmp_path / "a.zarr").open()
     assert there.is_awaited()
+    there.refuse_late()
     stored.commit()
     assert not there.is_awaited()
+    with pytest.raises(NCZarrError, match="the copy has ended"):
+        there.refuse_late()
     there.close()

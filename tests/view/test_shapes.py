@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,16 +14,19 @@ import shapes
 from PIL import Image
 
 import nczarr
+from nczarr import cdl
 from nczarr.errors import NCZarrError
 from nczarr.view import plot
+from nczarr.view.coordinates import TimeLabels
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.page.details import python_html
 from nczarr.view.page.state import Address
-from nczarr.view.picture.colours import Colours
+from nczarr.view.picture.colours import Colours, choose_colours
 from nczarr.view.picture.drawer import Drawer, find_vector, with_overlay, zoomed
 from nczarr.view.picture.drawings import Line, Picture
+from nczarr.view.picture.figures import LineFigure
 from nczarr.view.picture.grids import Extent, locate_points
-from nczarr.view.picture.selection import first_selection, first_variable
+from nczarr.view.picture.selection import first_selection, first_variable, select
 from nczarr.view.planes import PROJECTIONS, Plane
 
 pytest.importorskip("pyproj")
@@ -240,6 +244,58 @@ def test_the_first_level_is_at_the_surface_and_year_0_is_a_date(folder: Path) ->
         assert picture.where == "time = 0000-01-16, depth = -10 m"
 
 
+LEVELS = """netcdf levels { dimensions: LEVEL = 3; y = 4; variables:
+  double LEVEL(LEVEL); LEVEL:units = "UNITS"; ABOUT
+  double y(y); y:units = "km"; float v(y, LEVEL); float w(LEVEL);
+data: LEVEL = VALUES; y = 0, 1, 2, 3; w = 1, 2, 3; v = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12; }"""
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "about", "values", "surface", "is_down"),
+    [
+        ("level", "millibars", "", "200, 500, 850", 2, True),
+        ("level", "hectopascal", "", "200, 500, 850", 2, True),
+        ("p", "Pa", 'p:standard_name = "air_pressure";', "20000, 50000, 85000", 2, True),
+        ("p", "dbar", "", "850, 500, 5", 2, True),
+        ("p", "Pa", 'p:standard_name = "sea_water_pressure";', "0, 500, 900", 0, True),
+        ("lev", "level", 'lev:standard_name = "atmosphere_hybrid_sigma_pressure_coordinate"; lev:positive = "down";',
+         "3, 500, 992", 2, True),
+        ("s", "1", 's:standard_name = "ocean_s_coordinate_g1"; s:positive = "up";', "-0.9, -0.5, -0.1", 2, False),
+        ("z", "m", 'z:standard_name = "height";', "80, 10, 2", 2, False),
+        ("z", "m", 'z:standard_name = "altitude";', "80, 10, 2", 2, False),
+        ("z", "m", 'z:standard_name = "depth";', "80, 10, 2", 2, True),
+        ("depth", "m", "", "80, 10, 2", 2, True),
+        ("height", "m", "", "2, 10, 80", 0, False),
+    ],
+)  # fmt: skip
+def test_sections_and_profiles_stand_upright_and_maps_begin_at_the_surface(
+    name: str, units: str, about: str, values: str, surface: int, is_down: bool
+) -> None:
+    text = LEVELS.replace("LEVEL", name).replace("UNITS", units).replace("ABOUT", about)
+    with OpenedDataset(cdl.loads(text.replace("VALUES", values))) as opened:
+        drawer = Drawer(opened)
+        section = drawer.draw(first_selection(drawer.coordinates, "/v"))
+        assert isinstance(section, Picture)
+        # The file has the levels as its last axis, along which rows of a page run.
+        assert (section.selection.drawn, section.y.down) == ((1, 0), is_down)
+        assert section.selection.at[1] == surface
+        profile = drawer.draw(first_selection(drawer.coordinates, "/w"))
+        assert isinstance(profile, Line)
+        assert (profile.x.upright, profile.x.down) == (True, is_down)
+        figure = LineFigure(
+            profile, choose_colours(opened.variable("/w"), profile.sample), name="line"
+        ).figure
+        assert (figure.y_range.start > figure.y_range.end) == is_down
+        assert figure.yaxis[0].axis_label == profile.x.label
+        assert ("(1)" in profile.x.label, profile.x.label.startswith("w")) == (False, False)
+
+
+def test_years_before_the_first_have_four_digits_and_a_sign() -> None:
+    times = TimeLabels.parse("days since -0010-01-01", "noleap")
+    assert times is not None
+    assert times.label(365) == "-0009-01-01"
+
+
 def test_a_profile_goes_down_and_stations_have_a_curve_each(folder: Path) -> None:
     with OpenedDataset(folder / "profile.nc") as opened, OpenedDataset(folder / "stations.nc") as ragged:
         drawer = Drawer(opened)
@@ -378,3 +434,21 @@ def test_several_datasets_are_groups_and_have_differences(folder: Path) -> None:
         np.testing.assert_allclose(picture.sample, expected)
         assert "difference of" in picture.title
         assert isinstance(drawer.draw(first_selection(drawer.coordinates, "/enum.nc/cover")), Picture)
+
+
+@pytest.mark.parametrize(
+    ("position", "index", "said"),
+    [("0.0", 2, None), ("9.0", 3, "cell is at 10°N"), ("-95.", 0, "cell is at 90°S"), ("90.", 4, None)],
+)
+def test_a_value_selects_the_cell_that_contains_it(position: str, index: int, said: str | None) -> None:
+    text = """netcdf d { dimensions: lat = 5; lon = 4; variables: double lat(lat); lat:units = "degrees_north";
+      double lon(lon); lon:units = "degrees_east"; float v(lat, lon);
+      data: lat = -90, -45, -3.55e-14, 10, 90; lon = 0, 90, 180, 270; }"""
+    with OpenedDataset(cdl.loads(text)) as opened, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        coordinates = Drawer(opened).coordinates
+        assert select(coordinates, "/v", {"lat": position}).at[0] == index
+        assert [said in str(warning.message) for warning in told] == ([] if said is None else [True])
+        assert select(coordinates, "/v", {"lon": "-90."}).at[1] == 3
+        with pytest.raises(NCZarrError, match="lat has no value 500"):
+            select(coordinates, "/v", {"lat": "500."})

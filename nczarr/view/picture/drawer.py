@@ -266,7 +266,7 @@ class Drawer:
             note = _NO_NUMBERS if numbers is None else _NOT_IN_ORDER
             return indices, Scale(f"{axis.name} (index)"), note.format(axis.name)
         if axis.times is None:
-            return numbers, Scale(axis.label, down=axis.down), ""
+            return numbers, Scale(axis.label, down=axis.down, upright=axis.role == "vertical"), ""
         milliseconds = axis.times.milliseconds(numbers)
         if milliseconds is not None:
             return milliseconds, Scale(axis.title, "date"), ""

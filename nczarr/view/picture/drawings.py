@@ -34,12 +34,15 @@ class Scale(NamedTuple):
         True if larger numbers are lower.
     names : tuple of (float, str)
         Positions and names of the ticks, for ``named``.
+    upright : bool
+        True for levels, which a profile has as its vertical axis.
     """
 
     label: str
     kind: Literal["number", "date", "named"] = "number"
     down: bool = False
     names: tuple[tuple[float, str], ...] = ()
+    upright: bool = False
 
     @classmethod
     def of_values(cls, label: str, categories: tuple[Category, ...]) -> Scale:

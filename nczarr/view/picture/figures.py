@@ -197,14 +197,19 @@ def _style_axis(axis: models.Axis, scale: Scale, ticks: int = 8, slant: float = 
 
 
 class LineFigure:
-    """A line: a series, or a profile with depth as its vertical axis; one curve for each station of a ragged array."""
+    """A line: a series, or a profile with its levels as vertical axis; one curve for each station of a ragged array."""
 
     def __init__(self, line: Line, colours: Colours, *, name: str, tall: bool = True) -> None:
-        self._is_profile = line.x.down
-        down = {"y_range": models.Range1d(1, 0)} if self._is_profile else {}
+        self._is_profile, self._is_down = line.x.upright, line.x.down
+        upright = {"y_range": models.Range1d(1, 0) if self._is_down else models.Range1d(0, 1)}
         height = _HEIGHT - 80 if tall else 300
         self.figure = fig = figure(
-            height=height, name=name, toolbar_location="above", **_WIDE, **_TOOLS, **down
+            height=height,
+            name=name,
+            toolbar_location="above",
+            **_WIDE,
+            **_TOOLS,
+            **(upright if self._is_profile else {}),
         )
         axes, columns = (fig.xaxis, fig.yaxis), ("place", "value")
         (place, value), (x, y) = (axes[::-1], columns[::-1]) if self._is_profile else (axes, columns)
@@ -232,5 +237,6 @@ class LineFigure:
         if self._is_profile and len(line.places):
             low, high = float(line.places.min()), float(line.places.max())
             margin = (high - low) * 0.04 or 0.5
-            self.figure.y_range.update(start=high + margin, end=low - margin)
+            ends = (high + margin, low - margin)[:: 1 if self._is_down else -1]
+            self.figure.y_range.update(start=ends[0], end=ends[1])
         _set_title(self.figure, line)

@@ -15,8 +15,10 @@ from nczarr.convert.change.selecting import find_indices, parse_range
 from nczarr.errors import UnsupportedError
 from nczarr.model.coordinates import text_of
 from nczarr.model.typed import typed_name, unescape
-from nczarr.view.coordinates import FEATURES, Axis, Coordinates, Geography, is_pressure, role_of
+from nczarr.system.warning import warn
+from nczarr.view.coordinates import FEATURES, Axis, Coordinates, Geography, role_of
 from nczarr.view.opened import is_drawable
+from nczarr.view.picture.grids import Cells
 
 #: Start and stop along each drawn axis.
 Windows = Sequence[tuple[int, int]]
@@ -101,7 +103,8 @@ def first_variable(coordinates: Coordinates) -> str | None:
 def first_selection(coordinates: Coordinates, fqn: str) -> Hyperslab:
     """Return the default selection of a variable: a map, its last two axes, or a line, in this order.
 
-    The first level is the one at the surface: the largest pressure, or the height or depth nearest to zero.
+    The first level is the one at the surface: the largest pressure of the air, or the height, depth or pressure of the
+    sea nearest to zero.
     """
     axes = coordinates.axes(fqn)
     at = tuple(_surface(coordinates, axis) for axis in axes)
@@ -123,7 +126,7 @@ def _surface(coordinates: Coordinates, axis: Axis) -> int:
     numbers = coordinates.numbers(axis) if axis.role == "vertical" and 1 < axis.size < 10_000 else None
     if numbers is None:
         return 0
-    return int(np.argmax(numbers) if is_pressure(axis.units) else np.argmin(np.abs(numbers)))
+    return int(np.argmax(numbers) if axis.largest_at_surface else np.argmin(np.abs(numbers)))
 
 
 def with_drawn(coordinates: Coordinates, selection: Hyperslab, drawn: tuple[int, ...]) -> Hyperslab:
@@ -132,8 +135,9 @@ def with_drawn(coordinates: Coordinates, selection: Hyperslab, drawn: tuple[int,
     is_feature = len(drawn) == 1 and coordinates.feature(selection.fqn) in FEATURES
     if geography is not None and not is_feature and sorted(geography.axes) == sorted(drawn):
         return replace(selection, drawn=geography.axes, geography=geography)
-    # By convention, time is the horizontal axis and depth the vertical axis.
-    if [selection.axes[i].role for i in drawn] == ["time", "vertical"]:
+    # A section stands upright, whatever the order of its axes in the file.
+    roles = [selection.axes[i].role for i in drawn]
+    if len(roles) == 2 and roles[1] == "vertical" != roles[0]:
         drawn = drawn[::-1]
     return replace(selection, drawn=drawn, geography=None)
 
@@ -184,8 +188,29 @@ def _index(coordinates: Coordinates, axis: Axis, text: str, fqn: str) -> int:
     if isinstance(position, slice):
         problem = f"{axis.name}={text} is a range, but a picture shows a single position"
         raise UnsupportedError(problem, fqn=fqn, hint="give an index, a value or a date")
+    if isinstance(position, float) and (cell := _cell_of(coordinates, axis, position)) is not None:
+        return cell
     found = find_indices(axis.name, axis.size, coordinate, position)
     return found[len(found) // 2]
+
+
+def _cell_of(coordinates: Coordinates, axis: Axis, value: float) -> int | None:
+    """Return the cell that contains a value, and warn of its place; None if no cell does.
+
+    A grid that was computed has its equator at -3.55e-14, and a person types 0.0.
+    """
+    numbers = None if axis.times is not None else coordinates.numbers(axis)
+    cells = None if numbers is None or not len(numbers) else Cells.of(numbers)
+    if numbers is None or cells is None:
+        return None
+    turns = (0.0, 360.0, -360.0) if axis.role == "longitude" else (0.0,)
+    found = [(int(cells.at(np.array([value + turn]))[0]), value + turn) for turn in turns]
+    cell, place = next((each for each in found if each[0] >= 0), (-1, value))
+    if cell < 0:
+        return None
+    if abs(numbers[cell] - place) > 1e-6 * (cells.edges[-1] - cells.edges[0]) / len(cells):
+        warn(f"{axis.name}={value:g}: the nearest cell is at {coordinates.label(axis, cell)}")
+    return cell
 
 
 class Overview(NamedTuple):
