@@ -100,15 +100,18 @@ def _output(path: str | None) -> Iterator[TextIO]:
 
 def run_dump(options: argparse.Namespace) -> None:
     """Run ``nczarr dump``."""
+    # XML has one root element, and one name cannot be that of each dataset.
     if len(options.source) > 1 and (options.ncml or options.name is not None):
         flag = "-x" if options.ncml else "-n"
         raise NCZarrError(f"{flag} works with one dataset only, not with {len(options.source)}")
     if (level := options.log_level) is not None:
+        # A negative index counts from the end of the levels: -1 would log every request.
         if level < 0:
             raise NCZarrError(f"-L {level}: the level must not be negative", hint="give a level from 0 to 3")
         import logging
 
         levels = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+        # Without force, basicConfig does nothing where a library has set a handler.
         logging.basicConfig(level=levels[min(level, 3)], format="nczarr: %(name)s: %(message)s", force=True)
     # Show the progress bar only if the output goes to a file.
     bar = progress_bar("none" if options.output is None else options.progress)
@@ -249,6 +252,7 @@ def run_info(options: argparse.Namespace) -> None:
             variables = list(variable_storage(dataset, stats=options.stats, near=near))
         dimensions = dataset.all_dimensions
         facts: dict[str, Any] = {
+            # A URL may have a signature, which is a secret, and the output goes into logs.
             "path": shown_location(source),
             "kind": kind_of_source(source),
             "layout": layout,
@@ -260,6 +264,7 @@ def run_info(options: argparse.Namespace) -> None:
             "value_bytes": sum(
                 math.prod(dataset.shape_of(v)) * v.type.dtype.itemsize
                 for v in dataset.all_variables.values()
+                # The dtype of a text has the size of a pointer.
                 if v.type.is_fixed_size
             ),
             **({} if group is None else {"group": group}),
@@ -355,6 +360,7 @@ def _opened_with_layout(
     with mapping.open_dataset(source, storage_options=where) as stored:
         part = stored.reading.part
         group = None if part is None else {"fqn": part.fqn or None, "dataset": part.whole}
+        # A group that is opened alone has the objects below it, not those of its whole dataset.
         root = getattr(stored.store, "root", None) if part is None else source
         objects = None if root is None else stored_objects(root)
         yield stored.dataset, stored.layout, group, objects, stored.findings
@@ -459,6 +465,7 @@ def draw_tree(dataset: Dataset, *, lines: bool = True) -> Iterator[str]:
         children: list[Variable | Group] = [*group.variables, *group.groups]
         for number, child in enumerate(children, 1):
             last = number == len(children)
+            # A name in a hostile file may have control sequences, which a terminal would obey.
             yield indent + marks[last] + visible(_label(dataset, child))
             if isinstance(child, Group):
                 yield from branches(child, indent + ("    " if last else marks[2]))

@@ -226,6 +226,7 @@ class AppendTask:
         target, options = self.request.target, self.request.access.target_options
         # Jobs of an array were refused at random while each of them took the dataset alone.
         if (self.region or self.replace_steps) and not self.request.trust.record_sources:
+            # This way closes its store, also where it finds that it does not fit.
             store = open_store(target, "r+", options)
             if (done := self._beside_others(store)) is not None:
                 return done
@@ -246,6 +247,7 @@ class AppendTask:
                 records = records_of(paths, self.sources.options)
                 found = not_ingested(records, known, replace_steps=self.replace_steps)
             session, done = Session(stored, name=str(target), writable=True), list[Appended]()
+            # Behind newer steps, the place of these would be taken.
             for again in (True, False):  # first those whose append has not ended
                 own = {number: steps for number, steps in found if (steps is not None) == again}
                 if own:
@@ -267,16 +269,19 @@ class AppendTask:
                 return None
             with writing_beside(store), open_dataset(store, "r+", consolidated=False) as stored:
                 old = stored.dataset
+                # A digest is that of the old values, and the record of sources has one writer.
                 if old.sources or ATTRIBUTE in old.attribute:  # these change, too
                     return None
                 request = self.request.going_on(old.joined.options)
                 task = replace(self, request=request, sources=self.sources.of(request))
                 states = task.sources.states()
                 with task._placed(old) as (along, (added, first, _)):
+                    # Jobs that grow the dataset at once would each store their own length.
                     if first + added.dimension_at(along).size > old.dimension_at(along).size:
                         return None
                     session = Session(stored, name=str(request.target), writable=True, shared=True)
                     task._limit(session)
+                    # Two jobs that change parts of one chunk would write over each other.
                     session.exclude_others(_places(session, added, along, first))
                     task._write_steps(session, along, added, first)
                     task.sources.refuse_changes(states)
@@ -295,6 +300,7 @@ class AppendTask:
         from nczarr.netcdf.edit.opening import edit_copy, edit_records
 
         target, form = self.request.target, self.request.form
+        # Any option of the format asks for a file in another form.
         path = local_path(target)
         if path is not None and form == TargetFormat():
             edit = edit_copy
@@ -443,6 +449,7 @@ class AppendTask:
         if not are_names:
             # A NaN passes each comparison of the order below, since it compares as false.
             refuse_missing(added.all_variables[along], there, along, lambda step: None)
+            # The same time in other units differs by its rounding: it would be a new step.
             mine, theirs = old.all_variables[along], added.all_variables[along]
             data = [d for d in (mine.data, theirs.data) if d is not None]
             known = as_known(here, there, tolerance_between(mine, here, there, data=data))

@@ -690,6 +690,7 @@ def _beyond_dimensions(dataset: Dataset, lossy: bool, where: str | None) -> tupl
 def _without_old_digest(dataset: Dataset, sources: Sources, how: OutputOptions) -> Dataset:
     """Remove the stored digest of a source, unless the copy has the same content."""
     same = not sources.are_joined and sources.subset == Subset() and sources.hook is None
+    # The digest is that of all values in their order.
     if same and not (how.quantize or "quantize" in how.rules or how.fixed or how.unlimited or how.template):
         return dataset
     return without_digest(dataset)

@@ -74,6 +74,7 @@ def expand_sources(sources: object, storage_options: Mapping[str, object] | None
             continue
         if text.lower().startswith("file://") and (path := local_path(text)):
             text = source = str(path) if glob.has_magic(str(path)) else text
+        # A signature in the query of a URL may have a * of its own.
         if "://" in text and "*" in text.partition("?")[0].rpartition("/")[2]:
             found += _expanded_url(text, storage_options)
         # A name with brackets that exists is a name, and no pattern.
@@ -304,6 +305,7 @@ def _ranges(url: str, storage_options: Mapping[str, object] | None) -> RemoteRan
 
     address, mark, query = url.partition("?")
     folder, _, name = address.rpartition("/")
+    # The path of a URL has escapes, and the keys of a store have none.
     if url.lower().startswith("http"):
         name = unquote(name)
     # The directory may be no store that opens. The file is then read through fsspec alone.
@@ -620,6 +622,7 @@ def call_each(calls: Iterable[Callable[[], _T]]) -> Iterator[_T]:
 def raise_all(errors: Sequence[NCZarrError]) -> None:
     """Raise the first error, if there is one, with the others as notes."""
     if errors:
+        # A join of a thousand files with another unit listed each of them.
         for other in errors[1:_LISTED]:
             errors[0].add_note(str(other))
         if len(errors) > _LISTED:
@@ -652,11 +655,13 @@ def _is_same_place(source: object, target: object) -> bool:
     paths = local_path(source), local_path(target)
     if paths[0] is not None and paths[1] is not None:
         try:
+            # A link, or a way through "..", names the same place.
             first, second = paths[0].resolve(), paths[1].resolve()
             if second in first.parents:
                 # Only a Zarr dataset replaces a directory.
                 return second.is_dir() and kind_of_target(target) == "zarr"
             return first == second or first in second.parents
+        # A loop of links, or a name that the system refuses.
         except (OSError, ValueError, RuntimeError) as error:
             raise NCZarrError(str(error), path=str(source)) from None
     return source is target or (isinstance(source, str) and source == target)

@@ -135,8 +135,10 @@ def _counted(arrays: Mapping[str, Array]) -> dict[str, tuple[int | None, int | N
     One listing serves all arrays, and none of its keys is kept: 10⁸ of them would take 31 GB.
     """
     found: dict[str, tuple[int | None, int | None]] = dict.fromkeys(arrays, (None, None))
+    # A listing for each variable took a request for each.
     for store in {id(a.store): a.store for a in arrays.values()}.values():
         own = {fqn: array for fqn, array in arrays.items() if array.store is store}
+        # Without a listing, each chunk of the grid would be a request.
         if not store.lists_all:
             continue
         with suppress_reason("refused"):
@@ -151,6 +153,7 @@ def _count_chunks(store: Store, arrays: Mapping[str, Array], tells_sizes: bool) 
     """Return the number of the stored chunks of each array of a store, and their size."""
     prefixes = {array.prefix: fqn for fqn, array in arrays.items()}
     above = posixpath.commonpath(list(prefixes))
+    # One listing for all arrays; those of others below the same group are skipped.
     keys = store.sizes(above) if tells_sizes else ((key, 0) for key in store.list(above))
 
     counts = dict.fromkeys(arrays, (0, 0))
@@ -374,6 +377,7 @@ def written_objects(data: object, axis: int, first: int, last: int) -> tuple[int
     grid = [range(n) for n in array.grid_shape]
     grid[axis] = range(first // length, -(-last // length))
     count = math.prod(map(len, grid))
+    # The size of each object would be a request.
     if not isinstance(array.store, LocalStore):
         return count, None
     size = 0

@@ -454,6 +454,7 @@ class CopyRequest:
             )
         if "repack" in found:
             found["repack"] = "first"  # the target has the packing that the join has made
+        # The record is JSON, which has no slices.
         if isinstance(ranges := found.get("select"), dict):
             found["select"] = {dimension: parse_range(str(text)) for dimension, text in ranges.items()}
         changed: dict[str, Any] = {}
@@ -562,6 +563,7 @@ class Sources:
     def refuse_changes(self, states: FileStates) -> None:
         """Raise an error if a local file no longer has a state that :meth:`states` returned."""
         for source, before, now in zip(self.paths, states, self.states(), strict=True):
+            # A source that changed meanwhile made a dataset of two states.
             if before is not None and before != now:
                 raise NCZarrError(
                     "the file has changed while it was copied",
@@ -631,6 +633,7 @@ class Sources:
 
 def refuse_unreadable(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]:
     """Refuse or list the parts of a source that nczarr cannot read."""
+    # Copies lost such parts without a word once.
     lost = (*dataset.left_out, *dataset.gone)
     if lost and not lossy:
         raise LossError(

@@ -121,6 +121,7 @@ class References:
         for fqn, found in self.chunks.items():
             array = stored.data(fqn).array
             fill = np.asarray(array.metadata.fill, array.dtype)
+            # Readers take a chunk that is not there from the array's fill value.
             if any(value.tobytes() != fill.tobytes() for value in found.unwritten):
                 raise UnsupportedError(
                     "chunks that were never written have another value than _FillValue", fqn=fqn
@@ -159,6 +160,7 @@ def _chunks_of_variable(variable: Variable, source: object) -> ReferredChunks | 
     # A request for a few bytes costs more than the bytes in the document.
     if data is None or data_bytes(data) <= _INLINE:
         return None
+    # In a file, texts and sequences are pointers into a heap, which no codec follows.
     is_fixed = variable.type.value_type.is_atomic and variable.type.dtype.kind not in "OS"
     size, most = data_bytes(data), limit("NCZARR_MAX_INLINE_BYTES")
     cure = (
@@ -327,6 +329,7 @@ def write_virtual(
     if not path.absolute().parent.is_dir():
         raise StoreError("the directory for the references does not exist", path=str(path))
     found = find_references(dataset, source)
+    # In a file that has changed meanwhile, the places lead to other bytes.
     unchanged()
     write(found, path)
     beside = place_of(os.path.dirname(os.path.realpath(path)))
@@ -430,6 +433,7 @@ def _rows(
 def _contents(found: References) -> tuple[dict[str, bytes], list[_Reference], dict[str, tuple[int, ...]]]:
     """Return documents and inline values by key, the references, and the grid of each array."""
     kept: dict[str, bytes] = {}
+    # The engine of kerchunk reads documents of Zarr v2 only, whose keys have dots.
     with create_dataset(kept, found.dataset, WriteOptions(chunk_keys="v2")) as stored:
         found.write_inline(stored)
         grids = {v.array.path: v.array.grid_shape for v in map(stored.data, stored.dataset.all_variables)}

@@ -124,6 +124,7 @@ class Attribute:
             If the value has no netCDF type.
         """
         where = f"attribute {name}"
+        # None became the text null in a stored dataset, and was left out of a variable.
         if value is None or isinstance(value, Type | Mapping | set):
             raise ModelError(
                 f"attribute {name!r}: netCDF has no type for the value {making.shown(value)}",
@@ -131,6 +132,7 @@ class Attribute:
             )
         # netCDF4-python stores an ASCII str as char, too, and several as string.
         if isinstance(value, str | bytes) and type_ in (None, CHAR):
+            # Bytes of other programs that are not UTF-8 stay as they are.
             raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
             return cls(name, CHAR, np.frombuffer(raw, "S1"))
         if type_ is None:
@@ -145,6 +147,7 @@ class Attribute:
                         hint="pass the type",
                     )
                 type_ = primitive_for_dtype(array.dtype)
+                # On Windows, numpy before 2.0 makes an int32 of a Python integer.
                 if isinstance(value, int | float) and not isinstance(value, bool | np.generic):
                     type_ = INT64 if isinstance(value, int) else DOUBLE
             if type_ is None:
@@ -155,6 +158,7 @@ class Attribute:
                     f"{making.shown(value)} is no value of the type {type_.name}", fqn=where
                 )
             items = [value] if isinstance(value, str) else list(value)
+            # np.array would make two axes of lists with the same length.
             array = np.empty(len(items), object)
             array[:] = items
             return cls(name, type_, array)
@@ -181,6 +185,7 @@ class Attribute:
             and same_values(self.values, other.values)
         )
 
+    # The values are an array, which has no hash.
     __hash__ = None  # type: ignore[assignment]
 
     def _repr_html_(self) -> str:
@@ -308,6 +313,7 @@ def _copied(node: _T, content: Mapping[str, object], **changes: object) -> _T:
 
     `dataclasses.replace` takes five times as long, and thousands of variables are copied at each update.
     """
+    # dataclasses.replace checks each field again: 1,000 variables took 1.2 times as long to open.
     copy = object.__new__(type(node))
     copy.__dict__.update(content, **changes)
     return copy
@@ -355,6 +361,7 @@ class _WithAttributes:
         return MappingProxyType(_AttributesByName(self.name, self.attributes))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        # An open variable goes to another process as its place, where its dataset is opened again.
         lifetime = self.__dict__.get(LIFETIME)
         return super().__reduce_ex__(protocol) if lifetime is None else lifetime.reduced(self.__dict__[PLACE])
 
@@ -838,6 +845,8 @@ def rewrite(
 
     def with_attributes(at: str, node: Variable) -> Variable | None:
         kept = attributes(at, node)
+        # Copies of unchanged nodes made an update plan all documents: one attribute among 4,000 variables
+        # took 596 ms, now 178.
         if len(kept) < len(node.attributes) or any(
             a is not b for a, b in zip(kept, node.attributes, strict=True)
         ):
@@ -871,6 +880,7 @@ def bind_data(group: _G, values: Mapping[str, ArraySource], fqn: str = ROOT) -> 
     >>> bound.variables[0].data.read(())
     array(3)
     """
+    # The same variable stays the same object, so that an update knows it as unchanged.
     return rewrite(
         group, fqn=fqn, variable=lambda at, v: v if v.data is values[at] else v.with_data(values[at])
     )

@@ -66,6 +66,7 @@ class _AttributedNode:
     def attribute(self, name: str) -> Attribute | None:
         """Return the attribute with a name in any Unicode form, or None."""
         other = kept_name(name)
+        # Another program may have stored a name that is not NFC: such a name is found as it is stored.
         return self.attributes.get(name) or self.attributes.get(other)
 
     def set_attribute(self, attribute: Attribute) -> None:
@@ -79,14 +80,19 @@ class _AttributedNode:
     def check_attribute(self, attribute: Attribute) -> None:
         """Raise if the store cannot hold an attribute."""
         if f"{self.fqn}@{attribute.name}" in self.tree.rules.restrictions.omitted:
+            # The file still has the attribute, so its name stays taken.
             raise errors.NodeAttributeError(
                 f"NetCDF: the attribute {attribute.name!r} has a type that netCDF lacks", fqn=self.fqn
             )
         if attribute.name not in self.attributes:  # attributes of other programs stay changeable
             checked_name(attribute.name, "attribute", errors.NodeAttributeError)
+        # A string with a NUL or half a surrogate pair would be refused at the flush, with the changes beside
+        # it.
         if attribute.type == model.STRING:
             for text in attribute.values:
                 self.tree.rules.check_text(text, self.fqn)
+        # netCDF-C hides these names (_NCProperties, DIMENSION_LIST …): no program would see the attribute
+        # again.
         if attribute.name in self.tree.rules.restrictions.reserved_names:
             raise errors.NodeAttributeError(
                 f"NetCDF: String match to name in use: {attribute.name!r} is netCDF-4's own", fqn=self.fqn
@@ -206,6 +212,7 @@ class VariableNode(_AttributedNode):
         return join_fqn(self.group.fqn, self.name)
 
     def sample(self, attributes: tuple[Attribute, ...]) -> model.Dataset:
+        # Dimensions of two groups may have one name, and the sample has one group.
         names = {d: f"d{i}" for i, d in enumerate(dict.fromkeys(self.dimensions))}
         variable = model.Variable(
             self.name,
@@ -222,6 +229,7 @@ class VariableNode(_AttributedNode):
 
     def check_refill(self, *, has_values: bool) -> None:
         """Raise if a fill value, or another one, would change the meaning of values."""
+        # As netCDF-C: elements that were never written would get another value.
         if has_values:
             raise errors.NodeAttributeError(
                 "NetCDF: Attempt to define fill value when data already exists.", fqn=self.fqn
@@ -249,6 +257,7 @@ class VariableNode(_AttributedNode):
         """Return the stored array, for writing: it accepts values up to the current shape."""
         source = self.source
         assert source is not None
+        # A killed writer or another program may have left the array shorter than its dimensions.
         if source.shape != (shape := self.shape):
             source.grow(shape)
         return source
@@ -392,6 +401,7 @@ class GroupNode(_AttributedNode):
                     self._check_type_first(declared[part.fqn], type_.fqn)
             node = TypeNode(self, type_)
             self.types.append(node)
+            # A type that stays after its refusal would be a part of the sample in each later check.
             try:
                 if "type" in self.tree.rules.restrictions.limited:
                     self.tree.rules.check_model(self.sample_of_types())
@@ -420,6 +430,7 @@ class GroupNode(_AttributedNode):
             node = VariableNode(self, name, type_, dimensions, storage)
             for attribute in attributes.values():
                 node.check_attribute(attribute)
+            # Codecs that the store lacks were dropped silently at the flush (issue 48).
             if "variable" in self.tree.rules.restrictions.limited or storage.codecs is not None:
                 self.tree.rules.check_model(node.sample(tuple(attributes.values())))
             node.attributes.update(attributes)
@@ -436,6 +447,7 @@ class GroupNode(_AttributedNode):
         return name
 
     def _check_reach(self, dimension: DimensionNode, user: str) -> None:
+        # The netCDF library can neither close nor read a file with a dimension out of reach.
         wrong = check_reach(self.fqn, join_fqn(dimension.group.fqn, dimension.name))
         if wrong is not None:
             hint = "create the dimension in a group around both"
@@ -443,6 +455,7 @@ class GroupNode(_AttributedNode):
 
     def _check_type_first(self, node: TypeNode, user: str) -> None:
         """Raise if readers of this group would not find a type."""
+        # netCDF-C reads the groups of a file in their order, and knows no type of a later one.
         if not self.tree.rules.restrictions.types_first or node.group in self.ancestors():
             return
         order = list(self.root.walk())
@@ -463,6 +476,7 @@ class GroupNode(_AttributedNode):
         )
         if used:
             raise errors.EditError(f"NetCDF: String match to name in use: the {kind} {name!r}", fqn=self.fqn)
+        # A node of this name that netCDF cannot represent would be overwritten.
         if shared or kind in ("variable", "group"):
             self._check_omitted(lambda fqn: fqn == join_fqn(self.fqn, name))
 
@@ -615,6 +629,7 @@ def _check_type(type_: UserType) -> None:
         raise errors.EditError(f"NetCDF: Invalid argument: the type has no {what}s", fqn=type_.fqn)
     for name in names:
         checked_name(name, what)
+    # A field name in two Unicode forms was refused at the flush only, with the changes beside it.
     _check_different([normalize_name(name) for name in names], what, type_.fqn)
     if isinstance(type_, model.EnumType):
         _check_different([value for _, value in type_.members], "value", type_.fqn)
@@ -669,6 +684,7 @@ def checked_name(name: object, what: str, error: type[NCZarrError] = errors.Edit
 
 def kept_name(name: object) -> str:
     """Return a name in netCDF's Unicode form, or raise :class:`ArgumentTypeError` if it is not a string."""
+    # netCDF4-python raises a TypeError, too.
     if not isinstance(name, str | bytes):
         raise errors.ArgumentTypeError(f"a name is text, not {type(name).__name__}: {name!r}")
     try:
@@ -720,6 +736,7 @@ def thaw(root: GroupNode, dataset: model.Dataset) -> None:
         return pairs
 
     def anonymous(size: int) -> DimensionNode:
+        # netCDF-C reads a dimension without a name under this one.
         name = f"_Anonymous_Dim_{size}"
         while name in root.dimensions:
             name += "_"

@@ -152,6 +152,7 @@ class DataType(ABC):
         MetadataError
             If the value does not fit.
         """
+        # numpy's own message names neither the value nor the data type of the document.
         try:
             return np.asarray(value, self.dtype)[()]
         except (TypeError, ValueError, OverflowError):
@@ -246,6 +247,7 @@ class FloatType(_NumpyType):
         if isinstance(value, str):
             if value in SPECIAL_NUMBERS:
                 return self.dtype.type(SPECIAL_NUMBERS[value])
+            # The bits of a NaN; those of another length belong to another type.
             digits = 2 * self.dtype.itemsize
             if _HEX.fullmatch(value) and len(value) == digits + 2:
                 return np.array(int(value, 16), self._bits).view(self.dtype)[()]
@@ -254,6 +256,7 @@ class FloatType(_NumpyType):
         if type(value) not in (int, float):
             raise bad(f"{show(value)} is not a number")
         try:
+            # JSON has integers of any length, and Python makes no float of the longest.
             number = float(value)
         except OverflowError:
             raise bad(f"{show(value)} is outside the range of {self.name}") from None
@@ -280,6 +283,7 @@ class FloatType(_NumpyType):
             return number
         if math.isinf(number):
             return special_number_word(number)
+        # A NaN with other bits than numpy's keeps them in the document, and so in a copy.
         bits = int(scalar.view(self._bits))
         if bits == int(np.array(math.nan, self.dtype).view(self._bits)):
             return _NAN
@@ -340,6 +344,7 @@ class TimeType(DataType):
         unit, scale = configuration.get("unit"), configuration.get("scale_factor", 1)
         if unit not in _TIME_UNITS:
             raise bad(f"configuration.unit: {show(unit)} is not one of {', '.join(_TIME_UNITS)}")
+        # numpy keeps the factor in a C int.
         if type(scale) is not int or not 1 <= scale < 2**31:
             raise bad(f"configuration.scale_factor: {show(scale)} is not an integer between 1 and 2147483647")
         if unit == "generic" and scale != 1:
@@ -391,6 +396,7 @@ def decode_base64(text: str, length: int | None = None) -> bytes:
     b'ab'
     """
     try:
+        # Without validate, Python skips characters that are not base64, and the rest is another value.
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise bad(f"{show(text)} is not base64") from None
@@ -410,6 +416,7 @@ def _bytes_from_json(value: object) -> bytes:
 
 def _bytes_of(value: object) -> bytes:
     """Return the bytes of a value in memory: of a buffer, but not of text and numbers."""
+    # For Python, bytes(7) is seven zeros.
     if not isinstance(value, bytes | bytearray | memoryview | np.void | np.ndarray):
         raise bad(f"{show(value)} is not bytes")
     return bytes(value) if isinstance(value, bytes | bytearray) else value.tobytes()
@@ -450,6 +457,8 @@ class StringType(_ObjectType):
     def fill_from_json(self, value: object) -> str:
         text = checked_text(value)
         try:
+            # Bytes of other programs that are not UTF-8 come as surrogate escapes; half a surrogate pair has
+            # no bytes.
             text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
             raise bad(f"{show(value)} contains a lone surrogate, so it is not valid text") from None
@@ -457,6 +466,7 @@ class StringType(_ObjectType):
 
     def fill_to_json(self, value: object) -> str:
         text = self.fill_from_json(value)
+        # np.str_ has another repr since numpy 2, and other subclasses of str have their own.
         return str(text) if type(text) is np.str_ else text
 
     def zero(self) -> str:
@@ -515,6 +525,7 @@ class FixedTextType(_FixedType):
 
     def fill_from_json(self, value: object) -> np.str_:
         text = checked_text(value)
+        # An array of the type would cut the text in silence.
         if len(text) > self.length_bytes // 4:
             raise bad(f"{show(value)} is longer than {self.length_bytes // 4} characters")
         return np.str_(text)
@@ -553,6 +564,7 @@ class FixedBytesType(_FixedType):
 
     def to_scalar(self, value: Scalar) -> Scalar:
         data = _bytes_of(value)
+        # An array of the type would cut the bytes in silence.
         if len(data) > self.length_bytes:
             raise bad(f"the value has {len(data)} bytes, the data type has {self.length_bytes}")
         return np.bytes_(data) if self.dtype.kind == "S" else np.void(data.ljust(self.length_bytes, b"\0"))
@@ -642,6 +654,7 @@ def parse_data_type(value: object) -> DataType:
         return plain
     if match := _RAW.fullmatch(name):
         bits = int(match[1])
+        # A document of a few bytes may ask for an element that no memory holds.
         if bits % 8 or bits // 8 > MAX_ITEM_BYTES:
             raise bad(f"{name}: the number of bits is not a multiple of 8 below {8 * MAX_ITEM_BYTES}")
         return RawBitsType(name)
@@ -677,6 +690,7 @@ def data_type_for(dtype: np.dtype | str | type) -> DataType:
         if name and DATA_TYPES.find(name) is not None:
             return parse_data_type(name)
         raise UnsupportedError(f"{show(dtype)} is not a dtype") from None
+    # The byte order belongs to the codec bytes, not to the data type.
     numeric = _BY_KIND.get((dt.kind, dt.itemsize))
     if numeric is not None:
         return numeric
@@ -687,6 +701,7 @@ def data_type_for(dtype: np.dtype | str | type) -> DataType:
         members = [(name, record[name]) for name in dt.names]
         fields = [StructField(name, data_type_for(member.base), member.shape) for name, member in members]
         return StructType.checked("struct", tuple(fields))
+    # numpy's U and S without a length are texts of no character, which Zarr lacks.
     if dt.kind in "USV" and dt.itemsize and dt.subdtype is None:
         if dt.kind == "U":
             return FixedTextType(length_bytes=dt.itemsize)
@@ -754,6 +769,7 @@ class StructType(DataType):
     def checked(cls, name: str, fields: tuple[StructField, ...]) -> StructType:
         """Return the type, after a check of the fields: unique names, fixed sizes, total size."""
         names = [field.name for field in fields]
+        # numpy refuses such a dtype with an error of its own, without the key.
         if len(set(names)) != len(names):
             raise bad(f"configuration.fields: the field names {show(names)} are not unique")
         size = 0
@@ -793,6 +809,7 @@ class StructType(DataType):
             data = decode_base64(value, self.dtype.itemsize)
             return np.frombuffer(data, self.stored_dtype("little")).astype(self.dtype)[0]
         given = checked_object(value, "", "an object with the fields of the struct")
+        # A field without a value would be zero, and a misspelled one would be dropped.
         if set(given) != {field.name for field in self.fields}:
             raise bad(f"the keys {show(list(given))} are not the fields of the struct")
         record = np.zeros((), self.dtype)

@@ -326,10 +326,12 @@ def unflatten(documents: Mapping[str, JsonMapping]) -> ZomNode:
             raise MetadataError(f"{path[:60]!r}…: groups are nested deeper than {LIMITS.model_depth}")
         kind: type[ZomNode] = ZomArray if is_array else ZomGroup
         made[path] = node = kind(version, properties, document.get("attributes", {}))
+        # Writers of Zarr v2 and of the drafts need no document for a group with members.
         while path:
             above, _, name = path.rpartition("/")
             parent = made.get(above)
             if parent is not None:
+                # Below an array are its chunks: no reader looks for nodes there.
                 if parent.kind == "array":
                     raise MetadataError(f"{path!r} is inside the array {above!r}; only groups have members")
                 parent.members[name] = node
@@ -635,6 +637,7 @@ def _to_v3(node: ZomNode, path: str) -> ZomNode:
     assert metadata.is_array
     names = only_texts(attributes.get("_ARRAY_DIMENSIONS"))
     dimension_names = None
+    # xarray's names of the dimensions; a list of another length is an attribute of its own.
     if names is not None and len(names) == metadata.ndim:
         dimension_names = tuple(names)
         del attributes["_ARRAY_DIMENSIONS"]

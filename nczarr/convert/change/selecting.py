@@ -168,6 +168,7 @@ def select(dataset: Dataset, selection: Mapping[str, object]) -> Dataset:
     chosen: dict[str, range] = {}
     for name, requested in selection.items():
         fqn = find_dimension(dataset, name, "select")
+        # The second range would replace the first one without a word.
         if fqn in chosen:
             raise UnsupportedError(f"{named('select', name)}: the dimension {fqn} is selected twice")
         size, coordinate = dataset.dimension_at(fqn).size, dataset.all_variables.get(fqn)
@@ -206,6 +207,7 @@ def select_in_all(datasets: Sequence[Dataset], selection: Mapping[str, object]) 
         {ref for v in dataset.all_variables.values() for ref in v.named_dimensions} for dataset in datasets
     ]
     found = [{n: s for n, s in selection.items() if any(is_named(d, n) for d in own)} for own in used]
+    # A dimension of no dataset is refused by each, with the names that it has.
     missing = {name: s for name, s in selection.items() if not any(name in own for own in found)}
     return [select(dataset, own | missing) for dataset, own in zip(datasets, found, strict=True)]
 

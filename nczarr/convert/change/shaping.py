@@ -209,6 +209,7 @@ class OutputOptions:
                 names = {fqn: v for fqn, v in names.items() if v.type.dtype.kind == "f"}
             for pattern, value in rules.items():
                 chosen = matching(pattern, names)
+                # A misspelled name would leave the storage as it is, without a word.
                 if not chosen:
                     what = "float or double variable" if name == "quantize" else "variable"
                     raise UnsupportedError(
@@ -583,13 +584,16 @@ def _chunks(
         ]
     chunks = []
     for axis, length in enumerate(axes):
+        # Zarr and HDF5 have no chunk of length 0, also along an empty dimension.
         whole = max(sizes.shape[axis], 1)
         if length == 0:
             chunks.append(own[axis] if own else whole)
         elif length == -1:
             chunks.append(whole)
         else:
+            # netCDF-C refuses a chunk that is longer than a fixed dimension.
             chunks.append(length or 1 if sizes.unlimited[axis] else min(length or 1, whole))
+    # From the last axis on, so that rows stay whole.
     for axis in reversed([axis for axis, length in enumerate(axes) if length is None]):
         chunks[axis] = max(1, min((target or _CHUNK) // max(1, sizes.bytes(chunks)), sizes.shape[axis]))
     return tuple(chunks), True
@@ -653,6 +657,7 @@ def _shards(
             f"{named('shards')}: {wrong}",
             hint=f"shorter {named('shards')} or longer {named('chunks')}",
         )
+    # A shard of one chunk costs an index and saves no object.
     return None if shards == chunks else shards
 
 
@@ -660,6 +665,7 @@ def _as_template(dataset: Dataset, how: OutputOptions) -> Dataset:
     """Return the dataset with other lengths of some dimensions, and without the values along them."""
     sizes = {find_dimension(dataset, name, "template"): n for name, n in how.template.items()}
     for fqn, size in sizes.items():
+        # NaN is refused by this form of the comparison, too.
         if not size >= 0 or size % 1:
             raise UnsupportedError(f"{named('template', {fqn: size})}: the length is not a whole number")
     if not sizes:
@@ -723,6 +729,7 @@ def _rounded(dataset: Dataset, how: OutputOptions, own: Mapping[str, OutputOptio
             return old
         digits, mode = _parse_rounding(text)
         is_single = old.type.dtype.itemsize == 4
+        # The limits of netCDF-C: bits of the mantissa, or its decimal digits.
         limit = (23 if is_single else 52) if mode == "BitRound" else (7 if is_single else 15)
         if digits > limit and fqn in chosen:
             raise UnsupportedError(f"{named('quantize', text)}: the maximum for {fqn} is {limit}")
@@ -745,6 +752,7 @@ def _parse_rounding(text: str) -> tuple[int, str]:
 
     mode, _, number = text.rpartition(":")
     modes = {name.lower(): name for name in ATTRIBUTE_OF_MODE}
+    # Other than isdigit(), isdecimal() refuses digits such as ², which int() cannot read.
     if (mode and mode.lower() not in modes) or not number.isdecimal() or not 1 <= int(number) <= 52:
         raise UnsupportedError(
             f"{named('quantize', text)}: not a number of digits",

@@ -168,6 +168,7 @@ def growing_variables(dataset: Dataset, along: str, is_new: bool) -> frozenset[s
     if not is_new:
         return frozenset(fqn for fqn, v in dataset.all_variables.items() if along in v.dimensions)
     coordinates = dataset.all_variables.keys() & dataset.all_dimensions.keys()
+    # The bounds of a coordinate that all files share are equal in all of them, too.
     bounds = {(split_fqn(c)[0], text_of(dataset.all_variables[c], "bounds")) for c in coordinates}
     group = split_fqn(along)[0]
     inside = [f for f in dataset.all_variables if group == "/" or f.startswith(f"{group}/")]
@@ -387,6 +388,7 @@ def _repacked(
             or len({v.type for v in variables}) == 1
         ):
             continue
+        # Rounded to a common scale, two steps could become one.
         if mode == "common" and (fqn in datasets[0].all_dimensions or is_time(variables[0])):
             mode = "unpacked"
         with error_context(names[0], fqn=fqn):
@@ -408,6 +410,7 @@ def _checked(variable: Variable, old: StoredForm, new: StoredForm, like: Variabl
     lossy = mode in ("unpacked", "common")
     try:
         changed = repacked(variable, old, new, like, lossy=lossy)
+        # A value that does not fit is found before a byte is written.
         if not lossy and isinstance(changed.data, ConvertedSource):
             for region in bands(changed.data.shape, changed.data.dtype.itemsize, None):
                 changed.data.read(region)

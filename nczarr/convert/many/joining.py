@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nczarr.netcdf.bytes.file import FilePlaces
 
 #: Maximum number of open files.
+# Linux allows a process 1,024 open files, and archives have thousands.
 _OPEN = 24
 _G = TypeVar("_G", bound=Group)
 _N = TypeVar("_N", Dataset, Group, Variable)
@@ -53,6 +54,7 @@ class JoinedSources:
     ) -> None:
         self.sources = list(sources)
         self._options, self._hook = options, hook
+        # A file must not be closed for another one while a thread reads it.
         self._lock = make_lock(Rank.OWNER)
         self._open: OrderedDict[int, tuple[AbstractContextManager[Dataset], Dataset]] = OrderedDict()
         self._states = [
@@ -173,6 +175,7 @@ class JoinedSources:
 
     def close(self) -> None:
         """Close all files."""
+        # A file that fails to close must not leave the others open.
         with self._lock, ExitStack() as stack:
             for context, _ in self._open.values():
                 stack.callback(context.__exit__, None, None, None)
@@ -384,6 +387,7 @@ def _assembled(
         return replace(
             old,
             dimensions=(along, *old.dimensions),
+            # HDF5 keeps at most 64 KiB in compact storage, which the joined variable may exceed.
             storage=replace(storage, layout=None if storage.layout == "compact" else storage.layout),
             data=JoinedSource(parts.column(fqn, StackedSource), 0),
         )
@@ -408,6 +412,7 @@ def _with_gaps(
     def variable(fqn: str, v: Variable) -> Variable:
         if fqn not in growing or (data := v.data) is None:
             return v
+        # Readers see a missing step only by a declared fill value.
         v = v if fqn == along else with_fill(fqn, v)
         axis, parts = v.dimensions.index(along), list[ArraySource]()
         for low, high in pairwise([0, *(at + 1 for at in sorted(gaps)), size]):

@@ -104,6 +104,7 @@ class ScanRow:
             left_out, gone, unbound = json.loads(self.lost)
             dataset = replace(stored.dataset, name=self.name, left_out=tuple(left_out), gone=tuple(gone))
             dataset = rewrite(dataset, variable=lambda fqn, v: v.with_data(None) if fqn in unbound else v)
+            # A join from a scan file took the header's lack of codecs for a request, and compressed nothing.
             if self.kind != "zarr":  # the codecs are those of the header, not of the file
                 dataset = rewrite(
                     dataset, variable=lambda fqn, v: replace(v, storage=_without_arrays(v.storage))
@@ -214,6 +215,7 @@ class ScanFile:
         self.path = path
         parquet = _parquet(path)
         try:
+            # A place with a flipped bit would lead to other bytes of a file.
             self._file = parquet.ParquetFile(path, page_checksum_verification=True)
             mark = (self._file.schema_arrow.metadata or {}).get(_MARK)
             # Any Parquet file has rows. This mark tells a scan file.
@@ -373,6 +375,7 @@ def scan(
                 "this is something else than a scan file, and never overwritten", path=str(path)
             ) from error
         pairs = enumerate(zip(before.sources, before.states, strict=True))
+        # A source behind a URL has no state to compare, and is read again.
         old = {name: i for i, (name, state) in pairs if state is not None and state_of_file(name) == state}
     new = [name for name in names if name not in old]
     errors: list[NCZarrError] = []
@@ -417,6 +420,7 @@ def _write(path: Path, headers: Iterator[ScanRow], errors: list[NCZarrError]) ->
     columns += [("lost", text), ("document", data), ("values", structs(("fqn", text), ("data", data)))]
     columns += [("chunks", structs(("fqn", text), ("about", text), ("places", data)))]
     schema = pyarrow.schema(columns, metadata={_MARK: _VERSION})
+    # An interrupted scan must not damage the file of an earlier one.
     output = Output(path)
     try:
         with (

@@ -78,6 +78,7 @@ def grid_places(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     >>> list(grid_places((2, 2))), list(grid_places(()))
     ([(0, 0), (0, 1), (1, 0), (1, 1)], [()])
     """
+    # itertools.product keeps the numbers of each axis in memory, and an axis may have millions of chunks.
     if not grid:
         yield ()
         return
@@ -407,6 +408,8 @@ class Array:
             try:
                 if data is not None:
                     codec.parse_index(data, None)
+            # A loss of power in the middle of a change tears the index at the start; the copy at the end is
+            # older, and whole.
             except CodecError:
                 (whole,) = self.stored_chunks([index])
                 with suppress(CodecError):
@@ -423,6 +426,7 @@ class Array:
         metadata = self._chunks.metadata
         grid = metadata.chunk_grid
         return (
+            # numpy would cast other values, and a rectilinear grid has no one shape of a chunk.
             values.dtype == metadata.data_type.dtype
             and grid.is_regular
             and not metadata.extensions
@@ -554,6 +558,7 @@ class Array:
         If listings are incomplete, the result may omit chunks outside the shape.
         """
         listed = self._listed((1 << 62,) * self.ndim, first) if self.store.listable else []
+        # Such a store may list fewer chunks than it has: an absent key is no proof.
         if self.store.lists_all:
             return listed
         return list(dict.fromkeys([*listed, *self.initialized_chunks()]))
@@ -661,6 +666,7 @@ class Array:
         if added is None:
             stored = self._stored(self.shape[0] // chunk[0] if tuple(axes) == (0,) else 0)
         else:
+            # In one batch: one request after the other took a latency for each.
             there = self.store.exist_many([self.chunk_key(index) for index in added])
             stored = list(compress(added, there))
         rest = []
@@ -675,6 +681,7 @@ class Array:
             cut = tuple([n if axis in axes else whole[axis] for axis, n in enumerate(self.shape)])
             for index in rest:
                 wide._blank_beyond(cut, index)
+        # The listing may lack chunks, so the next growth looks again.
         if not self.store.lists_all:
             return Tail.UNKNOWN
         return Tail.CLEAR if added is None else Tail.NEAR

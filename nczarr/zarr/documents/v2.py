@@ -59,6 +59,7 @@ _encodings = ParseCache[Encoding]()
 
 def _check_format(document: JsonMapping) -> None:
     version = document.get("zarr_format")
+    # For Python, 2.0 and 2 are equal; readers in other languages refuse the first.
     if type(version) is not int or version != 2:
         raise bad(f"zarr_format: {show(version)} is not 2")
 
@@ -126,11 +127,13 @@ def parse_array(zarray: JsonMapping, zattrs: JsonObject | None, place: str) -> A
             raise bad(f"{', '.join(sorted(_REQUIRED - zarray.keys()))}: missing")
         shape = parse_shape(zarray["shape"])
         separator = zarray.get("dimension_separator") or "."
+        # zarr-python before 2.8 writes no such key.
         if separator not in (".", "/"):
             raise bad(f'dimension_separator: {show(separator)} is not "." or "/"')
         # netCDF-C writes the fill value of characters as plain text, and zarr-python in base64.
         raw_text = zarray["dtype"] == ">S1" or _by_netcdf(zarray, attributes)
         parts = tuple([zarray[key] for key in (*_ENCODING, "fill_value")])
+        # Variables of a dataset share few encodings, so each is parsed once.
         key = key_of((parts, len(shape), raw_text))
         encoding = _encodings.get(key) or _encodings.keep(key, _encoding(zarray, len(shape), raw_text))
         data_type, codecs, fill = encoding
@@ -173,6 +176,7 @@ def group_documents(metadata: GroupMetadata) -> dict[str, JsonObject]:
     >>> group_documents(GroupMetadata({"title": "x"}))
     {'.zgroup': {'zarr_format': 2}, '.zattrs': {'title': 'x'}}
     """
+    # They would be dropped without a word.
     if metadata.extensions:
         raise UnsupportedError("extensions: Zarr v2 has no extensions")
     result: dict[str, JsonObject] = {".zgroup": {"zarr_format": 2, **metadata.extra}}
@@ -195,6 +199,7 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, JsonObject]:
     grid = regular_grid(metadata, "Zarr v2", "dimension_names", "storage_transformers", "extensions")
     ndim, data_type = len(metadata.shape), metadata.data_type
     endian, order, filters, compressor = codecs_to_v2(metadata.codecs, ndim)
+    # In the wrong byte order, these filters give other values in silence.
     if filters and any(item["id"] in ("delta", "fixedscaleoffset", "quantize", "astype") for item in filters):
         filters = [_ordered(item, endian) for item in filters]
     zarray: JsonObject = {
@@ -359,6 +364,7 @@ def codecs_from_v2(
             in_bytes = True
             continue
         if name in _ON_NUMBERS or name in _TO_BYTES:
+            # Version 3 has no codec on numbers behind one on bytes.
             if in_bytes:
                 raise UnsupportedError(f"{key}: the filter {name!r} follows a filter whose output is bytes")
             configuration, output = _native(configuration, key, endian)
@@ -405,6 +411,7 @@ def codecs_to_v2(
         name = codec.name.removeprefix("numcodecs.")
         if codec.name == "transpose":
             permutation = list(codec.configuration.get("order", ()))
+            # Order F is the one transposition that version 2 has.
             if i or permutation not in (list(range(ndim)), list(range(ndim))[::-1]):
                 raise UnsupportedError(f"codecs[{i}]: Zarr v2 supports no transpose except order F")
             order = "F" if ndim > 1 and permutation[0] else "C"
@@ -422,6 +429,7 @@ def codecs_to_v2(
             filters.append({"id": "bitround", **codec.configuration})
         else:
             raise UnsupportedError(f"codecs[{i}]: Zarr v2 has no codec {codec.name!r}")
+    # Version 2 has one compressor, the last step; all others are filters.
     compressor = on_bytes.pop() if on_bytes else None
     return endian, order, [*filters, *on_bytes] or None, compressor
 
@@ -536,6 +544,7 @@ def _simple(value: str, key: str) -> tuple[DataType, Endian | None]:
         raise bad(f"{key}: {show(value)} is not a known data type")
     try:
         dtype = np.dtype(value)
+        # numpy reads S and U as texts without a character.
         if dtype.kind in "SUV" and not dtype.itemsize:
             raise bad(f"{key}: {show(value)} has no length")
         data_type = types.data_type_for(dtype)
@@ -543,6 +552,7 @@ def _simple(value: str, key: str) -> tuple[DataType, Endian | None]:
         raise bad(f"{key}: {show(value)} is not a known data type") from None
     if not data_type.needs_endian:
         return data_type, None
+    # The mark = and a missing mark mean the byte order of the machine that reads.
     order = match[1] if match[1] in "<>" and match[1] else dtype.str[0]
     return data_type, "big" if order == ">" else "little"
 

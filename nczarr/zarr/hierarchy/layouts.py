@@ -196,6 +196,7 @@ class Nodes(Mapping[str, Metadata]):
     def may_name(self, key: str) -> bool:
         """Return False if no member of a document, nor of its attributes, has a name with `key` in it."""
         if any(raw.may_name(key) for raw in self._raw.values() if type(raw) is RawNode):
+            # Parsing each document would cost what the search saves.
             return True
         name = key.encode()
         unread = (bytes(raw.text) for raw in self._raw.values() if isinstance(raw, UnreadNode))
@@ -222,6 +223,7 @@ class Nodes(Mapping[str, Metadata]):
 
     def put_found(self, path: str, raw: RawNode) -> None:
         """Add a node, and implicit groups for its missing parents."""
+        # The documents of other writers may lack groups between: these have members only.
         missing = [path]
         while (parent := parent_path(missing[-1])) not in self._raw:
             missing.append(parent)
@@ -360,8 +362,10 @@ class Layout(ABC):
             return Found(nodes, has_copies, complete=False)
         named: dict[str, RawNode] = {}
         if has_copies:
+            # A search that does not use consolidated metadata also succeeds beside damaged ones.
             with suppress(DatasetNotFoundError, MetadataError):
                 named = {path: node for path, node in copied().items() if path and self.is_legal(path)}
+        # A listing that promises nothing may lack nodes that are there.
         unsure = () if store.lists_all else list(named)
         if store.lists_by_folder:
             nodes.update(self._walk(unsure))
@@ -630,6 +634,7 @@ def _nodes(documents: Documents, is_consolidated: bool) -> dict[str, RawNode]:
         if name in (".zarray", ".zgroup"):
             node = nodes.setdefault(path, RawNode(False, {}, is_consolidated))
             node.is_array = node.is_array or name == ".zarray"
+        # In version 2, attributes alone make no node.
         if name in _NAMES and path in nodes:
             nodes[path].documents[key] = documents[key]
     return nodes
@@ -678,6 +683,7 @@ class DraftLayout(Layout):
         for kind in (".array", ".group"):
             if name.endswith(kind):
                 path = name.removesuffix(kind)
+                # Names such as ".." in a listing must not lead out of the hierarchy.
                 legal = path.startswith("/") and all(check_name(n) is None for n in split_path(path[1:]))
                 return (path[1:], kind == ".array") if legal or not path else None
         return None
