@@ -23,6 +23,7 @@ def _printed(
     note: Callable[[Finding], str] = lambda finding: "",
 ) -> Iterator[Finding]:
     """Print each finding with a note, below a heading if the command has several sources, and yield it."""
+    # A URL may have a signature, and reports of a check go into logs.
     name = shown_location(source) if len(options.source) > 1 else None
     for number, finding in enumerate(findings):
         if options.json:
@@ -111,9 +112,11 @@ def run_digest(options: argparse.Namespace) -> int:
             progress=progress_bar(options.progress),
         )
         name = shown_location(source)
+        # A dataset without a digest fails, too: a script would take it for intact.
         if options.check and found.stored != found.dataset:
             stored = "no digest is stored" if found.stored is None else f"the stored digest is {found.stored}"
             text = f"nczarr: {name}: {stored}, the digest of the values is {found.dataset}"
+            # A name in a hostile file may have control sequences, which a terminal would obey.
             print(visible(text), file=sys.stderr)
             status = 1
         if options.json:
@@ -213,6 +216,7 @@ def run_consolidate(options: argparse.Namespace) -> None:
 
     for source in options.source:
         with shared.open_documents(source, "r+", storage_options(options)) as hierarchy:
+            # The consolidated metadata of a group alone hide newer documents of its dataset.
             refuse_group_of_dataset(hierarchy.store, "consolidated")
             # Other programs trust consolidated metadata, and would see no node that they lack.
             if not hierarchy.complete:
@@ -221,6 +225,7 @@ def run_consolidate(options: argparse.Namespace) -> None:
                     path=source,
                     hint="run nczarr consolidate on the machine that has the files",
                 )
+            # Old writers of plain Zarr have bare NaN, which JSON lacks: their documents stay as they are.
             hierarchy.keeps_bare_numbers = dialect_of(hierarchy).is_plain
             hierarchy.consolidate()
 
@@ -268,6 +273,7 @@ def run_rm(options: argparse.Namespace) -> int:
             continue
         if not options.yes and not _agreed(summary, target):
             kept += 1
+            # Nothing was removed, and a script has to see it in the status.
             continue
         remove(target, storage_options=storage_options(options), force=options.force)
         say(f"{summary}, removed")

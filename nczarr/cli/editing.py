@@ -42,6 +42,7 @@ def run_set(options: argparse.Namespace) -> int:
     from nczarr.cdl.read.edits import EditText
     from nczarr.convert.editing import edit_by
 
+    # With a file of statements, each word is a dataset.
     targets, given = (options.words, None) if options.file else (options.words[:1], options.words[1:])
     if given == []:
         raise NCZarrError(
@@ -84,6 +85,7 @@ def _text_of(name: str) -> str:
     try:
         if name == "-":
             return sys.stdin.read()
+        # CDL keeps bytes of a text that are not UTF-8.
         with open(name, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
     except OSError as error:

@@ -149,8 +149,10 @@ def _create(target: str, model: ZomNode, options: Mapping[str, Any] | None) -> N
     from nczarr.zarr.zom import to_hierarchy
 
     with open_store(target, "w", options) as store:
+        # The nodes of both would be one hierarchy.
         if any(store.list_dir()):
             raise DatasetExistsError("the target is not empty", path=target, hint="choose another target")
+        # Without the order, a loss of power may leave a root without its nodes.
         store.keep_order()
         to_hierarchy(store, model)
         store.settle()

@@ -112,6 +112,7 @@ def run_view(options: argparse.Namespace) -> None:
         open_browser=not options.no_open,
         storage_options=storage_options(options),
     ) as page:
+        # Flushed: a program that has started the viewer waits for the address in a pipe.
         print(f"Serving {shown_location(options.source)} at {page.url}", flush=True)
         print("Press Ctrl-C to stop.", flush=True)
         page.wait()

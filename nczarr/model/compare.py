@@ -16,6 +16,7 @@ from nczarr.model.sources import regions
 from nczarr.model.types import CompoundType, EnumType, OpaqueType, Type, UserType, VlenType
 from nczarr.text import visible
 
+# Two variables of any size are compared in little memory.
 _BLOCK_ELEMENTS = 1 << 20
 
 
@@ -144,6 +145,7 @@ class _Comparison:
         sources = source_of(a, shape), source_of(b, shape)
         for region in regions(shape, _block(shape, a.storage.chunk_shape)):
             sides = [source.read(region) for source in sources]
+            # Only the block that differs is searched element by element.
             if self.same(*sides):
                 continue
             for index in np.ndindex(sides[0].shape):

@@ -55,6 +55,7 @@ def describe_type(type_: Any) -> display.TypeDescription:
 def describe_variable(variable: Any, dimensions: Mapping[str, Any]) -> display.ArrayDescription:
     """Return the description of a variable; `dimensions` maps FQNs to the dimensions of the dataset."""
     axes = tuple(map(_axis, variable.dimensions, [dimensions] * len(variable.dimensions)))
+    # A variable that is shown alone has no dataset to ask.
     if any(axis.size is None for axis in axes) and variable.data is not None:
         shape = variable.data.shape
         axes = tuple(
@@ -62,6 +63,7 @@ def describe_variable(variable: Any, dimensions: Mapping[str, Any]) -> display.A
         )
     storage = variable.storage
     size = None
+    # The dtype of a text has the size of a pointer.
     if variable.type.is_fixed_size and all(axis.size is not None for axis in axes):
         size = math.prod(axis.size or 0 for axis in axes) * variable.type.dtype.itemsize
     facts = []

@@ -81,6 +81,7 @@ def parts_of(old: Dataset, new: Dataset) -> list[Addition]:
         parts += [
             Addition("attribute", fqn, a.name)
             for a in owner.attributes
+            # netCDF-C takes _FillValue with the variable; it is no addition of its own.
             if a.name != "_FillValue" and current.get(a.name) is not a and current.get(a.name) != a
         ]
     return parts
@@ -91,6 +92,7 @@ def known_variables(new: Dataset, data: Mapping[str, object]) -> dict[str, str]:
 
     `data` has the data of the old variables, which identify them, or else their names do.
     """
+    # A renamed variable keeps its values, so the object of its source tells it.
     by_id = {id(values): fqn for fqn, values in data.items()}
     found: dict[str, str] = {}
     for fqn, variable in new.all_variables.items():
@@ -98,6 +100,7 @@ def known_variables(new: Dataset, data: Mapping[str, object]) -> dict[str, str]:
         if before is not None:
             found[fqn] = before
     used = set(found.values())
+    # A variable whose values were replaced has its name still.
     rest = [fqn for fqn in new.all_variables if fqn in data and fqn not in found and fqn not in used]
     return found | dict(zip(rest, rest, strict=True))
 

@@ -86,6 +86,7 @@ def resolve(dataset: Dataset) -> Dataset:
     # A name that is not text would end below in a TypeError of the FQNs.
     if _check_names("/", dataset, problems):
         resolved = _Resolver(dataset, problems).group("/", dataset)
+    # All at once: a program makes the same mistake at many places.
     if problems:
         first, *rest = problems
         more = f" (and {len(rest)} more problems)" if rest else ""
@@ -150,6 +151,7 @@ def _check_each(
         wrong = check(name)
         if wrong is not None:
             problems.append(f"{fqn}: {what}: {wrong}")
+        # netCDF-C compares names in the form NFC: two forms of one name are one.
         name = normalize_name(name)
         if name in seen:
             problems.append(f"{fqn}: the {what} {name!r} is declared twice")
@@ -377,6 +379,7 @@ class _Resolver:
                 f"{enum.fqn}: an enum needs an integer type, not {getattr(base, 'name', base)}"
             )
             return ()
+        # netCDF-C refuses an enum without members.
         if not members:
             self.problems.append(f"{enum.fqn}: the enum has no members")
         if not all(isinstance(member, tuple | list) and len(member) == 2 for member in members):
@@ -397,6 +400,7 @@ class _Resolver:
         if isinstance(type_, CompoundType):
             _check_each(fqn, "field", [f.name for f in type_.fields], check_text, self.problems)
             if not type_.fields:
+                # HDF5 has no compound without fields.
                 self.problems.append(f"{fqn}: the compound type has no fields")
             size = sum([f.type.dtype.itemsize * math.prod(f.shape) for f in type_.fields])
             if size > _MOST_BYTES:

@@ -200,6 +200,7 @@ def primitive_for_dtype(dtype: np.dtype | str | type) -> PrimitiveType | None:
     >>> primitive_for_dtype("complex64")
     """
     dtype = np.dtype(dtype)
+    # The byte order belongs to the storage, not to the type.
     return _BY_CODE.get(f"{dtype.kind}{dtype.itemsize}")
 
 
@@ -521,6 +522,7 @@ def default_fill(type_: Type) -> Any:
             return np.empty(0, base.dtype)
         case CompoundType(fields=fields):
             record = np.zeros((), type_.dtype)
+            # numpy fills such a field with the number 0, which is neither text nor a sequence.
             for f in fields:
                 if f.type.dtype.hasobject:
                     value = default_fill(f.type)

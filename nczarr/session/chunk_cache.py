@@ -42,6 +42,7 @@ _MOST_GROWING = 8
 #: A write to parts of more chunks than this bypasses the cache.
 _MOST_PARTS = 4096
 #: Limit of the set of stored chunks of a new variable.
+#: A loop over a million steps needed 150 MB for it.
 _MOST_STORED_CHUNKS = 1 << 17
 #: Smaller chunks stay in memory when they are complete, and are stored together.
 _SMALL = 32 << 10

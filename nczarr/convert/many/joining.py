@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from nczarr.netcdf.bytes.file import FilePlaces
 
 #: Maximum number of open files.
-# Linux allows a process 1,024 open files, and archives have thousands.
+#: Linux allows a process 1,024 open files, and archives have thousands.
 _OPEN = 24
 _G = TypeVar("_G", bound=Group)
 _N = TypeVar("_N", Dataset, Group, Variable)

@@ -19,7 +19,7 @@ from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.pool import run
 
 #: Inner chunks are read together if the gaps between them have at most this many bytes.
-# At 20 ms and 100 MB/s with 64 requests at a time, a request costs as much as 32 KiB.
+#: At 20 ms and 100 MB/s with 64 requests at a time, a request costs as much as 32 KiB.
 GAP = 32 << 10
 #: The largest number of bytes of one run.
 RUN = 1 << 20
