@@ -114,6 +114,7 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     try:
         dataset = read_classic(file, name) if isinstance(file, ClassicFile) else read_hdf5(file, name)
         return OpenFile(path, dataset, file)
+    # HDF5 keeps a lock on an open file, and the caller has no object to close.
     except BaseException:
         file.close()
         raise

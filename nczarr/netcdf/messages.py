@@ -149,6 +149,7 @@ def _append_columns(columns: list[bytes], values: np.ndarray, type_: model.Type)
 def _append_texts(columns: list[bytes], flat: np.ndarray) -> None:
     texts = [text.encode("utf-8", "surrogateescape") for text in flat]
     nulls = [isinstance(text, NullText) for text in flat]
+    # The length -1 tells a null pointer from an empty text.
     lengths = [-1 if null else len(text) for text, null in zip(texts, nulls, strict=True)]
     columns.append(np.array(lengths, _LENGTH).tobytes())
     columns += texts

@@ -144,6 +144,7 @@ class DiskFile:
 
     def truncate(self, size: int) -> None:
         if self._origin.is_here:
+            # A forked child shares the descriptor, and would cut the file of its parent.
             self._unsynced = True
             os.ftruncate(self._open, size)
 
@@ -252,6 +253,8 @@ class DiskRanges(Ranges):
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        # A reader of chunks may outlive the dataset: the last one closes the descriptor, and the system does
+        # at the exit.
         weakref.finalize(self, os.close, descriptor).atexit = False
 
     def fileno(self) -> int:
@@ -279,6 +282,7 @@ class RemoteRanges(Ranges):
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
         found = []
         for (offset, size), data in zip(ranges, self.fetch(ranges), strict=True):
+            # A server may end an answer early without an error.
             if data is None or len(data) != size:
                 there = 0 if data is None else len(data)
                 raise NetCDFFileError(

@@ -181,6 +181,7 @@ class ClassicValues(EditedValues):
         steps = tuple([a.step * stride for a, stride in zip(axes, strides, strict=True)])
         together = _together(big.shape, steps, self.dtype.itemsize)
         span = self.dtype.itemsize + sum((len(a) - 1) * step for a, step in zip(axes, steps, strict=True))
+        # Each short run would be a call of the system.
         if big.nbytes // together > _RUNS and span <= max(_SPAN, 2 * big.nbytes):
             content, path = self.owner.content, self.owner.path
             current = bytearray(span)
@@ -203,6 +204,7 @@ class ClassicValues(EditedValues):
 
     def grow(self, shape: tuple[int, ...]) -> None:
         """Accept a larger shape."""
+        # A header that leaves the count to the file's size would count unfinished records.
         if self.is_record:
             self.owner.count_in_header()
         super().grow(shape)
@@ -334,11 +336,13 @@ class EditedClassic(EditedFile):
         variables = {was: fqn for fqn, was in found.variables.items()}
         removed = [fqn for fqn in self.dataset.all_variables if fqn not in variables]
         removed += [fqn for fqn in self.dataset.all_dimensions if fqn not in dimensions]
+        # netCDF-C has no call that removes them, and the data behind would move.
         if removed:
             raise ModelError("an edit cannot remove parts of a classic file", path=self.path, fqn=removed[0])
         old, present = [], []
         for fqn, before in self.header.dataset.all_dimensions.items():
             after = new.dimension_at(dimensions[fqn])
+            # With another size, the data of all variables behind would move.
             if after.unlimited != before.unlimited or not (after.unlimited or after.size == before.size):
                 wrong = "a dimension of a classic file cannot have another size"
                 raise ModelError(wrong, path=self.path, fqn=fqn)
@@ -427,6 +431,7 @@ class EditedClassic(EditedFile):
         """Close the replaced file, whose content is obsolete."""
         replaced, self._replaced = self._replaced, None
         if isinstance(replaced, DiskFile):
+            # Its bytes are obsolete: a wait for the disk would be for nothing.
             replaced.durable = False
             replaced.close()
 
@@ -434,6 +439,7 @@ class EditedClassic(EditedFile):
         """Write the header. Its first bytes are written last."""
         data = classic.format_header(self.header)
         self._extend(len(data))
+        # The header must not refer to data that the disk does not have.
         self._wait_for_disk()
         write_all(self.content, 4, data[4:], self.path)
         write_all(self.content, 0, data[:4], self.path)
@@ -580,6 +586,7 @@ def move_data(content: ByteFile, path: str, old: Header, new: Header, records: S
             _move(content, path, source, target, count, step, new.record_size)
     for v, source, target in reversed(places):
         if source != target and not old.is_record(v):
+            # All variables move towards the end, so the last one goes first, and none is written over.
             _move(content, path, source, target, old.slab(v), 1, 1)
 
 
@@ -591,6 +598,7 @@ def _move(content: ByteFile, path: str, source: int, target: int, count: int, ol
     rows = max(1, _STEP // max(old, new, 1))
     for start in range((count - 1) // rows * rows, -1, -rows):
         n = min(rows, count - start)
+        # A file may end before the padding of its last record.
         there = min(n * old, content.size - (source + start * old))
         data = bytes(read_all(content, source + start * old, there, path)).ljust(n * old, b"\0")
         moved = np.zeros((n, new), np.uint8)

@@ -95,6 +95,7 @@ class EditedValues(ABC):
             [_axis(s) if isinstance(s, slice) else range(int(s[0]), int(s[-1]) + 1) for s in selection]
         )
         lengths = [len(a) if isinstance(s, slice) else len(s) for s, a in zip(selection, whole, strict=True)]
+        # The box around positions that are far apart has mostly values that are not selected.
         if math.prod(map(len, whole)) > max(_WASTE * math.prod(lengths), _SMALL):
             out = np.empty(lengths, self.dtype)
             for axes, place in pieces(selection):

@@ -333,6 +333,7 @@ class _HDF5Change:
 
     def forget_group(self, group: str) -> None:
         """Remove the objects of a deleted group from the index."""
+        # HDF5 frees the bytes of a removed dataset only when it is closed.
         self.file.forget()
         objects = self.objects
         inside = {g for g in objects.groups if g == group or g.startswith(group + "/")}
@@ -345,6 +346,7 @@ class _HDF5Change:
         added = []
         for fqn, group in self.new.walk():
             was = self.found.groups.get(fqn)
+            # HDF5 makes a type of the committed types inside it, which therefore come first.
             for type_ in model.ordered_types(group.types):
                 before = None if was is None else model.join_fqn(was, type_.name)
                 if before is None or before not in self.old.all_types:
@@ -418,6 +420,7 @@ class _HDF5Change:
         links = [(v.group, v.link) for v in objects.values.values() if v not in here]
         links += [(s.group, s.link) for s in objects.scales.values() if s.owner is None and s not in staying]
         if links:
+            # HDF5 frees the bytes of a removed dataset only when it is closed.
             self.file.forget()
         for group, link in links:
             if group in objects.groups:
@@ -451,6 +454,7 @@ class _HDF5Change:
     def link_of(self, fqn: str) -> bytes:
         name = bytes_of(model.split_fqn(fqn)[1])
         foreign = fqn in self.new.all_dimensions and coordinate_of(self.new, fqn) is None
+        # netCDF-C gives the prefix to a variable with the name of a dimension that it does not measure.
         return NON_COORDINATE + name if foreign else name
 
     def create_objects(self) -> None:
@@ -605,6 +609,7 @@ class _HDF5Change:
                 except NCZarrError as error:
                     self.refused[Addition("attribute", fqn, attribute.name)] = error
             done += 1
+        # Only a new attribute gets the last position, so all behind the first difference are made again.
         for attribute in left[done:]:
             _delete_named(owner, attribute.name)
         for attribute in after[done:]:

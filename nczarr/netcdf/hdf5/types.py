@@ -79,6 +79,7 @@ class Plain(MemoryLayout):
     """A value without pointers, which numpy can read directly in any byte order."""
 
     def decode(self, raw: np.ndarray, type_: model.Type) -> np.ndarray:
+        # A copy: the buffer is HDF5's, and gets the values of the next read.
         return raw.astype(type_.dtype)
 
     def encode(self, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
@@ -116,6 +117,7 @@ class FixedText(MemoryLayout):
     def decode(self, raw: np.ndarray, type_: model.Type) -> np.ndarray:
         out = np.empty(raw.shape, type_.dtype)
         size, data = self.dtype.itemsize, raw.tobytes()
+        # HDF5 pads a shorter text with NULs.
         texts = (data[i : i + size].split(b"\0", 1)[0] for i in range(0, len(data), size))
         out.reshape(-1)[:] = [text_of(text) for text in texts]
         return out
@@ -155,6 +157,7 @@ class Text(MemoryLayout):
     def encode(self, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
         out = np.zeros(values.shape, self.dtype)
         texts = values.reshape(-1)
+        # A null pointer stays one, as with ncgen.
         out.reshape(-1)[:] = [0 if isinstance(t, NullText | None) else _keep_text(t, keep) for t in texts]
         return out
 
@@ -179,6 +182,7 @@ class Sequence(MemoryLayout):
         out = np.empty(raw.shape, type_.dtype)
         flat, base = out.reshape(-1), self.base
         for i, (length, address) in enumerate(raw.reshape(-1).tolist()):
+            # A sequence without elements may have no address.
             inside = ctypes.string_at(address, length * base.dtype.itemsize) if address else b""
             flat[i] = base.decode(np.frombuffer(inside, base.dtype), type_.base)
         return out
@@ -190,6 +194,7 @@ class Sequence(MemoryLayout):
         for i, inside in enumerate(values.reshape(-1)):
             if inside is not None and len(inside):
                 data = self.base.encode(_as_vector(inside, type_.base), type_.base, keep)
+                # HDF5 reads this memory later, when the values are written.
                 keep.append(data)
                 flat[i] = len(inside), data.ctypes.data
         return out
@@ -250,6 +255,7 @@ def _as_vector(items: Collection[object], type_: model.Type) -> np.ndarray:
 
 def address_of(object_id: ObjectID) -> tuple[int, int]:
     """Return the identity of an object of a file."""
+    # A link may lead into another file, where the same address is another object.
     info = hdf5().h5o.get_info(object_id)
     return info.fileno, info.addr
 
@@ -315,6 +321,7 @@ class KnownTypes:
                 if self._may_name and isinstance(failure, NoTypeError):
                     self.unknown = {fqn: failure.message for _, fqn, _ in waiting}
                     return made
+                # Before all named types are known, a named one inside another type would get a second name.
                 if self._may_name:
                     raise failure
                 self._may_name = True
@@ -343,6 +350,7 @@ class KnownTypes:
                 raise NoTypeError(f"netCDF has no type for HDF5's {dtype}")
             return primitive, layout
         if kind == h5t.STRING:
+            # As netCDF-C, which reads a fixed string of one byte as char.
             text = model.STRING if type_id.is_variable_str() or type_id.get_size() > 1 else model.CHAR
             return text, layout_of(type_id, text)
         if kind in (h5t.ENUM, h5t.OPAQUE, h5t.COMPOUND, h5t.VLEN):
@@ -556,6 +564,7 @@ def layout_of(type_id: TypeID, type_: model.Type) -> MemoryLayout:
             return Text()
         size, padding = type_id.get_size(), type_id.get_strpad()
         pad = b" " if padding == h5t.STR_SPACEPAD else b"\0"
+        # A terminated text has one byte less than its type.
         return FixedText(np.dtype(f"S{size}"), size - (padding == h5t.STR_NULLTERM), pad)
     match type_:
         case model.CHAR | model.OpaqueType():
