@@ -6,6 +6,7 @@ It reads the core, and nothing that another program has changed; the first line 
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
 import re
@@ -15,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import zarr
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.buffer.cpu import NDBuffer
 
 Json = Any
 #: The name of a primitive type, or the declaration of a user-defined one.
@@ -33,6 +36,13 @@ WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 class Refused(ValueError):
     """The store, or a part of it, is beyond a minimal reader."""
+
+
+class Elements(NDBuffer):
+    """A buffer of zarr-python that keeps the zero bytes at the end of a scalar, and tells none from one."""
+
+    def __getitem__(self, key: Any) -> Elements:
+        return type(self)(np.asarray(self.as_numpy_array()[key], self.dtype))
 
 
 # --- Terms and Node names
@@ -79,16 +89,14 @@ class Types:
         """Return the number type of an enum, and any other type as it is."""
         return self.find(type_["base"]) if isinstance(type_, dict) and type_["class"] == "enum" else type_
 
-    def size(self, type_: Type) -> int | None:
-        """Return the number of bytes of the packed form of a type; None if it varies."""
+    def size(self, type_: Type) -> int:
+        """Return the number of bytes of the packed form of a type; a KeyError if it varies."""
         type_ = self.base(type_)
         if isinstance(type_, str):
-            return NUMBERS[type_].itemsize if type_ in NUMBERS else 1 if type_ == "char" else None
+            return 1 if type_ == "char" else NUMBERS[type_].itemsize
         if type_["class"] != "compound":
-            return type_.get("size")
-        sizes: list[Any] = [self.size(self.find(f["type"])) for f in type_["fields"]]
-        counts = [math.prod(f.get("shape", ())) for f in type_["fields"]]
-        return None if None in sizes else sum(size * count for size, count in zip(sizes, counts, strict=True))
+            return int(type_["size"])
+        return sum(self.size(self.find(f["type"])) * math.prod(f.get("shape", ())) for f in type_["fields"])
 
     def walk(self, type_: Type) -> None:
         """Types: refuse a type that is not declared, or contains itself (a RecursionError)."""
@@ -96,54 +104,42 @@ class Types:
             for name in [type_["base"]] if "base" in type_ else [f["type"] for f in type_.get("fields", [])]:
                 self.walk(self.find(name))
 
-    def unpack(self, raw: bytes, at: int, type_: Type) -> tuple[Json, int]:
-        """Variables (the packed form): return the JSON of the value at an offset, and the offset behind it."""
+    def unpack(self, raw: io.BytesIO, type_: Type) -> Json:
+        """Variables (the packed form): read the JSON of one value."""
         type_ = self.base(type_)
         if type_ == "char":
-            return text_to_json(raw[at : at + 1]), at + 1
-        if type_ == "string":
-            (length,) = struct.unpack_from("<I", raw, at)
-            return text_to_json(raw[at + 4 : at + 4 + length]), at + 4 + length
+            return text_to_json(raw.read(1))
+        if type_ == "string" or (isinstance(type_, dict) and type_["class"] == "vlen"):
+            (count,) = struct.unpack("<I", raw.read(4))
+            return self.sequence(raw, "char" if type_ == "string" else self.find(type_["base"]), count)
         if isinstance(type_, str):
-            dtype = NUMBERS[type_]
-            return number_to_json(np.frombuffer(raw, dtype, 1, at)[0]), at + dtype.itemsize
+            return number_to_json(np.frombuffer(raw.read(NUMBERS[type_].itemsize), NUMBERS[type_])[0])
         if type_["class"] == "opaque":
-            return base64.b64encode(raw[at : at + type_["size"]]).decode(), at + type_["size"]
-        if type_["class"] == "vlen":
-            (count,) = struct.unpack_from("<I", raw, at)
-            return self.elements(raw, at + 4, self.find(type_["base"]), count)
-        value = {}
-        for field in type_["fields"]:
-            value[field["name"]], at = self.field(raw, at, self.find(field["type"]), field.get("shape", []))
-        return value, at
+            return base64.b64encode(raw.read(type_["size"])).decode()
+        fields = [(f["name"], self.find(f["type"]), f.get("shape", [])) for f in type_["fields"]]
+        return {name: self.field(raw, type_, shape) for name, type_, shape in fields}
 
-    def elements(self, raw: bytes, at: int, base: Type, count: int | None) -> tuple[Json, int]:
-        """Return the JSON of a sequence; without a count it fills all bytes."""
+    def sequence(self, raw: io.BytesIO, base: Type, count: int | None) -> Json:
+        """Read the JSON of a sequence; without a count it fills all bytes."""
         if base == "char":
-            end = len(raw) if count is None else at + count
-            return text_to_json(raw[at:end]), end
+            return text_to_json(raw.read(count))
         found: list[Json] = []
-        while at < len(raw) if count is None else len(found) < count:
-            value, at = self.unpack(raw, at, base)
-            found.append(value)
-        return found, at
+        while raw.tell() < len(raw.getbuffer()) if count is None else len(found) < count:
+            found.append(self.unpack(raw, base))
+        return found
 
-    def field(self, raw: bytes, at: int, type_: Type, shape: list[int]) -> tuple[Json, int]:
+    def field(self, raw: io.BytesIO, type_: Type, shape: list[int]) -> Json:
         if not shape:
-            return self.unpack(raw, at, type_)
+            return self.unpack(raw, type_)
         if type_ == "char" and len(shape) == 1:
-            return text_to_json(raw[at : at + shape[0]].rstrip(b"\0")), at + shape[0]
-        found = []
-        for _ in range(shape[0]):
-            value, at = self.field(raw, at, type_, shape[1:])
-            found.append(value)
-        return found, at
+            return text_to_json(raw.read(shape[0]).rstrip(b"\0"))
+        return [self.field(raw, type_, shape[1:]) for _ in range(shape[0])]
 
-    def whole(self, raw: bytes, type_: Type) -> Json:
-        """Return the JSON of a value that is a whole element."""
+    def whole(self, raw: io.BytesIO, type_: Type) -> Json:
+        """Read the JSON of a value that is a whole element."""
         if isinstance(type_, dict) and type_["class"] == "vlen":
-            return self.elements(raw, 0, self.find(type_["base"]), None)[0]
-        return self.unpack(raw, 0, type_)[0]
+            return self.sequence(raw, self.find(type_["base"]), None)
+        return self.unpack(raw, type_)
 
     def plain(self, json_: Json, type_: Type) -> Json:
         """Values in JSON: a value that another program may have written."""
@@ -164,9 +160,7 @@ def number_to_json(value: Any) -> Json:
         bits = int(np.asarray(value).view(f"u{value.dtype.itemsize}"))
         plain = {4: 0x7FC00000, 8: 0x7FF8000000000000}[value.dtype.itemsize]
         return "NaN" if bits == plain else f"0x{bits:0{2 * value.dtype.itemsize}x}"
-    if np.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return float(value)
+    return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, float(value))
 
 
 def text_to_json(raw: bytes) -> Json:
@@ -196,16 +190,16 @@ def default_type(name: str, plain: Json, variable: Type, types: Types) -> Type:
         return variable
     if isinstance(plain, str):
         return "char"
-    kinds = {type(i) for i in (plain if isinstance(plain, list) else [plain])}
+    items = plain if isinstance(plain, list) else [plain]
+    kinds = {type(i) for i in items}
     if kinds == {str}:
         return "string"
     if not kinds or kinds - {int, float}:
         return None
     if float in kinds:
         return "float64"
-    items = plain if isinstance(plain, list) else [plain]
-    fits = [t for t in ("int64", "uint64") if all(np.iinfo(t).min <= i <= np.iinfo(t).max for i in items)]
-    return fits[0] if fits else None
+    ranges = {t: np.iinfo(t) for t in ("int64", "uint64")}
+    return next((t for t, r in ranges.items() if r.min <= min(items) and max(items) <= r.max), None)
 
 
 def attributes(plain: Json, info: Json, variable: Type, types: Types, hidden: set[str]) -> list[Json]:
@@ -370,7 +364,8 @@ class Reader:
 
     def values(self, array: Any, type_: Any, stored: str, shape: list[int], in_bytes: bool) -> Json:
         """Groups and dimensions: elements beyond the shape of an array have its fill value."""
-        read = np.asarray(array[...])
+        buffers = default_buffer_prototype()._replace(nd_buffer=Elements)
+        read = np.asarray(array.get_basic_selection(prototype=buffers), array.dtype)
         whole = np.full([*shape, *array.shape[len(shape) :]], array.fill_value, read.dtype)
         whole[(*(slice(0, n) for n in array.shape), ...)] = read
         base = self.types.base(type_)
@@ -378,17 +373,12 @@ class Reader:
             whole = whole.astype(NUMBERS[base])
         if base == "char":
             return whole.tobytes().decode("latin-1")
-        if in_bytes:
-            width = self.types.size(type_)
-            return [self.types.whole(bytes(row), type_) for row in whole.reshape(-1, width)]
         if stored == "string":
             return [str(value) for value in whole.reshape(-1)]
         if str(base) in NUMBERS:
             return [number_to_json(value) for value in whole.reshape(-1)]
-        if whole.dtype.kind == "S":  # a scalar: numpy takes off the zero bytes at the end of its element
-            return [self.types.whole(whole.tobytes(), type_)]
-        packed = (value if isinstance(value, bytes) else value.tobytes() for value in whole.reshape(-1))
-        return [self.types.whole(raw, type_) for raw in packed]
+        elements = whole.reshape(-1, self.types.size(type_)) if in_bytes else whole.reshape(-1)
+        return [self.types.whole(io.BytesIO(element), type_) for element in elements]
 
 
 if __name__ == "__main__":

@@ -22,7 +22,18 @@ from nczarr.errors import NCZarrError
 from nczarr.mapping import WriteOptions, check_metadata, open_dataset, repair
 from nczarr.mapping.constraints import CONSTRAINTS, page_table
 from nczarr.mapping.findings import RecoveryWarning
-from nczarr.model import FLOAT, INT, Attribute, Dataset, Dimension, EnumType, Group, MemorySource, Variable
+from nczarr.model import (
+    FLOAT,
+    INT,
+    Attribute,
+    Dataset,
+    Dimension,
+    EnumType,
+    Group,
+    MemorySource,
+    Variable,
+    VlenType,
+)
 from nczarr.stores import MemoryStore
 
 DATA = Path(__file__).parents[1] / "data"
@@ -61,11 +72,16 @@ def documents_of(dataset: Dataset) -> mutations.Documents:
     return {k: json.loads(store.get(k)) for k in store.list() if k.endswith("zarr.json")}
 
 
-def codes_of(documents: mutations.Documents) -> set[str]:
-    """The codes that a check finds; a refused store breaks C34."""
+def store_of(documents: mutations.Documents) -> MemoryStore:
     store = MemoryStore()
     for key, document in documents.items():
         store.set(key, json.dumps(document).encode())
+    return store
+
+
+def codes_of(documents: mutations.Documents) -> set[str]:
+    """The codes that a check finds; a refused store breaks C34."""
+    store = store_of(documents)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -98,6 +114,28 @@ def test_an_unreadable_key_of_an_array_violates_nothing_else(key: str) -> None:
     documents[place]["fill_value"] = 5
     documents[place]["nczarr"]["configuration"][key] = 7
     assert codes_of(documents) == {"key-unreadable"}
+
+
+@pytest.mark.parametrize("change", ["/nowhere", None])
+def test_an_array_of_packed_values_whose_type_is_lost_keeps_what_its_other_keys_say(
+    change: str | None,
+) -> None:
+    """Its attributes, and its dimensions, of which one is unlimited."""
+    row = VlenType("/row", FLOAT)
+    note = (Attribute.of("half", 0.5, FLOAT), Attribute.of("count", 7, INT))
+    values = np.empty(2, object)
+    values[:] = [np.ones(1, "f4"), np.ones(0, "f4")]
+    variable = Variable("v", row, ("/t",), attributes=note, data=MemorySource(values))
+    documents = documents_of(
+        Dataset("d", types=(row,), dimensions=(Dimension("t", 2, True),), variables=(variable,))
+    )
+    info = documents["v/zarr.json"]["nczarr"]["configuration"]["_nczarr_array"]
+    info.pop("type")
+    info.update({} if change is None else {"type": change})
+    documents["v/zarr.json"]["dimension_names"] = ["another"]
+    with pytest.warns(RecoveryWarning, match="data type"), open_dataset(store_of(documents)) as opened:
+        found = opened.dataset.all_variables["/v"]
+    assert (found.type.kind, found.dimensions, found.attributes) == ("vlen", ("/t",), note)
 
 
 @quiet

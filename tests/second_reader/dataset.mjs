@@ -443,7 +443,7 @@ export class Dataset {
     const written = record.get("type");
     if (written === undefined) {
       const hasKeys = array.keys.size > 0 || objects(array.document).length > 0;
-      if (!impliesType(array.stored) && hasKeys && !array.foreign) {
+      if (!impliesType(array.stored) && hasKeys && !array.foreign && !array.unreadable) {
         this.report("type-missing");
         array.guessed = true;
       }

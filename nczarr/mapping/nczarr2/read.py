@@ -223,11 +223,11 @@ class _NCZarr2Reader(HierarchyReader):
             encoding = ScalarEncoding(type_, corrected.data_type, (1,), encoding)
         if corrected is not metadata:
             self.hierarchy.override(array.path, corrected)
-        return ArrayForm(type_, encoding, self.references(array, metadata.ndim - len(encoding.inner_shape)))
+        return ArrayForm(encoding, self.references(array, metadata.ndim - len(encoding.inner_shape)))
 
-    def storage(self, array: ArrayNode, ndim: int, data_type: str | None) -> model.Storage:
-        metadata, form = array.metadata, self.forms[array.path]
-        is_big = _spelled(array).startswith(">") and form is not None and form.type.dtype.itemsize > 1
+    def storage(self, array: ArrayNode, ndim: int, encoding: Encoding) -> model.Storage:
+        metadata = array.metadata
+        is_big = _spelled(array).startswith(">") and encoding.type.dtype.itemsize > 1
         stored = array_storage(metadata, ndim, self.hierarchy.layout)
         return replace(
             stored,
@@ -236,7 +236,7 @@ class _NCZarr2Reader(HierarchyReader):
             filters=filters_for(stored.codecs or ()).filters,
             endian="big" if is_big else "native",
             no_fill=metadata.fill_value is None,
-            data_type=data_type,
+            data_type=encoding.kept_type,
         )
 
     def attributes(

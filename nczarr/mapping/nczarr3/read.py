@@ -20,7 +20,7 @@ from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3 import keys
 from nczarr.mapping.nczarr3.groups import ArrayNode, DimensionFinder, GroupFinder, RecordedGroup
 from nczarr.mapping.nczarr3.keys import ARRAY_KEY, SUPERBLOCK_KEY, is_reference
-from nczarr.mapping.plain.read import PlainArrays
+from nczarr.mapping.plain.read import PlainArrays, describe
 from nczarr.mapping.values.arrays import array_storage
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, AttributeCache, decode_attributes
 from nczarr.mapping.values.declarations import TypeBinder, declarations
@@ -50,10 +50,9 @@ def read_nczarr_v3(hierarchy: Hierarchy, name: str) -> Reading:
 
 @dataclass(slots=True)
 class ArrayForm:
-    """The type of an array, its encoding, and its dimension references; None: the labels define the dimensions."""
+    """The encoding of an array, and its dimension references; None: the data type, the labels define them."""
 
-    type: Type
-    encoding: Encoding
+    encoding: Encoding | None
     references: list[DimensionRef] | None
 
 
@@ -282,32 +281,36 @@ class HierarchyReader:
                 form.references[i] = length
 
     def form_of(self, array: ArrayNode) -> ArrayForm | None:
-        """Return the form of an array; None if netCDF has no type for it: another program has added it."""
+        """Return the form of an array; None if netCDF has no type for it, and another program has added it."""
         info, metadata = array.info, array.metadata
         type_ = simple = simple_type(metadata.data_type)
         ending = "; the data type determines the values"
         if "type" in info:
             with self.findings.of_errors("type-missing", array.fqn, ending):
                 type_ = self.find_type(info["type"], array.fqn)
-        if type_ is None:
-            is_own = array.path not in self.finder.foreign
-            if "type" not in info and is_own and (array.keys or keys.has_object(metadata)):
-                what = f"the data type {metadata.data_type.name!r} implies no type; it is read as plain Zarr"
-                self.findings.add("type-missing", array.fqn, what)
+        if type_ is not None:
+            with self.findings.of_errors("type-mismatch", array.fqn, ending):
+                encoding = encoding_for_reading(type_, metadata.data_type)
+                ndim = metadata.ndim - len(encoding.inner_shape)
+                if ndim < 0 or metadata.shape[ndim:] != encoding.inner_shape:
+                    raise MetadataError(
+                        f"the shape {list(metadata.shape)} does not end with {list(encoding.inner_shape)}, "
+                        f"as values of {type_.name!r} require"
+                    )
+                return ArrayForm(encoding, self.references(array, ndim))
+        elif "type" not in info and not array.unreadable and self.is_own(array):
+            what = f"the data type {metadata.data_type.name!r} implies no type; it determines the values"
+            self.findings.add("type-missing", array.fqn, what)
+        # Only the type is lost: the other keys count.
+        if simple is None and not array.keys:
             return None
-        with self.findings.of_errors("type-mismatch", array.fqn, ending):
-            encoding = encoding_for_reading(type_, metadata.data_type)
-            ndim = metadata.ndim - len(encoding.inner_shape)
-            if ndim < 0 or metadata.shape[ndim:] != encoding.inner_shape:
-                raise MetadataError(
-                    f"the shape {list(metadata.shape)} does not end with {list(encoding.inner_shape)}, "
-                    f"as values of {type_.name!r} require"
-                )
-            return ArrayForm(type_, encoding, self.references(array, ndim))
-        if simple is None:
-            return None
-        plain = encoding_for_reading(simple, metadata.data_type)
-        return ArrayForm(simple, plain, self.references(array, metadata.ndim))
+        plain = None if simple is None else encoding_for_reading(simple, metadata.data_type)
+        return ArrayForm(plain, self.references(array, metadata.ndim))
+
+    def is_own(self, array: ArrayNode) -> bool:
+        """Return whether an array of the dataset has keys, or the object that contains them."""
+        has_keys = bool(array.keys) or keys.has_object(array.metadata)
+        return has_keys and array.path not in self.finder.foreign
 
     def references(self, array: ArrayNode, ndim: int) -> list[DimensionRef] | None:
         key, items = f"{ARRAY_KEY}.dimension_references", as_list(array.info.get("dimension_references"))
@@ -395,16 +398,22 @@ class HierarchyReader:
                 found = self.plain.variable(node.fqn, array.path, array.name, metadata)
                 variable, self.variables[array.fqn] = found
                 return variable
-            ndim = metadata.ndim - len(form.encoding.inner_shape)
+            encoding, described = form.encoding, None
+            if encoding is None:
+                encoding, described = self.plain.encoding(node.fqn, array.name, metadata)
+            ndim = metadata.ndim - len(encoding.inner_shape)
             references = tuple(form.references or ())
             if form.references is None:
                 references = self.plain.references(node.fqn, metadata, metadata.shape[:ndim])
-            attributes = self.attributes(node, array, form.type, RESERVED)
-        storage = self.storage(array, ndim, form.encoding.kept_type)
-        self.variables[array.fqn] = Binding(array.path, form.encoding)
-        return model.Variable(array.name, form.type, references, attributes=attributes, storage=storage)
+            attributes = self.attributes(node, array, encoding.type, RESERVED)
+            if described:
+                attributes = describe(attributes, encoding, described)
+        storage = self.storage(array, ndim, encoding)
+        self.variables[array.fqn] = Binding(array.path, encoding)
+        return model.Variable(array.name, encoding.type, references, attributes=attributes, storage=storage)
 
-    def storage(self, array: ArrayNode, ndim: int, data_type: str | None) -> model.Storage:
+    def storage(self, array: ArrayNode, ndim: int, encoding: Encoding) -> model.Storage:
+        data_type = encoding.kept_type
         shared = (array.info, array.metadata.codecs, array.metadata.chunk_grid)
         key = (*map(id, shared), ndim, data_type)
         if key in self.storages:

@@ -186,6 +186,19 @@ class _GroupDeclarations:
     type_names: set[str] = field(default_factory=set)
 
 
+def describe(
+    attributes: tuple[model.Attribute, ...],
+    encoding: encodings.Encoding,
+    described: Sequence[model.Attribute],
+) -> tuple[model.Attribute, ...]:
+    """Return the attributes of an array, and those of its data type that it does not have itself."""
+    known = {attribute.name for attribute in attributes}
+    # xarray masks values first, and takes what it has masked for true.
+    if isinstance(encoding, encodings.TruthEncoding) and "_FillValue" in known:
+        return attributes
+    return (*attributes, *(a for a in described if a.name not in known))
+
+
 class PlainArrays:
     """Converts arrays to variables, and declares the dimensions and types that they need.
 
@@ -288,13 +301,10 @@ class PlainArrays:
         UnsupportedError
             netCDF has no type for the data type of the array.
         """
-        encoding, extra = self._encoding(group, name, metadata)
+        encoding, described = self.encoding(group, name, metadata)
         reserved = RESERVED if metadata.dimension_names is not None else RESERVED | {DIMENSIONS_KEY}
-        attributes = {a.name: a for a in plain_attributes(metadata.attributes, encoding.type, reserved)}
-        if isinstance(encoding, encodings.TruthEncoding) and "_FillValue" in attributes:
-            extra = []  # xarray masks values first, and takes what it has masked for true
-        for attribute in (*extra, *self._mask(encoding, metadata)):
-            attributes.setdefault(attribute.name, attribute)
+        own = plain_attributes(metadata.attributes, encoding.type, reserved)
+        attributes = describe(own, encoding, [*described, *self._mask(encoding, metadata)])
         stored = array_storage(
             metadata, metadata.ndim, "v3" if self._hierarchy is None else self._hierarchy.layout
         )
@@ -308,9 +318,7 @@ class PlainArrays:
             data_type=encoding.kept_type,
         )
         references = self.references(group, metadata, metadata.shape)
-        variable = model.Variable(
-            name, encoding.type, references, attributes=tuple(attributes.values()), storage=storage
-        )
+        variable = model.Variable(name, encoding.type, references, attributes=attributes, storage=storage)
         return variable, Binding(path, encoding)
 
     def _mask(self, encoding: encodings.Encoding, metadata: ArrayMetadata) -> Iterator[model.Attribute]:
@@ -330,9 +338,10 @@ class PlainArrays:
             fill[0] = metadata.fill_value
             yield model.Attribute("_FillValue", encoding.type, encoding.decode(fill))
 
-    def _encoding(
+    def encoding(
         self, group: str, name: str, metadata: ArrayMetadata
-    ) -> tuple[encodings.Encoding, list[model.Attribute]]:
+    ) -> tuple[encodings.Encoding, Sequence[model.Attribute]]:
+        """Return the encoding of an array in its data type, and attributes that describe the values."""
         type_ = encodings.simple_type(metadata.data_type)
         if type_ is not None:
             return encodings.encoding_for_reading(type_, metadata.data_type), []
