@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import nczarr
 
@@ -53,6 +56,32 @@ def test_links_of_the_readme_lead_somewhere() -> None:
         assert local
         for link in local:
             assert (ROOT / link).exists(), f"{name}: {link}"
+
+
+def test_a_package_has_absolute_links_and_addresses_where_its_repository_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An index shows the README far from the files that it names."""
+    from hatchling.metadata.core import ProjectMetadata
+    from hatchling.plugin.manager import PluginManager
+
+    def metadata() -> Any:
+        return ProjectMetadata(str(ROOT), PluginManager()).core
+
+    monkeypatch.setenv("NCZARR_REPOSITORY", "https://example.org/team/nczarr/")
+    found = metadata()
+    links = re.findall(r"\]\(([^)]+)\)", found.readme) + re.findall(r'(?:src|href)="([^"]+)"', found.readme)
+    there = f"https://example.org/team/nczarr/{{}}/v{nczarr.__version__}/docs/"
+    assert len(links) > 10
+    assert all(
+        link.startswith((there.format("blob"), there.format("raw"), found.urls["Source"])) for link in links
+    )
+    pictures = [link for link in links if link.endswith((".png", ".svg"))]
+    assert pictures
+    assert all(link.startswith(there.format("raw")) for link in pictures)
+    assert (found.urls["Source"], len(found.urls)) == ("https://example.org/team/nczarr", 4)
+    monkeypatch.delenv("NCZARR_REPOSITORY")
+    assert (metadata().urls, metadata().readme) == ({}, (ROOT / "README.md").read_text("utf-8"))
 
 
 def test_dotted_names_of_the_architecture_page_are_modules() -> None:
