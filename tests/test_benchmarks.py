@@ -23,6 +23,18 @@ def test_a_workload_is_measured(workload: str, rows: int, tmp_path: Path) -> Non
     assert len(measured) >= rows, done.stdout
 
 
+def test_uses_are_compared_with_the_programs_that_users_would_take(tmp_path: Path) -> None:
+    for name in ("netCDF4", "tensorstore"):
+        pytest.importorskip(name)
+    command = ["--quick", "--rounds", "1", "--only", "write", "--folder", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "users.py"), *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    peers = [line.split(" | ")[1] for line in done.stdout.splitlines()[2:]]
+    assert peers == ["tensorstore"] * 4 + ["`durable=False`"]
+
+
 def test_the_engines_of_xarray_are_compared(tmp_path: Path) -> None:
     for name in ("xarray", "zarr", "dask"):
         pytest.importorskip(name)
