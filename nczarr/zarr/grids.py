@@ -177,6 +177,7 @@ def parse_shape(value: object, key: str = "shape") -> tuple[int, ...]:
     """
     if not isinstance(value, list | tuple):
         raise bad(f"{key}: {show(value)} is not a list of lengths")
+    # numpy 2 has at most 64 dimensions.
     if len(value) > MAX_NDIM:
         raise bad(f"{key}: {len(value)} dimensions; numpy supports at most {MAX_NDIM}")
     for i, length in enumerate(value):
@@ -193,6 +194,7 @@ def parse_chunk_shape(value: object, shape: tuple[int, ...], key: str) -> tuple[
         raise bad(f"{key}: {len(chunks)} lengths for {len(shape)} dimensions")
     if 0 in chunks:
         for i, (chunk, length) in enumerate(zip(chunks, shape, strict=True)):
+            # Division by the length finds a chunk.
             if chunk == 0 and length:
                 raise bad(f"{key}[{i}]: the chunk length is 0")
         # Several writers give empty dimensions chunks of length 0; the specification requires at least 1.
@@ -247,6 +249,7 @@ def _rectilinear(configuration: JsonMapping, shape: tuple[int, ...]) -> Rectilin
                 raise bad(f"{where}: {show(entry)} is not a pair of length and count")
             run = [_edge(edge, where)] * count
             total += len(run)
+            # A few bytes may state the lengths of more chunks than memory holds.
             if total > LIMITS.grid_lengths:
                 raise bad(f"{key}[{i}]: more than {LIMITS.grid_lengths} chunk lengths")
             lengths += run

@@ -156,6 +156,7 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
                 return
             try:
                 work(item)
+            # The other threads must not begin items whose result nobody wants.
             except BaseException:
                 queue.clear()
                 raise
@@ -193,6 +194,7 @@ def _wait_for(helpers: list[threading.Lock]) -> None:
         for begun in helpers:
             with begun:
                 pass
+    # A thread still writes into the result that the caller gives up.
     except BaseException:
         _wait_for(helpers)
         raise

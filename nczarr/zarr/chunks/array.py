@@ -450,6 +450,7 @@ class Array:
     def _convert(self, values: npt.ArrayLike) -> np.ndarray:
         dtype = self.dtype
         try:
+            # numpy makes its own dtype of a list of texts, and pads them to one length.
             if dtype.kind not in "biufc" and not isinstance(values, np.ndarray | np.generic):
                 return np.asarray(values, dtype)
             source = np.asarray(values)
@@ -691,6 +692,7 @@ class Array:
 
         None if a listing costs less than a request for each.
         """
+        # A listing by prefix costs as much for all chunks as for the new ones.
         if self.store.lists_all and not self.store.lists_by_folder:
             return None
         inside, folders = self.grid_shape, self.metadata.chunk_key_encoding.has_folders
@@ -715,6 +717,7 @@ class Array:
         if not self._has_inner_chunks_beyond(shape, index):
             return
         for axis, (part, size) in enumerate(zip(region, shape, strict=True)):
+            # Other axes end at the border of a chunk.
             if part.start < size < part.stop:
                 cut = [*region[:axis], slice(size, part.stop), *region[axis + 1 :]]
                 fill = np.empty((), self.dtype)

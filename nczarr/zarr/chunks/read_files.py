@@ -68,6 +68,7 @@ def open_chunk(chunks: Chunks, name: str) -> tuple[int, os.stat_result] | None:
     if descriptor is None:
         return None
     status = os.fstat(descriptor)
+    # A directory opens without an error, and a read of it fails later.
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         refuse_special(status, chunks.place(name))
@@ -102,6 +103,7 @@ def read_file(descriptor: int, size: int, limit: int) -> np.ndarray:
     CodecError
         If the file has more than `limit` bytes (a huge sparse file is easy to write), or ends too early.
     """
+    # A sparse file of a terabyte costs its owner nothing, and its reader all memory.
     if size > limit:
         raise CodecError(f"the stored chunk has {size} bytes; a chunk of this array has at most {limit}")
     buffer = scratch("file", size)[:size]
@@ -366,6 +368,7 @@ def _read_row(chunks: Chunks, row: Sequence[Item], target: np.ndarray) -> bool:
             scatter.scatter_row(chain, buffer, bounds, scatter.row_view(row, target))
         else:
             scatter.gather_row(chain, buffer, bounds, row, target)
+    # The row is read again chunk by chunk, which names the damaged one.
     except (OSError, CodecError):
         return False
     return True
@@ -385,6 +388,7 @@ def _read_whole(
             count = os.preadv(descriptor, [buffer[start:]], 0)
         finally:
             os.close(descriptor)
+        # A file that fills the buffer may have more bytes than the buffer.
         if count == 0 or start + count == buffer.nbytes or (chain.is_raw and count != chain.decoded_size):
             return None
         bounds.append((start, start + count))
@@ -412,6 +416,7 @@ def _read_stretches(
         try:
             # A read of two bytes at the end returns only one: cheaper than fstat.
             end = os.pread(descriptor, 2, size - 1)
+            # A short read says that the chunk is damaged: it is read as a whole, which names the fault.
             if len(end) != 1 or os.preadv(descriptor, [stretch], begin) != length:
                 return None
         finally:
@@ -485,6 +490,7 @@ def _scatter_inner(
     """Read the selected elements of an inner chunk at offset `start` of a file into the result."""
     number, parts = inner
     try:
+        # Without a codec, only the length tells an index that is wrong.
         if chain.is_raw:
             _check_size(chain, length)
             _read_raw(chain, parts, descriptor, start, target)

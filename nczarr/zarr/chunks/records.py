@@ -41,6 +41,7 @@ def read_record(metadata: ArrayMetadata) -> np.ndarray | None:
         if len(packed) != size or any(type(n) is not int or n < 0 for n in grid):
             return None
         return np.unpackbits(np.frombuffer(packed, np.uint8), count=count).astype(bool).reshape(grid)
+    # The record is advice: a damaged one must not keep the values from a reader.
     except (KeyError, TypeError, ValueError, binascii.Error, zlib.error):
         return None
 

@@ -157,6 +157,7 @@ def _axis(item: SupportsIndex | slice | None, size: int, dimension: int) -> Dime
 
 
 def _inside(index: int, size: int, dimension: int) -> int:
+    # numpy would count from the end again.
     if not -size <= index < size:
         raise SelectionError(f"index {index} is outside dimension {dimension} of size {size}")
     return index + size if index < 0 else index
@@ -187,6 +188,7 @@ def _indices(item: object, size: int, dimension: int) -> DimensionSelection:
     if array.ndim != 1:
         raise SelectionError(f"dimension {dimension}: {str(item)[:60]} is not a one-dimensional selection")
     if array.dtype == np.bool_:
+        # numpy takes a short mask in silence.
         if array.size != size:
             raise SelectionError(
                 f"a mask of {array.size} elements does not fit dimension {dimension} of size {size}"

@@ -93,6 +93,7 @@ class GrowingShard:
         index = self._codec.encode_index(entries)
         in_use = int(entries[entries[:, 0] != MISSING, 1].sum())
         waste = end + int(lengths.sum()) - self._codec.index_size - in_use
+        # Replaced inner chunks stay in the file: without a bound, a loop over one step fills the disk.
         if waste > max(in_use, _LITTLE_WASTE):
             return False
         try:
@@ -146,6 +147,7 @@ def _put_later(descriptor: int, path: str, index: np.ndarray, order: WriteOrder,
         if wanted:
             _put_index(descriptor, index)
             order.note_changed(path)
+            # The new index would go into a file that no reader opens any more.
             if not _has_name(descriptor, path):
                 raise OSError(errno.ESTALE, "another program has replaced the shard")
     finally:

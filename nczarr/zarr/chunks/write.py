@@ -162,6 +162,7 @@ def _write_batch(
 
     jobs: Sequence[int] = range(len(batch))
     parts = [i for i in jobs if not is_covered(batch[i])]
+    # Parts of a chunk are exchanged under conditions; whole chunks ask the server for none.
     if parts and store.is_shared:
         if store.before_part is not None:
             store.before_part()
@@ -271,6 +272,7 @@ class _ChunkFiles:
                 self.store.check_links((chunks.prefix + key).rpartition("/")[0])
                 with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
                     self._replace(key, data)
+        # The row is written again chunk by chunk, which names the one that fails.
         except (CodecError, OSError):
             return False
         return True

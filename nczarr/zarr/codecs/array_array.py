@@ -131,12 +131,14 @@ class ScaleOffsetCodec(ArrayArrayCodec):
                 return chunk / self.scale + self.offset
         # Python integers cannot overflow.
         values = chunk.astype(object)
+        # The division would round a damaged value to another one.
         if (values % int(self.scale)).any():
             raise base.codec_error(self.name, f"a stored value is not a multiple of {self.scale}")
         return self._fitting(values // int(self.scale) + int(self.offset), spec.dtype)
 
     def _fitting(self, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
         limits = np.iinfo(dtype)
+        # numpy wraps a number that does not fit.
         if values.size and not (limits.min <= values.min() and values.max() <= limits.max):
             raise base.codec_error(self.name, f"a value does not fit into {dtype}")
         return values.astype(dtype)
@@ -206,6 +208,7 @@ class CastValueCodec(ArrayArrayCodec):
         if self.out_of_range == "clamp":
             result[~inside] = np.where(outside > 0, limits.max, limits.min).astype(target)
             return result
+        # An infinity has no remainder to wrap to.
         if not finite.all():
             raise base.codec_error(self.name, f"an infinity cannot be wrapped into {target}")
         modulus = 1 << (8 * target.itemsize)

@@ -32,6 +32,7 @@ class BytesCodec(ArrayBytesCodec):
             self.stored: np.dtype = little
         elif endian == "big":
             self.stored = big
+        # Zarr v3 has no default, and the order of the writing machine is not known.
         elif endian is None:
             raise base.codec_error(name, f"endian is missing; values of {dtype} have several bytes")
         else:
@@ -104,11 +105,13 @@ class VlenCodec(_CountedCodec):
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
         values = chunk.reshape(-1).tolist()
+        # numcodecs stores None and the number 0 as an empty text.
         if not all(map(self._type.__instancecheck__, values)):
             wrong = next(v for v in values if not isinstance(v, self._type))
             raise base.codec_error(
                 self.name, f"{str(wrong)[:50]!r} is {type(wrong).__name__}, not {self._kind}"
             )
+        # numcodecs writes beyond its buffer for a value of 2 GiB.
         if self._type is bytes:
             self._check_lengths(values)
         elif len("".join(values)) >= 2**29:  # faster than the length of each
@@ -129,6 +132,7 @@ class VlenCodec(_CountedCodec):
         view = self._check_count(data, spec)
         try:
             items = self._fast.decode(view)
+        # Texts of other programs that are not UTF-8 stay as they are.
         except UnicodeDecodeError:
             items = [item.decode("utf-8", "surrogateescape") for item in self._bytes.decode(view)]
         return np.asarray(items, object).reshape(spec.shape)

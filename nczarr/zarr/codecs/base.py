@@ -60,6 +60,7 @@ class ChunkSpec:
         """Return a new chunk in which every element is the fill value."""
         try:
             result = np.empty(self.shape, self.dtype)
+        # A document of a few bytes may state a chunk that no memory holds.
         except (MemoryError, ValueError) as error:
             raise CodecError(f"a chunk of shape {self.shape} does not fit into memory") from error
         if self.dtype == object:
@@ -215,6 +216,7 @@ def check_size(name: str, found: int, size: int | None, limit: int) -> None:
     """Raise CodecError if a decoded size is not the expected one, or above the limit of the chunk."""
     if size is not None and found != size:
         raise codec_error(name, f"the decoded data have {found} bytes, expected {size}")
+    # A frame whose header omits the size is decoded up to the limit.
     if found > limit:
         raise too_large(name, limit)
 
@@ -257,6 +259,7 @@ def configured_int(name: str, configuration: JsonMapping, key: str, default: int
             value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
+    # For Python, true is the integer 1.
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise codec_error(name, f"{key} is {str(value)[:50]!r}, not an integer from {low} to {high}")
     return value

@@ -50,6 +50,7 @@ class DeflateCodec(BytesBytesCodec):
         if fast is not None and size:
             try:
                 result = (fast.gzip_decompress if self.is_gzip else fast.zlib_decompress)(data, size)
+                # Of several gzip members, libdeflate decodes the first.
                 if len(result) == size:
                     return base.deliver(self.name, result, size, limit, out)
             except fast.DeflateError:
@@ -66,8 +67,10 @@ class DeflateCodec(BytesBytesCodec):
             part = inflater.decompress(rest, limit - length + 1)
             parts.append(part)
             length += len(part)
+            # A bomb of a few kilobytes would fill the memory.
             if length > limit:
                 raise base.too_large(self.name, limit)
+            # zlib returns the part of a chunk that was cut, without an error.
             if not inflater.eof:
                 raise base.codec_error(self.name, "the compressed data are incomplete")
             rest = inflater.unused_data
@@ -112,6 +115,7 @@ class BloscCodec(BytesBytesCodec):
 
     def encode(self, data: Buffer) -> Buffer:
         source = as_bytes_array(data)
+        # blosc keeps its sizes in 32 bits, with the header.
         if source.nbytes > 2**31 - 17:
             problem = f"the chunk has {source.nbytes} bytes; blosc compresses at most {2**31 - 17}"
             raise base.codec_error(self.name, problem, "use smaller chunks")
@@ -121,6 +125,7 @@ class BloscCodec(BytesBytesCodec):
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         found = memoryview(data).nbytes
+        # c-blosc does not know the length of the buffer: it trusts the header.
         if found < 16:
             raise base.codec_error(self.name, "the header is incomplete")
         stated, _, stored = _BLOSC_SIZES(data, 4)
@@ -186,11 +191,13 @@ class StreamCodec(BytesBytesCodec):
 
 def _bounded(name: str, decoder: Any, data: Buffer, limit: int) -> bytes:
     result: bytes = decoder.decompress(data, limit + 1)
+    # A bomb of a few kilobytes would fill the memory.
     if len(result) > limit:
         raise base.too_large(name, limit)
     if not decoder.eof:
         # The end marker may follow the last requested byte.
         result += decoder.decompress(b"", limit + 1 - len(result)) if not decoder.needs_input else b""
+        # Decoders of streams return the part of a chunk that was cut, without an error.
         if not decoder.eof:
             raise base.codec_error(name, "the compressed data are incomplete")
     return result
@@ -368,6 +375,7 @@ def numcodecs_codec(name: str, configuration: JsonMapping) -> Any:
     import numcodecs
 
     identifier = name.removeprefix(base.PREFIX)
+    # Unpickling runs code that the data name.
     if identifier == "pickle":
         raise CodecError("codec 'numcodecs.pickle' is refused: unpickling runs code from the data")
     try:
@@ -409,6 +417,7 @@ class ZstdCodec(BytesBytesCodec):
 
     def decode_start(self, data: np.ndarray, size: int, out: np.ndarray) -> bool:
         fast = optional_module("zstandard")
+        # A checksum is that of the whole frame.
         if fast is None or frame_header(data)[1] != size or has_checksum(data):
             return False
         # All blocks must exist, although only the first ones are decoded.
@@ -429,6 +438,7 @@ class ZstdCodec(BytesBytesCodec):
         # for each frame: a quarter of the time for frames of 64 KiB.
         size = out.nbytes // len(bounds)
         is_contiguous = all(before[1] == after[0] for before, after in pairwise(bounds))
+        # Frames of other sizes can add up to the right one, and shift the values of all that follow.
         if not is_contiguous or not _all_frames(data, bounds, size):
             return False
         try:

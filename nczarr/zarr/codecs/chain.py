@@ -273,6 +273,7 @@ class Chain:
                 chunk = codec.encode(chunk, spec)
             data = self.serializer.encode(chunk, self.stored_spec)
             exact, limit = self._sizes[0]
+            # A reader refuses what is longer, so it must not be written either.
             if exact is None and (size := memoryview(data).nbytes) > limit:
                 raise CodecError(
                     f"the chunk has {size} bytes; the limit for variable-length values is {limit}",
@@ -310,6 +311,7 @@ def build_codec(config: NamedConfig, spec: ChunkSpec) -> base.Codec | None:
         if not isinstance(codec, base.ArrayArrayCodec | base.ArrayBytesCodec | base.BytesBytesCodec):
             raise CodecError(f"codec {name!r}: {type(codec).__name__} is not a codec")
         return codec
+    # The codec has said that a reader may ignore it.
     if not config.must_understand:
         return None
     raise CodecError(

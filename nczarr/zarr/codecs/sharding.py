@@ -46,6 +46,7 @@ class ShardIndex:
         # All three comparisons are necessary: the sum may overflow.
         beyond = (entries[:, 0] > limit) | (entries[:, 1] > limit) | (entries.sum(axis=1) > limit)
         bad = present & beyond
+        # A damaged index would lead to bytes of other chunks.
         if bad.any():
             number = int(np.flatnonzero(bad)[0])
             offset, length = entries[number].tolist()
@@ -85,6 +86,7 @@ class ShardingCodec(ArrayBytesCodec):
         index_spec = ChunkSpec((*self.grid, 2), np.dtype(np.uint64), np.uint64(MISSING))
         index_codecs = self._configs(configuration, "index_codecs")
         self.index_chain = Chain(index_codecs, index_spec)
+        # The place of the index follows from its size.
         if self.index_chain.encoded_size is None:
             problem = "the index_codecs give an index of variable size"
             raise base.codec_error(name, problem, "use index_codecs without compression")

@@ -157,6 +157,7 @@ def parse_inline(document: JsonMapping, place: str) -> dict[str, JsonObject] | U
     if isinstance(metadata, UnreadDocuments) and "" not in metadata:
         return metadata
     for path, item in metadata.items():
+        # The root has no copy of itself, and a document is an object.
         if not path or not isinstance(item, dict):
             raise MetadataError(
                 f"consolidated_metadata.metadata[{path!r}]: not the document of a descendant", path=place

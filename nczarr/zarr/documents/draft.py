@@ -175,6 +175,7 @@ def _data_type(value: object, filters: object) -> tuple[DataType, Endian | None]
     if not as_text(given.get("extension")) or "type" not in given:
         raise bad(f"data_type: {show(value)} is not a data type, or an object with extension and type")
     try:
+        # The dtype of objects says nothing of their type; their first filter does.
         if given["type"] == "|O":
             return encoding.object_type(filters), None
         return encoding.parse_v2_dtype(given["type"], "data_type.type")
@@ -230,6 +231,7 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
     ('int16', ['bytes', 'numcodecs.gzip'], None)
     """
     with error_context(place):
+        # The drafts of the first months have the version in each document.
         if "zarr_format" in document:
             _check_version(document["zarr_format"])
         for key in _REQUIRED:

@@ -182,6 +182,7 @@ def active_extensions(entries: Iterable[NamedConfig]) -> list[tuple[Extension, N
         try:
             found = find_extension(entry.name)
         except MetadataError as error:
+            # A node that may be read without the extension stays, also where its package is broken.
             if entry.must_understand:
                 raise
             warn(f"{error.message}; the document allows to ignore it")

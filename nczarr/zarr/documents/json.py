@@ -42,6 +42,7 @@ class _DuplicateName(ValueError):
 
 def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
     result = dict(pairs)
+    # Which of two members counts depends on the library, so that two readers would disagree.
     if len(result) != len(pairs):
         counts = Counter(name for name, _ in pairs)
         raise _DuplicateName(next(name for name, count in counts.items() if count > 1))
@@ -82,6 +83,7 @@ def _check_depth(data: bytes, document: str) -> None:
         plain = re.sub(rb"\\.", b"", data, flags=re.DOTALL)
         outside = re.sub(rb'"[^"]*+"', b"", plain).translate(None, _OTHERS)
         depth = np.cumsum(_STEPS[np.frombuffer(outside, np.uint8)], dtype=np.int64).max(initial=0)
+        # The parsers call themselves for each level, and Python's stack ends.
         if depth > limit:
             raise MetadataError(f"the JSON is nested deeper than {limit} levels", path=document)
 
@@ -101,6 +103,7 @@ def parse_part(text: bytes) -> Json:
         pass
     try:
         return json.loads(bytes(text))
+    # Python refuses integers of more than 4,300 digits, since their conversion takes quadratic time.
     except ValueError:
         raise _too_many_digits(None) from None
 
@@ -158,6 +161,7 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Json:
     check_bounds(data, document)
     if len(data) > MAX_CHECKED and not lenient:
         read, errors = _fast_reader()
+        # Python's parser is slower, and names the place of a fault.
         with suppress(*errors):
             return read(data)
     try:
@@ -268,11 +272,13 @@ def dump_json(value: object, document: str | None = None) -> bytes:
     try:
         try:
             text = _ENCODER.encode(value)
+        # Readers in other languages refuse the bare words NaN and Infinity.
         except ValueError:
             value = _with_numbers(value, _word)
             text = _BARE.encode(value)
         try:
             return text.encode()
+        # Half a surrogate pair has no UTF-8: it is written as an escape.
         except UnicodeEncodeError:
             return _ASCII.encode(value).encode()
     except TypeError as error:
@@ -289,6 +295,7 @@ def same_json(a: Json, b: Json) -> bool:
     >>> same_json([float("nan")], [float("nan")]), same_json({"a": True}, {"a": 1})
     (True, False)
     """
+    # For Python, true is equal to 1.
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, list) and isinstance(b, list):

@@ -114,6 +114,7 @@ def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> Array
         rest = after[len(own) :]
         key = before + b"\0" + rest  # no JSON text has a zero byte
         metadata = _around.get(key) or _around.keep(key, _read_around(before, rest))
+    # Of two members of one name, the last counts: only the whole document tells which it is.
     if metadata is None:
         return _array(parse_part(text))
     found = parse_part(attributes)

@@ -443,6 +443,7 @@ class Hierarchy:
             if node is None or (not node.documents and not node.is_array):
                 missing.append(parent)
                 continue
+            # Chunks and nodes would share the keys below the array.
             if node.is_array:
                 problem = f"cannot create {path!r} inside the array {parent!r}"
                 raise MetadataError(problem, path=self.store.url, hint="only groups have children")
@@ -645,6 +646,7 @@ class Hierarchy:
         """Release the arrays and their cached chunks; the store stays open, because it belongs to the caller."""
         arrays = dict(self._arrays)
         self._arrays.clear()
+        # A closed hierarchy kept its decoded chunks in memory.
         if arrays:
             from nczarr.zarr.chunks.chunks import forget_chunks
 
@@ -709,6 +711,7 @@ def confirm_array(layout: Layout, path: str, known: RawNode, holds_any: Callable
     # zarr-python adds empty lists and tensorstore omits defaults when they rewrite a document.
     new = None if found is None else layout.parse(found, path)
     old = None if new is None else layout.parse(known, path)
+    # Its chunks would be decoded with the codecs of another array, or read as fill values.
     if not (new and old and new.is_array and old.is_array and are_stored_alike(old, new)):
         raise StoreError(
             "the array was removed, renamed or replaced since the dataset was opened",

@@ -74,6 +74,7 @@ class RawNode:
             for value in document.values():
                 if type(value) is dict:
                     names += value
+            # The member may be in the configuration of an extension, which is not searched.
             if any(key in name for name in names) or "extensions" in document:
                 return True
         return False

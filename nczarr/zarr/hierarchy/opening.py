@@ -104,6 +104,7 @@ def _find(
         try:
             found = _find_layout(store, layout, use)
         except NCZarrError:
+            # The dataset is still there: the error is its own.
             if _is_current(current):
                 raise
         else:

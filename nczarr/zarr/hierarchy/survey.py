@@ -142,6 +142,7 @@ def _list_folder(store: LocalStore, group: str) -> set[str] | None:
         return set(os.listdir(f"{store.root}/{group}"))
     except _NOT_THERE:
         return set()
+    # A folder that cannot be listed tells nothing: its nodes count as present.
     except PermissionError:
         return None
     except OSError as error:

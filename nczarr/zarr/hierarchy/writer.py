@@ -57,6 +57,7 @@ class DocumentWriter:
                 writes += texts
         for key, _ in writes:
             self._lengths.pop(key, None)
+        # Each document of an array waited for the disk: they wait in memory for the one of the root.
         if lengths and self.consolidated and type(self._store) is LocalStore:
             self._lengths.update(writes)
         # A store that takes Zarr's keys only (Icechunk) takes no chunk before its array, and has commits.
