@@ -246,6 +246,7 @@ class BesideMark:
 
 def state_of_mark(writer: str, own: str) -> WriterState:
     """Return whether the process of a mark is alive; a mark of this process is, as long as it has not closed it."""
+    # A close that failed left its mark, which excluded its own process for ever.
     if writer.rpartition("-")[0] == own.rpartition("-")[0]:
         return WriterState.ALIVE if writer in _open_writers else WriterState.ENDED
     return writer_state(writer)
@@ -310,6 +311,7 @@ def begin_changes(store: Store, hierarchy: Hierarchy) -> bool:
     if type(store) is not LocalStore or hierarchy.hidden:
         return False
     before = store.get(WRITING)
+    # The chunks of a killed writer have no document yet, and would be values of a new array.
     if before is not None and writer_state(before.decode("ascii", "replace")) is WriterState.ENDED:
         remove_unclaimed(store, hierarchy)
     store.set(WRITING, new_writer().encode())
@@ -394,6 +396,7 @@ def remove_unclaimed(store: Store, hierarchy: Hierarchy | None = None) -> list[s
 
 def mark_unstored(store: Store, reason: str) -> None:
     """Record why a flush failed, if the store is writable."""
+    # Icechunk takes no keys but those of Zarr.
     if store.takes_any_key:
         with suppress(NCZarrError, OSError):
             store.set(UNSTORED, reason.encode("utf-8", "replace"))

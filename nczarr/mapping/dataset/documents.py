@@ -43,6 +43,7 @@ def put_changed(hierarchy: Hierarchy, nodes: Mapping[str, Metadata]) -> None:
     hierarchy.erase_unclaimed((path, node) for path, node in arrays if path not in hierarchy.nodes)
     if arrays:
         hierarchy.put_many(arrays)
+    # The root comes last: a reader that sees it finds all that it names.
     if groups:
         hierarchy.put_many(sorted(groups, key=lambda item: item[0] == ""))
 
@@ -98,6 +99,7 @@ def _reshape(hierarchy: Hierarchy, path: str, planned: ArrayMetadata) -> bool:
     if any(getattr(existing, name) != getattr(planned, name) for name in form):
         array.erase()
         return True
+    # Steps behind the end would appear as values when the array grows again.
     if any(n < m for n, m in zip(planned.shape, existing.shape, strict=True)):
         array.resize(planned.shape)
         return True
@@ -197,6 +199,7 @@ def record_chunks(hierarchy: Hierarchy, paths: Iterable[str], *, new: bool = Fal
             if written := array.initialized_chunks():
                 bits[tuple(np.array(written).T)] = True
             before = read_record(metadata)
+            # Without the earlier record, a chunk that was lost since would be forgotten.
             if before is not None and before.ndim == bits.ndim:
                 both = tuple(slice(0, min(n, m)) for n, m in zip(before.shape, grid, strict=True))
                 bits[both] |= before[both]

@@ -165,6 +165,7 @@ def repair(
     if not dry_run and any(f.remedy for f in found):
         # The new documents may reveal information about a group in an array that did not change.
         for _ in range(_MORE_PASSES):
+            # A copy in an array that stayed as it is may come to light after the first pass.
             if not any(f.remedy for f in _repair_once(target, False, storage_options)):
                 break
     return found
@@ -178,6 +179,7 @@ def _repair_once(
         store = open_store(target, mode, storage_options)
         if store is not target:
             stack.callback(store.close)
+        # A repair beside a writer undid what it had written.
         if not dry_run:
             stack.enter_context(changes.writing_alone(store))
         stored = stack.enter_context(_open(store, mode, None))
@@ -256,6 +258,7 @@ def clean(
             report.append(f"{parsed.location}: put back; the process that was replacing it was stopped")
         for beside in (path, path.with_name(f"{path.name}.rechunk")):  # and the intermediate of a copy
             report += [f"{removed}: removed" for removed in atomic.remove_leftovers(beside)]
+        # A folder of other things lost its empty directories.
         if not path.is_dir() or not _is_ours(path):
             return report
         report += [f"{removed}: removed" for removed in atomic.remove_partial_values(path)]
@@ -342,6 +345,7 @@ def _clean_old_chunks(store: Store, force: bool) -> Iterator[str]:
         for array in with_each_other_key(hierarchy, path, node):
             if count := array.nchunks_initialized():
                 what = f"{count} chunks of {path!r} from before its times were stored anew"
+                # A program that opened the dataset before reads these chunks still.
                 if force:
                     array.erase()
                 yield (

@@ -109,6 +109,7 @@ def open_dataset(
         if use is ConsolidatedUse.IF_STORED and not store.keeps_consolidated:
             # The store has metadata of its own, as Icechunk has; a copy of documents in it may be older.
             use = ConsolidatedUse.NEVER
+        # Without the order, a loss of power may leave documents that refer to chunks which are not there.
         if mode == "r+":
             store.keep_order()
             # A rename that a killed program has begun is completed first: names stand for the wrong values until
@@ -143,6 +144,7 @@ def open_dataset(
             raise
         # Elsewhere the search for a journal costs a request.
         moving = any(f.code.startswith("node-") for f in reading.findings) or _has_moving_nodes(hierarchy)
+        # Elsewhere, each look for the journal is a request.
         if moving or isinstance(store, LocalStore | MemoryStore):
             refuse_interrupted(store)
         # A group that was copied without its dataset.

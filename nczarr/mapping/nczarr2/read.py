@@ -219,6 +219,7 @@ class _NCZarr2Reader(HierarchyReader):
         encoding: Encoding = PlainEncoding(type_, corrected.data_type)
         if type_ == STRING and corrected.data_type.dtype != object:
             encoding = FixedTextEncoding(type_, corrected.data_type)
+        # netCDF-C stores a scalar as an array of one element.
         if array.info.get("scalar"):
             encoding = ScalarEncoding(type_, corrected.data_type, (1,), encoding)
         if corrected is not metadata:
@@ -276,6 +277,7 @@ class _NCZarr2Reader(HierarchyReader):
         # netCDF-C writes a text that is JSON as JSON: "123" becomes a number.
         if type_ == CHAR:
             items = [value if as_text(value) == value else self.spelled(path, name, value)]
+        # netCDF-C stores a text that is JSON as JSON: 123, true, [1, 2].
         elif type_ == STRING:
             items = [i if as_text(i) == i else _compact(i) for i in items]
         else:

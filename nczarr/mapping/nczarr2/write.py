@@ -227,6 +227,7 @@ def _attribute(attribute: Attribute, lost: list[str]) -> tuple[object, str]:
     type_ = attribute.type
     if attribute.json is not None:
         return json.loads(attribute.json), _JSON
+    # netCDF-C reads |S1 as a string.
     if type_ == CHAR:
         return _text(attribute.values.tobytes(), lost), ">S1"
     assert isinstance(type_, PrimitiveType)

@@ -522,6 +522,7 @@ def _signs_of_netcdf_c(attributes: JsonObject, *, is_first: bool) -> list[str]:
     for key, members in _DRAFT_OF_NETCDF_C.items():
         signs += [f"{key}.{name}" for name in members if name in member(attributes, key)]
     dimensions = member(attributes, GROUP_KEY).get("dimensions")
+    # Only at version 3.0 did this convention have an object in this place.
     if isinstance(dimensions, list) and is_first:
         signs.append(f"{GROUP_KEY}.dimensions is a list")
     entries = [*as_object(dimensions).values(), *as_list(dimensions)]

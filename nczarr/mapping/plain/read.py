@@ -149,6 +149,7 @@ def labels_of(metadata: ArrayMetadata) -> tuple[str | None, ...]:
     labels: Sequence[object] | None = metadata.dimension_names
     if labels is None:
         listed = metadata.attributes.get(DIMENSIONS_KEY)
+        # A list of another length is an attribute of another program.
         if isinstance(listed, list) and len(listed) == metadata.ndim:
             labels = listed
     if labels is None:
@@ -415,8 +416,10 @@ def _special_encoding(
     if data_type.name in ("bytes", "variable_length_bytes"):
         made = declare("bytes_t", lambda fqn: model.VlenType(fqn, model.UBYTE))
         return encodings.PackedEncoding(made, data_type), []
+    # xarray marks truth values of netCDF files by this attribute.
     if dtype.kind == "b":
         return encodings.TruthEncoding(model.BYTE, data_type), [model.Attribute.of("dtype", "bool")]
+    # netCDF has no float of 16 bits.
     if dtype.kind == "f" and dtype.itemsize == 2:
         return encodings.CastEncoding(model.FLOAT, data_type), []
     if dtype.kind in "mM":

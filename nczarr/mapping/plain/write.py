@@ -65,6 +65,7 @@ def plan_plain(
             # Codecs that version 2 lacks are refused before anything is written.
             codecs_to_v2(older.codecs, older.ndim)
         attributes = {k: v for k, v in array.attributes.items() if k != "_FillValue"}
+        # xarray looks for the dimensions of version 2 there.
         if array.dimension_names is not None:
             attributes[DIMENSIONS_KEY] = list(array.dimension_names)
         # xarray masks all values that equal the fill value, so arrays without _FillValue have none.
@@ -259,6 +260,7 @@ class Labels:
         """Return the labels of a variable of a group; `inner` are the lengths of added dimensions."""
         labels: list[str] = []
         for reference in references:
+            # Two dimensions of one label would be one for xarray.
             if isinstance(reference, int):
                 labels.append(free_name(f"anonymous_{reference}", self.names, labels))
                 continue

@@ -75,6 +75,7 @@ def grid_and_codecs(
     """
     shards = storage.shard_shape if options.layout in ON_V3 else None
     chunks = storage.array_chunks or storage.chunk_shape or default
+    # Zarr requires shards of whole inner chunks.
     if shards:
         chunks = chunks_in_shards(shards, chunks)
     codecs = codecs_of(storage, encoding, options, chunks, in_shards=bool(shards))

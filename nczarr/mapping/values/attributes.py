@@ -78,6 +78,7 @@ def _plain(attribute: Attribute, array: Type | None) -> object:
 def _plain_fill(attribute: Attribute, array: Type) -> object:
     """Return ``_FillValue`` as xarray on Zarr v3: integers plain, floats as base64 of a little-endian double."""
     type_, own = array.value_type, attribute.type.value_type
+    # xarray ends the opening of the whole dataset for a _FillValue of text, or of several values.
     if len(attribute.values) != 1 or not _is_number(type_) or not _is_number(own):
         raise _Hidden
     value = attribute.values[0]
@@ -296,6 +297,7 @@ def decode_attributes(
             except MetadataError as error:
                 result += decoder.recovered(name, error)
                 continue
+            # The cache gives the same attribute to other variables.
             if key is not None:
                 attribute.values.flags.writeable = False
                 known[key] = attribute
@@ -450,6 +452,7 @@ def infer_attribute(name: str, value: object, array: Type | None = None) -> Attr
 
 
 def _real(value: object) -> Scalar:
+    # A double holds integers up to 2**53: a larger one would be another number.
     if isinstance(value, bool) or (isinstance(value, int) and abs(value) > 2**53):
         raise MetadataError(f"{show(value)} is not a real number")
     return scalars.float_from_json(value, DOUBLE.dtype)

@@ -59,8 +59,10 @@ def find_type(name: object, types: Mapping[str, UserType]) -> Type:
         return types[text]
     # netCDF-C's NCZarr names types by numpy's strings.
     if text.startswith(("<", ">", "|")):
+        # The names that netCDF-C gives char: <U1 until 4.9.0, >S1 later, and |J0 for text that is JSON.
         if text in (">S1", "|S1", "<S1", "|J0", "<U1", ">U1"):
             return model.CHAR
+        # netCDF-C names a string with its longest length, as in |S128.
         if text[1:2] == "S":
             return model.PRIMITIVES["string"]
         try:
@@ -155,6 +157,7 @@ class TypeBinder:
             nearest = find_nearest(simple, group, self.declared)
         except (ModelError, IndexError):
             return None
+        # A program has renamed or removed the group: the last name is searched upwards.
         if nearest is not None:
             return nearest
         # Types are visible from everywhere, so a unique name is enough.
@@ -226,6 +229,7 @@ class TypeBinder:
             type_ = self._find(given.get("type"), fqn)
             # Small documents can name huge types: the size is checked before numpy makes one.
             size += type_.dtype.itemsize * math.prod(shape)
+            # A few bytes may declare a value that no memory holds.
             if size >= _MAX_BYTES:
                 raise MetadataError(f"fields[{i}]: the compound has more than {_MAX_BYTES} bytes")
             fields.append(model.Field(name, type_, tuple(shape)))

@@ -218,6 +218,7 @@ def encoding_for_writing(
         return text if text.can_fill(fill) else PackedEncoding(type_, data_type_for("bytes"))
     if type_.value_type.is_atomic:
         return PlainEncoding(type_, data_type_for(type_.dtype))
+    # Complex numbers became bytes on the way from Zarr to Zarr.
     if compound == "bytes" and (numbers := complex_dtype(type_)) is not None:
         return ViewEncoding(type_, data_type_for(numbers))
     # Zarr has no type of opaque bytes that all readers know: a dimension of uint8 opens everywhere.
@@ -507,6 +508,7 @@ class TextEncoding(Encoding):
                 raise UnsupportedError(
                     f"the text {item!r} ends with NUL, which the array cannot distinguish from padding"
                 )
+            # numpy would cut the text in silence.
             if len(item) > limit:
                 raise UnsupportedError(f"the text {item!r} is longer than {limit}, the limit of the array")
         return np.array(items, dtype).reshape(values.shape)

@@ -142,6 +142,7 @@ def float_from_json(value: object, dtype: np.dtype) -> Scalar:
     if isinstance(value, str):
         if value in SPECIAL_NUMBERS:
             return dtype.type(SPECIAL_NUMBERS[value])
+        # The bits of a NaN; those of another length belong to another type.
         if value.startswith("0x") and len(value) == 2 + 2 * dtype.itemsize:
             try:
                 raw = bytes.fromhex(value[2:])
