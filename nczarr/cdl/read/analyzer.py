@@ -134,6 +134,7 @@ def loads(text: str | bytes, *, path: str | None = None) -> model.Dataset:
         )
     try:
         raw = text.encode("utf-8", "surrogateescape").decode("latin-1")
+    # A text with half a surrogate pair has no bytes.
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
         column = error.start - text.rfind("\n", 0, error.start)
@@ -153,6 +154,7 @@ def _load(text: str, path: str | None) -> model.Dataset:
             dataset = Analyzer(problems).analyze(parse(source))
     except TooManyProblems:
         pass
+    # A text of a few bytes may declare values that no memory holds.
     except MemoryError:
         raise CDLError("the values need more memory than is available", path=path) from None
     problems.raise_all()
@@ -300,6 +302,7 @@ class Analyzer:
 
     def _enum(self, scope: GroupScope, fqn: str, enum: tree.Enum) -> model.EnumType | None:
         base = self._type(scope, enum.base)
+        # HDF5 has enums of integers only.
         if not isinstance(base, model.PrimitiveType) or not base.is_integer:
             if base is not None:
                 self._problems.add(f"an enum needs an integer type, not {base.name}", enum.base)
@@ -403,6 +406,7 @@ class Analyzer:
             variable = scope.find_variable(owner)
         if owner is None or variable is not None:
             pass
+        # ncgen takes a name before the colon for a variable first, against its manual.
         elif not types and (owner.type == "PRIMITIVE" or scope.has_type(owner)):
             types = [owner]
         else:
@@ -414,6 +418,7 @@ class Analyzer:
         token = attribute.name
         self._warn_of_second(variable or scope, token)
         with self._problems.recording(token):
+            # ncgen's grammar has no type before a virtual attribute.
             if token in SPECIAL:
                 for type_token in types:
                     self._problems.add(f"the special attribute {token} takes no type", type_token)
@@ -441,9 +446,11 @@ class Analyzer:
         if name == "_FillValue":
             if variable is None:
                 raise ConstantError("_FillValue is an attribute of variables only")
+            # The type of the variable has a problem of its own, which is told once.
             if variable.type is None:
                 return None
             return self._attributes.fill_value(variable.type, attribute.name, items, declared=type_)
+        # netCDF-C refuses these names as well: String match to name in use.
         if variable is not None and name in _RESERVED:
             raise ConstantError(f"the attribute name {name!r} is reserved by netCDF")
         if type_ is None:

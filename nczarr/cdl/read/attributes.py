@@ -67,12 +67,15 @@ class AttributeReader:
                 what = "a function" if isinstance(item, Call) else "a value in braces"
                 what = what if constant is None else as_text(constant.text)[:40]
                 hint: str | None = "write the type before the name"
+                # A fill value has the type of its attribute, which is to be found.
                 if constant is not None and constant.kind == "fill":
                     what, hint = "'_'", None
                 message = f"the attribute {name!r} has no type, so {what} cannot be its value"
                 raise ConstantError(message, position_of(item), hint=hint)
             constants.append(constant)
         texts = [c.value for c in constants if c.kind == "string"]
+        # Texts without a type are one char attribute, never strings; an empty one has a NUL, as in ncgen's
+        # file.
         if len(texts) == len(constants):
             return Attribute(name, CHAR, np.frombuffer(b"".join(texts) or b"\0", "S1"))
         # ncgen refuses text among numbers, also where they are characters.
@@ -98,8 +101,11 @@ class AttributeReader:
         if count_values(items) != 1:
             raise ConstantError("_FillValue takes one value", token.start_pos)
         item = items[0]
+        # A mark that stands for the fill value cannot define it.
         if isinstance(item, Token) and str(item) == "_":
             raise ConstantError("_FillValue cannot be '_'", position_of(item))
+        # ncgen takes the type of the variable whatever type is declared; a number that it cannot hold stays
+        # as declared.
         if declared is not None and declared.dtype.kind == "f" and type_.dtype.kind in "iu":
             real = np.zeros(1, declared.dtype)
             self._elements.read(real, (0,), declared, item)
@@ -179,6 +185,7 @@ def read_special(name: str, items: Sequence[Value]) -> Any:
         return None if [c.value for c in constants] == [b"auto"] else _integers(name, items)
     if name == "_DeflateLevel":
         levels = _integers(name, items)
+        # HDF5 writes a file for other levels which it cannot read.
         if len(levels) != 1 or levels[0] > _MOST_DEFLATE:
             raise ConstantError(f"{name} is one integer from 0 to {_MOST_DEFLATE}")
         return levels[0]
@@ -217,6 +224,7 @@ def _filters(text: str) -> tuple[Filter, ...]:
 
 def _codecs(text: str) -> tuple[NamedConfig, ...] | None:
     """Return codecs by their names on Zarr v3; None for those of netCDF-C's Zarr v2, which ncgen ignores too."""
+    # netCDF-C's Zarr v2 names codecs in its own JSON, which ncgen parses and ignores.
     if '"name"' not in text and text.strip() != "[]":
         return None
     try:
@@ -265,6 +273,7 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
         with problems.recording(tokens["_ChunkSizes"]):
             chunks = _chunk_shape(variable, special["_ChunkSizes"])
     layout = special.get("_Storage")
+    # HDF5 filters chunks only.
     if rank and (chunks is not None or (filters and layout is None)):
         layout = "chunked"
     # HDF5 extends chunked datasets only.
@@ -287,9 +296,11 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
         # netCDF-C fails on it, too.
         if variable.type == STRING or variable.type.kind == "vlen":
             problems.add(f"the type {variable.type.name!r} has no byte order", tokens["_Endianness"])
+        # netCDF-C ignores the byte order of single bytes.
         elif variable.type.dtype.itemsize == 1:
             endian = "native"
     no_fill, codecs = bool(special.get("_NoFill", False)), special.get("_Codecs")
+    # Codecs belong to chunks.
     if codecs and rank and layout is None:
         layout = "chunked"
     return Storage(layout, chunks, filters, endian, no_fill, shards, codecs)
@@ -307,6 +318,7 @@ def _filters_of(special: Mapping[str, Any]) -> tuple[Filter, ...]:
         found.append(Filter(Filter.DEFLATE, (special["_DeflateLevel"],)))
     known = {f.id for f in found}
     found += [f for f in special.get("_Filter", ()) if f.id not in known]
+    # _Filter may name the checksum as well.
     if special.get("_Fletcher32") and Filter.FLETCHER32 not in {f.id for f in found}:
         found.append(Filter(Filter.FLETCHER32))
     return tuple(found)
@@ -314,6 +326,7 @@ def _filters_of(special: Mapping[str, Any]) -> tuple[Filter, ...]:
 
 def _chunk_shape(variable: VariableState, numbers: list[int]) -> _Shape:
     rank = len(variable.dimensions)
+    # ncgen takes fewer sizes, and refuses more.
     if len(numbers) > rank:
         raise ConstantError(f"{len(numbers)} chunk sizes for {rank} dimensions")
     shape = []

@@ -75,6 +75,7 @@ class Binder:
             self._problems.add(f"the data of {variable.name!r} have no values", place)
             return None
         total, corner, dimensions = math.prod(shape), shape, _dimensions(variable)
+        # A text of a few values may declare an array that no memory holds: only its corner is made.
         if type_ != model.CHAR and _inner(dimensions) is None:
             if total > _LARGE and total > _SPARSE * (count := count_values(items)):
                 corner = _corner(shape, count)
@@ -114,6 +115,7 @@ class Binder:
             return
         if inner is None:
             count, total = count_values(items), len(flat)
+            # ncgen drops surplus numbers in silence, and crashes for characters.
             if count > total:
                 surplus = f"{count} values for the {total} elements of {variable.name!r}"
                 # ncgen drops surplus numbers, but crashes on scalars.
@@ -220,6 +222,7 @@ def _fill(flat: np.ndarray, done: int, type_: model.Type, missing: object) -> No
     """Set the elements that a list omits."""
     if done >= len(flat):
         return
+    # An element of these types needs an object of its own.
     if type_.is_nested or type_.dtype == object:
         for i in range(done, len(flat)):
             flat[i] = missing

@@ -216,8 +216,10 @@ def _joined(before: model.Attribute | None, added: model.Attribute) -> model.Att
     """Return an attribute with more text, in the type that it has; without one before, the new one."""
     if before is None:
         return added
+    # Text behind numbers would change the type of the attribute.
     if before.type not in _TEXT or added.type not in _TEXT or len(added.values) == 0:
         raise ConstantError(f"append adds text to text, and the attribute {before.name!r} is no text")
+    # More text could belong to any of them.
     if before.type == model.STRING and len(before.values) != 1:
         raise ConstantError(
             f"the attribute {before.name!r} has {len(before.values)} strings", hint="set all of them"

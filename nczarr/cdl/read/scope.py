@@ -201,6 +201,7 @@ class GroupScope:
         """
         name, scopes = self._places_of(token)
         for scope in scopes:
+            # As in ncgen: the nearest group first, then the one group of all that has the name.
             if name in scope.types:
                 return scope.types[name]
         everywhere = [s for s in self.root.walk() if name in s.types]

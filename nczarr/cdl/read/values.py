@@ -411,6 +411,7 @@ class ElementReader:
         self, out: np.ndarray, index: tuple[int, ...], type_: model.CompoundType, block: Block
     ) -> None:
         items = list(expand(block.values.items))
+        # ncgen refuses surplus values in braces.
         if len(items) > len(type_.fields):
             self._problems.add(
                 f"{len(items)} values for the {len(type_.fields)} fields of the compound type {type_.name!r}",
@@ -446,6 +447,7 @@ class ElementReader:
             done = self.read_list(flat, field.type, block.values.items)
             for n, j in enumerate(np.ndindex(field.shape)):
                 out[index + j] = flat[n] if n < done else missing_value(field.type)
+        # In ncgen, surplus elements shift the rest of the record.
         if count > size:
             what = f"{count} values for the {size} elements of the field {field.name!r}"
             self._problems.add(what, position_of(block))
@@ -477,6 +479,7 @@ class ElementReader:
             if constant.kind == "string":
                 pieces.append(constant.value)
                 joining = False
+            # A character in apostrophes has ncgen's type byte.
             elif constant.kind in ("byte", "ubyte", "fill"):
                 piece = fill if constant.kind == "fill" else bytes([constant.value & 255])
                 # ncgen joins characters that follow each other, so that 'a','b' is one row.
@@ -485,6 +488,7 @@ class ElementReader:
                 else:
                     pieces.append(piece)
                 joining = True
+            # ncgen skips numbers in a list of characters with a warning.
             elif ignored is not None and constant.kind not in ("word", "nil", "opaque"):
                 ignored.append(item)
             else:

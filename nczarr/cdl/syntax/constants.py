@@ -128,6 +128,7 @@ def _integer(text: str) -> tuple[str, int]:
     if len(digits) > 1 and digits[0] == "0":
         try:
             number = int(digits, 8)
+        # ncgen silently reads 08 and 09 as 0.
         except ValueError:
             raise ConstantError(
                 f"{text} begins with 0, so it is octal, but 8 and 9 are not octal digits"
@@ -159,6 +160,7 @@ def _real(text: str) -> tuple[str, object]:
     value = float(text[:-1] if text[-1] in _REAL_SUFFIX else text)
     if not single:
         return "double", value
+    # A float beyond its range is an infinity, and one below is 0, as in C.
     if _SMALLEST_FLOAT < abs(value) < _LARGEST_FLOAT:
         return "float", np.float32(value)
     with np.errstate(over="ignore", under="ignore"):
@@ -168,6 +170,7 @@ def _real(text: str) -> tuple[str, object]:
 def _hexadecimal(text: str) -> tuple[str, object]:
     digits = text[2:].rstrip(_HEX_LETTERS)
     suffix = text[2 + len(digits) :].lower()
+    # ncgen takes hexadecimal digits without a suffix for the bytes of an opaque value.
     if not suffix:
         return "opaque", digits
     kind = SUFFIXES[suffix]
@@ -207,6 +210,7 @@ def unescape(raw: bytes) -> bytes:
 
     def one(match: re.Match[bytes]) -> bytes:
         hexadecimal, octal, other = match.groups()
+        # ncgen reads \x41 as a byte FF and a 1.
         if hexadecimal is not None:
             return bytes([int(hexadecimal[2:], 16)])
         if octal is not None:
@@ -244,6 +248,7 @@ def convert(constant: Constant, type_: PrimitiveType) -> object:
     -1
     """
     kind, value = constant.kind, constant.value
+    # ncgen copies the digits as the bytes of the number.
     if kind == "opaque":
         return _from_bytes(constant, type_)
     if type_.name == "string":
@@ -252,6 +257,7 @@ def convert(constant: Constant, type_: PrimitiveType) -> object:
         if kind in ("byte", "ubyte"):
             return bytes([value & 255])
         raise ConstantError(f"{constant.shown} is not text")
+    # ncgen scans the number at the start of the text.
     if kind == "string":
         return _scan(value, type_)
     if not is_number(kind):

@@ -378,6 +378,8 @@ class VariableWriter:
         full_width = not self._options.ncdump and (padded or any(self._unlimited))
         for piece in pieces:
             raw = piece.tobytes()
+            # ncgen counts records by unpadded characters, so that rows of a growing variable are written in
+            # full.
             if not full_width:
                 kept = raw.rstrip(b"\0")
                 if not kept:
@@ -454,6 +456,7 @@ def _row_major(shape: tuple[int, ...], chunk: tuple[int, ...] | None, most: int)
             inner *= shape[axis]
             continue
         step = max(most // inner, 1)
+        # A block that ends inside a chunk would decode the chunk again for the next one.
         if chunk is not None and chunk[axis] > 0:
             if step >= chunk[axis]:
                 step -= step % chunk[axis]

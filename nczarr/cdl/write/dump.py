@@ -272,6 +272,7 @@ class _Dump:
             return type_.name
         name, fqn, dataset = type_.name, type_.fqn, self._dataset
         nearest = find_nearest(name, group, dataset.all_types)
+        # ncdump prints a path only where no visible type has the name.
         if self._options.ncdump:
             return self._path(fqn) if nearest is None else self._escape(name)
         # ncgen resolves the name of a variable between the groups to that variable.

@@ -68,6 +68,7 @@ def escape_text(text: str, *, ncdump: bool = False) -> str:
     """
     # XML parsers refuse a document with these characters.
     found = None if ncdump else _NOT_XML.search(text)
+    # XML has no control characters, not even as references.
     if found is not None:
         raise LossError(
             f"NcML cannot hold the character U+{ord(found[0]):04X} in {text[:60]!r}",

@@ -129,6 +129,7 @@ def parse_units(units: str, calendar: str = "", *, ncdump: bool = False) -> Ncdu
     system = "mixed"
     if calendar:
         system = next((s for name, s in _CALENDARS.items() if name.startswith(calendar.lower())), "mixed")
+    # A calendar none has no dates.
     if unit is None or system == "none":
         return None
     parts = rest.split()

@@ -254,6 +254,7 @@ def same_as_ncdump(type_: model.Type, fill: Any, value: Any) -> bool:
         return len(fill) == len(value) and all(
             same_as_ncdump(type_.base, a, b) for a, b in zip(fill, value, strict=True)
         )
+    # ncdump compares floats within the machine epsilon.
     if type_.is_float:
         return bool(near(np.asarray([value], type_.dtype), type_.dtype.type(fill))[0])
     if isinstance(fill, NullText) != isinstance(value, NullText):
