@@ -156,7 +156,7 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
                 return
             try:
                 work(item)
-            # The other threads must not begin items whose result nobody wants.
+            # The other threads must not begin items whose result is dropped.
             except BaseException:
                 queue.clear()
                 raise

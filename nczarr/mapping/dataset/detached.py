@@ -119,7 +119,7 @@ class DetachedValues:
         return self._mark is None or self.store.get(UNFINISHED) == self._mark
 
     def refuse_late(self) -> None:
-        """Raise an error if nobody awaits new values."""
+        """Raise an error unless a variable awaits new values."""
         if not self.is_awaited():
             raise NCZarrError("the copy has ended", path=self.store.url)
 
