@@ -101,6 +101,7 @@ class AttributeOwner:
         StoreError
             If the data model has no strings.
         """
+        # netCDF4-python raises an OSError, for which its own tests look.
         if data_model_of(self._nc_session) in CLASSIC_FORMATS:
             raise StoreError("file format does not support NC_STRING attributes", fqn=self._nc_node.fqn)
         self._nc_set_attribute(name, value, as_string=True)
@@ -145,6 +146,8 @@ class AttributeOwner:
         self._nc_node.rename_attribute(oldname, newname)
 
     def _nc_open_attributes(self) -> dict[str, Attribute]:
+        # netCDF4-python raises an AttributeError for attributes of a closed dataset, and a RuntimeError
+        # otherwise.
         if not self._nc_session.is_open:
             raise NodeAttributeError("NetCDF: Not a valid ID: the dataset is closed")
         return self._nc_node.attributes
@@ -218,6 +221,7 @@ def _attribute_name(name: str) -> str:
     """Return the name of an attribute in netCDF's Unicode form; an invalid one is an :class:`AttributeError`."""
     try:
         return kept_name(name)
+    # netCDF4-python raises an AttributeError for a name such as a/b.
     except EditError as error:
         raise NodeAttributeError(error.message, hint=error.hint) from error
 

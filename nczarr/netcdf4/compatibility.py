@@ -306,6 +306,7 @@ def install() -> ExitStack:
     ...     netCDF4.Dataset.__module__
     'nczarr.netcdf4.dataset'
     """
+    # A second install() would note these modules as those from before.
     if not _before:
         for name, module in _modules().items():
             _before[name] = sys.modules.get(name)

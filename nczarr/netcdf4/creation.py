@@ -214,6 +214,7 @@ class VariableOptions:
     def _check_chunk(self, type_: Type, shape: tuple[int, ...], filters: tuple[Filter, ...]) -> None:
         """Raise for a chunk that is too large for HDF5, or that szip cannot compress."""
         count = math.prod(shape)
+        # HDF5 keeps the size of a chunk in 32 bits.
         if count * types.item_size(type_) > _LARGEST_CHUNK:
             raise EditError(
                 f"NetCDF: Bad chunk sizes: {shape} {self.where}", hint="a chunk has less than 4 GiB"
@@ -237,6 +238,7 @@ class VariableOptions:
         plugins cannot compress them.
         """
         filters = self.filters()
+        # HDF5 stores pointers in the chunks of strings and sequences.
         if not type_.dtype.hasobject:
             return filters
         kept = tuple([f for f in filters if f.id in OF_REFERENCES])
@@ -262,6 +264,7 @@ class VariableOptions:
                 f"NetCDF: Invalid argument: endian={endian!r} {self.where}",
                 hint="only numbers have a byte order",
             )
+        # netCDF4-python warns where dtype and endian differ, and takes endian.
         if dtype is None or not plain or dtype.kind == "c":
             return
         order = {"<": "little", ">": "big", "=": "native"}.get(dtype.byteorder, endian)
@@ -329,6 +332,7 @@ def resolve_datatype(
             dtype = np.dtype(datatype)
         except TypeError as error:
             raise ArgumentTypeError(f"Illegal data type {datatype!r} {where}: {error}") from error
+    # netCDF4-python stores texts of any length as strings.
     if datatype is str or dtype.kind == "U" or (dtype.kind == "S" and dtype.itemsize > 1):
         if classic:
             raise ArgumentError(
@@ -345,6 +349,7 @@ def resolve_datatype(
         )
     type_ = primitive_for_dtype(dtype)
     assert type_ is not None
+    # netCDF-C creates these types in CDF-5 and in netCDF-4 files only.
     if classic and not type_.is_classic and data_model != "NETCDF3_64BIT_DATA":
         raise EditError(f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}")
     return type_, None, dtype
@@ -394,6 +399,7 @@ def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: 
     ArgumentError, ArgumentTypeError, RangeError
         If the value is not of the variable's type.
     """
+    # As in netCDF4-python, False leaves the variable without fill values, and None gives it the default ones.
     if fill_value is None or fill_value is False:
         return None
     name = "_FillValue"
@@ -410,6 +416,7 @@ def fill_attribute(type_: Type, dtype: np.dtype | type[str] | None, fill_value: 
         text = str(fill_value)
         check_unicode(text, "the fill value")
         return Attribute.of(name, text, STRING)
+    # netCDF4-python raises an AttributeError.
     if not primitive and type_.kind != "enum":
         raise NodeAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
     with translating("fill_value {!r} is no value of {}", fill_value, dtype):

@@ -372,6 +372,7 @@ class Dataset(AttributeOwner):
         directory, last = split_object_path(elem)
         group: Any = self
         for name in directory:
+            # netCDF4-python raises a KeyError for a group on the way, and an IndexError for the last name.
             if name not in group.groups:
                 raise errors.UnknownNameError(
                     f"there is no group {name!r} in {group.path}", hint=did_you_mean(name, group.groups)
@@ -856,6 +857,7 @@ class Dataset(AttributeOwner):
             raise errors.ArgumentError(f"illegal format requested: {format!r}", hint=", ".join(DATA_MODELS))
         if not source.exists():
             raise DatasetNotFoundError("there is no such file", path=str(source))
+        # netCDF4-python raises a FileExistsError.
         if target.exists():
             raise DatasetExistsError("it exists already", path=str(target))
         dataset = replace(load(source), format=FORMAT_OF_MODEL[DATA_MODELS[format]])

@@ -192,6 +192,7 @@ class VLType(UserDefinedType):
             return
         with translating("unsupported datatype specified for VLEN"):
             base = model.primitive_for_dtype(dt)
+        # netCDF4-python raises a KeyError.
         if base is None:
             raise UnknownNameError(f"unsupported datatype specified for VLEN: {np.dtype(dt)}")
         self._nc_declare(grp._nc_node, dtype_name, lambda fqn: model.VlenType(fqn, base))
@@ -240,6 +241,7 @@ class EnumType(UserDefinedType):
     def __init__(self, grp: Any, dt: Any, dtype_name: str, enum_dict: Mapping[str, int]) -> None:
         with translating("unsupported datatype specified for ENUM"):
             base = model.primitive_for_dtype(dt)
+        # netCDF4-python raises a KeyError.
         if base is None or not base.is_integer:
             raise UnknownNameError(
                 f"unsupported datatype specified for ENUM (must be integer): {np.dtype(dt)}"

@@ -68,6 +68,7 @@ class MFDataset(Dataset):
     ) -> None:
         self._nc_parts = []
         self._nc_arguments = (files, check, aggdim, exclude, master_file)
+        # As in netCDF4-python, a text is a pattern, and its matches are sorted.
         if isinstance(files, str):
             from glob import glob
 
@@ -126,6 +127,7 @@ class MFDataset(Dataset):
     def close(self, *, durable: bool | None = None) -> None:
         """Close all files."""
         for part in self._nc_parts:
+            # The first file is this dataset itself.
             if part is not self:
                 part.close()
         super().close()
@@ -354,6 +356,7 @@ class MFTime:
         self._time = time
         if calendar is None:
             calendars = {lookup_in(part._nc_node)("calendar") for part in time._recVar}
+            # Times of two calendars have no common unit.
             if None in calendars or len(calendars) > 1:
                 raise errors.ArgumentError(
                     "MFTime requires that the time variable in all files have the same calendar attribute",

@@ -164,6 +164,7 @@ class Opening:
             raise errors.ArgumentTypeError(f"mode is text, not {type(mode).__name__}")
         if not isinstance(mode, str) or mode not in _MODES:
             raise errors.ArgumentError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
+        # netCDF4-python raises a ValueError where its library has no MPI.
         if self.parallel:
             raise errors.ArgumentError(
                 "parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI"

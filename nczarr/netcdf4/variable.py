@@ -406,6 +406,7 @@ class Variable(AttributeOwner):
 
     def _nc_check_scalar(self, message: str) -> None:
         self._nc_session.check_open()
+        # netCDF4-python raises an IndexError.
         if self._nc_shown:
             raise errors.SelectionError(message, fqn=self._nc_node.fqn)
 

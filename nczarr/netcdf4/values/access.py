@@ -109,6 +109,7 @@ def _shown(node: VariableNode, settings: Settings, data: Any) -> Any:
 
 
 def _recoded(data: Any, encoding: str) -> Any:
+    # These are the encodings of the model: no character changes.
     if encoding.lower().replace("_", "-") in ("utf-8", "utf8", "ascii"):
         return data
     if isinstance(data, str):
@@ -149,6 +150,7 @@ def _decoded(node: VariableNode, settings: Settings, data: Any, index: Index, sh
 
 def _joined(data: np.ndarray, encoding: str | None, index: Index, shape: tuple[int, ...]) -> np.ndarray:
     """Return characters as text, if the selection has the whole last axis."""
+    # netCDF4-python joins characters only where the whole last axis is read.
     if encoding is None or not shape or data.ndim == 0:
         return data
     last = index.axes[-1]
@@ -209,6 +211,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
         index = Index((*index.axes, range(2)) if shape else (range(2),))
         values, shape = values.reshape(index.counts), node.shape
     stored = _model_values(node, settings, values)
+    # The cast made other values: netCDF4-python is silent, and nczarr says it once for each variable.
     if stored is not values:
         warn_of_changes(session, node, settings, index, values, stored)
     _grow(node, index.extent)
@@ -293,6 +296,7 @@ def _split_text(node: VariableNode, settings: Settings, data: object) -> object:
             raise errors.ArgumentTypeError(f"text is needed, not {type(data).__name__}", fqn=node.fqn)
         return data
     length = node.shape[-1]
+    # Bytes have no encoding to convert from.
     if encoding in RAW and texts.dtype.kind == "U":
         encoding = "utf-8"
     flat = texts.reshape(-1)
@@ -402,6 +406,7 @@ def _single(node: VariableNode, elem: object, data: object) -> tuple[object, np.
     if not ndim and (elem is Ellipsis or (isinstance(elem, tuple) and not elem)):
         elem = 0
     indices = elem if isinstance(elem, tuple) else (elem,)
+    # A sequence or a text has no shape of its own, so that only one place can take it.
     if set(map(type, indices)) != {int}:
         whole = [isinstance(i, float | np.floating) and float(i).is_integer() for i in indices]
         indices = tuple([int(i) if w else i for i, w in zip(indices, whole, strict=True)])
@@ -476,6 +481,7 @@ def _model_values(node: VariableNode, settings: Settings, values: np.ndarray) ->
     if type_.is_atomic:
         if _is_plain(node, settings, values):
             return values
+        # netCDF4-python rounds before it packs.
         if settings.digit is not None:
             values = _rounded(node, values, settings.digit)
         if settings.scale:

@@ -52,6 +52,7 @@ def attribute_value(attribute: Attribute, encoding: str = "utf-8") -> Any:
 
 
 def _recode(text: str, encoding: str) -> str:
+    # netCDF4-python drops NULs of a text.
     if encoding == "utf-8" and text.isascii():
         return text.replace("\0", "")
     raw = text.encode("utf-8", "surrogateescape")
@@ -142,6 +143,7 @@ def _text(name: str, array: np.ndarray, *, classic: bool, as_string: bool) -> At
         else:
             check_unicode(text, f"the attribute {name!r}")
         texts.append(text)
+    # Only NETCDF4 has attributes of several strings.
     if len(texts) > 1:
         if classic:
             raise StoreError(f"the attribute {name!r} has several strings; only NETCDF4 has room for them")

@@ -77,6 +77,7 @@ def stringtochar(a: np.ndarray, encoding: str | None = None, n_strlen: int | Non
     length = a.dtype.itemsize if n_strlen is None else n_strlen
     if length < 0:
         raise ArgumentError(f"n_strlen is negative: {length}")
+    # As in netCDF4-python, the bytes are taken as they are.
     if encoding in RAW:
         raw = np.frombuffer(a.tobytes(), "S1").reshape(*a.shape, a.dtype.itemsize)
         return _resized(raw, length)

@@ -204,6 +204,7 @@ def _classify(item: object, size: int, grow: bool) -> int | slice | AxisIndex:
     """Return an integer or a slice unchanged, or checked positions."""
     if isinstance(item, slice) or type(item) is int:
         return item
+    # netCDF4-python takes a number as text for an index: v["-1"].
     if isinstance(item, str | bytes):
         try:
             return int(item)
@@ -221,6 +222,7 @@ def _classify(item: object, size: int, grow: bool) -> int | slice | AxisIndex:
         raise SelectionError("Index cannot be multidimensional")
     if array.ndim == 0:
         return _scalar(array)
+    # numpy takes a mask that is too short in silence.
     if array.dtype.kind == "b":
         if not grow and len(array) != size:
             raise SelectionError("Boolean array must have the same shape as the data along this dimension.")
@@ -302,6 +304,7 @@ def _range(item: slice, size: int, written: tuple[bool, int | None] | None, lone
     """
     try:
         length = size if written is None else _grown(item, size, *written, lone)
+        # HDF5 and Zarr count places in 64 bits with a sign.
         if length > _MAX_PLACE:
             raise RangeError(f"the slice ends at {length}, which needs more than 63 bits")
         found = range(*item.indices(length))

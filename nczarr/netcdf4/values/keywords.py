@@ -125,6 +125,7 @@ def _szip(coding: str, pixels_per_block: object) -> Filter:
     pixels = _int("szip_pixels_per_block", pixels_per_block)
     if coding not in types.SZIP:
         raise ArgumentError(f"unknown szip coding {coding!r} ('ec' or 'nn' supported)")
+    # HDF5's szip takes even numbers of pixels up to 32.
     if pixels % 2 or not 2 <= pixels <= _SZIP_MOST_PIXELS:
         raise EditError(
             f"NetCDF: Invalid argument: szip_pixels_per_block {pixels}",

@@ -106,6 +106,7 @@ def packing_of(lookup: Lookup) -> Packing:
     """Return the packing of the attributes ``scale_factor`` and ``add_offset``."""
     scale, offset = lookup("scale_factor"), lookup("add_offset")
     for value in (scale, offset):
+        # netCDF4-python warns, and applies neither of the two.
         if value is not None and not (isinstance(value, np.number) or np.shape(value) == (1,)):
             return Packing(scale, offset, valid=False)
     return Packing(scale, offset)
@@ -242,6 +243,7 @@ class Missing(NamedTuple):
         # netCDF4-python masks default fill values of bytes only where the variable is filled.
         if fill is None and not (no_fill and dtype.itemsize == 1 and dtype.kind in "iu"):
             marker = _default_fill(dtype)
+        # valid_range counts before valid_min and valid_max, as in netCDF4-python.
         if both is not None and both.size == 2:
             low, high = both[0], both[1]
         # netCDF4-python applies no limits to characters.
@@ -312,6 +314,7 @@ def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray
     if not np.ma.isMA(data):
         return np.asarray(data)
     missing = lookup("missing_value")
+    # Missing values that were read are written as they were.
     if missing is not None and bool(np.all(np.isin(data.data[data.mask], missing))):
         return np.asarray(data.data)
     if missing is not None:
@@ -325,6 +328,7 @@ def fill_masked(data: np.ndarray, dtype: np.dtype, lookup: Lookup) -> np.ndarray
         fill = lookup("_FillValue")
         if fill is None:
             fill = default_fillvals[dtype.str[1:]]
+    # A text would be written as a number.
     if np.asarray(fill).dtype.kind in "SU" and data.dtype.kind not in "SU":
         raise ArgumentTypeError(f"the text {fill!r} cannot stand for masked values of {data.dtype}")
     return np.where(np.ma.getmaskarray(data), np.array(fill).astype(data.dtype), data.data)
