@@ -477,6 +477,7 @@ class AppendTask:
         # Differences of unsigned numbers would wrap around.
         follows = whole[1:] < whole[:-1] if down else whole[1:] > whole[:-1]
         first = len(whole) - len(there)
+        # Without the comparison, the step 4 of 0, 2, 4 vanished where 2 and 3 were appended with replace.
         fits = np.array_equal(here[first : first + len(there)], there[: max(0, size - first)])
         if not follows.all() or not fits:
             raise UnsupportedError(

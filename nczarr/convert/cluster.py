@@ -144,6 +144,7 @@ class _StoredJob:
         try:
             try:
                 from cloudpickle import dumps  # also functions of the main program
+            # Only cloudpickle sends functions of the main program.
             except ImportError:
                 from pickle import dumps
             data = dumps(job)
@@ -184,6 +185,7 @@ def _run(stored: _StoredJob, blocks: Sequence[Place]) -> list[int | None]:
     """Copy some blocks, one after the other, in a worker."""
     token = stored.token
     with _lock:
+        # A task that begins after the copy has ended would write below a target that is removed.
         if token in _ended:
             raise NCZarrError("the copy has ended")
         found = _open_jobs.get(token)

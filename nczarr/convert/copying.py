@@ -494,6 +494,7 @@ class CopyTask:
             with reporting(request.effort.progress, readings * size) if readings > 1 else nullcontext():
                 task = self.of_one_job() if readings > 1 else self
                 cluster = self.cluster(engine, dataset, kind)
+                # A source that changed while it was copied made a dataset of both states.
                 unchanged = partial(sources.refuse_changes, states)
                 losses += task.write(dataset, form, source, cluster, unchanged)
         if request.effort.report is not None:
@@ -547,6 +548,7 @@ class CopyTask:
             if not overwrite:
                 found = losses_if_complete(target, dataset, form, request.access.target_options)
                 if found is not None:
+                    # The source may have changed since, also where neither its time nor a tag tells.
                     if (difference := self.difference(dataset, form, found)) is not None:
                         raise DatasetExistsError(
                             f"the target is a dataset already, but not a copy of this source: {difference}",
@@ -659,6 +661,7 @@ class CopyTask:
             # The older layouts store the filters of a variable only as codecs.
             form = replace(form, compression="default")
         form = replace(form, checksum=how.checksum)
+        # zarr-python 3.0.0 to 3.1.3 refuse arrays with a top-level object.
         if how.portable and layout == "nczarr-v3":
             form = replace(form, keys_in_attributes=True, char="uint8")
         has_shards = any(v.storage.shard_shape for v in shaped.dataset.all_variables.values())

@@ -283,6 +283,7 @@ def open_source(
             url = str(source)
             opening = netcdf.open_remote(url, storage_options, _ranges(url, storage_options))
         else:
+            # A damaged file may crash or hang HDF5, which ends the child only.
             opening = netcdf.open_isolated(path) if is_on("NCZARR_ISOLATED") else netcdf.open_dataset(path)
         with opening as opened:
             yield opened.dataset
@@ -678,6 +679,7 @@ def refuse_existing(target: object, storage_options: Mapping[str, object] | None
     if (path := local_path(target)) is None:
         exists = _has_zarr(target, storage_options)
     else:
+        # An empty directory becomes the dataset.
         exists = path.exists() and not (path.is_dir() and holds_nothing(path))
     if exists:
         raise DatasetExistsError("the dataset exists already", path=str(target), hint=overwriting())
@@ -734,6 +736,7 @@ def _inside_folder(source: object, target: object) -> object:
     if isinstance(source, Dataset) or not isinstance(source, str | os.PathLike):
         return target
     place = parse_target(os.fspath(source)).location
+    # A signature in the query of a URL is no part of a name.
     place = place.partition("?")[0] if "://" in place else place
     stem = Path(place.rstrip("/").rpartition("/")[2]).stem
     if not stem:

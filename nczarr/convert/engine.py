@@ -179,6 +179,7 @@ class Engine:
         if self.renew is None:
             # nczarr cannot make an executor that the program has made.
             raise LostWorkersError(f"the workers are lost: {error}") from error
+        # Workers that die at once would be started again for ever.
         if self._breaks > _BREAKS:
             return False
         self.executor.shutdown()
@@ -256,6 +257,7 @@ class DaskEngine(Engine):
         elif not self._alone_since:
             self._alone_since = time.monotonic()
             self._warn(f"no worker is left; waiting {self._seconds} s for one")
+        # An adaptive cluster starts workers only for tasks, so a short time without any is normal.
         elif time.monotonic() - self._alone_since >= self._seconds:
             self.may_write = (
                 self._has_had_workers

@@ -233,6 +233,7 @@ class FillTask:
         keeps = may_write or (self.request.trust.resume and record is not None and not is_final)
         if keeps and isinstance(sink, StoredDataset) and sink.resumable:
             if record is not None:
+                # An error of the record must not hide that of the copy.
                 with suppress(NCZarrError):
                     record.manifest.keep()
             sink.suspend()

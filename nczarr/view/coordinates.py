@@ -99,6 +99,7 @@ class TimeLabels:
 
     def milliseconds(self, numbers: np.ndarray) -> np.ndarray | None:
         """Return times as milliseconds since 1970 for date axes; None for calendars that are not civil."""
+        # Axes of dates in Bokeh and matplotlib know the civil calendar only.
         if self.calendar not in _CIVIL or not numbers.size:
             return None
         import cftime
@@ -161,6 +162,7 @@ def role_of(variable: Variable) -> Role:
     for name, pattern, role in _ROLES:
         if re.fullmatch(pattern, text_of(variable, name).lower()):
             return role
+    # Many files say degrees for both axes: their names tell them apart.
     if text_of(variable, "units") in ("", "degrees", "degree") and variable.name.lower() in _BY_NAME:
         return _BY_NAME[variable.name.lower()]
     if text_of(variable, "units").lower() in _LENGTHS and variable.name.lower() in _LEVEL_NAMES:
@@ -454,6 +456,7 @@ class Coordinates:
         # Attributes of a file may make no projection.
         try:
             return str(CRS.from_cf(about).to_wkt())
+        # pyproj raises these for a grid mapping that lacks a part, or has a wrong one.
         except (CRSError, KeyError, TypeError, ValueError):
             return ""
 

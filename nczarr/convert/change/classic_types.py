@@ -157,6 +157,7 @@ class _ClassicForm:
         fill = before.astype(new.dtype) if old.type in _SAME_BITS or _fits(before, new) else default_fill(new)
         fill = new.dtype.type(fill)
         attributes = [self._of_values(fqn, a, old, new, fill) for a in old.attributes]
+        # An existing _Unsigned was declared twice.
         if old.type in _SAME_BITS:
             attributes = [a for a in attributes if a.name != "_Unsigned"]
             attributes.append(Attribute.of("_Unsigned", "true"))
@@ -214,6 +215,7 @@ class _ClassicForm:
             if text.endswith(b"\0"):
                 raise _no_place(fqn, "characters cannot represent a text that ends with NUL", "another text")
             length = max(length, len(text))
+        # xarray and netCDF4-python join characters by this attribute.
         if not any(a.name == "_Encoding" for a in attributes):
             attributes.append(Attribute.of("_Encoding", "utf-8"))
         name = self._dimension(length)

@@ -394,6 +394,7 @@ def _repacked(
         with error_context(names[0], fqn=fqn):
             new, like, bound = target_packing(mode, variables, known, fixed=fixed)
         for i, v, old in zip(at, variables, known, strict=True):
+            # The first dataset is the target of an append, which has its packing.
             if fixed and i == 0:
                 continue
             with error_context(names[i], fqn=fqn):
@@ -581,6 +582,7 @@ def _range(variables: Sequence[Variable], packings: Sequence[StoredForm]) -> tup
         for region in bands(data.shape, data.dtype.itemsize, variable.storage.chunk_shape):
             numbers = np.asarray(data.read(region)).view(packing.dtype)
             values = packing.decoded(numbers[~packing.is_missing(numbers)])
+            # One NaN would make both ends of the range NaN.
             values = values[~np.isnan(values)]
             if values.size:
                 low, high = min(low, float(values.min())), max(high, float(values.max()))

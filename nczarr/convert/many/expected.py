@@ -93,6 +93,7 @@ def expected_step(variable: Variable, values: np.ndarray, text: str) -> Expected
         # Months and years have no constant length in days.
         if day and 28 * day <= step <= 31 * day:
             return ExpectedStep(variable, "1mo", months=1)
+        # A year has 365 or 366 days.
         if day and 365 * day <= step <= 366 * day:
             return ExpectedStep(variable, "1y", months=12)
         return ExpectedStep(variable, f"{step:g}", step)
@@ -147,6 +148,7 @@ def missing_steps(
             path=names[owner[odd[0] + 1]],
             hint="the files are not in order, or the axis has another step",
         )
+    # One wrong date would make millions of missing steps.
     if whole.max(initial=0) > _MOST:
         at = int(whole.argmax())
         raise UnsupportedError(

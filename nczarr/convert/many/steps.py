@@ -295,6 +295,7 @@ def tolerance_between(variable: Variable, *runs: np.ndarray, data: Sequence[Arra
         sizes.append([max(map(abs, ends)), *_sizes_before(source, ends)])
     rounding = 2 * float(np.finfo(variable.type.dtype).eps) * sum(map(max, sizes))
     steps = [abs(step) for run in runs for step in np.diff(_wide(run)).tolist() if step and np.isfinite(step)]
+    # Two steps of the axis must not become one.
     if steps:
         return min(max(ROUNDING / float(length) / scale, rounding), min(steps) / 2)
     # The precision of single steps is unknown. Converted steps are rounded.
@@ -309,6 +310,7 @@ def refuse_missing(
     for special in special_numbers(variable):
         is_missing |= values == special
     missing = np.flatnonzero(is_missing)
+    # A NaN passes each comparison of the order, since it compares as false.
     if missing.size:
         raise UnsupportedError(
             f"the coordinate {along} has the missing value {values[missing[0]]} in {missing.size} steps",

@@ -76,6 +76,7 @@ def check(
             options = allowing(storage_options, allow)
             opened, found = mapping.check_metadata(source, storage_options=options)
             dataset, effect = opened.dataset, "cannot hold it"
+    # A dataset that is not there has no fault: the command cannot answer.
     except FileNotFoundError:
         raise
     except NCZarrError as error:

@@ -172,6 +172,7 @@ def _header(dataset: Dataset, variable: Variable) -> bytes:
 def _attributes(attributes: Iterable[Attribute], is_root: bool = False) -> bytes:
     parts = []
     for a in sorted(attributes, key=lambda a: a.name):
+        # A digest cannot contain itself.
         if not (is_root and a.name == ATTRIBUTE):
             head = f"{a.name}\0{model.describe_type(a.type)}\0{len(a.values)}\0"
             parts.append(head.encode("utf-8", "surrogateescape") + canonical_bytes(a.values, a.type))

@@ -63,6 +63,7 @@ class Served(AbstractContextManager["Served"]):
                 server = pn.io.server.get_server({"/": lambda: Viewer(opened).page}, **where)
                 server.start()
             except BaseException as error:
+                # The thread that waits for the start would wait forever.
                 started.set_exception(error)
                 return
             started.set_result(server)
@@ -85,6 +86,7 @@ class Served(AbstractContextManager["Served"]):
     def close(self) -> None:
         """Stop the server and close the dataset; closing twice is allowed."""
         if self._thread.is_alive():
+            # Of Tornado's loop, only this method may be called from another thread.
             self._server.io_loop.add_callback(self._server.stop)
             self._server.io_loop.add_callback(self._server.io_loop.stop)
             self._thread.join(10)
