@@ -43,6 +43,12 @@ class StoredArray(model.ArraySource, Protocol):
     def read_orthogonal(self, selection: OrthogonalIndex) -> np.ndarray:
         """Read a selection."""
 
+    def read_points(self, axes: OrthogonalIndex) -> np.ndarray | None:
+        """Read elements at single points: positions of several axes together, which are the first axis of the result.
+
+        Return None if they have to be read in boxes around the points.
+        """
+
     def write(self, selection: OrthogonalIndex, values: np.ndarray) -> None:
         """Write values of the selection's shape."""
 
@@ -203,5 +209,8 @@ class _Readable:
             if not isinstance(s, slice):
                 block = np.take(block, s - s[0], axis)
         return block
+
+    def read_points(self, axes: OrthogonalIndex) -> None:
+        """Return None: sources read regions."""
 
     filled = check = write = write_blocks = grow = trust_tail = _refuse

@@ -424,6 +424,14 @@ class Session:
                         return source.read_orthogonal(selection)
             self._flush_for(node) if passes else self._gate.wait()
 
+    def read_points(self, node: VariableNode, axes: OrthogonalIndex) -> np.ndarray | None:
+        """Read elements at single points; None if they have to be read by :meth:`read`, in boxes around them."""
+        with self._gate.passing():
+            if not self._gate.lets_in or not self._has(node) or self.cache.holds(node):
+                return None
+            self.rules.check_open()
+            return self._values(node).read_points(axes)
+
     def write(self, node: VariableNode, selection: OrthogonalIndex, values: np.ndarray) -> None:
         """Write values in the model's form.
 

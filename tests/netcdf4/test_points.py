@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import nczarr
 from nczarr.errors import NCZarrError
+from nczarr.zarr.chunks import read_files
 
 SHAPE = (5, 12, 7)
 VALUES = np.arange(420, dtype="i4").reshape(SHAPE)
@@ -150,15 +151,43 @@ def test_unsaved_values_are_seen(tmp_path: Path) -> None:
 
 def test_each_chunk_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with nczarr.Dataset(make(tmp_path / "a.zarr")) as ds:
-        v, read = ds["v"], []
-        real = type(v._nc_session).read
+        v, opened = ds["v"], []
+        v[:]
+        real = read_files.open_chunk
         monkeypatch.setattr(
-            type(v._nc_session), "read", lambda *arguments: read.append(arguments[2]) or real(*arguments)
+            read_files, "open_chunk", lambda *arguments: opened.append(arguments[1]) or real(*arguments)
         )
         rng = np.random.default_rng(0)
         t, x, y = (rng.integers(0, n, 500) for n in SHAPE)
         np.testing.assert_array_equal(v.vindex[t, x, y].filled(-99), VALUES[t, x, y])
-        assert len(read) == len({(a // 2, b // 5, c // 3) for a, b, c in zip(t, x, y, strict=True)})
+        chunks = {(a // 2, b // 5, c // 3) for a, b, c in zip(t, x, y, strict=True)}
+        assert sorted(opened) == sorted(f"c/{a}/{b}/{c}" for a, b, c in chunks)
+
+
+def test_points_of_missing_and_damaged_chunks_are_like_other_reads(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.zarr")
+    (path / "v/c/0/0/0").unlink()
+    (path / "v/c/1/1/1").write_bytes(b"no chunk")
+    with nczarr.Dataset(path) as ds:
+        v = ds["v"]
+        assert np.ma.getmaskarray(v.vindex[[0, 4], [1, 1], [2, 2]]).tolist() == [True, False]
+        with pytest.raises(nczarr.errors.ChunkError, match=r"chunk \(1, 1, 1\)") as caught:
+            v.vindex[[0, 3], [1, 5], [2, 3]]
+        assert "v/c/1/1/1" in str(caught.value)
+    nczarr.copy(make(tmp_path / "b.zarr"), tmp_path / "c.zarr", manifest=True)
+    (tmp_path / "c.zarr/v/c/0/0/0").unlink()
+    with nczarr.Dataset(tmp_path / "c.zarr") as ds:
+        assert ds["v"].vindex[[2, 3], [1, 5], [2, 3]].tolist() == VALUES[[2, 3], [1, 5], [2, 3]].tolist()
+        with pytest.raises(nczarr.errors.StoreError, match="was written, but is missing"):
+            ds["v"].vindex[[0, 3], [1, 5], [2, 3]]
+
+
+def test_points_beyond_a_shorter_array_are_fill_values(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.zarr")
+    with nczarr.Dataset(path, "a") as ds:
+        ds["p"][5:8] = 1  # `v` has the length of its dimension, but its array is shorter
+        assert np.ma.getmaskarray(ds["v"].vindex[[7, 4], [0, 0], [0, 0]]).tolist() == [True, False]
+        assert ds["v"].vindex[[1, 7], [0, 0], :].filled(-99).tolist() == [VALUES[1, 0].tolist(), [-99] * 7]
 
 
 def test_peers_agree(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,87 @@ def test_like_numpy(case: dict[str, Any], data: st.DataObject) -> None:
         holes = wide[tuple(slice(0, 2 * n, 2) for n in metadata.shape)]
         array.read(out=holes)
         assert same(np.ascontiguousarray(holes), expected)
+
+
+@st.composite
+def point_axes(draw: st.DrawFn, shape: tuple[int, ...]) -> list[slice | np.ndarray]:
+    """Positions along at least one dimension, slices along the others."""
+    count = draw(st.integers(0, 12)) if 0 not in shape else 0
+    pointed = draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))
+    axes: list[slice | np.ndarray] = []
+    for axis, size in enumerate(shape):
+        if axis in pointed:
+            places = st.lists(st.integers(0, max(size - 1, 0)), min_size=count, max_size=count)
+            axes.append(np.array(draw(places), int))
+        else:
+            start, stop = sorted(draw(st.tuples(st.integers(0, size), st.integers(0, size))))
+            axes.append(slice(start, stop, draw(st.integers(1, 3))))
+    return axes
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(250), deadline=None)
+@given(case=array_cases().filter(lambda case: case["metadata"].shape), data=st.data())
+def test_points_are_those_of_numpy(case: dict[str, Any], data: st.DataObject) -> None:
+    metadata: ArrayMetadata = case["metadata"]
+    array = Array(make_store(case["store"]), "g/v", metadata)
+    # Some chunks are written, the others are missing.
+    selection = data.draw(selections(metadata.shape))
+    _, shape = mesh(metadata.shape, selection)
+    array.write(selection, random_values(metadata.dtype, case["name"], shape, 0))
+    expected = array.read()
+    for _ in range(2):  # the second time from memory
+        axes = data.draw(point_axes(metadata.shape))
+        points = [axis for axis, places in enumerate(axes) if isinstance(places, np.ndarray)]
+        index = [axes[axis] for axis in points] + [places for places in axes if isinstance(places, slice)]
+        found = array.read_points(axes)
+        assert found is not None
+        wanted = np.moveaxis(expected, points, range(len(points)))[tuple(index)]
+        assert same(found, np.ascontiguousarray(wanted))
+
+
+@pytest.mark.parametrize("shards", [False, True])
+def test_far_points_of_a_large_uncompressed_chunk_are_read_alone(
+    shards: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codecs = (N("transpose", {"order": [1, 0]}), N("bytes", {"endian": "big"}))
+    grid = RegularGrid((2000, 1000))
+    if shards:
+        inner = {"chunk_shape": [1000, 1000], "codecs": [c.to_json() for c in codecs]}
+        index_codecs = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        codecs = (N("sharding_indexed", {**inner, "index_codecs": index_codecs}),)  # type: ignore[assignment]
+    metadata = ArrayMetadata((2000, 1000), data_type_for("i4"), grid, fill_value=np.int32(0), codecs=codecs)
+    array = Array(LocalStore(tmp_path, "w"), "v", metadata)
+    values = np.arange(2_000_000, dtype="i4").reshape(2000, 1000)
+    array.write(..., values)
+    sizes = []
+    preadv = os.preadv
+
+    def counted(descriptor: int, buffers: Any, offset: int) -> int:
+        sizes.append(preadv(descriptor, buffers, offset))
+        return sizes[-1]
+
+    monkeypatch.setattr(os, "preadv", counted)
+    rows, columns = np.array([1999, 3, 3, 3, 1000]), np.array([999, 500, 501, 500, 0])
+    found = array.read_points([rows, columns])
+    assert same(np.asarray(found), values[rows, columns])
+    assert sum(sizes) < 20_000
+    with pytest.raises(SelectionError, match="position 2000 is outside dimension 0"):
+        array.read_points([np.array([2000]), np.array([0])])
+
+
+def test_one_request_for_points() -> None:
+    """A remote store gets one batch for all chunks of points, two for shards."""
+    store = Wrapped()
+    metadata = ArrayMetadata((40, 40), data_type_for("i4"), RegularGrid((10, 10)), fill_value=np.int32(0))
+    array = Array(store, "v", metadata)
+    array.write(..., np.arange(1600).reshape(40, 40))
+    store.batches = store.singles = 0
+    places = np.array([39, 0, 12, 12, 25]), np.array([0, 39, 5, 14, 25])
+    assert np.asarray(array.read_points(places)).tolist() == [
+        40 * i + j for i, j in zip(*places, strict=True)
+    ]
+    assert (store.batches, store.singles) == (1, 0)
 
 
 def test_one_request_for_a_region() -> None:

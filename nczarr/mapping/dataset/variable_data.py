@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
@@ -182,6 +182,16 @@ class VariableData:
                 return self._read_short(selection)
             raw = array.read(normalize(selection, shape).followed_by(encoding.inner_shape))
             return raw if encoding.is_identity else encoding.decode(np.asarray(raw))
+
+    def read_points(self, axes: Sequence[slice | np.ndarray]) -> np.ndarray | None:
+        """Read elements at single points; see :meth:`nczarr.zarr.Array.read_points`. None: read boxes instead."""
+        encoding = self.encoding
+        with error_context(fqn=self.fqn):
+            array = self.array
+            if array.shape != self.shape and self.is_short:
+                return None
+            raw = array.read_points([*axes, *[slice(0, size, 1) for size in encoding.inner_shape]])
+            return raw if raw is None or encoding.is_identity else encoding.decode(raw)
 
     def write(self, selection: object, values: object) -> None:
         """Write values to a selection, as in :meth:`read_orthogonal`.

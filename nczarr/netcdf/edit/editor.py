@@ -107,6 +107,9 @@ class EditedValues(ABC):
                 block = np.take(block, s - s[0], axis)
         return block
 
+    def read_points(self, axes: OrthogonalIndex) -> None:  # noqa: B027
+        """Return None: files are read in boxes."""
+
     def write(self, selection: OrthogonalIndex, values: np.ndarray) -> None:
         """Write to slices or increasing positions, one for each axis."""
         for axes, place in pieces(selection):

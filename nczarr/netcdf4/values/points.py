@@ -119,12 +119,13 @@ def _positions(entry: object, size: int, fqn: str) -> np.ndarray:
         array = None
     if array is None or (array.size and array.dtype.kind not in "iu"):
         raise errors.SelectionError(f"{entry!r} is no integer position, array of them, or slice", fqn=fqn)
-    array = array.astype(np.int64)
-    outside = (array < -size) | (array >= size)
-    if outside.any():
-        found = int(array[outside].flat[0])
+    array = array.astype(np.int64, copy=False)
+    # Two looks check all positions.
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, -1)
+    if low < -size or high >= size:
+        found = low if low < -size else high
         raise errors.SelectionError(f"the position {found} is outside of a dimension of size {size}", fqn=fqn)
-    return np.where(array < 0, array + size, array)
+    return np.where(array < 0, array + size, array) if low < 0 else array
 
 
 def _read(session: Session, node: VariableNode, index: Index, shape: tuple[int, ...]) -> np.ndarray:
@@ -137,9 +138,13 @@ def _read(session: Session, node: VariableNode, index: Index, shape: tuple[int, 
     out = np.empty((count, *rest), node.type.dtype)
     if not out.size:
         return out
+    kept = tuple([order for axis, order in enumerate(orders) if axis not in places])
+    axes = tuple([places.get(axis, entry) for axis, entry in enumerate(plain)])
+    data = session.read_points(node, axes)
+    if data is not None:
+        return reordered(data, (None, *kept))
     on_zarr = session.stored.disk_format == "ZARR"
     unit = node.storage.chunk_shape or (shape if on_zarr else _rows(shape, node.type.dtype.itemsize))
-    kept = tuple([order for axis, order in enumerate(orders) if axis not in places])
     is_leading = list(places) == list(range(len(places)))
     order, bounds = _by_chunk(places, unit, shape)
     # The box around the points of each chunk, along each axis of points.

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, compress, product
 from math import prod
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,9 @@ from nczarr.rooms import Door
 from nczarr.stores import LocalStore, Store
 from nczarr.stores.base import batched
 from nczarr.zarr.chunks.chunks import Chunks, forget_chunks
-from nczarr.zarr.chunks.plan import chunk_count, plan, steps
-from nczarr.zarr.chunks.read_files import read_from_files, supported
-from nczarr.zarr.chunks.read_store import read_from_store
+from nczarr.zarr.chunks.plan import Item, chunk_count, plan, plan_points, steps
+from nczarr.zarr.chunks.read_files import read_from_files, read_items_from_files, supported
+from nczarr.zarr.chunks.read_store import read_from_store, read_items_from_store
 from nczarr.zarr.chunks.records import RECORD_KEY, recorded_inside, with_record
 from nczarr.zarr.chunks.selection import Selection, normalize
 from nczarr.zarr.chunks.write import (
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from nczarr.zarr import describe
 else:
     describe, display = Door("nczarr.zarr.describe"), Door("nczarr.display")
+
+T = TypeVar("T")
 
 #: The number of keys in one batch of existence checks.
 _BATCH = 1024
@@ -264,21 +266,65 @@ class Array:
             for part, where in self._steps(chosen):
                 parts = plan(part, metadata.chunk_grid, metadata.shape)
                 read(self._chunks, parts, target[where])
-            if self._confirm is not None and self._chunks.missed is not missed:
-                self._confirm(partial(self._holds_any, chosen))  # no fill values for a deleted array
-            if self._current is not None:
-                self._current()  # never return values of a replaced dataset
+            self._check_read(missed, self._items, chosen)
         return out
 
-    def _holds_any(self, chosen: Selection) -> bool:
+    def read_points(self, axes: Sequence[slice | np.ndarray]) -> np.ndarray | None:
+        """Read elements at single points: each chunk is read once.
+
+        Parameters
+        ----------
+        axes : sequence of slice or ndarray
+            For each dimension non-negative positions, equally many along all such dimensions, or a slice with start,
+            stop and a step of at least 1. At least one has positions.
+
+        Returns
+        -------
+        ndarray or None
+            The points along the first axis, then the axes of the slices; None if an extension reads boxes only.
+
+        Raises
+        ------
+        SelectionError
+            If a position is outside.
+        ChunkError
+            As for :meth:`read`.
+        """
+        slices = [len(range(a.start, a.stop, a.step)) for a in axes if isinstance(a, slice)]
+        places = {axis: places for axis, places in enumerate(axes) if isinstance(places, np.ndarray)}
+        for axis, own in places.items():
+            if own.size and int(own.max()) >= self.shape[axis]:
+                problem = f"the position {own.max()} is outside dimension {axis} of size {self.shape[axis]}"
+                raise SelectionError(problem, **self._where())
+        out = self._empty((len(next(iter(places.values()))), *slices))
+        if out.size:
+            missed = self._chunks.missed
+            read = read_items_from_files if self._has_files else read_items_from_store
+            read(self._chunks, self._point_items(axes), out)
+            self._check_read(missed, self._point_items, axes)
+        return out
+
+    def _items(self, chosen: Selection) -> Iterator[Item]:
+        grid, shape = self.metadata.chunk_grid, self.metadata.shape
+        return chain.from_iterable(product(*plan(part, grid, shape)) for part, _ in self._steps(chosen))
+
+    def _point_items(self, axes: Sequence[slice | np.ndarray]) -> Iterator[Item]:
+        return plan_points(axes, self.metadata.chunk_grid, self.metadata.shape)
+
+    def _check_read(self, missed: object, plan_items: Callable[[T], Iterator[Item]], selection: T) -> None:
+        """Raise an error if the array, or its dataset, was deleted or replaced during a read."""
+        if self._confirm is not None and self._chunks.missed is not missed:
+            # no fill values for a deleted array
+            self._confirm(partial(self._holds_any, plan_items, selection))
+        if self._current is not None:
+            self._current()  # never return values of a replaced dataset
+
+    def _holds_any(self, plan_items: Callable[[T], Iterator[Item]], selection: T) -> bool:
         """Return whether a chunk of a selection exists."""
-        metadata = self._chunks.metadata
-        for part, _ in self._steps(chosen):
-            places = product(*plan(part, metadata.chunk_grid, metadata.shape))
-            for items in batched(places, _BATCH):
-                keys = [self.chunk_key(tuple([p.chunk for p in item])) for item in items]
-                if any(self.store.exist_many(keys)):
-                    return True
+        for items in batched(plan_items(selection), _BATCH):
+            keys = [self.chunk_key(tuple([p.chunk for p in item])) for item in items]
+            if any(self.store.exist_many(keys)):
+                return True
         return False
 
     def close(self) -> None:
@@ -798,6 +844,9 @@ class ExtendedArray(Array):
             return np.asarray(values)
         out[...] = values
         return out
+
+    def read_points(self, axes: Sequence[slice | np.ndarray]) -> None:
+        """Return None: an extension changes selections by slices and indices along each dimension."""
 
     def write(self, selection: object, values: npt.ArrayLike, *, claimed: int | None = None) -> None:
         """Write a selection of the extended array; see :meth:`Array.write`."""

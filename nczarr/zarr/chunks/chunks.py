@@ -141,6 +141,8 @@ class Chunks:
         self.owner = next(_owners)
         #: True once the shared cache has received a chunk of this array.
         self.are_kept = False
+        #: True once single points of this array were read.
+        self.had_points = False
         #: Replaced by a new object after each missing chunk: a reader compares it to detect missing chunks.
         self.missed = object()
         self._chains: dict[tuple[int, ...], Chain] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, product
 from math import prod
@@ -18,16 +18,18 @@ import numpy as np
 
 from nczarr.dataclass import dataclass
 from nczarr.errors import ChunkError, CodecError, StoreError
+from nczarr.stores.base import batched
 from nczarr.stores.local import READ, refuse_dangling, refuse_special
 from nczarr.system.failures import system_error
 from nczarr.zarr.chunks import scatter
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
-from nczarr.zarr.chunks.plan import ChunkDimProjection, Item, bounds, is_whole, moved, take
+from nczarr.zarr.chunks.plan import ChunkDimProjection, Item, PointItem, bounds, is_whole, take, within
 from nczarr.zarr.chunks.read_shards import InnerItem, plan_shards, read_runs, single_inner_item
 from nczarr.zarr.codecs.base import Buffer, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
-from nczarr.zarr.pool import local_workers, run
+from nczarr.zarr.limits import LIMITS
+from nczarr.zarr.pool import local_workers, run, run_while_quick
 
 #: The size of a buffered read, which fits into the processor's cache.
 PIECE = 1024 << 10
@@ -187,13 +189,26 @@ OBJECT_BYTES = 64
 
 def read_from_files(chunks: Chunks, parts: list[list[ChunkDimProjection]], target: np.ndarray) -> None:
     """Read the chunks of a plan into `target`, which has the full shape of the selection."""
-    items = list(product(*parts))
+    _read_items(chunks, list(product(*parts)), parts, target)
+
+
+def read_items_from_files(chunks: Chunks, items: Iterator[Item], target: np.ndarray) -> None:
+    """Read chunks one by one into `target`: those of single points, which form no rows."""
+    for batch in batched(items, LIMITS.plan_chunks):
+        _read_items(chunks, batch, None, target)
+    chunks.had_points = True
+
+
+def _read_items(
+    chunks: Chunks, items: list[Item], parts: list[list[ChunkDimProjection]] | None, target: np.ndarray
+) -> None:
     count = len(items)
     if count == 1 and chunks.are_kept and _scatter_cached(chunks, items[0], target):
         return
     chain, sharding = chunks.fixed_chain, chunks.sharding
-    unit = chunks.chunk_shape if sharding is None else sharding.inner_shape
-    workers = local_workers(target.nbytes, prod(unit) * target.itemsize, count)
+    unit = prod(chunks.chunk_shape if sharding is None else sharding.inner_shape) * target.itemsize
+    # The chunks of single points take the time.
+    workers = local_workers(target.nbytes if parts is not None else unit * count, unit, count)
     if sharding is not None:
         # Few shards: the threads share the inner chunks of each shard. Many shards: each thread reads whole ones.
         few = count < FEW_SHARDS
@@ -201,9 +216,15 @@ def read_from_files(chunks: Chunks, parts: list[list[ChunkDimProjection]], targe
         return
     # A region of many chunks would only evict the cached chunks.
     keep = _weight(chain or chunks.chain()) * count <= CHUNKS.bound // 2
+    # Most programs read the points of an array once, and new memory costs a fifth of decoding: a loop has it from its
+    # second step on.
+    keep = keep and (parts is not None or count == 1 or chunks.had_points)
     reader = _ChunkFileReader(chunks, target, workers, keep and not (chain and chain.is_raw))
     if count == 1:
         reader.read(items[0])
+    elif parts is None:
+        # Chunks in memory, or a few bytes of a file, take less time than another thread needs.
+        run_while_quick(reader.read, items, workers)
     else:
         run(reader.read_row, scatter.shared_rows(chain, parts, items, workers, not reader.keep), workers)
 
@@ -451,12 +472,40 @@ def _read_raw(
         else:
             read_box(descriptor, view, [item[i].inner for i in order], shape, stored, base)
         return
+    if type(item) is PointItem:
+        _read_places(chain, item, descriptor, base, target)
+        return
     # Index arrays: read the bounding box, then select from it.
     limits = [bounds(part) for part in item]
     box = np.empty([limit.stop - limit.start for limit in limits], chain.spec.dtype)
     read_box(descriptor, box.transpose(order), [limits[i] for i in order], shape, stored, base)
-    inside = [moved(part, limit.start) for part, limit in zip(item, limits, strict=True)]
-    target[take(item, "out")] = box[take(inside, "inner")]
+    target[take(item, "out")] = box[take(within(item, limits), "inner")]
+
+
+def _read_places(chain: Chain, item: PointItem, descriptor: int, base: int, target: np.ndarray) -> None:
+    """Read single points of an uncompressed chunk: as a whole if it is small, else the bytes around neighbours."""
+    stored, size = chain.stored_dtype, chain.decoded_size or 0
+    assert stored is not None
+    if size <= scatter.START_BYTES:
+        data = scratch("box", size)[:size]
+        read_exactly(descriptor, data, base)
+        scatter.scatter(chain, item, data, target)
+        return
+    places = sum(
+        [p * distance for p, distance in zip(item.mesh("inner"), scatter.strides(chain), strict=True)]
+    )
+    order = np.argsort(places, axis=None)
+    ordered = places.reshape(-1)[order]
+    values = np.empty(places.shape, stored)
+    # Far points are no reason to read, or to keep in memory, all bytes between.
+    is_far = (np.diff(ordered) > GAP) | (np.diff(ordered // PIECE) > 0)
+    for some in np.split(np.arange(order.size), np.flatnonzero(is_far) + 1):
+        start = int(ordered[some[0]])
+        length = int(ordered[some[-1]]) + stored.itemsize - start
+        data = scratch("box", length)[:length]
+        read_exactly(descriptor, data, base + start)
+        values.reshape(-1)[order[some]] = data.view(stored)[(ordered[some] - start) // stored.itemsize]
+    target[take(item, "out")] = values
 
 
 # --- shards

@@ -12,8 +12,15 @@ import numpy as np
 from nczarr.errors import CodecError
 from nczarr.zarr.chunks import scatter
 from nczarr.zarr.chunks.chunks import Chunks, Index
-from nczarr.zarr.chunks.plan import ChunkDimProjection, Item, is_whole, plan_axis, take
-from nczarr.zarr.chunks.selection import DimensionSelection
+from nczarr.zarr.chunks.plan import (
+    ChunkDimProjection,
+    Item,
+    PointItem,
+    divide_points,
+    is_whole,
+    split_part,
+    take,
+)
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.pool import run
@@ -147,30 +154,22 @@ def _split(part: ChunkDimProjection, length: int) -> list[ChunkDimProjection]:
     if piece is not None:
         # One inner chunk needs no plan of the axis.
         return [piece]
-    if isinstance(part.inner, slice):
-        step = part.inner.step
-        axis = DimensionSelection(
-            part.inner.start, (part.inner.stop - part.inner.start - 1) // step + 1, step
-        )
-    else:
-        axis = DimensionSelection(0, part.inner.size, indices=part.inner)
-    result = []
-    for piece in plan_axis(axis, part.size, length):
-        out: slice | np.ndarray
-        if isinstance(part.out, slice):
-            if isinstance(piece.out, slice):
-                out = slice(part.out.start + piece.out.start, part.out.start + piece.out.stop)
-            else:
-                out = piece.out + part.out.start
-        else:
-            out = part.out[piece.out]
-        result.append(piece._replace(out=out))
-    return result
+    return split_part(part, length)
 
 
 def inner_items(codec: ShardingCodec, item: Sequence[ChunkDimProjection]) -> list[InnerItem]:
     """Return the selected inner chunks of a shard in C order: their numbers and parts."""
+    if type(item) is PointItem:
+        points = divide_points(item, [(length, None) for length in codec.inner_shape])
+        return [(_number(codec, parts), parts) for parts in points]
     return _combined(_heads(codec, item), _split(item[-1], codec.inner_shape[-1])) if item else [(0, ())]
+
+
+def _number(codec: ShardingCodec, item: Item) -> int:
+    number = 0
+    for part, count in zip(item, codec.grid, strict=True):
+        number = number * count + part.chunk
+    return number
 
 
 def _heads(codec: ShardingCodec, item: Sequence[ChunkDimProjection]) -> list[InnerItem]:
@@ -196,7 +195,7 @@ def _items_and_rows(
     A row has the number of its first inner chunk, and the part of all of them.
     """
     # A row is decoded by one call: most of the time of small chunks goes into each call.
-    fits = item and scatter.fits_rows(codec.inner)
+    fits = item and type(item) is not PointItem and scatter.fits_rows(codec.inner)
     middle = _whole_middle(item[-1], codec.inner_shape[-1]) if fits else None
     if middle is None:
         return inner_items(codec, item), []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice, product
 from math import prod
@@ -28,7 +28,11 @@ Work = Callable[[], None]
 
 def read_from_store(chunks: Chunks, parts: list[list[ChunkDimProjection]], target: np.ndarray) -> None:
     """Read the chunks of a plan into `target`, which has the full shape of the selection."""
-    items = product(*parts)
+    read_items_from_store(chunks, product(*parts), target)
+
+
+def read_items_from_store(chunks: Chunks, items: Iterator[Item], target: np.ndarray) -> None:
+    """Read chunks one by one into `target`, as :func:`read_from_store` does."""
     chunk_bytes = prod(chunks.chunk_shape) * max(chunks.dtype.itemsize, 1)
     # A region in batches of 256 MiB took twice the time of tensorstore, and 420 MiB beyond the result.
     batch_size = max(1, BATCH_BYTES // max(chunk_bytes, 1))

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from nczarr.errors import CodecError
-from nczarr.zarr.chunks.plan import ChunkDimProjection, Item, bounds, is_whole, moved, take
+from nczarr.zarr.chunks.plan import ChunkDimProjection, Item, bounds, is_whole, take, within
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.pool import worker_count
@@ -93,8 +93,7 @@ def scatter_span(
     limits = [bounds(part) for part in item]
     counts = [limit.stop - limit.start for limit in limits]
     box: np.ndarray = np.ndarray(counts, chain.stored_dtype, source, 0, strides(chain))
-    inside = [moved(part, limit.start) for part, limit in zip(item, limits, strict=True)]
-    target[take(item, "out")] = box[take(inside, "inner")]
+    target[take(item, "out")] = box[take(within(item, limits), "inner")]
 
 
 def scatter_start(chain: Chain, item: Sequence[ChunkDimProjection], data: Buffer, target: np.ndarray) -> bool:
