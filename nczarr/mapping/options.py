@@ -48,6 +48,9 @@ class WriteOptions:
         ``default``.
     consolidated : bool
         Write consolidated metadata, so that opening needs one request.
+    write_empty_chunks : bool
+        Store chunks in which every value is the fill value. False leaves out new ones, as zarr-python does. Chunks that
+        a copy takes undecoded stay as they are in the source.
     extensions : bool
         Write the list ``extensions`` of the draft ZEP 10 beside the attributes. The current zarr-python, xarray,
         tensorstore and zarrs refuse to open such a node.
@@ -114,6 +117,9 @@ class WriteOptions:
         planned=True,
     )
     consolidated: bool = option(True, "write no consolidated metadata", Take.OFF, verbs=NEW, planned=True)
+    write_empty_chunks: bool = option(
+        True, "store chunks in which every value is the fill value", Take.OBJECT, verbs=NEW
+    )
     extensions: bool = option(
         False,
         "write the 'extensions' list of ZEP 10, which most current readers refuse",
@@ -179,6 +185,7 @@ class FormatOptions(TypedDict, total=False):
     manifest: bool
     chunk_keys: Literal["default", "v2"] | None
     consolidated: bool
+    write_empty_chunks: bool
     extensions: bool
     zarr_conventions: bool
     nz: bool

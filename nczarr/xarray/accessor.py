@@ -29,6 +29,7 @@ from nczarr.errors import (
     also,
 )
 from nczarr.formats import FileName, local_path
+from nczarr.mapping import WriteOptions
 from nczarr.model import Attribute, Region, regions
 from nczarr.model.paths import join_path
 from nczarr.model.stored_form import StoredForm
@@ -91,6 +92,7 @@ class NCZarrAccessor:
         unsafe: bool = False,
         wait: float = 0,
         write_inherited_coords: bool = False,
+        write_empty_chunks: bool = False,
         storage_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Any:
@@ -128,6 +130,8 @@ class NCZarrAccessor:
             Seconds to wait while other writers have an existing dataset open.
         write_inherited_coords : bool, default False
             Write the coordinates that groups of a tree inherit into each group, too.
+        write_empty_chunks : bool, default False
+            Store chunks in which every value is the fill value; as in xarray, new ones are left out by default.
         storage_options : mapping, optional
             Options of the file system of a URL.
         **options
@@ -150,7 +154,12 @@ class NCZarrAccessor:
                 f"{store!r} is no name of a Zarr hierarchy: to_netcdf and nczarr.copy write files"
             )
         how = _mode(mode, append_dim, region)
-        place = Shared(store, None if storage_options is None else dict(storage_options), wait)
+        place = Shared(
+            store,
+            None if storage_options is None else dict(storage_options),
+            wait,
+            write_empty_chunks=write_empty_chunks,
+        )
         group = None if group is None else plain_path(group)
         top = fqn_of(group or "")
         is_safe = not safe_chunks or align_chunks
@@ -168,7 +177,8 @@ class NCZarrAccessor:
                     return self.to_zarr(
                         store, mode, beside, encoding, unlimited_dims=unlimited_dims, safe_chunks=safe_chunks,
                         align_chunks=align_chunks, unsafe=unsafe, wait=wait,
-                        write_inherited_coords=write_inherited_coords, storage_options=storage_options, **options,
+                        write_inherited_coords=write_inherited_coords, write_empty_chunks=write_empty_chunks,
+                        storage_options=storage_options, **options,
                     )  # fmt: skip
             how = "a"
         groups, given = groups_of(self._data, encoding, group, inherited=write_inherited_coords)
@@ -185,7 +195,9 @@ class NCZarrAccessor:
                 check_aligned(one, (0,) * len(block or ()), block)
             if not compute:
                 dataset = without_values(dataset, {fqn for fqn, _, _ in work})
-            _create(dataset, store, how, storage_options, options)
+            _create(
+                dataset, store, how, storage_options, {"write_empty_chunks": write_empty_chunks, **options}
+            )
             if compute:
                 return None
             late = LateValues(work, place.targets_of(fqn for fqn, _, _ in work))
@@ -225,7 +237,8 @@ class NCZarrAccessor:
         encoding, unlimited_dims
             As for :func:`nczarr.from_xarray`.
         compute : bool, default True
-            False returns a delayed object that writes the file of this name.
+            False returns a delayed object that writes the file of this name. A new file is there at once, without the
+            values of Dask arrays; an existing one stays until the delayed object is computed.
         unsafe : bool, default False
             Store values that the stored units, packing or type change. By default they are refused.
         write_inherited_coords : bool, default False
@@ -269,6 +282,10 @@ class NCZarrAccessor:
             return None
         import dask
 
+        # Dask arrays may read the file that is replaced: it stays until the new one is complete.
+        if mode == "w" and (local := local_path(path)) is not None and not local.exists():
+            late = {fqn for fqn, _, _ in chunked_work(dataset)}
+            _write_file(without_values(dataset, late), path, **options)
         return dask.delayed(write, traverse=False)()
 
     def _in_memory(self, file: Any, *, compute: bool, **options: Any) -> memoryview | None:
@@ -394,9 +411,12 @@ class Shared:
     wait: float = 0
     #: By FQN, the variables as the tasks expect them.
     targets: Mapping[str, TaskTarget] = field(default_factory=dict)
+    write_empty_chunks: bool = True
 
     def dataset(self, mode: str, **how: Any) -> Dataset:
         """Open the dataset."""
+        if not self.write_empty_chunks:  # a file has no options of Zarr
+            how["options"] = WriteOptions(compression="source", write_empty_chunks=False)
         return Dataset(self.store, mode, storage_options=self.options, wait=self.wait, **how)
 
     def open(self) -> _DatasetWriter:

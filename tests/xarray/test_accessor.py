@@ -329,3 +329,25 @@ def test_to_zarr_on_an_existing_store_names_its_own_mode(tmp_path: Path, made: A
     assert "overwrite" not in str(caught.value)
     made(0, 3).nczarr.to_zarr(tmp_path / "a.zarr", mode="w")
     assert xr.open_zarr(tmp_path / "a.zarr").sizes["time"] == 3
+
+
+def test_a_new_file_has_its_header_before_its_values_are_computed(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    delayed = days(0, 2).chunk(time=1).nczarr.to_netcdf(path, compute=False)
+    with netCDF4.Dataset(path) as early:
+        assert early["v"].shape == (2, 4)
+        assert early["v"][:].mask.all() or np.isnan(early["v"][:]).all()
+        assert early["x"][:].tolist() == [10, 20, 30, 40]
+    delayed.compute()
+    xr.testing.assert_identical(read(path), days(0, 2))
+
+
+def test_an_existing_file_stays_until_the_values_of_the_new_one_are_computed(tmp_path: Path) -> None:
+    """Its own values may be among those of the new one."""
+    path = tmp_path / "a.nc"
+    days(0, 2).nczarr.to_netcdf(path)
+    with xr.open_dataset(path, engine="nczarr", chunks={}) as old:
+        delayed = (old[["v"]] + 1).nczarr.to_netcdf(path, compute=False)
+        xr.testing.assert_identical(read(path), days(0, 2))
+        delayed.compute()
+    assert read(path).v.equals(days(0, 2).v + 1)

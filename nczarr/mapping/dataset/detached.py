@@ -29,6 +29,7 @@ class _ArrayPlace:
     metadata: ArrayMetadata
     binding: Binding
     shape: tuple[int, ...]
+    omits_empty: bool
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,13 @@ class DetachedDataset:
         arrays = {}
         for fqn in stored.dataset.all_variables:
             data = stored.data(fqn)
-            arrays[fqn] = _ArrayPlace(data.array.prefix, data.array.metadata, data.binding, data.shape)
+            arrays[fqn] = _ArrayPlace(
+                data.array.prefix,
+                data.array.metadata,
+                data.binding,
+                data.shape,
+                stored.hierarchy.omits_empty_chunks,
+            )
         mark = store.get(UNFINISHED) if writer is None and store.takes_any_key else None
         return cls(place, writer, mark, dict(options or {}), arrays)
 
@@ -93,7 +100,8 @@ class _DetachedArrays:
     def __init__(self, store: Store, arrays: Mapping[str, _ArrayPlace]) -> None:
         self.lock = make_lock(Rank.STRUCTURE)
         self._arrays = {
-            a.binding.path: Array(store, a.prefix, a.metadata, path=a.binding.path) for a in arrays.values()
+            a.binding.path: Array(store, a.prefix, a.metadata, path=a.binding.path, omits_empty=a.omits_empty)
+            for a in arrays.values()
         }
 
     def array(self, path: str) -> Array:

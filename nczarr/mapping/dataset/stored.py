@@ -85,6 +85,7 @@ class StoredDataset:
         # Only on plain Zarr of another program: rewriting a document must change nothing that the program has not
         # changed.
         hierarchy.keeps_bare_numbers = destination is None and dialect.is_plain
+        hierarchy.omits_empty_chunks = not options.write_empty_chunks
         self.losses = found.losses
         self.reading = (
             found if isinstance(found, Reading) else Reading(dataset, found.variables, found.groups)
@@ -483,6 +484,7 @@ class StoredDataset:
         # A temporary directory or key has got its final name.
         if store is not None:
             self.hierarchy = open_hierarchy(store, layout=self.hierarchy.layout, mode="r+")
+            self.hierarchy.omits_empty_chunks = not self.options.write_empty_chunks
         self.store.keep_order(durable)
 
     def refused(self) -> dict[str, Exception]:

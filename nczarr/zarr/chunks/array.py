@@ -106,6 +106,8 @@ class Array:
         function that returns whether any of the chunks of the read exists.
     current : callable, optional
         Raises an error if the dataset in the store was replaced; called at each read and write.
+    omits_empty : bool
+        Leave out new chunks in which every value is the fill value.
 
     Examples
     --------
@@ -131,9 +133,11 @@ class Array:
         save: Callable[[ArrayMetadata], None] | None = None,
         confirm: Callable[[Callable[[], bool]], None] | None = None,
         current: Callable[[], None] | None = None,
+        omits_empty: bool = False,
     ) -> None:
         path = prefix.strip("/") if path is None else path
-        self._chunks = Chunks(store, prefix.rstrip("/") + "/" if prefix else "", metadata, path)
+        folder = prefix.rstrip("/") + "/" if prefix else ""
+        self._chunks = Chunks(store, folder, metadata, path, omits_empty=omits_empty)
         self._save = save
         self._confirm = confirm
         self._current = current

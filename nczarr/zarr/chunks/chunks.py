@@ -123,10 +123,15 @@ class Chunks:
         The part of the keys before ``c/0/0``.
     path : str
         The path of the node, for messages.
+    omits_empty : bool
+        Writers leave out new chunks in which every value is the fill value.
     """
 
-    def __init__(self, store: Store, prefix: str, metadata: ArrayMetadata, path: str) -> None:
+    def __init__(
+        self, store: Store, prefix: str, metadata: ArrayMetadata, path: str, *, omits_empty: bool = False
+    ) -> None:
         self.store = store
+        self.omits_empty = omits_empty
         self.prefix = prefix
         self.metadata = metadata
         self.path = path
@@ -229,11 +234,18 @@ class Chunks:
         self.refuse_lost(index)
         self.missed = object()
 
-    def refuse_lost(self, index: Index) -> None:
-        """Raise StoreError if the array's record names a chunk, which is missing."""
+    def leaves_out(self, index: Index, values: np.ndarray) -> bool:
+        """Return True for the values of a whole chunk that reads the same if it is not stored."""
+        if not self.omits_empty or not _are_all(values, self.metadata.fill):
+            return False
+        # The values of an old chunk would stay, and a reader would take a recorded one for lost.
+        return not self._is_recorded(index) and not self.store.exists(self.key(index))
+
+    def _is_recorded(self, index: Index) -> bool:
+        """Return True if the array's record names a chunk."""
         metadata = self.metadata
         if RECORD_KEY not in metadata.extra:
-            return
+            return False
         value, bits = self._record
         if value is not metadata.extra[RECORD_KEY]:
             bits = read_record(metadata)
@@ -243,8 +255,12 @@ class Chunks:
             or len(index) != bits.ndim
             or not all(i < n for i, n in zip(index, bits.shape, strict=True))
         ):
-            return
-        if bits[index]:
+            return False
+        return bool(bits[index])
+
+    def refuse_lost(self, index: Index) -> None:
+        """Raise StoreError if the array's record names a chunk, which is missing."""
+        if self._is_recorded(index):
             raise StoreError(
                 f"the chunk {self.key(index)} was written, but is missing",
                 path=self.store.url,
@@ -274,3 +290,15 @@ class Chunks:
         return StoreError(
             f"cannot {action}: {error.strerror}", path=self.place(self.name(index)), fqn=self.fqn
         )
+
+
+def _are_all(values: np.ndarray, fill: object) -> bool:
+    """Return True if each value has the bits of the fill value: -0.0 is no 0.0."""
+    if values.dtype.hasobject:
+        return isinstance(fill, str) and all(value == fill for value in values.flat)
+    one = np.asarray(fill, values.dtype).reshape(1).view(np.uint8)
+    # Most chunks differ in their first value.
+    if not values.size or values.flat[:1].tobytes() != one.tobytes():
+        return False
+    flat = np.ascontiguousarray(values).reshape(-1)
+    return bool((flat.view(np.uint8).reshape(flat.size, -1) == one).all())

@@ -118,8 +118,18 @@ def _updated_shard(
     return codec.assemble(stored)
 
 
+def _is_left_out(chunks: Chunks, item: Item, source: np.ndarray) -> bool:
+    """Return True if a chunk of a plan gets fill values alone, and the array stores none of those."""
+    # A part of a chunk says nothing of the rest.
+    if not chunks.omits_empty or not is_covered(item):
+        return False
+    return chunks.leaves_out(tuple([part.chunk for part in item]), source[take(item, "out")])
+
+
 def write_whole(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> None:
     """Write one whole chunk, including its part outside the array."""
+    if chunks.leaves_out(index, values):
+        return
     key = chunks.key(index)
     # Two threads that change parts of one chunk would each write back the old values of the other.
     with CHUNK_LOCKS.of(chunks.lock_name(key)):
@@ -161,6 +171,8 @@ def _write_batch(
             raise chunks.damaged(index, error) from error
 
     jobs: Sequence[int] = range(len(batch))
+    if chunks.omits_empty:  # most arrays store all chunks, and pay nothing for the question
+        jobs = [i for i in jobs if not _is_left_out(chunks, batch[i], source)]
     parts = [i for i in jobs if not is_covered(batch[i])]
     # Parts of a chunk are exchanged under conditions; whole chunks ask the server for none.
     if parts and store.is_shared:
@@ -193,13 +205,16 @@ def write_to_files(
     with files.turn(reads=not all(map(is_covered, items))):
 
         def work(item: Item) -> None:
+            if _is_left_out(chunks, item, source):
+                return
             files.write(
                 tuple([part.chunk for part in item]), lambda key: files.put(key, item, source, claimed)
             )
 
         def work_row(row: Sequence[Item]) -> None:
             # If a row fails, its chunks are written one by one, which raises the exact error.
-            if len(row) == 1 or not files.write_row(row, source):
+            alone = len(row) == 1 or any(_is_left_out(chunks, item, source) for item in row)
+            if alone or not files.write_row(row, source):
                 for item in row:
                     work(item)
 

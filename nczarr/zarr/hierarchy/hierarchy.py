@@ -66,6 +66,8 @@ class Hierarchy:
     keeps_bare_numbers : bool
         True: consolidated metadata keep the bare ``NaN`` and infinities of the nodes' documents, which are not valid
         JSON. False: these become strings.
+    omits_empty_chunks : bool
+        Writers leave out new chunks in which every value is the fill value. Set before an array is opened.
     missing : mapping
         Nodes that the consolidated metadata name, and of which a complete listing of the store has nothing: another
         program has removed, renamed or lost them. They are not in `nodes`. The values are True for arrays; parents come
@@ -105,6 +107,7 @@ class Hierarchy:
         self._current = current
         self._is_new = False
         self._arrays: dict[str, Array] = {}
+        self.omits_empty_chunks = False
         # Nodes that this object has put, whose ancestors all have documents; the check of ancestors stops at them.
         self._put: set[str] = set()
         #: Held while nodes or lengths of arrays change.
@@ -248,8 +251,9 @@ class Hierarchy:
             confirm = partial(confirm_array, self._layout, path, raw)
         prefix = self._layout.chunk_prefix(path)
         array = Array(
-            self.store, prefix, metadata, path=path, save=save, confirm=confirm, current=self._current
-        )
+            self.store, prefix, metadata, path=path, save=save, confirm=confirm, current=self._current,
+            omits_empty=self.omits_empty_chunks,
+        )  # fmt: skip
         return extend(array) if metadata.extensions else array
 
     def unknown_nodes(self) -> dict[str, str]:
