@@ -101,6 +101,7 @@ class Header:
         """Return the distance of two neighbouring elements in bytes, for each axis."""
         shape, itemsize = self.shape_of(variable), variable.type.dtype.itemsize
         strides = [math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape))]
+        # Records of all variables follow each other.
         if self.is_record(variable):
             strides[0] = self.record_size
         return tuple(strides)
@@ -164,6 +165,7 @@ def check_places(header: Header) -> None:
     """Raise :class:`LossError` if an offset or a size exceeds the range of the format's numbers."""
     variables = header.dataset.variables
     for v, begin in zip(variables, header.begins, strict=True):
+        # CDF-1 has offsets in 32 bits with a sign.
         if begin >= 1 << (31 if header.version == 1 else 63):
             raise LossError("the data do not fit: the format has offsets of 31 bits", fqn=f"/{v.name}")
         # The specification permits it for the last variable only.
@@ -288,6 +290,7 @@ class _HeaderParser:
         if end > self.file.size:
             problem = f"the header is truncated: {size} bytes are needed and the file ends"
             raise incomplete_file(self.wrong(problem).message, self.file.path)
+        # A header is read in blocks: its length is not known before its end.
         if end > len(self.buffer):
             more = min(max(end, 2 * len(self.buffer), _BLOCK), self.file.size) - len(self.buffer)
             self.buffer += self.file.read(len(self.buffer), more)
@@ -373,6 +376,7 @@ class _HeaderParser:
         name = self.name()
         start = self.position
         rank = self.count()
+        # A damaged rank would ask for thousands of millions of numbers.
         if rank > self.file.size:
             raise self.wrong(f"{rank} dimensions cannot be in a file of {self.file.size} bytes", start)
         ids = tuple(self.count() for _ in range(rank))
@@ -429,6 +433,7 @@ class ClassicSource:
         axes = [range(0, axis[-1] - axis[0] + 1, axis.step) for axis in axes]
         span = self.dtype.itemsize
         span += sum(axis[-1] * stride for axis, stride in zip(axes, strides, strict=True))
+        # One read of a few bytes more costs less than a call for each row.
         if span <= max(_SPAN, 2 * out.nbytes):
             steps = [axis.step * stride for axis, stride in zip(axes, strides, strict=True)]
             data = self.file.read(offset, span)

@@ -260,6 +260,7 @@ class _Child:
 
 def _interpreter(path: str) -> list[str]:
     """Return the command of a Python that imports nothing from the current folder."""
+    # A frozen program would start itself again.
     if getattr(sys, "frozen", False) or not sys.executable:
         raise UnsupportedError(
             "this program contains Python, but cannot start it to read the file in a child process",
@@ -288,6 +289,7 @@ def _checked(path: str) -> Iterator[None]:
     """Turn the errors of an answer without the expected form into errors of the file."""
     try:
         yield
+    # A file that has taken over the child answers anything.
     except (DamagedMessageError, ModelError) as error:
         raise _wrong_answer(path, error) from error
 

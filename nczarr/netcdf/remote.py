@@ -200,6 +200,7 @@ def _file_system(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]
         # The options that choose an S3 client are nczarr's own: s3fs answered them with a
         # traceback.
         plain = fsspec_options(url, options)
+        # The time limit of requests holds for each client that nczarr makes.
         if url.lower().startswith(("http://", "https://")):
             plain = {"get_client": http_client, **plain}
         return url_to_fs(url, **plain)

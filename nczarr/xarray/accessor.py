@@ -934,6 +934,7 @@ def _checked_values(source: EncodedSource) -> model.ArraySource:
     if not source.may_change or source.chunked is not None:
         return source
     shape, size = source.shape, value_bytes(source.dtype)
+    # Values are read once: a second look would decode them again.
     if size * int(np.prod(shape)) <= _KEPT_BYTES:
         return model.MemorySource(source.read(tuple(slice(0, n, 1) for n in shape)))
     for region in regions(shape, block_shape(shape, (1,) * len(shape), None, size, BLOCK_BYTES)):

@@ -34,6 +34,7 @@ def _without_secrets(dataset: xr.Dataset, source: ReopenedDataset) -> xr.Dataset
     """Record the location as xarray does, without a password or a signature."""
     if is_path(source.target):
         shown = shown_location(str(source.target))
+        # A signature in the URL would be stored with the dataset, or printed.
         if shown != str(source.target) or "source" not in dataset.encoding:
             dataset.encoding["source"] = shown
     return dataset
@@ -264,6 +265,7 @@ def _plain_zarr(source: ReopenedDataset, hierarchy: Hierarchy) -> _PlainZarr | N
     try:
         from xarray.backends.zarr import ZarrBackendEntrypoint
         from zarr.storage import ObjectStore
+    # Without zarr-python, xarray has no engine for plain Zarr.
     except ImportError:
         return None
     settings: dict[str, Any] = {
@@ -273,6 +275,7 @@ def _plain_zarr(source: ReopenedDataset, hierarchy: Hierarchy) -> _PlainZarr | N
     }
     client = hierarchy.store.readable_copy() if isinstance(hierarchy.store, ObstoreStore) else None
     target: object = source.target
+    # s3fs asked for the size of each chunk.
     if client is not None and isinstance(target, str):
         target = ObjectStore(client, read_only=True)
     else:

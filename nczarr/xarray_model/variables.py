@@ -431,11 +431,13 @@ def _cut(variable: xr.Variable, region: Region) -> xr.Variable:
 
 def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return where two arrays of one dtype have the same values; all values that are not a number are one."""
+    # Not-a-time differs from itself.
     if a.dtype.kind in "mM":
         return (a == b) | (np.isnat(a) & np.isnat(b))
     if a.dtype.kind == "f":
         # -0.0 and 0.0 are equal, and have different bits.
         return ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
+    # NaN among objects differs from itself.
     if a.dtype == object:
         return np.asarray((a == b) | ((a != a) & (b != b)), bool)
     return np.asarray(a == b)

@@ -210,6 +210,7 @@ class EditedHDF5(EditedFile):
             if hasattr(self, "_objects"):
                 self._objects.groups.clear()
             self._make.committed.clear()
+            # The error that led here must not be hidden by a second one.
             with suppress(NCZarrError, OSError, RuntimeError, ValueError):
                 self.file.close()
 
@@ -232,6 +233,7 @@ def _check_changeable(root: FoundGroup) -> None:
         datasets = [(text_of(group.at(link)), dataset) for link, _, dataset in group.datasets]
         for fqn, found in [(group.fqn, group.id), *datasets]:
             address = address_of(found)
+            # netCDF-C finds one of the two names only.
             if address in seen or address[0] != file:
                 raise NetCDFFileError(
                     f"{message}a link leads to another name or file", fqn=fqn, hint=hint, reason="fixed"

@@ -112,6 +112,7 @@ def read_chunks(
         out[chunk.place] = values.view(out.dtype).reshape(shape)[chunk.inside]
 
     workers = min(_WORKERS, len(chunks)) if size * len(chunks) > SMALLEST else 1
+    # One thread reads and decodes without the cost of a pool.
     if workers <= 1 and not file.together:
         for chunk in chunks:
             put(chunk)
@@ -129,6 +130,7 @@ def read_chunks(
                 for done in decoding:
                     done.result()
                 decoding = [pool.submit(put, *pair) for pair in zip(batch, found, strict=True)]
+        # Threads that go on would write into an array that the caller gives up.
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -212,6 +214,7 @@ def decode_chunk(data: Bytes, filters: Sequence[Filter], mask: int, itemsize: in
     """
     made: Bytes = data
     for i in reversed(range(len(filters))):
+        # HDF5 notes for each chunk the filters that it has left out.
         if mask >> i & 1:
             continue
         try:
@@ -223,6 +226,7 @@ def decode_chunk(data: Bytes, filters: Sequence[Filter], mask: int, itemsize: in
             name = describe_filter(filters[i].id)
             raise NetCDFFileError(f"a chunk is damaged: filter {name}: {error}") from error
     found = np.frombuffer(made, np.uint8)
+    # numpy would take other values from a chunk of another size.
     if found.size != size:
         raise NetCDFFileError(f"a chunk is damaged: it has {found.size} bytes and should have {size}")
     return found
@@ -247,6 +251,7 @@ def encode_chunk(data: np.ndarray, filters: Sequence[Filter], itemsize: int) -> 
 def _room(before: Sequence[int], size: int) -> int:
     """Return the size of a chunk after the filters before a given one; for compressors, the upper limit."""
     for number in before:
+        # The checksum stands behind the data.
         if number == Filter.FLETCHER32:
             size += 4
         elif number in _COMPRESS:
@@ -273,6 +278,7 @@ def _decode(filter_: Filter, data: Bytes, itemsize: int, size: int, *, exact: bo
             raise ValueError("its header does not state the chunk's size")
         return Zstd().decode(data)
     stated = int.from_bytes(data[4:8], "little")
+    # c-blosc trusts its header, and would read beyond a damaged chunk.
     if len(data) < 16 or not _fits(stated, size, exact):
         raise ValueError("its header does not state the chunk's size")
     out = np.empty(stated, np.uint8)
@@ -290,6 +296,7 @@ def _zstd_size(data: bytes) -> int | None:
         raise ValueError("the data are not a zstd frame")
     flag, single, dictionary = data[4] >> 6, data[4] >> 5 & 1, data[4] & 3
     width = (single, 2, 4, 8)[flag]
+    # A frame may leave its size out, as that of a stream does.
     if not width:
         return None
     start = 6 - single + (0, 1, 2, 4)[dictionary]

@@ -74,6 +74,7 @@ class hdf5_errors(error_context):
             return
         if isinstance(error, NCZarrError):  # errors of this package, some of which are OSErrors, too
             super().__exit__(kind, error, trace)
+        # h5py calls itself for each level, and Python's stack ends.
         elif isinstance(error, RecursionError):
             raise NetCDFFileError(
                 f"{self.doing}: groups or types are nested too deeply", path=self.path, fqn=self.fqn
@@ -101,6 +102,7 @@ class hdf5_errors(error_context):
 def available_filter(number: int) -> bool:
     """Return True if HDF5 has the filter, after an import of hdf5plugin if that package is installed."""
     with hdf5().phil:
+        # hdf5plugin registers its filters when it is imported.
         if hdf5().h5z.filter_avail(number):
             return True
         with suppress(ImportError):

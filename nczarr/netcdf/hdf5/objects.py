@@ -77,6 +77,7 @@ class ObjectMaker:
         made = api.h5f.create(bytes_of(name), api.h5f.ACC_TRUNC, creation, access)
         root = api.h5g.open(made, b"/")
         self.text(root, b"_NCProperties", _provenance().encode())
+        # netCDF-C knows the classic model by this attribute.
         if strict:
             self.write_internal_attribute(root, b"_nc3_strict", (1,), scalar=True)
         return made
@@ -181,6 +182,7 @@ class ObjectMaker:
                         creation.set_filter(filter_.id, api.h5z.FLAG_OPTIONAL, filter_.parameters)
                     else:
                         self._put_filter(creation, filter_)
+            # HDF5 keeps compact values in the object's header, which is limited to 64 KiB.
             elif storage.layout == "compact" and math.prod(shape) * itemsize < 1 << 16:
                 creation.set_layout(api.h5d.COMPACT)
             if not storage.no_fill:
@@ -244,6 +246,7 @@ class ObjectMaker:
         if type_ == model.CHAR and values.size:
             return self._text_type(values.size), self._scalar, values.tobytes()
         type_id = types.make_type(type_, self.committed)
+        # An attribute without values is a null dataspace in netCDF-C's files.
         if not values.size:
             return type_id, hdf5().h5s.create(hdf5().h5s.NULL), None
         space = self._one if values.size == 1 else hdf5().h5s.create_simple(values.shape)
@@ -354,6 +357,7 @@ def check_names(dataset: model.Dataset, path: str) -> None:
         scales = {d.name for d in group.dimensions} - {v.name for v in group.variables}
         links += [("group", g.name) for g in group.groups] + [("dimension", name) for name in sorted(scales)]
         for kind, name in links:
+            # Links of HDF5 share one name space.
             if taken.setdefault(name, kind) != kind:
                 raise LossError(
                     f"netCDF-4 cannot store a {taken[name]} and a {kind} of the same name in one group",

@@ -253,6 +253,7 @@ class HDF5File:
                     access.set_fileobj_driver(api.h5fd.fileobj_driver, file)
                 opened = cls(path, api.h5f.open(bytes_of(path), api.h5f.ACC_RDONLY, access))
             close_with(opened, opened._close)
+            # A user block shifts all offsets of the file.
             if ranges is not None and not opened.id.get_create_plist().get_userblock():
                 opened.ranges = ranges
             return opened
@@ -400,6 +401,7 @@ class HDF5Source:
         """Read whole chunks without HDF5's lock. Return None if that is impossible or not faster."""
         requested = math.prod(shape) * self.layout.dtype.itemsize
         least = chunks.SMALLEST_WHOLE if shape == self.stored else chunks.SMALLEST
+        # Below this size, HDF5's own way is faster.
         if requested < least or not self.layout.is_raw:
             return None
         with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
@@ -489,6 +491,7 @@ def _refuse_external(plist: h5p.PropDCID) -> None:
     """Refuse values in other files: external storage and virtual datasets."""
     h5d = hdf5().h5d
     names: list[str] = []
+    # A virtual dataset names files on its own, which a hostile file uses to read others.
     if plist.get_layout() == h5d.VIRTUAL:
         sources = {plist.get_virtual_filename(i) for i in range(plist.get_virtual_count())}
         # "." is the file itself, so such a virtual dataset leads nowhere else.

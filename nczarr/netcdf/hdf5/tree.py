@@ -108,6 +108,7 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
         fqn = join_fqn(group.fqn, name)
         with hdf5().phil, hdf5_errors(path, fqn):
             info = group.id.links.get_info(link)
+            # A hostile file would read any file of this machine.
             if info.type == api.h5l.TYPE_EXTERNAL and not is_on("NCZARR_EXTERNAL_FILES"):
                 name = os.fsdecode(group.id.links.get_val(link)[0])
                 raise NetCDFFileError(f"the object is in another file, {name!r}", hint=FOLLOW)
@@ -141,6 +142,7 @@ def _link_names(group: h5g.GroupID) -> list[bytes]:
 
 def _variable_name(link: bytes, dataset: h5d.DatasetID) -> str | None:
     h5ds = hdf5().h5ds
+    # netCDF-C gives the scale of a dimension without a coordinate variable such a name.
     if h5ds.is_scale(dataset) and (h5ds.get_scale_name(dataset) or b"").startswith(NO_VARIABLE):
         return None
     return normalize_name(text_of(link.removeprefix(NON_COORDINATE)))
