@@ -50,6 +50,7 @@ class NCZarrError(Exception):
         hint: str | None = None,
         reason: str | None = None,
     ) -> None:
+        # A URL in a message may have a password or a signature.
         super().__init__(shown_location(message))
         self.message = message
         self.path = path
@@ -63,6 +64,7 @@ class NCZarrError(Exception):
         super().__setattr__(name, value)
 
     def __str__(self) -> str:
+        # Names of hostile files may have control characters.
         where = ": ".join(visible(part) for part in (self.path, self.fqn) if part)
         message = visible(self.message, layout=True)
         text = f"{where}: {message}" if where else message
@@ -71,6 +73,7 @@ class NCZarrError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # The default implementation cannot pickle exceptions with keyword-only arguments.
         state = dict(self.__dict__)
+        # The arguments of OSError are not among its attributes.
         if isinstance(self, OSError):
             state.update(errno=self.errno, filename=self.filename)
         return (_rebuild, (*_parts_of(type(self)), self.args, state))
@@ -167,6 +170,7 @@ class error_context:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # The place nearest to the error is the most exact: it stays.
         if isinstance(error, NCZarrError):
             error.path = error.path or self.path
             error.fqn = error.fqn or self.fqn
@@ -278,6 +282,7 @@ class CDLError(NCZarrError):
         if self.hint:
             text += f"; {visible(self.hint)}"
         if self.source is not None and self.caret:
+            # A tab is one character of the text, and moves the caret by up to eight.
             shown = self.source.expandtabs(8)
             before = self.source[: self.caret - 1].expandtabs(8)
             text += f"\n  {shown}\n  {' ' * len(before)}^"
@@ -333,6 +338,7 @@ class PartlyStoredError(NCZarrError, OSError):
 
     def __init__(self, failures: Sequence[tuple[str, Exception]], **where: str | None) -> None:
         shown = [f"{name} ({getattr(e, 'message', None) or e})" for name, e in failures[:_MOST_NAMED]]
+        # A dataset of ten thousand refused parts would fill the terminal.
         if len(failures) > _MOST_NAMED:
             shown.append(f"{len(failures) - _MOST_NAMED} more")
         super().__init__(f"not stored: {', '.join(shown)}; all other parts are stored", **where)

@@ -90,6 +90,8 @@ class EditRules:
                     hint="open it again in this process",
                 )
             return
+        # netCDF4-python raises a ReferenceError with these words for a dataset that was dropped with
+        # keepweakref.
         if self.dropped:
             raise errors.also(errors.EditError, ReferenceError)(
                 "weakly-referenced object no longer exists", path=self.name
@@ -149,9 +151,11 @@ class EditRules:
 
     def check_growth(self, name: str, size: int) -> None:
         """Raise as :meth:`check_size` if an unlimited dimension cannot have a length."""
+        # Python's integers have no limit, and arrays count in 63 bits.
         if not 0 <= size < 1 << 63:
             wrong = "is negative" if size < 0 else "needs more than 63 bits"
             raise errors.RangeError(f"the dimension {name!r} cannot have the size {size}, which {wrong}")
+        # CDF-1 and CDF-2 count records in 32 bits.
         if self.format in _RECORDS_OF_32_BITS and size >= 1 << 32:
             raise errors.EditError(
                 f"NetCDF: Index exceeds dimension bound: the size {size} of {name!r}",

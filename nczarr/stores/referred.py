@@ -143,6 +143,7 @@ class JSONReferences:
         refs = given.get("refs") if "refs" in given or "version" in given else given
         refs = checked_object(refs, f"{cannot}: refs")
         templates = checked_object(given.get("templates") or {}, f"{cannot}: templates")
+        # kerchunk expands these by jinja, which runs code of the document.
         if given.get("gen") or any("{{" in str(text) for text in templates.values()):
             raise UnsupportedError(
                 "the references require computation ('gen', or templates of templates), which nczarr does not support",
@@ -327,6 +328,7 @@ def _inline(text: str | bytes) -> bytes:
     if not value.startswith(b"base64:"):
         return value
     try:
+        # Without validate, Python skips characters that are not base64, and the rest is another value.
         return base64.b64decode(value[len(b"base64:") :], validate=True)
     except binascii.Error as error:
         raise MetadataError(f"the value is not valid Base64: {error}") from None
@@ -427,6 +429,7 @@ def open_repository(path: Path, reach: Reach) -> Store:
             storage = icechunk.local_filesystem_storage(str(path))
             plain = icechunk.Repository.open(storage)
             store = ZarrStore(plain.readonly_session("main").store, writable=False)
+            # A repository of another user may refer to any file of this machine.
             try:
                 for location in sorted(set(plain.readonly_session("main").all_virtual_chunk_locations())):
                     # Icechunk decodes percent-encoding, even if the name contains a percent sign.

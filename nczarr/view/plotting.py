@@ -177,6 +177,7 @@ def plot(
     with drawn(source, variable, options, moves=format_ in FILMS) as (drawings, shown):
         data = to_file(drawings, shown, format_, dpi)
     if output is not None:
+        # A picture that fails half-way must not replace the one before.
         with writing(str(output)):
             file = Output(output)
             try:
@@ -240,6 +241,7 @@ def to_file(drawings: Iterator[Drawing], colours: Colours, format: str, dpi: int
     writer = (FFMpegWriter if format == "mp4" else PillowWriter)(fps=_FRAMES)
     with tempfile.TemporaryDirectory() as folder, _figure(first, dpi) as figure:
         path = Path(folder, f"film.{format}")
+        # A film is written frame by frame, so that its frames are never in memory together.
         with writer.saving(figure, path, dpi):
             for drawing in chain((first,), drawings):
                 figure.clear()
@@ -269,6 +271,7 @@ def _figure(drawing: Drawing, dpi: int) -> Iterator[Figure]:
         ratio = (e.top - e.bottom) / max(e.right - e.left, 1e-9)
         width = 9.0 if ratio < 0.8 else 6.0
         size = (width, float(np.clip((width - 1.4) * ratio + 1.0, 2.5, 9.0)))
+    # A name such as $T_{max} would be read as mathematics, and may not parse.
     with rc_context({"text.parse_math": False}), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield Figure(figsize=size, dpi=dpi, layout="constrained")
@@ -323,6 +326,7 @@ def _draw_line(axes: Axes, line: Line, colours: Colours) -> None:
     points = (_dates(line.x, line.places), colours.numbered(np.ma.asanyarray(line.sample)))
     for name, part, colour in line.curves:
         x, y = (n[part] for n in (points[::-1] if is_profile else points))
+        # Single points of a short line would be invisible.
         style = "o-" if len(line.places) <= 100 else "-"
         (curve,) = axes.plot(x, y, style, color=colour, linewidth=1.4, markersize=3)
         curve.set_drawstyle("steps-mid" if colours.categories else "default")
@@ -359,6 +363,7 @@ def _style(axes: Axes, x: Scale, y: Scale) -> None:
             axis.set_major_formatter(ConciseDateFormatter(locator))
         elif scale.kind == "named":
             axis.set_ticks([n for n, _ in scale.names], labels=[_printable(t) for _, t in scale.names])
+        # Depths and pressures grow downwards.
         if scale.down:
             low, high = sorted(axis.get_view_interval())
             ends(high, low)

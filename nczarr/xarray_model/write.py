@@ -90,6 +90,7 @@ def model_of(
     With `for_file`, new attributes that are objects are refused, of which Zarr alone has the form.
     """
     unlimited_dims = [unlimited_dims] if isinstance(unlimited_dims, str) else unlimited_dims
+    # xarray's own words, for which its tests look.
     if unknown := sorted(set(unlimited_dims or ()).difference(*(ds.dims for ds in groups.values()))):
         raise ValueError(
             f"Unlimited dimension(s) {unknown!r} declared in 'unlimited_dims-kwarg', but not part of the data"
@@ -123,9 +124,11 @@ def groups_of(
     for path, ds in data.items():
         fqn = fqn_of(f"{top or ''}/{path}")
         for above in _parents(fqn):
+            # The parents of a group must exist in a netCDF file.
             groups.setdefault(above, xr.Dataset())
         groups[fqn] = ds.rename({None: UNNAMED}) if None in ds.variables else ds
     given = {fqn_of(f"{top or ''}/{path}"): one for path, one in (encoding or {}).items()}
+    # xarray's own words, for which its tests look.
     if unknown := sorted(given.keys() - groups.keys()):
         raise ValueError(f"unexpected encoding group name(s) provided: {unknown}")
     return groups, given
@@ -347,6 +350,7 @@ class _Writing:
         if part.origin is not None and part.origin.is_here and old is not None and is_same:
             home, above = split_fqn(str(ref))[0], {g.path: g for g in self._above(group.path)}
             same = replace(new, name=old.name)  # a hidden dimension has another label
+            # Another variable may have made the dimension with another length.
             if home in above and above[home].dimensions.setdefault(old.name, same).size == size:
                 return str(ref)
         for owner in self._above(group.path):
@@ -417,6 +421,7 @@ def _global(group: _XarrayGroup, ds: xr.Dataset, parts: Mapping[str, XarrayVaria
     if own is not None and coordinates >= set(own.text.split()) & set(parts):
         return {**ds.attrs, "coordinates": attribute_value(own)}
     listed = {name for part in parts.values() for name in part.listed()}
+    # A name with a blank cannot be told from two names.
     lost = sorted(c for c in coordinates - listed - set(map(str, ds.dims)) if " " not in c)
     return {**ds.attrs, **({"coordinates": " ".join(lost)} if lost else {})}
 
@@ -446,6 +451,7 @@ def _new_attribute(name: Any, value: Any, before: Attribute | None, *, for_file:
             "json.dumps() makes text of it, and to_zarr() stores it"
         )
     try:
+        # netCDF has no truth values, and an object keeps its JSON for Zarr.
         if isinstance(value, bool | np.bool_ | dict):
             return infer_attribute(name, value.item() if isinstance(value, np.bool_) else value)
         return make_attribute(name, value, group=None, as_string=before is not None and before.type == STRING)

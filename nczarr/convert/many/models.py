@@ -163,6 +163,7 @@ class SourceModels(Sequence[Dataset]):
         bare = self._bare(dataset)
         key = (_key_of(bare), id(files), tuple(parts.items()), tuple(own))
         common = self._common.get(key)
+        # Equal declarations of a million sources are kept once.
         if common is None:
             common = self._common[key] = _Declarations(bare, files, parts, tuple(own))
         attributes = self._shared(dataset.attributes)
@@ -189,6 +190,7 @@ class SourceModels(Sequence[Dataset]):
         attributes = self._shared(old.attributes)
         key = (
             old.name,
+            # Equal types of two files are two objects, and their comparison walks through all parts.
             _key_of_type(old.type),
             old.dimensions,
             *map(id, attributes),
@@ -254,6 +256,7 @@ class SourceModels(Sequence[Dataset]):
     def sizes(self, fqn: str) -> array[int]:
         """Return the size of a dimension in each source."""
         rows = self._rows
+        # A copy, so that the declarations keep no table of their dimensions.
         found = {c: replace(c.root).dimension_at(fqn).size for c in dict.fromkeys(r.common for r in rows)}
         return array("q", [found[row.common] for row in rows])
 
@@ -318,6 +321,7 @@ def _key_of_type(type_: Type) -> Hashable:
 
 def _key_of_storage(storage: Storage) -> Hashable:
     """Return what is equal for equal storage; its comparison leaves out what only arrays of Zarr have."""
+    # Configurations are dictionaries, which have no hash.
     of_array = storage.codecs, storage.shard_index, storage.chunk_keys  # their configurations are no keys
     return (
         storage,

@@ -101,6 +101,7 @@ class _NCZarr3Planner(DocumentPlanner):
         """Add the identity of the dataset, and the FQN of the group, to the record of each group."""
         for fqn, record in records.items():
             if fqn == "/":
+                # A group that is copied alone tells by these what it was.
                 own = {spec.MARK: spec.CONVENTION["uuid"], spec.DATASET: identity}
                 record[SUPERBLOCK_KEY] = {**record[SUPERBLOCK_KEY], **own}
             else:
@@ -121,6 +122,7 @@ class _NCZarr3Planner(DocumentPlanner):
                 keys[SUPERBLOCK_KEY][spec.ARRAY_CARRIER] = spec.IN_ATTRIBUTES
             if self.dataset.sources:
                 own = [asdict(source) for source in self.dataset.sources]
+                # None is no member in the schema of the format.
                 keys[SUPERBLOCK_KEY]["sources"] = [
                     {name: value for name, value in source.items() if value is not None} for source in own
                 ]
@@ -195,11 +197,13 @@ class _NCZarr3Planner(DocumentPlanner):
             info["name"] = variable.name
         if variable.dimensions:
             info["dimension_references"] = list(variable.dimensions)
+            # An array whose group has lost its keys is restored by these.
             unlimited = [ref for ref in variable.dimensions if self.dataset.is_unlimited(ref)]
             if unlimited and not self.in_attributes:
                 info["unlimited"] = list(dict.fromkeys(unlimited))
         if simple_type(binding.encoding.data_type) != variable.type:
             info["type"] = type_name(variable.type)
+        # An array whose group has lost its types is read by these.
         types = {} if self.in_attributes else _types_of(variable)
         if types:
             info["types"] = types_to_json(types.values(), full_names=True)
@@ -248,6 +252,7 @@ def _with_copy(node: ArrayMetadata, text: str | None) -> ArrayMetadata:
         attributes = {k: v for k, v in node.attributes.items() if k != COPY_KEY}
         return node.with_attributes(attributes | ({} if text is None else {COPY_KEY: text}))
     before = member(own, "configuration")
+    # An unchanged document is not written again.
     if not before or before.get(COPY_KEY) == text:
         return node
     configuration = {k: v for k, v in before.items() if k != COPY_KEY}
