@@ -15,6 +15,11 @@ import rotation
 from _pytest.doctest import DoctestModule
 
 HERE = Path(__file__).parent
+
+# The workers share the tests that one of them has rewritten, and the processes that tests start share the compiled
+# package: without, each of a thousand interpreters compiles it anew, which is half of its start.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 #: Test files by folder, with the core of the packages: ``-m quick`` runs them in less than a minute on two processors.
 QUICK = {
     "": ("documented", "floors", "lazy", "prose", "public_names", "where_to_look"),

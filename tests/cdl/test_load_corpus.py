@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 from dataclasses import replace
@@ -13,6 +14,7 @@ from real_data import CDL_CORPUS, DATA
 from nczarr.cdl import load
 from nczarr.errors import CDLError
 from nczarr.model import Dataset, Group, compare
+from nczarr.model.nodes import same_values, source_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::nczarr.cdl.syntax.source.CDLWarning")
 
@@ -79,6 +81,28 @@ def sorted_types(group: Group) -> Group:
     )
 
 
+#: Elements of the largest variable of which all values are compared. Four files declare up to 10**10 values and give
+#: none: to compare those took three quarters of the time.
+MANY = 1 << 24
+
+
+def is_large(dataset: Dataset) -> bool:
+    return any(math.prod(dataset.shape_of(v)) > MANY for v in dataset.all_variables.values())
+
+
+def differing_ends(ours: Dataset, theirs: Dataset) -> list[str]:
+    """Return the variables of which the first or the last values differ: a block of up to 100 along each axis."""
+    found = []
+    for fqn, v in ours.all_variables.items():
+        shape = ours.shape_of(v)
+        for last in (False, True):
+            region = tuple(slice(max(0, n - 100), n, 1) if last else slice(0, min(n, 100), 1) for n in shape)
+            sides = [source_of(d.variable_at(fqn), shape).read(region) for d in (ours, theirs)]
+            if not same_values(*sides):
+                found.append(f"{fqn}: values {region}")
+    return found
+
+
 @pytest.fixture(scope="module")
 def nc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("ncgen") is None:
@@ -116,7 +140,9 @@ def test_same_dataset_as_ncgen(part: int, nc: Path) -> None:
             theirs = sorted_types(file.dataset)
             assert isinstance(ours, Dataset)
             assert isinstance(theirs, Dataset)
-            differences = [str(d) for d in compare(ours, theirs)]
+            differences = [str(d) for d in compare(ours, theirs, data=not is_large(ours))]
+            if is_large(ours):
+                differences += differing_ends(ours, theirs)
         compared += 1
         assert bool(differences) == (name in DIFFERENT), (name, differences[:5])
     assert compared > 25
